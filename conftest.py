@@ -44,7 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the cases of `distribution.LONG`, which `make test` leaves to `make test-all`; on a worker, sort the cases by unit of work."""
+    """Mark the cases of `distribution.LONG`, which `make test` leaves to `make test-all`; on a worker, sort the
+    cases by unit of work.
+    """
     if hasattr(config, "workerinput"):
         distribution.sort(items)
     for item in items:
@@ -60,7 +62,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def root_logger_restored() -> Iterator[None]:
-    """A case may run a command that configures logging in this process: neither its level nor its handler reaches later cases."""
+    """A case may run a command that configures logging in this process: neither its level nor its handler reaches
+    later cases.
+    """
     root = logging.getLogger()
     level = root.level
     yield

@@ -1,9 +1,10 @@
-"""The cost of the node agent at a period of one second: CPU, memory, calls and bytes per tick, over 50 and 200 groups, and a service's tail latency beside it.
+"""The cost of the node agent at a period of one second: CPU, memory, calls and bytes per tick, over 50 and 200 groups,
+and a service's tail latency beside it.
 
     sudo python -m bench.agent [--rounds N] [--json]
 
-The same as `cotenant node experiment overhead`, as rows: real groups, the agent as a process, arms alternating. CPU and latency depend on other
-load on the machine; calls and bytes do not. Needs root.
+The same as `cotenant node experiment overhead`, as rows: real groups, the agent as a process, arms alternating. CPU and
+latency depend on other load on the machine; calls and bytes do not. Needs root.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="cotenant-bench-") as folder:
         try:
-            settings = harness.ExperimentSettings(given.rounds, most_foreign=1.0)
+            settings = harness.ExperimentSettings(given.rounds, max_foreign=1.0)
             outcome = harness.run(Overhead(), settings, Path(folder), lambda _: None)
         except CotenantError as error:
             raise SystemExit(f"bench.agent: {error}") from error

@@ -1,8 +1,9 @@
-"""The API server's core without HTTP: writes per second, CPU per write, memory when full, and watch fan-out, in one process.
+"""The API server's core without HTTP: writes per second, CPU per write, memory when full, and watch fan-out, in one
+process.
 
-Pods of about 3 KB take the whole write path (schemas, defaults, admission, managed fields, history, SQLite) from their decoded
-JSON; each figure is one phase of one run: create the nodes, create the pods, bind them, then more creates with watchers attached.
-CPU is that of the process (commits included), memory the growth of its resident set and its peak.
+Pods of about 3 KB take the whole write path (schemas, defaults, admission, managed fields, history, SQLite) from their
+decoded JSON; each figure is one phase of one run: create the nodes, create the pods, bind them, then more creates with
+watchers attached. CPU is that of the process (commits included), memory the growth of its resident set and its peak.
 """
 
 from __future__ import annotations

@@ -1,12 +1,17 @@
-"""What each process of an installation needs at a size of cluster: CPU to start, memory, CPU for a pod, and CPU for the nodes' measurements.
+"""What each process of an installation needs at a size of cluster: CPU to start, memory, CPU for a pod, and CPU for the
+nodes' measurements.
 
     nice python -m bench.capacity [--sizes 100x1000,1000x10000,5000x50000] [--seconds 30] [--json]
 
-Problem: the requests of a deployment are a guess unless somebody measured. Choice: all processes run at once against a local API server that has the nodes and pods already, as after an
-upgrade. `start_cpu_s` is what they used until nothing was left to do; `rss_mib` and `peak_mib` are resident memory then and at its highest, `heap_mib` the C heap in use where the process tells it.
-Then pods are created for the scheduler (`cpu_ms_pod`, of every process that watches them; the webhook reviews them), and for `--seconds` each node's NodeMetric is written as often as agents
-do, once a minute (`metrics_cores`, without what an idle process uses: `idle_cores`). CPU time and memory are little changed by other load on the machine; `request_mib` is the peak and a quarter, in steps of 32.
-Limits: pods of one container without volumes or affinity; pods that run are bound and have no status; no questions to console and traces, no reports, no spans; for agents see `bench.agent`.
+Problem: the requests of a deployment are a guess unless somebody measured. Choice: all processes run at once against a
+local API server that has the nodes and pods already, as after an upgrade. `start_cpu_s` is what they used until nothing
+was left to do; `rss_mib` and `peak_mib` are resident memory then and at its highest, `heap_mib` the C heap in use where
+the process tells it. Then pods are created for the scheduler (`cpu_ms_pod`, of every process that watches them; the
+webhook reviews them), and for `--seconds` each node's NodeMetric is written as often as agents do, once a minute
+(`metrics_cores`, without what an idle process uses: `idle_cores`). CPU time and memory are little changed by other load
+on the machine; `request_mib` is the peak and a quarter, in steps of 32. Limits: pods of one container without volumes
+or affinity; pods that run are bound and have no status; no questions to console and traces, no reports, no spans; for
+agents see `bench.agent`.
 """
 
 from __future__ import annotations
@@ -75,7 +80,7 @@ class Part:
     def is_waiting(self) -> bool:
         """Whether no thread runs or wants to: on a busy machine a process that waits for a processor is not done."""
         threads = Path(f"/proc/{self.pid}/task").iterdir()
-        return all((each / "stat").read_text().rpartition(")")[2].split()[0] == "S" for each in threads)
+        return all((thread / "stat").read_text().rpartition(")")[2].split()[0] == "S" for thread in threads)
 
 
 @contextmanager
@@ -83,7 +88,7 @@ def running(name: str, kubeconfig: Path, folder: Path) -> Iterator[Part]:
     """A process of ours that is ready."""
     port, log = free_port(), folder / f"{name}.log"
     listen = "--http" if name == "traces" else "--listen"
-    words = [each.format(folder=folder) for each in PARTS[name]]
+    words = [entry.format(folder=folder) for entry in PARTS[name]]
     command = [sys.executable, "-m", "cotenant", *words, f"--kubeconfig={kubeconfig}", f"{listen}=127.0.0.1:{port}"]
     with child(command, log) as process:
         yield Part(name, process.pid, f"{'https' if name == 'webhook' else 'http'}://127.0.0.1:{port}", log)
@@ -131,11 +136,11 @@ async def _fill(http: aiohttp.ClientSession, nodes: int, pods: int) -> None:
 
 async def _settled(parts: list[Part]) -> None:
     """Until each process has waited in most of the last samples: work of its own period may be under way in some."""
-    seen: dict[str, deque[bool]] = {each.name: deque(maxlen=SAMPLES) for each in parts}
+    seen: dict[str, deque[bool]] = {entry.name: deque(maxlen=SAMPLES) for entry in parts}
     end = time.monotonic() + SETTLED_S
-    while not all(sum(each) > SAMPLES / 2 for each in seen.values()):
+    while not all(sum(entry) > SAMPLES / 2 for entry in seen.values()):
         if time.monotonic() > end:
-            busy = [name for name, each in seen.items() if sum(each) <= SAMPLES / 2]
+            busy = [name for name, entry in seen.items() if sum(entry) <= SAMPLES / 2]
             raise SystemExit(f"bench.capacity: not settled after {SETTLED_S:g} s: {', '.join(busy)}")
         for part in parts:
             seen[part.name].append(part.is_waiting())
@@ -143,7 +148,7 @@ async def _settled(parts: list[Part]) -> None:
 
 
 def _cpu(parts: list[Part]) -> dict[str, float]:
-    return {each.name: usage(each.pid).cpu_s for each in parts}
+    return {part.name: usage(part.pid).cpu_s for part in parts}
 
 
 async def _measure_nodes(http: aiohttp.ClientSession, nodes: int, seconds: float) -> None:
@@ -253,12 +258,12 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     given = parser.parse_args()
     rows = []
-    for each in given.sizes.split(","):
-        nodes, _, pods = each.partition("x")
+    for entry in given.sizes.split(","):
+        nodes, _, pods = entry.partition("x")
         if "manager" not in given.parts.split(","):
             parser.error("--parts: without the manager, which makes the NodeMetrics")
         if not (nodes.isdigit() and pods.isdigit() and int(pods) >= CREATED):
-            parser.error(f"--sizes: {each!r}; expected NODESxPODS with at least {CREATED} pods")
+            parser.error(f"--sizes: {entry!r}; expected NODESxPODS with at least {CREATED} pods")
         with tempfile.TemporaryDirectory(prefix="cotenant-bench-") as folder:
             rows += size(int(nodes), int(pods), given.parts.split(","), given.seconds, Path(folder))
     show(rows, given.json, (f"{os.cpu_count()} cores",))

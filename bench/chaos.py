@@ -1,11 +1,15 @@
-"""Chaos: parts are killed in any order while objects are installed and pods are moved under load; at the end every pod runs, was bound once, every move has ended, and no node holds more than it has.
+"""Chaos: parts are killed in any order while objects are installed and pods are moved under load; at the end every pod
+runs, was bound once, every move has ended, and no node holds more than it has.
 
     python -m bench.chaos --rounds 20 --seed 1
 
-Problem: each part survives its own kill in a test of its own, and an installation restarts several at once, in an order nobody wrote down. Choice: a round installs quotas, gangs and
-deployments in random order, asks for a move of a pod of each deployment, and meanwhile kills (-9) or pauses (-STOP, some seconds) scheduler, extender, manager, rebalancer, credit and
-trace process at random; then it waits until all is well, and compares the history of the watch with the present: moves ended with their reservations used or deleted, and all accounts of credit are zero together.
-The seed is printed and gives the same order of steps. Limits: the times of kills are the machine's. The API server's own kill is `bench.apifaults`; agents and keepers are in tests/fault/keeper and tests/node.
+Problem: each part survives its own kill in a test of its own, and an installation restarts several at once, in an order
+nobody wrote down. Choice: a round installs quotas, gangs and deployments in random order, asks for a move of a pod of
+each deployment, and meanwhile kills (-9) or pauses (-STOP, some seconds) scheduler, extender, manager, rebalancer,
+credit and trace process at random; then it waits until all is well, and compares the history of the watch with the
+present: moves ended with their reservations used or deleted, and all accounts of credit are zero together. The seed is
+printed and gives the same order of steps. Limits: the times of kills are the machine's. The API server's own kill is
+`bench.apifaults`; agents and keepers are in tests/fault/keeper and tests/node.
 """
 
 from __future__ import annotations
@@ -97,7 +101,9 @@ async def ask_for_moves(http: aiohttp.ClientSession, namespace: str, deployments
         name = f"{namespace}-web-{i}"
         while monotonic() < until:
             path = f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3Dweb-{i}"
-            running = [each for each in (await _get(http, path))["items"] if each["status"].get("phase") == "Running"]
+            running = [
+                entry for entry in (await _get(http, path))["items"] if entry["status"].get("phase") == "Running"
+            ]
             if running:
                 pod = {"namespace": namespace, "name": running[0]["metadata"]["name"]}
                 body = {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "PodMigrationJob"}
@@ -110,7 +116,9 @@ async def ask_for_moves(http: aiohttp.ClientSession, namespace: str, deployments
 
 
 async def disturb(rng: random.Random, found: Callable[[], dict[str, int]], kills: int, pause_s: float) -> Counter[str]:
-    """Kill or pause so many parts, one at a time; a part that is being restarted is passed over. What was done, by "kill NAME" or "pause NAME"."""
+    """Kill or pause so many parts, one at a time; a part that is being restarted is passed over. What was done, by
+    "kill NAME" or "pause NAME".
+    """
     done: Counter[str] = Counter()
     until = monotonic() + START_S
     while sum(done.values()) < kills and monotonic() < until:
@@ -150,13 +158,14 @@ async def a_round(
         done = await disturbing
         while True:
             items = (await _get(http, pods))["items"]
-            running = sum(each["status"].get("phase") == "Running" for each in items)
+            running = sum(entry["status"].get("phase") == "Running" for entry in items)
             phases, left = await _moves(http, jobs) if jobs else ([], 0)
             if running == wanted and not left and set(phases) <= set(ENDED):
                 break
             if monotonic() - began > within_s:
                 raise SystemExit(
-                    f"bench.chaos: after {within_s:g} s {running} of {wanted} pods run ({len(items)} exist), moves are {dict(Counter(phases))}, {left} of their reservations hold room; {dict(done)}"
+                    f"bench.chaos: after {within_s:g} s {running} of {wanted} pods run ({len(items)} exist), moves "
+                    f"are {dict(Counter(phases))}, {left} of their reservations hold room; {dict(done)}"
                 )
             await asyncio.sleep(0.1)
         took_s = monotonic() - began
@@ -171,13 +180,15 @@ async def a_round(
 
 
 async def _moves(http: aiohttp.ClientSession, names: list[str]) -> tuple[list[str], int]:
-    """The phases of these PodMigrationJobs, and how many of their reservations hold room that nobody uses. A job that was deleted has ended."""
-    jobs = [each for each in (await _get(http, JOBS))["items"] if each["metadata"]["name"] in names]
-    phases = [each.get("status", {}).get("phase", "Pending") for each in jobs]
-    uids = {each["metadata"]["uid"] for each in jobs}  # a reservation of a job has its UID as name
+    """The phases of these PodMigrationJobs, and how many of their reservations hold room that nobody uses. A job
+    that was deleted has ended.
+    """
+    jobs = [entry for entry in (await _get(http, JOBS))["items"] if entry["metadata"]["name"] in names]
+    phases = [job.get("status", {}).get("phase", "Pending") for job in jobs]
+    uids = {job["metadata"]["uid"] for job in jobs}  # a reservation of a job has its UID as name
     held = sum(
-        each["metadata"]["name"] in uids and each.get("status", {}).get("phase") not in ENDED
-        for each in (await _get(http, RESERVATIONS))["items"]
+        entry["metadata"]["name"] in uids and entry.get("status", {}).get("phase") not in ENDED
+        for entry in (await _get(http, RESERVATIONS))["items"]
     )
     return phases, held
 
@@ -201,7 +212,7 @@ def balances(store: Path) -> tuple[int, int]:
     arguments = ("credit", "list", "--store", str(store), "--json")
     listed = subprocess.run([sys.executable, "-m", "cotenant", *arguments], capture_output=True, check=True, timeout=60)
     found = msgspec.json.decode(listed.stdout)
-    return len(found), sum(each["balance_milli"] for each in found)
+    return len(found), sum(entry["balance_milli"] for entry in found)
 
 
 def _milli(text: str) -> int:

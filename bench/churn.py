@@ -1,11 +1,13 @@
 """Memory under churn: what the processes of `cotenant up` keep of pods that came and went.
 
-Pods are created at a steady rate over HTTP, scheduled, run by simulated nodes and deleted some seconds later. Everything bounded is filled
-before the measurement: the stored events by writing as many as the server keeps, the watch history (300 s) by the warm-up. Then the
-resident set of each process is sampled; the slope over the pods created, in bytes a pod, is that of a line through the means of equal spans,
-with its 95 % interval (Student's t over the spans, since single samples depend on one another). A process that keeps nothing has an interval
-that holds zero. Limits: allocators return memory late, and a heap reaches its size only when what is bounded has been replaced about twice (50,000 events: 25,000 pods);
-until then a slope is positive although the number of objects stays the same. The spans' means are treated as independent.
+Pods are created at a steady rate over HTTP, scheduled, run by simulated nodes and deleted some seconds later.
+Everything bounded is filled before the measurement: the stored events by writing as many as the server keeps, the watch
+history (300 s) by the warm-up. Then the resident set of each process is sampled; the slope over the pods created, in
+bytes a pod, is that of a line through the means of equal spans, with its 95 % interval (Student's t over the spans,
+since single samples depend on one another). A process that keeps nothing has an interval that holds zero. Limits:
+allocators return memory late, and a heap reaches its size only when what is bounded has been replaced about twice
+(50,000 events: 25,000 pods); until then a slope is positive although the number of objects stays the same. The spans'
+means are treated as independent.
 """
 
 from __future__ import annotations
@@ -43,13 +45,15 @@ EVENTS = "/api/v1/namespaces/default/events"
 
 
 def slope(at: Sequence[float], values: Sequence[float]) -> tuple[float, float, float]:
-    """The slope of a line through the means of `SPANS` spans, and its 95 % interval, in units of `values` (here bytes) by units of `at` (here pods)."""
+    """The slope of a line through the means of `SPANS` spans, and its 95 % interval, in units of `values` (here
+    bytes) by units of `at` (here pods).
+    """
     size = len(at) // SPANS
     if not size:
         raise SystemExit(f"bench.churn: {len(at)} samples are too few for {SPANS} spans")
     spans = [slice(i * size, (i + 1) * size) for i in range(SPANS)]
-    x = [statistics.fmean(at[each]) for each in spans]
-    y = [statistics.fmean(values[each]) for each in spans]
+    x = [statistics.fmean(at[span]) for span in spans]
+    y = [statistics.fmean(values[span]) for span in spans]
     fit = statistics.linear_regression(x, y)
     left = sum((v - fit.slope * u - fit.intercept) ** 2 for u, v in zip(x, y, strict=True))
     mean = statistics.fmean(x)
@@ -224,7 +228,8 @@ async def measure(cluster: Cluster, options: argparse.Namespace) -> tuple[list[d
     pods = churn.created - first
     return (
         rows,
-        f"{pods} pods, {pods / options.measure_s:.1f} a second; {churn.failed} requests failed, {waiting} pods unscheduled",
+        f"{pods} pods, {pods / options.measure_s:.1f} a second; {churn.failed} requests failed, {waiting} pods "
+        "unscheduled",
     )
 
 

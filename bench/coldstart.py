@@ -2,7 +2,8 @@
 
     python -m bench.coldstart [COMMAND ...]       default: cotenant --help, by this Python
 
-Wall and CPU time of the whole process, medians over the runs, the first run (cold file cache) separately; peak memory of the child.
+Wall and CPU time of the whole process, medians over the runs, the first run (cold file cache) separately; peak memory
+of the child.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
-"""What the console costs: settling a full change, a snapshot, frames for many viewers, and, with Chromium, a frame of the map.
+"""What the console costs: settling a full change, a snapshot, frames for many viewers, and, with Chromium, a frame of
+the map.
 
     python -m bench.console [--nodes 5000] [--tenants 20] [--viewers 200] [--seconds 10] [--no-map] [--json]
 
-Problem: the map must stay smooth at 5,000 machines with 20 tenants, and 200 viewers must not cost more than 5 % of a core. Choice: CPU time of this process for the server's side, viewers being plain sockets in a child; in the
-browser the time of `paint` as the page itself measures it, while the map is scrolled and zoomed, and the CPU time of the page's process for each such frame (all of its script, layout and drawing). Limits: software rendering; the
-time of a frame depends on what else the machine does, so the least is shown beside the median.
+Problem: the map must stay smooth at 5,000 machines with 20 tenants, and 200 viewers must not cost more than 5 % of a
+core. Choice: CPU time of this process for the server's side, viewers being plain sockets in a child; in the browser the
+time of `paint` as the page itself measures it, while the map is scrolled and zoomed, and the CPU time of the page's
+process for each such frame (all of its script, layout and drawing). Limits: software rendering; the time of a frame
+depends on what else the machine does, so the least is shown beside the median.
 """
 
 from __future__ import annotations
@@ -132,7 +135,9 @@ def costs(nodes: int, tenants: int) -> dict[str, float]:
 
 
 async def viewing(nodes: int, tenants: int, viewers: int, seconds: float) -> dict[str, float]:
-    """CPU of this process with viewers at 1 Hz, a tenth of the nodes changing each second, less the same without viewers."""
+    """CPU of this process with viewers at 1 Hz, a tenth of the nodes changing each second, less the same without
+    viewers.
+    """
     fleet, chance = fleet_of(nodes, tenants), np.random.default_rng(3)
     live, server = served(fleet)
     await server.start()
@@ -174,8 +179,8 @@ def _read(port: int, count: int, position: str, seconds: float) -> None:
         opened.append(connection)
     until = monotonic() + seconds
     while opened and monotonic() < until:
-        for each in select.select(opened, [], [], 0.2)[0]:
-            each.recv(1 << 20)
+        for entry in select.select(opened, [], [], 0.2)[0]:
+            entry.recv(1 << 20)
 
 
 async def frames(nodes: int, tenants: int) -> dict[str, float] | None:
@@ -216,7 +221,7 @@ async def frames(nodes: int, tenants: int) -> dict[str, float] | None:
 async def _renderer_cpu_s(processes: Any) -> float:
     """CPU seconds of the browser's renderers so far: script, layout and drawing."""
     found = await processes.send("SystemInfo.getProcessInfo")
-    return float(sum(each["cpuTime"] for each in found["processInfo"] if each["type"] == "renderer"))
+    return float(sum(entry["cpuTime"] for entry in found["processInfo"] if entry["type"] == "renderer"))
 
 
 async def _zoom(page: Any) -> None:

@@ -1,7 +1,8 @@
 """A containerd of one's own, for tests and benchmarks: folders, socket and groups apart from any other on the machine.
 
-Its programs are looked for in the folder that COTENANT_TEST_CONTAINERD names and on the path: containerd, ctr, containerd-shim-runc-v2, runc, and a
-static busybox for the containers to run. Nothing is installed and nothing is fetched.
+Its programs are looked for in the folder that COTENANT_TEST_CONTAINERD names and on the path: containerd, ctr,
+containerd-shim-runc-v2, runc, and a static busybox for the containers to run. Nothing is installed and nothing is
+fetched.
 """
 
 from __future__ import annotations
@@ -297,8 +298,8 @@ def _end(process: subprocess.Popen[bytes], socket: str) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    for each in Path("/proc").iterdir():
-        if each.name.isdigit():
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
             with suppress(OSError):
-                if f"{socket}\0".encode() in (each / "cmdline").read_bytes() and int(each.name) != os.getpid():
-                    os.kill(int(each.name), signal.SIGKILL)
+                if f"{socket}\0".encode() in (path / "cmdline").read_bytes() and int(path.name) != os.getpid():
+                    os.kill(int(path.name), signal.SIGKILL)

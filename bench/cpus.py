@@ -3,9 +3,10 @@
     python -m bench.cpus
     python -m bench.cpus --nodes 10000 --json
 
-Every node has 128 CPUs (2 sockets, 4 NUMA nodes, cores of two threads). `alike` = no CPU is held; `used` = up to six pods on each node, different ones on each,
-so that no two nodes are in the same state. `first` judges all nodes for a kind of pod that was not judged before, `next` after one placement, `choice` is
-selecting and holding CPUs on a row, `place` is a pod by `Cluster.decide`, compared with a plain pod in the same cluster.
+Every node has 128 CPUs (2 sockets, 4 NUMA nodes, cores of two threads). `alike` = no CPU is held; `used` = up to six
+pods on each node, different ones on each, so that no two nodes are in the same state. `first` judges all nodes for a
+kind of pod that was not judged before, `next` after one placement, `choice` is selecting and holding CPUs on a row,
+`place` is a pod by `Cluster.decide`, compared with a plain pod in the same cluster.
 """
 
 from __future__ import annotations

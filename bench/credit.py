@@ -1,13 +1,16 @@
 """Does credit help an honest tenant beside a selfish one that declares twice what it uses?
 
-Two tenants with equal guarantees submit the same jobs (Poisson arrivals, 1 to 6 cores in use, exponential durations of 10 minutes) to 160 cores. The selfish one requests twice
-the cores that its jobs use. The scheduling engine places them with and without credit; accounts are booked every five minutes by the code of `cotenant credit serve`, with measured use.
-A job misses its objective if it waits more than 10 minutes. Seeds 0 to 9 are reported, each seed with equal jobs in both arms; seeds from 100 were used to choose the loads and the prices of unused borrowing and unreserved capacity.
+Two tenants with equal guarantees submit the same jobs (Poisson arrivals, 1 to 6 cores in use, exponential durations of
+10 minutes) to 160 cores. The selfish one requests twice the cores that its jobs use. The scheduling engine places them
+with and without credit; accounts are booked every five minutes by the code of `cotenant credit serve`, with measured
+use. A job misses its objective if it waits more than 10 minutes. Seeds 0 to 9 are reported, each seed with equal jobs
+in both arms; seeds from 100 were used to choose the loads and the prices of unused borrowing and unreserved capacity.
 
     python -m bench.credit                  # seeds 0 to 9, a table
     python -m bench.credit --first 100      # other seeds
 
-Limits: one node size, two tenants, no contention: a violation here is a late start, not a slow service. Waiting counts jobs that started, and those that did not until the end.
+Limits: one node size, two tenants, no contention: a violation here is a late start, not a slow service. Waiting counts
+jobs that started, and those that did not until the end.
 """
 
 from __future__ import annotations
@@ -115,8 +118,8 @@ class Run:
                 self._submit(job, now_s)
                 job = next(coming, None)
             for _ in range(20):
-                for each in self._cluster.decide(now_s):
-                    self._carry_out(each, now_s)
+                for instruction in self._cluster.decide(now_s):
+                    self._carry_out(instruction, now_s)
                 if self._cluster.next_s() > now_s:
                     break
             running = [self._jobs[uid] for uid in self._ends]
@@ -154,18 +157,18 @@ class Run:
         self._pods[job.name], self._jobs[job.name] = seen, job
         self._cluster.pod_seen(seen, now_s)
 
-    def _carry_out(self, each: Instruction, now_s: float) -> None:
-        if isinstance(each, Bind):
-            self._cluster.sending(each.uid, now_s)
-            self._cluster.bound(each.uid, now_s)
-            self._pods[each.uid] = replace(self._pods[each.uid], node=each.node, started_s=now_s)
-            self._cluster.pod_seen(self._pods[each.uid], now_s)
-            self.started[each.uid] = now_s
-            self._ends[each.uid] = now_s + self._jobs[each.uid].lasts_s
-        elif isinstance(each, Evict):  # it starts again from the beginning, under a new name
+    def _carry_out(self, instruction: Instruction, now_s: float) -> None:
+        if isinstance(instruction, Bind):
+            self._cluster.sending(instruction.uid, now_s)
+            self._cluster.bound(instruction.uid, now_s)
+            self._pods[instruction.uid] = replace(self._pods[instruction.uid], node=instruction.node, started_s=now_s)
+            self._cluster.pod_seen(self._pods[instruction.uid], now_s)
+            self.started[instruction.uid] = now_s
+            self._ends[instruction.uid] = now_s + self._jobs[instruction.uid].lasts_s
+        elif isinstance(instruction, Evict):  # it starts again from the beginning, under a new name
             self.evictions += 1
-            job = self._jobs[each.victim.uid]
-            self._end(each.victim.uid, now_s)
+            job = self._jobs[instruction.victim.uid]
+            self._end(instruction.victim.uid, now_s)
             self._submit(replace(job, name=job.name + "+", at_s=now_s), now_s)
 
     def _end(self, uid: str, now_s: float) -> None:

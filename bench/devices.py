@@ -1,13 +1,16 @@
-"""Devices and CPUs of one node: the cost of one decision, alone and with its booking and return; and of a cluster of such nodes, by its engine.
+"""Devices and CPUs of one node: the cost of one decision, alone and with its booking and return; and of a cluster of
+such nodes, by its engine.
 
     python -m bench.devices
     python -m bench.devices --json
 
-The node has 8 GPUs in pairs under PCIe switches, four per NUMA node, each switch with a card of 8 virtual functions; and 128 CPUs: 2 sockets, 4 NUMA
-nodes, 64 cores of two threads. `idle` is decided with nothing allocated, `half` with half of the node allocated. The goal is 20 us for a decision.
+The node has 8 GPUs in pairs under PCIe switches, four per NUMA node, each switch with a card of 8 virtual functions;
+and 128 CPUs: 2 sockets, 4 NUMA nodes, 64 cores of two threads. `idle` is decided with nothing allocated, `half` with
+half of the node allocated. The goal is 20 us for a decision.
 
-For a cluster: nodes with 8 GPUs, half of the pods' worth of GPUs allocated already; `decide_us` is the engine's whole decision for a pod (filters, devices,
-preferences, record), `devices_us` its difference to a plain pod's, `first_ms` the first pod of its kind, for which every node state is judged.
+For a cluster: nodes with 8 GPUs, half of the pods' worth of GPUs allocated already; `decide_us` is the engine's whole
+decision for a pod (filters, devices, preferences, record), `devices_us` its difference to a plain pod's, `first_ms` the
+first pod of its kind, for which every node state is judged.
 """
 
 from __future__ import annotations
@@ -162,7 +165,7 @@ def cluster_rows(nodes: int, pods: int, repeats: int) -> list[dict[str, Any]]:
     for i in range(nodes):
         cluster.node_seen(Node(f"n{i}", size, Labels.of({HOSTNAME: f"n{i}"})))
         cluster.plugins.devices.seen(
-            NodeDevices(f"n{i}", tuple(replace(each, id=f"{i}-{each.minor}") for each in devices))
+            NodeDevices(f"n{i}", tuple(replace(device, id=f"{i}-{device.minor}") for device in devices))
         )
     serial = itertools.count()
 

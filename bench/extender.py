@@ -1,11 +1,12 @@
-"""Latency of an extender as kube-scheduler sees it, and its cost: one caller over loopback, keep-alive, filter then prioritize.
+"""Latency of an extender as kube-scheduler sees it, and its cost: one caller over loopback, keep-alive, filter then
+prioritize.
 
-The extender is a separate process, as installed; the caller sends requests in the protocol's wire form (compact JSON, a pod of about
-1.5 KB, names rotated and a new pod for each cycle, as with kube-scheduler's sampling). Every node has reported, and one
-reports again before each cycle, as 5,000 nodes every 30 s do at 170 pods a second. `busy` of the nodes lack room.
-CPU is the server process's on-CPU time per call (user and system, including HTTP), the median over the calls of each verb;
-`cpu_ms_call` is the mean of the two. Times are the caller's, in milliseconds. Rows: names mode with few and with many names, all passing and half
-refused; full-node mode with few nodes of about 2 KB.
+The extender is a separate process, as installed; the caller sends requests in the protocol's wire form (compact JSON, a
+pod of about 1.5 KB, names rotated and a new pod for each cycle, as with kube-scheduler's sampling). Every node has
+reported, and one reports again before each cycle, as 5,000 nodes every 30 s do at 170 pods a second. `busy` of the
+nodes lack room. CPU is the server process's on-CPU time per call (user and system, including HTTP), the median over the
+calls of each verb; `cpu_ms_call` is the mean of the two. Times are the caller's, in milliseconds. Rows: names mode with
+few and with many names, all passing and half refused; full-node mode with few nodes of about 2 KB.
 Goals: 0.3 ms CPU per call at 500 names, p99 of 5 ms at 5,000.
 """
 

@@ -1,8 +1,10 @@
 """Gangs in a cluster's engine, compared with plain pods: the cost of a whole decision, and the part of the transaction.
 
-For each number of members: `plain_us` a pod decided alone, in one decision over as many pods; `accepted_ms` and `refused_ms` a decision over one gang that
-fits, and over one that lacks room for its last member (with a reason reported for every member); of those, `place_ms` the one run that places all members, and `undo_ms`
-its rollback. `--beside`: so many gangs of two run on further nodes meanwhile. Medians of CPU time of one core; nodes are large enough, demand is synthetic.
+For each number of members: `plain_us` a pod decided alone, in one decision over as many pods; `accepted_ms` and
+`refused_ms` a decision over one gang that fits, and over one that lacks room for its last member (with a reason
+reported for every member); of those, `place_ms` the one run that places all members, and `undo_ms` its rollback.
+`--beside`: so many gangs of two run on further nodes meanwhile. Medians of CPU time of one core; nodes are large
+enough, demand is synthetic.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ SCHEDULER = "cotenant"
 
 def cluster(nodes: int, open_nodes: int) -> Cluster:
     """`open_nodes` have room for one pod, the others for none."""
-    made = Cluster(profile("cotenant-requests"), np.random.default_rng(1), Settings(most_pods=4096))
+    made = Cluster(profile("cotenant-requests"), np.random.default_rng(1), Settings(max_pods=4096))
     for i in range(nodes):
         size = Amounts.of({"cpu": 1000 if i < open_nodes else 10, "memory": 64 << 30})
         made.node_seen(Node(f"n{i}", size, Labels.of({HOSTNAME: f"n{i}"})))
@@ -52,31 +54,31 @@ def run_beside(c: Cluster, gangs: int) -> None:
     """So many gangs of two, each on a node of its own, which they fill."""
     for i in range(gangs):
         c.node_seen(Node(f"b{i}", Amounts.of({"cpu": 2000, "memory": 64 << 30}), Labels.of({HOSTNAME: f"b{i}"})))
-        for each in pods(f"b{i}", 2, GangNotes(name=f"b{i}", min_available=2)):
-            c.pod_seen(replace(each, node=f"b{i}", phase=Phase.RUNNING), 0.0)
+        for pod in pods(f"b{i}", 2, GangNotes(name=f"b{i}", min_available=2)):
+            c.pod_seen(replace(pod, node=f"b{i}", phase=Phase.RUNNING), 0.0)
 
 
 def decision_s(c: Cluster, given: list[ObservedPod], now_s: float, bound: int) -> float:
     """CPU seconds of the decision over newly arrived pods, which are removed afterwards."""
-    for each in given:
-        c.pod_seen(each, now_s)
+    for observed_pod in given:
+        c.pod_seen(observed_pod, now_s)
     begin = process_time()
     out = c.decide(now_s)
     taken = process_time() - begin
-    if sum(isinstance(each, Bind) for each in out) != bound:
+    if sum(isinstance(instruction, Bind) for instruction in out) != bound:
         raise AssertionError(f"{bound} binds expected")
-    for each in given:
-        c.pod_gone(each.uid, now_s)
+    for observed_pod in given:
+        c.pod_gone(observed_pod.uid, now_s)
     c.decide(now_s)
     return taken
 
 
 def transaction_s(c: Cluster, given: list[ObservedPod]) -> tuple[float, float]:
     """CPU seconds of placing all of them in one run, and of the rollback."""
-    for each in given:
-        c.pod_seen(each, 0.0)
+    for observed_pod in given:
+        c.pod_seen(observed_pod, 0.0)
     c._components.assignments.write()
-    entries = [c._pods.by_uid[each.uid] for each in given]
+    entries = [c._pods.by_uid[observed_pod.uid] for observed_pod in given]
     placing = c._components.placing
     mark = placing.mark()
     begin = process_time()
@@ -84,8 +86,8 @@ def transaction_s(c: Cluster, given: list[ObservedPod]) -> tuple[float, float]:
     middle = process_time()
     placing.undo([entry for entry, judgement in zip(entries, judged, strict=True) if judgement.row >= 0], mark)
     end = process_time()
-    for each in given:
-        c.pod_gone(each.uid, 0.0)
+    for observed_pod in given:
+        c.pod_gone(observed_pod.uid, 0.0)
     c.decide(0.0)
     return middle - begin, end - middle
 
@@ -93,8 +95,8 @@ def transaction_s(c: Cluster, given: list[ObservedPod]) -> tuple[float, float]:
 def a_row(nodes: int, members: int, beside: int, repeats: int) -> dict[str, Any]:
     notes = GangNotes(name="g", min_available=members)
     fits, lacks = cluster(nodes, members), cluster(nodes, members - 1)
-    for each in (fits, lacks):
-        run_beside(each, beside)
+    for entry in (fits, lacks):
+        run_beside(entry, beside)
     now = iter(range(0, 10**9, 1000))
     plain, accepted, refused, place, undo = [], [], [], [], []
     for i in range(repeats + 2):

@@ -1,10 +1,12 @@
-"""Gangs, quotas and GPUs in the cluster's engine compared with plain pods, all in one run: microseconds per pod, and decisions per second.
+"""Gangs, quotas and GPUs in the cluster's engine compared with plain pods, all in one run: microseconds per pod, and
+decisions per second.
 
-One cluster of nodes with eight GPUs each, a quota tree of `leaves` leaves below 32 parents, and batches of pods that arrive, are decided together and leave:
-`plain` pods; the same pods each in a quota; the same with a whole GPU or part of one; gangs, with each member's cost compared with the plain pod's, accepted and
-rolled back. The cost of quotas alone is measured by `bench.quota` (compiled: goal 0.3 us per pod), whole gangs of 3 and of 512 by `bench.gangs`,
-one allocation of devices by `bench.devices` (goal 20 us); this bench measures what the engine as a whole adds.
-Medians of CPU time of one core; demand is synthetic.
+One cluster of nodes with eight GPUs each, a quota tree of `leaves` leaves below 32 parents, and batches of pods that
+arrive, are decided together and leave: `plain` pods; the same pods each in a quota; the same with a whole GPU or part
+of one; gangs, with each member's cost compared with the plain pod's, accepted and rolled back. The cost of quotas alone
+is measured by `bench.quota` (compiled: goal 0.3 us per pod), whole gangs of 3 and of 512 by `bench.gangs`, one
+allocation of devices by `bench.devices` (goal 20 us); this bench measures what the engine as a whole adds. Medians of
+CPU time of one core; demand is synthetic.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ Make = Callable[[int], ObservedPod]
 
 def cluster(nodes: int, leaves: int) -> Cluster:
     """Idle nodes with GPUs, and a quota tree in which every leaf may use the whole cluster."""
-    made = Cluster(profile("cotenant-requests"), np.random.default_rng(1), Settings(most_pods=8192))
+    made = Cluster(profile("cotenant-requests"), np.random.default_rng(1), Settings(max_pods=8192))
     size = {"cpu": CORES * 1000, "memory": 512 * GIB, GPU_CORE: GPUS * 100, GPU_MEMORY_RATIO: GPUS * 100}
     for i in range(nodes):
         made.node_seen(Node(f"n{i}", Amounts.of(size), Labels.of({HOSTNAME: f"n{i}"})))
@@ -93,7 +95,7 @@ class Stopwatch:
             made.pod_seen(pod, self._now_s)
         instructions = made.decide(self._now_s)
         taken = process_time() - begin
-        binds = sum(isinstance(each, Bind) for each in instructions)
+        binds = sum(isinstance(instruction, Bind) for instruction in instructions)
         if binds != bound:
             raise AssertionError(f"{name}: {binds} binds where {bound} were expected")
         for pod in pods:

@@ -1,8 +1,10 @@
-"""The cost of rules about other pods: narrowing, preferences, reasons and preemption, compared with the compiled scan, in milliseconds of one core's time.
+"""The cost of rules about other pods: narrowing, preferences, reasons and preemption, compared with the compiled scan,
+in milliseconds of one core's time.
 
-A cluster of full nodes in three zones, with residents on each, 200 applications, 50 disruption budgets. For each kind of pod: `allowed` narrows its
-rows, `wishes` scores all rows by its soft terms, `reasons` names every filter that refuses it with the nearest miss, `preempt` chooses
-the node and the victims. Medians of the repeats in CPU time. Demand is synthetic.
+A cluster of full nodes in three zones, with residents on each, 200 applications, 50 disruption budgets. For each kind
+of pod: `allowed` narrows its rows, `wishes` scores all rows by its soft terms, `reasons` names every filter that
+refuses it with the nearest miss, `preempt` chooses the node and the victims. Medians of the repeats in CPU time. Demand
+is synthetic.
 """
 
 from __future__ import annotations

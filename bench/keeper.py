@@ -1,7 +1,9 @@
-"""The cost of holding leases: a batch taken, renewed, changed and restored, in one process and over the keeper's socket.
+"""The cost of holding leases: a batch taken, renewed, changed and restored, in one process and over the keeper's
+socket.
 
-The knobs are cpu.max of groups that are plain folders, which cost about as much as cgroup files and need no rights; the state file is on the disk of
-the temporary folder. `syncs` is the number of disk syncs per batch. Over the socket, the CPU time is that of the keeper process.
+The knobs are cpu.max of groups that are plain folders, which cost about as much as cgroup files and need no rights; the
+state file is on the disk of the temporary folder. `syncs` is the number of disk syncs per batch. Over the socket, the
+CPU time is that of the keeper process.
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ def over_the_socket(root: Path, leases: int, repeats: int) -> Iterator[dict[str,
                 await client.hold(settings(leases, quota_us))
             rows.append(_row("two processes", what, leases, (_cpu_s(keeper.pid) - before) / times, None))
         before = _cpu_s(keeper.pid)
-        await client.give_back([GiveBack(each.target, REASON) for each in settings(leases, 20_000)])
+        await client.give_back([GiveBack(setting.target, REASON) for setting in settings(leases, 20_000)])
         rows.append(_row("two processes", "put back", leases, _cpu_s(keeper.pid) - before, None))
         await client.close()
         return rows

@@ -1,10 +1,13 @@
-"""The cost of learned interference: CPU time of one report of a node in the scheduler, and its share of a run of the lab.
+"""The cost of learned interference: CPU time of one report of a node in the scheduler, and its share of a run of the
+lab.
 
     python -m bench.learning [--pods 20] [--nodes 249] [--run] [--json]
 
-Reports are what 249 nodes with 20 pods each send (a third of them services with a p99), taken as the scheduler process takes them: noted one by one, learned from
-together once a minute. `us per report` is CPU time of both divided by the number of reports; its goal is 20. `--run` repeats one run of the co-located world with `--nodes`
-nodes and the clock around learning from windows and writing what was learned for the scores: their share of the run's CPU time, goal 5 %. Medians of repetitions.
+Reports are what 249 nodes with 20 pods each send (a third of them services with a p99), taken as the scheduler process
+takes them: noted one by one, learned from together once a minute. `us per report` is CPU time of both divided by the
+number of reports; its goal is 20. `--run` repeats one run of the co-located world with `--nodes` nodes and the clock
+around learning from windows and writing what was learned for the scores: their share of the run's CPU time, goal 5 %.
+Medians of repetitions.
 """
 
 from __future__ import annotations

@@ -1,15 +1,20 @@
-"""What may be lent against the risk that is kept: the peak policy, upstream's formula, and the published predictors, on real usage.
+"""What may be lent against the risk that is kept: the peak policy, upstream's formula, and the published predictors, on
+real usage.
 
-Two sets of machines. `containers`: 4,040 machines of Alibaba's 2018 contest (Tianchi B) with the containers that it deploys on them, 98 samples of one day, each container with its own curve;
-its request is taken to be the highest value of the curve. `machines`: eleven machines of the Alibaba 2018 trace, eight days, samples about a minute apart, of which only the
-total is known. All use counts as prod use. At each sample a policy knows the samples up to it and decides the amount that stands until the next one; a node-hour is broken if at any of its
-samples prod + lent exceeded the capacity, so all that is lent is assumed to be used. The first three hours of each machine are not counted.
+Two sets of machines. `containers`: 4,040 machines of Alibaba's 2018 contest (Tianchi B) with the containers that it
+deploys on them, 98 samples of one day, each container with its own curve; its request is taken to be the highest value
+of the curve. `machines`: eleven machines of the Alibaba 2018 trace, eight days, samples about a minute apart, of which
+only the total is known. All use counts as prod use. At each sample a policy knows the samples up to it and decides the
+amount that stands until the next one; a node-hour is broken if at any of its samples prod + lent exceeded the capacity,
+so all that is lent is assumed to be used. The first three hours of each machine are not counted.
 
-Settings are chosen on the machines whose name hashes to an even number, and reported on the others. `risk`: broken node-hours, percent; `lent`: mean share of the capacity, percent;
-`writes`: of a node's amounts, per node and day. Upstream writes whenever an amount moves by more than 10 percent, and at every sample later than 300 s after the last write.
-The Google 2019 sample has the mean of one cell only, which is no machine: it is not used.
+Settings are chosen on the machines whose name hashes to an even number, and reported on the others. `risk`: broken
+node-hours, percent; `lent`: mean share of the capacity, percent; `writes`: of a node's amounts, per node and day.
+Upstream writes whenever an amount moves by more than 10 percent, and at every sample later than 300 s after the last
+write. The Google 2019 sample has the mean of one cell only, which is no machine: it is not used.
 
-Predictors: N-sigma and percentile over a window, of the machine's total, and the largest of both (Bashir et al., "Take it to the limit", EuroSys 2021, section 4), refreshed at each sample.
+Predictors: N-sigma and percentile over a window, of the machine's total, and the largest of both (Bashir et al., "Take
+it to the limit", EuroSys 2021, section 4), refreshed at each sample.
 """
 
 from __future__ import annotations
@@ -49,7 +54,9 @@ SETS = ("containers", "machines")
 
 
 class Machine(NamedTuple):
-    """One machine: times in seconds, and use in shares of the capacity by pod (`[pods, samples]`); its pods' requests."""
+    """One machine: times in seconds, and use in shares of the capacity by pod (`[pods, samples]`); its pods'
+    requests.
+    """
 
     name: str
     times: Float
@@ -75,7 +82,9 @@ def machines(which: str, limit: int = 0) -> list[Machine]:
     found = list(_containers() if which == "containers" else _machines())
     if limit:
         found = [
-            each for half in (True, False) for each in [one for one in found if is_reported(one.name) == half][:limit]
+            machine
+            for half in (True, False)
+            for machine in [one for one in found if is_reported(one.name) == half][:limit]
         ]
     return found
 
@@ -127,18 +136,20 @@ class Formula:
 
     reclaim: float = 0.60
     threshold: float = 0.10
-    most_s: float = 300.0
+    max_s: float = 300.0
 
     def stands(self, all_: Sequence[Machine]) -> Iterator[tuple[Machine, Float, int]]:
         """Amounts and writes of each machine."""
         for machine in all_:
             wanted = np.maximum(0.0, self.reclaim - machine.use.sum(axis=0))
-            yield machine, *_written(wanted, machine.times, self.threshold, self.most_s)
+            yield machine, *_written(wanted, machine.times, self.threshold, self.max_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """capacity - the predicted peak, of the last `window_s`: mean + N sigma, or a percentile; both = the larger peak."""
+    """capacity - the predicted peak, of the last `window_s`: mean + N sigma, or a percentile; both = the larger
+    peak.
+    """
 
     sigmas: float = 0.0
     share: float = 0.0
@@ -171,15 +182,15 @@ class Peak:
 
     def stands(self, all_: Sequence[Machine]) -> Iterator[tuple[Machine, Float, int]]:
         """Amounts and writes; machines advance together, an hour at a time, because they share what they learn."""
-        gap_s = float(np.median(np.concatenate([np.diff(each.times) for each in all_])))
+        gap_s = float(np.median(np.concatenate([np.diff(entry.times) for entry in all_])))
         pool = new_pool(self.settings, 3600.0 / gap_s)
         histories = [new_history(self.settings) for _ in all_]
-        amounts = [np.zeros(len(each.times)) for each in all_]
+        amounts = [np.zeros(len(entry.times)) for entry in all_]
         present: list[int | None] = [None] * len(all_)
         writes = [0] * len(all_)
-        units = [np.rint(each.use * CAPACITY).astype(np.int64) for each in all_]
-        requests = [np.rint(each.requests * CAPACITY).astype(np.int64) for each in all_]
-        last_hour = int(max(each.times[-1] for each in all_) // 3600)
+        units = [np.rint(entry.use * CAPACITY).astype(np.int64) for entry in all_]
+        requests = [np.rint(entry.requests * CAPACITY).astype(np.int64) for entry in all_]
+        last_hour = int(max(entry.times[-1] for entry in all_) // 3600)
         for hour in range(last_hour + 1):
             hours = broken = 0
             for m, machine in enumerate(all_):
@@ -211,10 +222,10 @@ class Peak:
 Policy = Formula | Window | Peak
 
 
-def _written(wanted: Float, times: Float, threshold: float, most_s: float) -> tuple[Float, int]:
+def _written(wanted: Float, times: Float, threshold: float, max_s: float) -> tuple[Float, int]:
     stands, count, present, written_s = np.empty(len(wanted)), 0, -1.0, -np.inf
     for i, amount in enumerate(wanted):
-        if present < 0 or abs(amount - present) > threshold * present or times[i] - written_s > most_s:
+        if present < 0 or abs(amount - present) > threshold * present or times[i] - written_s > max_s:
             present, written_s = float(amount), float(times[i])
             count += times[i] - times[0] >= WARM_S
         stands[i] = present
@@ -254,12 +265,14 @@ def curves() -> Mapping[str, Sequence[Policy]]:
 
 def at_risk(points: Sequence[Figures], risk_pct: float) -> Figures | None:
     """The most that a policy lends at this risk: the boldest setting that keeps it; None where none does."""
-    kept = [each for each in points if each.risk_pct <= risk_pct]
-    return max(kept, key=lambda each: each.lent_pct) if kept else None
+    kept = [point for point in points if point.risk_pct <= risk_pct]
+    return max(kept, key=lambda figures: figures.lent_pct) if kept else None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """A row a setting; then what each policy lends at the stated risk, and at the risk that upstream's formula keeps at its default of 60 percent."""
+    """A row a setting; then what each policy lends at the stated risk, and at the risk that upstream's formula
+    keeps at its default of 60 percent.
+    """
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--set", choices=SETS, action="append", dest="sets")
@@ -269,7 +282,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--risk", type=float, default=1.0, help="percent of node-hours")
     asked = parser.parse_args(arguments)
     for which in asked.sets or SETS:
-        chosen = [each for each in machines(which, asked.limit) if is_reported(each.name) == (asked.half == "reported")]
+        chosen = [
+            machine
+            for machine in machines(which, asked.limit)
+            if is_reported(machine.name) == (asked.half == "reported")
+        ]
         points: dict[str, list[Figures]] = {}
         rows: list[dict[str, Any]] = []
         for name, policies in curves().items():

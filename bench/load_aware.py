@@ -1,9 +1,11 @@
-"""The cost of load-aware placement: microseconds per pod compared with plain pods in one process, and microseconds per metric.
+"""The cost of load-aware placement: microseconds per pod compared with plain pods in one process, and microseconds per
+metric.
 
-A cluster of idle nodes with residents, all of which are in the node's metric. `plain` judges the same pods without load-aware placement. `filter` narrows by load;
-equal pods are placed in runs. `filter, mixed` has pods of eight sizes alternating, so that runs are short. `filter and score` also prefers nodes with the lowest
-use, so every pod is judged alone. `one by one` is `filter` without runs. Medians of the repeats in CPU time, binds included. `metric`: processing one
-metric, of a node with its residents.
+A cluster of idle nodes with residents, all of which are in the node's metric. `plain` judges the same pods without
+load-aware placement. `filter` narrows by load; equal pods are placed in runs. `filter, mixed` has pods of eight sizes
+alternating, so that runs are short. `filter and score` also prefers nodes with the lowest use, so every pod is judged
+alone. `one by one` is `filter` without runs. Medians of the repeats in CPU time, binds included. `metric`: processing
+one metric, of a node with its residents.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ def metric(name: str, residents: int, rng: np.random.Generator) -> NodeMetric:
 def a_cluster(nodes: int, residents: int, settings: LoadAwareSettings | None) -> Cluster:
     rng = np.random.default_rng(1)
     made = Cluster(
-        profile("cotenant-requests"), rng, Settings(most_pods=128), PluginRegistry(load_aware=LoadAware(settings))
+        profile("cotenant-requests"), rng, Settings(max_pods=128), PluginRegistry(load_aware=LoadAware(settings))
     )
     for i in range(nodes):
         name = f"n{i}"
@@ -71,7 +73,7 @@ def submit(cluster: Cluster, pods: int, sizes: int, born: int) -> None:
 def judge(cluster: Cluster, pods: int) -> None:
     bound = 0
     while bound < pods:
-        given = sum(isinstance(each, Bind) for each in cluster.decide(1.0))
+        given = sum(isinstance(instruction, Bind) for instruction in cluster.decide(1.0))
         assert given, f"{pods - bound} pods found no node"
         bound += given
 
@@ -108,8 +110,8 @@ def rows_for(nodes: int, residents: int, pods: int, repeats: int) -> list[dict[s
             metrics = [metric(f"n{i % nodes}", residents, rng) for i in range(1000)]
 
             def take_in(_: object) -> None:
-                for each in metrics:  # noqa: B023
-                    load.metric_seen(replace(each, age_s=0.0), 2.0)  # noqa: B023
+                for metric in metrics:  # noqa: B023
+                    load.metric_seen(replace(metric, age_s=0.0), 2.0)  # noqa: B023
 
             seconds = median_seconds(lambda: None, take_in, repeats)
             rows.append(

@@ -1,8 +1,10 @@
 """Whether a forecast overloads fewer nodes than the last mean: a small seeded simulation with one number per node.
 
-Pods arrive at a steady rate, stay for about two hours, and use CPU in long calm and short busy phases (four times as much); each minute every node reports its mean use. A pod goes to the node with
-the lowest reported use among those that pass the filter; a pod without one is rejected. The variants differ in the use that the filter assumes: the last minute's mean, the 95th percentile of the
-last five minutes' means, or a forecast. Every filter is run with several thresholds, because a stricter filter overloads less by placing less: compare rows with equal `placed_pct`.
+Pods arrive at a steady rate, stay for about two hours, and use CPU in long calm and short busy phases (four times as
+much); each minute every node reports its mean use. A pod goes to the node with the lowest reported use among those that
+pass the filter; a pod without one is rejected. The variants differ in the use that the filter assumes: the last
+minute's mean, the 95th percentile of the last five minutes' means, or a forecast. Every filter is run with several
+thresholds, because a stricter filter overloads less by placing less: compare rows with equal `placed_pct`.
 `overload_pct`: share of node-minutes in which more than 90 % of the CPU was demanded. Means over the seeds.
 """
 
@@ -54,10 +56,11 @@ def simulate(seed: int, name: str, threshold_pct: int, arrivals_per_min: float, 
             counted += NODES
         if forecast is not None:
             histories = [
-                each.with_use(Use(int(use)), 60.0 * minute, forecast) for each, use in zip(histories, used, strict=True)
+                history.with_use(Use(int(use)), 60.0 * minute, forecast)
+                for history, use in zip(histories, used, strict=True)
             ]
             seen = np.array(
-                [each.expected(Use(int(use)), forecast).cpu_m for each, use in zip(histories, used, strict=True)],
+                [history.expected(Use(int(use)), forecast).cpu_m for history, use in zip(histories, used, strict=True)],
                 dtype=np.float64,
             )
         elif name == "mean":

@@ -1,7 +1,10 @@
-"""Room for pods that wait and emptied nodes in the co-located world: the same days with and without each kind of moves of a cluster's rebalancer.
+"""Room for pods that wait and emptied nodes in the co-located world: the same days with and without each kind of moves
+of a cluster's rebalancer.
 
-`Defragmentation` beside kube-default, which spreads, at a load at which large pods wait; `HighNodeUtilization` beside best-fit, which packs, at a low one (beside a scheduler that spreads an emptied node is filled again). Columns are of the time from hour 1 to the horizon: nodes without a pod, mean;
-service and batch violation of the run until its end; pods of batch started within ten minutes; 99th percentile of waiting; pods moved, of which batch.
+`Defragmentation` beside kube-default, which spreads, at a load at which large pods wait; `HighNodeUtilization` beside
+best-fit, which packs, at a low one (beside a scheduler that spreads an emptied node is filled again). Columns are of
+the time from hour 1 to the horizon: nodes without a pod, mean; service and batch violation of the run until its end;
+pods of batch started within ten minutes; 99th percentile of waiting; pods moved, of which batch.
 """
 
 from __future__ import annotations
@@ -74,7 +77,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "small.yaml"
         file.write_text(f"base: colocation\nnodes: {given.nodes}\n")
-        for case in (each for each in CASES if each.policy in given.policies.split(",")):
+        for case in (case_ for case_ in CASES if case_.policy in given.policies.split(",")):
             found = np.array([one(case, seed, file) for seed in read_seeds(given.seeds)])
             means = " | ".join(f"{value:.2f}" for value in found.mean(axis=0))
             print(f"| {case.name} | {case.load} | {means} |", flush=True)

@@ -1,8 +1,12 @@
-"""Moves under limits in the co-located world: the `takeover` workload as far as its services need it, on a cluster of any size.
+"""Moves under limits in the co-located world: the `takeover` workload as far as its services need it, on a cluster of
+any size.
 
-The fresh cluster runs to its horizon and the one that is taken over to 90 minutes after that, without the hours in which the last batch ends, so a seed costs half or less of `cotenant lab compare --workload takeover`. A line for each seed and policy as it is
-done, then means. Columns: services' violation from 30 to 90 minutes after the takeover, at the same hours of a fresh placement by the policy (*fresh*), and of a fresh cluster's whole day from hour 1; pods moved in 30 and 90 minutes and an hour of the fresh day, in
-percent of the replicas, of which batch pods; moves of a pod within an hour of its last. `best` is the smallest mean of *fresh* among the policies.
+The fresh cluster runs to its horizon and the one that is taken over to 90 minutes after that, without the hours in
+which the last batch ends, so a seed costs half or less of `cotenant lab compare --workload takeover`. A line for each
+seed and policy as it is done, then means. Columns: services' violation from 30 to 90 minutes after the takeover, at the
+same hours of a fresh placement by the policy (*fresh*), and of a fresh cluster's whole day from hour 1; pods moved in
+30 and 90 minutes and an hour of the fresh day, in percent of the replicas, of which batch pods; moves of a pod within
+an hour of its last. `best` is the smallest mean of *fresh* among the policies.
 """
 
 from __future__ import annotations
@@ -83,15 +87,19 @@ def main() -> None:
             for name, figures in found.items():
                 figures.append(one(name, seed, None if given.nodes == 249 else file, given.load))
                 print(f"seed {seed} {name}: {figures[-1]}", flush=True)
-    best = min(np.mean([each.fresh for each in figures]) for figures in found.values())
-    print("\n| policy | min 30 to 90 % | fresh % | ratio to own fresh | ratio to best | fresh day % | moved in 30 min % | in 90 min % | moved an hour % | of batch % | again |")  # fmt: skip
+    best = min(np.mean([figure.fresh for figure in figures]) for figures in found.values())
+    print(
+        "\n| policy | min 30 to 90 % | fresh % | ratio to own fresh | ratio to best | fresh day % | moved in 30 min "
+        "% | in 90 min % | moved an hour % | of batch % | again |"
+    )
     print("| --- " * 11 + "|")
     for name, figures in found.items():
-        of = {field: float(np.mean([getattr(each, field) for each in figures])) for field in Moved.__slots__}
+        of = {field: float(np.mean([getattr(figure, field) for figure in figures])) for field in Moved.__slots__}
         own = f"{of['recovered'] / of['fresh']:.2f}" if of["fresh"] else "-"
         to_best = f"{of['recovered'] / best:.2f}" if best else "-"
         print(
-            f"| {name} | {of['recovered']:.2f} | {of['fresh']:.2f} | {own} | {to_best} | {of['fresh_day']:.2f} | {of['moved_30']:.2f} | {of['moved_90']:.2f} "
+            f"| {name} | {of['recovered']:.2f} | {of['fresh']:.2f} | {own} | {to_best} | {of['fresh_day']:.2f} | "
+            f"{of['moved_30']:.2f} | {of['moved_90']:.2f} "
             f"| {of['hourly']:.3f} | {of['of_batch']:.0f} | {of['again']:.1f} |"
         )
 

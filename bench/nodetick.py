@@ -1,8 +1,10 @@
-"""One tick of a node's engine: from counters to instructions. Goal: 5 ms of CPU at 50 groups, which leaves half of 1 % of a core for reading.
+"""One tick of a node's engine: from counters to instructions. Goal: 5 ms of CPU at 50 groups, which leaves half of 1 %
+of a core for reading.
 
-Half of the pods are best effort; each pod has one container, so there are two groups per pod and one for all best effort. Every service
-waits a little and reports latency; knobs are granted. `first` is the tick at which all groups are new; the others are medians after a
-minute. `default` runs the policies that are on by default, `all` every policy that needs no device.
+Half of the pods are best effort; each pod has one container, so there are two groups per pod and one for all best
+effort. Every service waits a little and reports latency; knobs are granted. `first` is the tick at which all groups are
+new; the others are medians after a minute. `default` runs the policies that are on by default, `all` every policy that
+needs no device.
 """
 
 from __future__ import annotations
@@ -76,9 +78,9 @@ class Machine:
         again = process_time()
         instructions = self.agent.sampled(sample, knobs, self._cpus)
         self.taken.append(process_time() - again + between - begin)
-        self._knobs.update({each.target: each.value for each in instructions.hold})
-        answers = [LeaseAnswer(each.target, LeaseState.RESTORED) for each in instructions.give_back]
-        answers += [LeaseAnswer(each.target, LeaseState.HELD) for each in instructions.hold]
+        self._knobs.update({wish.target: wish.value for wish in instructions.hold})
+        answers = [LeaseAnswer(give_back.target, LeaseState.RESTORED) for give_back in instructions.give_back]
+        answers += [LeaseAnswer(wish.target, LeaseState.HELD) for wish in instructions.hold]
         self.agent.answered(answers, self._now_us)
 
     def _sample(self) -> NodeSample:

@@ -1,12 +1,16 @@
-"""What the runtime hook costs a container's creation, and what it is worth: a real containerd under load, with `cotenant nri` and without.
+"""What the runtime hook costs a container's creation, and what it is worth: a real containerd under load, with
+`cotenant nri` and without.
 
-Needs root, cgroups of its own (below cotenant-bench-nri) and containerd 1.7 or later (`COTENANT_TEST_CONTAINERD`, bench/containerd.py). The pods are best effort by
-label and request a whole CPU, so a kubelet would give them 1024 shares. Three parts:
+Needs root, cgroups of its own (below cotenant-bench-nri) and containerd 1.7 or later (`COTENANT_TEST_CONTAINERD`,
+bench/containerd.py). The pods are best effort by label and request a whole CPU, so a kubelet would give them 1024
+shares. Three parts:
 
     weights     pods one after another with the hook and without, by turns; another process looks at their groups all the time, and counts
-                those that it saw at another weight than the least while a process of the workload ran in them (runc's own start does not count)
+                those that it saw at another weight than the least while a process of the workload ran in them (runc's
+                own start does not count)
     creation    containers created by turns with the hook connected and not; and the same call sent to the hook alone over a socket, which is
-                all that the runtime waits for (the sender has real-time priority, so that its own waiting is not counted)
+                all that the runtime waits for (the sender has real-time priority, so that its own waiting is not
+                counted)
     killed      kill -9 of the hook, started again each time, while containers are created: all must start
 """
 
@@ -88,7 +92,9 @@ def cpu_tree() -> tuple[Hierarchy, str]:
 
 
 def watch() -> None:
-    """Look at all containers' groups until standard input closes; then print, by group, the weights seen while a process of the workload ran."""
+    """Look at all containers' groups until standard input closes; then print, by group, the weights seen while a
+    process of the workload ran.
+    """
     tree, name = cpu_tree()
     ended = threading.Event()
 
@@ -149,8 +155,8 @@ def weights(runtime: Runtime, hook: HookProcess, pods: int) -> Iterator[dict[str
             "part": "weights",
             "hook": "on" if hooked else "off",
             "containers": len(containers),
-            "seen": sum(bool(each) for each in found),
-            "at_another_weight": sum(bool(each - {LEAST[name]}) for each in found),
+            "seen": sum(bool(group) for group in found),
+            "at_another_weight": sum(bool(group - {LEAST[name]}) for group in found),
             "looks": told["looks"],
         }
 
@@ -168,8 +174,8 @@ def creation(runtime: Runtime, hook: HookProcess, containers: int) -> Iterator[d
 
     _by_turns(hook, containers, one)
     runtime.remove(pod)
-    for hooked, each in taken.items():
-        yield _times("creation", "on" if hooked else "off", each)
+    for hooked, group in taken.items():
+        yield _times("creation", "on" if hooked else "off", group)
 
 
 def alone(folder: Path, calls: int) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
     python -m bench.objectives
 
-Prints CPU time a span with and without objectives, at 512 spans a batch, and the time from the acceptance of an export request to the line in the agent: the real server, stream and client in one process on loopback.
+Prints CPU time a span with and without objectives, at 512 spans a batch, and the time from the acceptance of an export
+request to the line in the agent: the real server, stream and client in one process on loopback.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """Placements per second of the scheduling cycle: one placement and one departure each, exact over every node.
 
-Workload A (`bench.workload`) with the fit and score of a profile: `place_cached`, which is what the cycle calls in the lab, in `cotenant up` and in a cluster, beside the compiled scan of
-every node that it must equal. The queue is given to either as the cycle has it: `--batch` pods decided together, whose places are freed again `LIVE` pods later. CPU time of one core, median of
-the repeats, after a warm-up that fills the cluster until every arrival has a departure. `identical`: the same rows for the first `checked` pods, departures included, from the same start.
-What a whole decision costs, with its events, plugins and records, is measured by `bench.groups`, and with an API server by `bench.kube`.
+Workload A (`bench.workload`) with the fit and score of a profile: `place_cached`, which is what the cycle calls in the
+lab, in `cotenant up` and in a cluster, beside the compiled scan of every node that it must equal. The queue is given to
+either as the cycle has it: `--batch` pods decided together, whose places are freed again `LIVE` pods later. CPU time of
+one core, median of the repeats, after a warm-up that fills the cluster until every arrival has a departure.
+`identical`: the same rows for the first `checked` pods, departures included, from the same start. What a whole decision
+costs, with its events, plugins and records, is measured by `bench.groups`, and with an API server by `bench.kube`.
 """
 
 from __future__ import annotations
@@ -152,7 +154,8 @@ def main() -> None:
         for row in rows_for(nodes, shapes, given.pods, given.repeats, given.batch, by)
     ]
     notes = (
-        f"CPU time of one core; a pod is one placement and one departure, {given.batch} pods are decided together, profile {by.name}.",
+        f"CPU time of one core; a pod is one placement and one departure, {given.batch} pods are decided together, "
+        f"profile {by.name}.",
         f"Peak memory {peak_memory_mib():.0f} MiB.",
     )
     show(rows, given.json, notes)

@@ -1,8 +1,11 @@
-"""The cost of fitting batch and mid pods by predicted use: microseconds per pod compared with fitting by requests in one process, and microseconds per metric.
+"""The cost of fitting batch and mid pods by predicted use: microseconds per pod compared with fitting by requests in
+one process, and microseconds per metric.
 
-A cluster of idle nodes with measured residents. `off` is the profile `cotenant-requests`, `asleep` the default profile where no node offers lent resources, `awake` the same where nodes do. `services` request
-CPU and memory, `lent` batch resources; `mixed` alternates eight sizes, so that runs of equal pods are short. The variants take turns, repeat by repeat, so that a busy machine is the same for all.
-Medians in CPU time, binds included. `--kept SET` says instead how often real use exceeds its prediction. `one metric`: counting one node's metric with its residents.
+A cluster of idle nodes with measured residents. `off` is the profile `cotenant-requests`, `asleep` the default profile
+where no node offers lent resources, `awake` the same where nodes do. `services` request CPU and memory, `lent` batch
+resources; `mixed` alternates eight sizes, so that runs of equal pods are short. The variants take turns, repeat by
+repeat, so that a busy machine is the same for all. Medians in CPU time, binds included. `--kept SET` says instead how
+often real use exceeds its prediction. `one metric`: counting one node's metric with its residents.
 """
 
 from __future__ import annotations
@@ -64,7 +67,7 @@ class Side:
         self.cluster = Cluster(
             profile("cotenant-requests"),
             np.random.default_rng(1),
-            Settings(most_pods=128),
+            Settings(max_pods=128),
             PluginRegistry(predicted_use=self.rule),
         )
         self.born = 0
@@ -94,7 +97,7 @@ class Side:
         self.born += pods
         began, bound = process_time(), 0
         while bound < pods:
-            given = sum(isinstance(each, Bind) for each in self.cluster.decide(1.0))
+            given = sum(isinstance(instruction, Bind) for instruction in self.cluster.decide(1.0))
             assert given, f"{pods - bound} pods found no node"
             bound += given
         self.seconds.append(process_time() - began)
@@ -110,38 +113,40 @@ def rows_for(nodes: int, residents: int, pods: int, repeats: int) -> list[dict[s
     rng, rule = np.random.default_rng(2), sides["lent, awake"].rule
     metrics = [metric(i % nodes, residents, rng) for i in range(min(1000, nodes))]
     began = process_time()
-    for each in metrics:
-        rule.metric_seen(each, 60.0)
+    for node_metric in metrics:
+        rule.metric_seen(node_metric, 60.0)
     found["one metric"] = 1e6 * (process_time() - began) / len(metrics)
     common = {"nodes": nodes, "residents": residents * nodes}
     return [common | {"variant": name, "us_a_pod": round(value, 1)} for name, value in found.items()]
 
 
 def kept_risk(which: str, risk: float, limit: int) -> dict[str, Any]:
-    """How often the next measurement exceeds the prediction on real usage (`bench.lending`'s sets), pod by pod and in the sum over a machine, from the twelfth measurement on."""
+    """How often the next measurement exceeds the prediction on real usage (`bench.lending`'s sets), pod by pod and
+    in the sum over a machine, from the twelfth measurement on.
+    """
     chosen = PredictedUseSettings(risk=risk)
     pods, sums, predicted, used = [0, 0], [0, 0], 0.0, 0.0
     for machine in machines(which, limit):
         if not is_reported(machine.name):
             continue
-        requests = [Use(int(each * CAPACITY), 0) for each in machine.requests]
+        requests = [Use(int(entry * CAPACITY), 0) for entry in machine.requests]
         histories = [UNMEASURED] * len(requests)
         for at in range(machine.use.shape[1]):
-            use = [int(each * CAPACITY) for each in machine.use[:, at]]
+            use = [int(entry * CAPACITY) for entry in machine.use[:, at]]
             if at >= LEARNING:
                 wanted = [
                     predicted_use(request, history, True, chosen).cpu_m
                     for request, history in zip(requests, histories, strict=True)
                 ]
-                pods[0] += sum(each > most for each, most in zip(use, wanted, strict=True))
+                pods[0] += sum(number > most for number, most in zip(use, wanted, strict=True))
                 pods[1] += len(use)
                 sums[0] += sum(use) > sum(wanted)
                 sums[1] += 1
                 predicted += sum(wanted) / CAPACITY
                 used += sum(use) / CAPACITY
             histories = [
-                history.measured(Use(each, 0), float(machine.times[at]), chosen)
-                for history, each in zip(histories, use, strict=True)
+                history.measured(Use(number, 0), float(machine.times[at]), chosen)
+                for history, number in zip(histories, use, strict=True)
             ]
     return {
         "set": which,

@@ -1,9 +1,11 @@
-"""The cost of a quota tree: a pod that arrives, is checked, or is placed. Goal: 0.3 us per pod in addition to placement, with 1,000 leaves.
+"""The cost of a quota tree: a pod that arrives, is checked, or is placed. Goal: 0.3 us per pod in addition to
+placement, with 1,000 leaves.
 
-`ask` is an arriving pod and the new runtime of its leaf, in plain Python: `idle` where the cluster has enough for all, `short` at a leaf that is short
-already, `lent` at one that lends less because of it, so that every division on its path is recomputed. `resize` is a new total with every runtime
-recomputed. `flat` has all leaves below the root, `tree` 32 parents between. `check` and `add_use` are the plain headroom check with its parents and the
-accounting of a placed pod; `compiled` is both together inside a compiled loop, as in placement.
+`ask` is an arriving pod and the new runtime of its leaf, in plain Python: `idle` where the cluster has enough for all,
+`short` at a leaf that is short already, `lent` at one that lends less because of it, so that every division on its path
+is recomputed. `resize` is a new total with every runtime recomputed. `flat` has all leaves below the root, `tree` 32
+parents between. `check` and `add_use` are the plain headroom check with its parents and the accounting of a placed pod;
+`compiled` is both together inside a compiled loop, as in placement.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ def amounts(cores: int) -> Amounts:
 
 
 def a_tree(leaves: int, flat: bool, cores_each: int) -> QuotaTree:
-    """Every leaf has a guarantee of 4 cores, a maximum of 64 and its own weight; each tenth requests 1 core, the others 20."""
+    """Every leaf has a guarantee of 4 cores, a maximum of 64 and its own weight; each tenth requests 1 core, the
+    others 20.
+    """
     parents = 0 if flat else PARENTS
     below = -(-leaves // max(1, parents))
     quotas = [Quota(f"p{i}", amounts(64 * below), amounts(4 * below), is_parent=True) for i in range(parents)]

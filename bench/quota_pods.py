@@ -1,8 +1,10 @@
-"""The cost of elastic quotas per pod in a cluster's engine, compared with plain pods in the same run, in microseconds of one core's time.
+"""The cost of elastic quotas per pod in a cluster's engine, compared with plain pods in the same run, in microseconds
+of one core's time.
 
-The same pods are added to the engine, placed, bound and deleted three times: `none` without quotas, `outside` where there is a tree and the pods
-belong to no quota of it, `leaves` where they belong to its leaves in turn. `seen` is adding a pod, `decide` its judgement and placement (`engine/cluster.py`),
-`bound` the result of its bind, `gone` its deletion. `admit` is the quotas' own part of `decide`: Python around the compiled loop; `kernel` is that loop alone,
+The same pods are added to the engine, placed, bound and deleted three times: `none` without quotas, `outside` where
+there is a tree and the pods belong to no quota of it, `leaves` where they belong to its leaves in turn. `seen` is
+adding a pod, `decide` its judgement and placement (`engine/cluster.py`), `bound` the result of its bind, `gone` its
+deletion. `admit` is the quotas' own part of `decide`: Python around the compiled loop; `kernel` is that loop alone,
 which checks a leaf and accounts for it at every level. Medians of the repeats.
 """
 
@@ -88,20 +90,20 @@ def once(nodes: int, leaves: int, pods: int, sort: str) -> dict[str, float]:
 
     def decide() -> None:
         while cluster.next_s() <= 1.0:
-            found.extend(each for each in cluster.decide(1.0) if isinstance(each, Bind))
+            found.extend(instruction for instruction in cluster.decide(1.0) if isinstance(instruction, Bind))
 
     def bound() -> None:
-        for each in found:
-            cluster.sending(each.uid, 1.0)
-            cluster.bound(each.uid, 1.0)
+        for instruction in found:
+            cluster.sending(instruction.uid, 1.0)
+            cluster.bound(instruction.uid, 1.0)
 
     def add() -> None:
-        for each in seen:
-            cluster.pod_seen(each, 0.0)
+        for observed_pod in seen:
+            cluster.pod_seen(observed_pod, 0.0)
 
     def delete() -> None:
-        for each in seen:
-            cluster.pod_gone(each.uid, 2.0)
+        for observed_pod in seen:
+            cluster.pod_gone(observed_pod.uid, 2.0)
 
     row = {
         "seen": timed(pods, add),
@@ -162,7 +164,7 @@ def main() -> None:
     rows = []
     for sort, found in runs.items():
         row: dict[str, Any] = {"pods": given.pods, "leaves": given.leaves, "sort": sort}
-        row |= {f"{name}_us": round(statistics.median(each[name] for each in found), 2) for name in found[0]}
+        row |= {f"{name}_us": round(statistics.median(entry[name] for entry in found), 2) for name in found[0]}
         row["kernel_us"] = round(kernel, 4) if sort == "leaves" else 0.0
         rows.append(row)
     show(rows, given.json, ("CPU time of one core, a pod. Stages are Python with the compiled parts in them.",))

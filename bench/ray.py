@@ -2,10 +2,13 @@
 
     python -m bench.ray [--workers 1,2] [--nodes 20] [--hours 2] [--seeds 8] [--json]
 
-A Ray cluster of this machine is started for each count of workers: a head without CPUs, and nodes of one CPU each. The same comparison (policies `cotenant` and `kube-default` on the founding workload with
-`--nodes` nodes and `--hours` hours of arrivals) runs here first, in as many processes, then there. Both figures are of wall time from the first submission, with the start of the worker processes; kernels are compiled before, the
-connection (`connect_s`) and the start of the cluster are not counted.
-`identical` says that every figure that does not measure time is equal to the bit. Limits: everything shares one machine's cores, so nothing is said about networks. Needs the extra `ray`.
+A Ray cluster of this machine is started for each count of workers: a head without CPUs, and nodes of one CPU each. The
+same comparison (policies `cotenant` and `kube-default` on the founding workload with `--nodes` nodes and `--hours`
+hours of arrivals) runs here first, in as many processes, then there. Both figures are of wall time from the first
+submission, with the start of the worker processes; kernels are compiled before, the connection (`connect_s`) and the
+start of the cluster are not counted.
+`identical` says that every figure that does not measure time is equal to the bit. Limits: everything shares one
+machine's cores, so nothing is said about networks. Needs the extra `ray`.
 """
 
 from __future__ import annotations
@@ -55,14 +58,18 @@ class LocalRay:
     workers: list[subprocess.Popen[bytes]]
 
     def kill_node(self, index: int) -> None:
-        """Send SIGKILL to a node, as a machine that is lost; workers, which have process groups of their own, end when they miss it."""
+        """Send SIGKILL to a node, as a machine that is lost; workers, which have process groups of their own, end
+        when they miss it.
+        """
         os.killpg(self.workers[index].pid, signal.SIGKILL)
         self.workers[index].wait()
 
 
 @contextmanager
 def local_ray(workers: int, environment: Mapping[str, str] = os.environ) -> Iterator[LocalRay]:
-    """A cluster with `workers` nodes of one CPU each, and the address of its client server; ended with all of its processes."""
+    """A cluster with `workers` nodes of one CPU each, and the address of its client server; ended with all of its
+    processes.
+    """
     ray = load_ray()
 
     host = ray.util.get_node_ip_address()  # Ray replaces loopback by it

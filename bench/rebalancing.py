@@ -1,10 +1,15 @@
-"""One round of the rebalancer: choose moves by measured use, and place each in simulation. Goal: 5,000 nodes and 50,000 pods within 1 s of CPU.
+"""One round of the rebalancer: choose moves by measured use, and place each in simulation. Goal: 5,000 nodes and 50,000
+pods within 1 s of CPU.
 
-`plan_s` is the median CPU time of several rounds on one engine that knows the cluster, as in a process that follows it, each until the engine is as before; `moves` are its moves, each a simulated placement on the scheduling
-engine over all nodes. `hot` is the share of nodes above the threshold. Building the engine from the objects is not part of it (`bench.rebuild`).
+`plan_s` is the median CPU time of several rounds on one engine that knows the cluster, as in a process that follows it,
+each until the engine is as before; `moves` are its moves, each a simulated placement on the scheduling engine over all
+nodes. `hot` is the share of nodes above the threshold. Building the engine from the objects is not part of it
+(`bench.rebuild`).
 
-Cases: `plain`; `acting`: each overloaded node has a reservation elsewhere, as of moves under way, every tenth pod is in one of the gangs of ten, and gangs wait that fit nowhere; `rules`: every pod has a spread constraint and an
-anti-affinity term, which hold, and pods that violate such would move; `emptying`: HighNodeUtilization empties one of the 1 % of nodes that are underused.
+Cases: `plain`; `acting`: each overloaded node has a reservation elsewhere, as of moves under way, every tenth pod is in
+one of the gangs of ten, and gangs wait that fit nowhere; `rules`: every pod has a spread constraint and an
+anti-affinity term, which hold, and pods that violate such would move; `emptying`: HighNodeUtilization empties one of
+the 1 % of nodes that are underused.
 """
 
 from __future__ import annotations
@@ -76,7 +81,9 @@ def a_pod(number: int, workload: int, case: str) -> ObservedPod:
 
 
 def a_planner(nodes: int, hot: float, name: str, case: str) -> Planner:
-    """A planner that has seen the whole cluster: nodes of 32 cores with ten pods each, of which the first `hot` share uses 80 percent of its CPU, the others 20 to 40. The pods of a workload are on nodes of their own."""
+    """A planner that has seen the whole cluster: nodes of 32 cores with ten pods each, of which the first `hot`
+    share uses 80 percent of its CPU, the others 20 to 40. The pods of a workload are on nodes of their own.
+    """
     rng = np.random.default_rng(1)
     cluster = Cluster(profile(name), rng, Settings(schedulers=("cotenant",)))
     pool = NodePool("p", Percentages({"cpu": 45}, {"cpu": 65}), anomaly=None)

@@ -1,14 +1,20 @@
-"""Soak: a cluster under churn, gangs, quotas, node failures and reports for a stated time; it fails where something grows, stalls or changes hands.
+"""Soak: a cluster under churn, gangs, quotas, node failures and reports for a stated time; it fails where something
+grows, stalls or changes hands.
 
     python -m bench.soak --minutes 120          the processes of `cotenant up`, in real time
     python -m bench.soak --draw FILE.csv --out FILE.svg     the picture of a run's --samples
     python -m bench.soak --day                  24 simulated hours of the scheduling engine, as fast as it goes
 
-Problem: a leak of a few bytes a pod is found after days, in production. Choice: `bench/churn` makes the load and fits the slope; here gangs, quotas and failing nodes join it, and
-each process is sampled: resident set, open files, and the longest of a few answers of /healthz, which waits for the event loop as everything in that process does. Leadership is the
-Lease's number of transitions. A process grows where the whole 95 % interval of a slope is above `--most-mib-hour` (`--most-files-hour`): of its C heap in use (`cotenant_heap_bytes`) over the whole time, and of its resident set over the last half, because a heap that fragments
-settles within an hour or two while what is in use stays the same. Bounded parts that are not full yet (50,000 events, 300 s of watch history) grow honestly: `--warm-minutes` are not measured. `--day` has the engine's own tables besides, and compares its sums with its residents each hour.
-Limits: one machine, simulated nodes; slopes of short runs have wide intervals and prove nothing. The nodes' reports are those of `cotenant up`. The day has no API server, no clock but its own, and no gangs.
+Problem: a leak of a few bytes a pod is found after days, in production. Choice: `bench/churn` makes the load and fits
+the slope; here gangs, quotas and failing nodes join it, and each process is sampled: resident set, open files, and the
+longest of a few answers of /healthz, which waits for the event loop as everything in that process does. Leadership is
+the Lease's number of transitions. A process grows where the whole 95 % interval of a slope is above `--max-mib-hour`
+(`--max-files-hour`): of its C heap in use (`cotenant_heap_bytes`) over the whole time, and of its resident set over the
+last half, because a heap that fragments settles within an hour or two while what is in use stays the same. Bounded
+parts that are not full yet (50,000 events, 300 s of watch history) grow honestly: `--warm-minutes` are not measured.
+`--day` has the engine's own tables besides, and compares its sums with its residents each hour. Limits: one machine,
+simulated nodes; slopes of short runs have wide intervals and prove nothing. The nodes' reports are those of `cotenant
+up`. The day has no API server, no clock but its own, and no gangs.
 """
 
 from __future__ import annotations
@@ -79,7 +85,9 @@ def health_url(name: str, pid: int, server: str) -> str:
         return f"{server}/healthz"
     words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
     at = next((words[i + 1] for i, word in enumerate(words[:-1]) if word == "--listen"), "")
-    found = _LISTEN.fullmatch(at) or next((m for w in words if (m := re.fullmatch(r"--listen=127\.0\.0\.1:(\d+)", w))), None)  # fmt: skip
+    found = _LISTEN.fullmatch(at) or next(
+        (m for w in words if (m := re.fullmatch(r"--listen=127\.0\.0\.1:(\d+)", w))), None
+    )
     return f"http://127.0.0.1:{found[1]}/healthz" if found else ""
 
 
@@ -120,14 +128,14 @@ class Others:
         group = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": name}}
         await self._send("POST", GROUPS, {**group, "spec": {"minMember": MEMBERS}})
         pods = [f"{name}-{i}" for i in range(MEMBERS)]
-        for each in pods:
-            await self._pod(each, {"pod-group.scheduling.sigs.k8s.io": name})
+        for pod in pods:
+            await self._pod(pod, {"pod-group.scheduling.sigs.k8s.io": name})
         await asyncio.sleep(self._options.life_s)
-        placed = [await self._node_of(each) for each in pods]
+        placed = [await self._node_of(pod) for pod in pods]
         self.gangs += 1
         self.incomplete += not all(placed)
-        for each in pods:
-            await self._send("DELETE", f"{PODS}/{each}")
+        for pod in pods:
+            await self._send("DELETE", f"{PODS}/{pod}")
         await self._send("DELETE", f"{GROUPS}/{name}")
 
     async def _of_quota(self, number: int) -> None:
@@ -147,7 +155,7 @@ class Others:
 
     async def _names(self) -> list[str]:
         async with self._http.get(NODES) as answer:
-            return [each["metadata"]["name"] for each in msgspec.json.decode(await answer.read())["items"]]
+            return [entry["metadata"]["name"] for entry in msgspec.json.decode(await answer.read())["items"]]
 
     async def _pod(self, name: str, labels: dict[str, str]) -> None:
         body = msgspec.json.decode(a_pod(name))
@@ -179,8 +187,8 @@ async def transitions(http: aiohttp.ClientSession) -> int:
     """How often Leases of our processes changed hands."""
     async with http.get(LEASES) as answer:
         items = msgspec.json.decode(await answer.read())["items"]
-    ours = [each for each in items if each["metadata"]["name"].startswith("cotenant")]
-    return sum(int(each["spec"].get("leaseTransitions") or 0) for each in ours)
+    ours = [entry for entry in items if entry["metadata"]["name"].startswith("cotenant")]
+    return sum(int(our["spec"].get("leaseTransitions") or 0) for our in ours)
 
 
 async def _answer_ms(http: aiohttp.ClientSession, url: str) -> float:
@@ -208,7 +216,7 @@ async def _heap_mib(http: aiohttp.ClientSession, health: str) -> float:
 async def measure(cluster: Cluster, options: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]:
     """Load, warm up, sample. One row a process, and what failed in words."""
     found = {name: Samples(pid) for name, pid in cluster.pids.items()}
-    urls = {name: health_url(name, each.pid, cluster.server.url) for name, each in found.items()}
+    urls = {name: health_url(name, samples.pid, cluster.server.url) for name, samples in found.items()}
     hours: list[float] = []
     async with session(cluster.server, 100) as http:
         churn, others = Churn(http, options.rate, options.life_s), Others(http, options)
@@ -232,18 +240,18 @@ async def measure(cluster: Cluster, options: argparse.Namespace) -> tuple[list[d
             if beside.done():
                 beside.result()
             hours.append((monotonic() - began) / 3600)
-            for name, each in found.items():
-                each.rss_mib.append(usage(each.pid).rss_mib)
-                each.heap_mib.append(await _heap_mib(http, urls[name]) if urls[name] else nan)
-                each.files.append(len(os.listdir(f"/proc/{each.pid}/fd")))
-                each.answer_ms.append(await _answer_ms(http, urls[name]) if urls[name] else 0.0)
+            for name, samples in found.items():
+                samples.rss_mib.append(usage(samples.pid).rss_mib)
+                samples.heap_mib.append(await _heap_mib(http, urls[name]) if urls[name] else nan)
+                samples.files.append(len(os.listdir(f"/proc/{samples.pid}/fd")))
+                samples.answer_ms.append(await _answer_ms(http, urls[name]) if urls[name] else 0.0)
                 if options.samples is not None:
-                    write(options.samples, each.line(name, hours[-1]))
+                    write(options.samples, samples.line(name, hours[-1]))
         await running
         changed = await transitions(http) - led
         waiting = await churn.unscheduled()
         beside.cancel()
-    rows = [row(name, hours, each) for name, each in found.items()]
+    rows = [row(name, hours, samples) for name, samples in found.items()]
     wrong = growth(rows, options)
     for what, count in (
         ("leadership changes", changed),
@@ -254,23 +262,26 @@ async def measure(cluster: Cluster, options: argparse.Namespace) -> tuple[list[d
     ):
         wrong += [f"{count} {what}"] if count else []
     print(
-        f"{churn.created - first} pods in {options.minutes:g} minutes, {others.gangs} gangs, {others.quota_pods} pods of quotas, {others.failures} node failures"
+        f"{churn.created - first} pods in {options.minutes:g} minutes, {others.gangs} gangs, {others.quota_pods} pods "
+        f"of quotas, {others.failures} node failures"
     )
     return rows, wrong
 
 
-def row(name: str, hours: list[float], each: Samples) -> dict[str, Any]:
+def row(name: str, hours: list[float], samples: Samples) -> dict[str, Any]:
     """The figures of one process: slopes an hour with their 95 % intervals."""
-    rss, files = slope(hours, each.rss_mib), slope(hours, each.files)
+    rss, files = slope(hours, samples.rss_mib), slope(hours, samples.files)
     half = len(hours) // 2
-    settled = slope(hours[half:], each.rss_mib[half:])
-    told = [i for i, mib in enumerate(each.heap_mib) if not isnan(mib)]
-    heap = slope([hours[i] for i in told], [each.heap_mib[i] for i in told]) if len(told) >= SPANS else (nan, nan, nan)
+    settled = slope(hours[half:], samples.rss_mib[half:])
+    told = [i for i, mib in enumerate(samples.heap_mib) if not isnan(mib)]
+    heap = (
+        slope([hours[i] for i in told], [samples.heap_mib[i] for i in told]) if len(told) >= SPANS else (nan, nan, nan)
+    )
     return {
         "process": name,
         "samples": len(hours),
-        "first_mib": each.rss_mib[0],
-        "last_mib": each.rss_mib[-1],
+        "first_mib": samples.rss_mib[0],
+        "last_mib": samples.rss_mib[-1],
         "mib_hour": rss[0],
         "mib_hour_low": rss[1],
         "mib_hour_high": rss[2],
@@ -278,39 +289,41 @@ def row(name: str, hours: list[float], each: Samples) -> dict[str, Any]:
         "settled_mib_hour_low": settled[1],
         "in_use_mib_hour": heap[0],
         "in_use_mib_hour_low": heap[1],
-        "files": each.files[-1],
+        "files": samples.files[-1],
         "files_hour": files[0],
         "files_hour_low": files[1],
-        "answer_p50_ms": float(np.percentile(each.answer_ms, 50)),
-        "answer_max_ms": max(each.answer_ms),
+        "answer_p50_ms": float(np.percentile(samples.answer_ms, 50)),
+        "answer_max_ms": max(samples.answer_ms),
     }
 
 
 def growth(rows: list[dict[str, Any]], options: argparse.Namespace) -> list[str]:
     """What grows: the whole interval of the slope is above the bound. And what does not answer."""
     wrong = []
-    for each in rows:
-        settled = each.get("settled_mib_hour_low", each["mib_hour_low"])
-        if settled > options.most_mib_hour:
-            wrong.append(f"{each['process']} grows by {settled:.1f} MiB an hour or more")
-        if each.get("in_use_mib_hour_low", nan) > options.most_mib_hour:
+    for row in rows:
+        settled = row.get("settled_mib_hour_low", row["mib_hour_low"])
+        if settled > options.max_mib_hour:
+            wrong.append(f"{row['process']} grows by {settled:.1f} MiB an hour or more")
+        if row.get("in_use_mib_hour_low", nan) > options.max_mib_hour:
             wrong.append(
-                f"{each['process']} has {each['in_use_mib_hour_low']:.1f} MiB an hour or more in use than before"
+                f"{row['process']} has {row['in_use_mib_hour_low']:.1f} MiB an hour or more in use than before"
             )
-        if each.get("files_hour_low", 0.0) > options.most_files_hour:
-            wrong.append(f"{each['process']} opens {each['files_hour_low']:.1f} files an hour or more")
-        if each.get("answer_max_ms", 0.0) > options.most_answer_ms:
-            wrong.append(f"{each['process']} answered /healthz after {each['answer_max_ms']:.0f} ms")
+        if row.get("files_hour_low", 0.0) > options.max_files_hour:
+            wrong.append(f"{row['process']} opens {row['files_hour_low']:.1f} files an hour or more")
+        if row.get("answer_max_ms", 0.0) > options.max_answer_ms:
+            wrong.append(f"{row['process']} answered /healthz after {row['answer_max_ms']:.0f} ms")
     return wrong
 
 
 def day(options: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]:
-    """24 simulated hours: pods arrive at `--day-rate` a second in 64 shapes and live a minute, and a node is replaced each ten minutes."""
+    """24 simulated hours: pods arrive at `--day-rate` a second in 64 shapes and live a minute, and a node is
+    replaced each ten minutes.
+    """
     engine = Engine(profile("cotenant-requests"), np.random.default_rng(options.seed))
     size = Amounts.of({"cpu": 64_000, "memory": 1 << 40})
     for i in range(options.nodes):
         engine.node_seen(Node(f"n{i}", size, Labels.of({HOSTNAME: f"n{i}"})))
-    each = Samples(os.getpid())
+    element = Samples(os.getpid())
     hours: list[float] = []
     alive: list[list[str]] = []
     tables: list[float] = []
@@ -339,12 +352,12 @@ def day(options: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]:
             replaced += 1
         if now % 120 == 119:
             hours.append(now / 3600)
-            each.rss_mib.append(usage(each.pid).rss_mib)
+            element.rss_mib.append(usage(element.pid).rss_mib)
             tables.append(len(engine._components.assignments.ledger.row))
         if now % 3600 == 3599:
             engine.validate()
     skip = len(hours) // 6  # the warm-up
-    rss, rows = slope(hours[skip:], each.rss_mib[skip:]), slope(hours[skip:], tables[skip:])
+    rss, rows = slope(hours[skip:], element.rss_mib[skip:]), slope(hours[skip:], tables[skip:])
     figures = {
         "process": "engine",
         "simulated_hours": options.day_hours,
@@ -352,8 +365,8 @@ def day(options: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]:
         "pods": made,
         "bound": bound,
         "nodes_replaced": replaced,
-        "first_mib": each.rss_mib[skip],
-        "last_mib": each.rss_mib[-1],
+        "first_mib": element.rss_mib[skip],
+        "last_mib": element.rss_mib[-1],
         "mib_hour": rss[0],
         "mib_hour_low": rss[1],
         "mib_hour_high": rss[2],
@@ -379,11 +392,9 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--fail-every-s", type=float, default=120.0, help="between two failures of nodes")
     parser.add_argument("--fail-for-s", type=float, default=60.0)
     parser.add_argument("--sample-s", type=float, default=5.0)
-    parser.add_argument(
-        "--most-mib-hour", type=float, default=8.0, help="growth of a process's memory that is too much"
-    )
-    parser.add_argument("--most-files-hour", type=float, default=4.0)
-    parser.add_argument("--most-answer-ms", type=float, default=5_000.0)
+    parser.add_argument("--max-mib-hour", type=float, default=8.0, help="growth of a process's memory that is too much")
+    parser.add_argument("--max-files-hour", type=float, default=4.0)
+    parser.add_argument("--max-answer-ms", type=float, default=5_000.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--samples", type=Path, help="a new CSV file for every sample")
     parser.add_argument("--draw", type=Path, help="draw the samples of this file and do nothing else")
@@ -414,8 +425,8 @@ def main() -> int:
             finally:
                 cluster.stop()
     show(rows, options.json)
-    for each in wrong:
-        print(f"FAILED: {each}")
+    for name in wrong:
+        print(f"FAILED: {name}")
     return 1 if wrong else 0
 
 

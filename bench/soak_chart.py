@@ -1,6 +1,8 @@
-"""The picture of a soak: each process's resident set, and its C heap in use where it was sampled, over the hours of the run.
+"""The picture of a soak: each process's resident set, and its C heap in use where it was sampled, over the hours of the
+run.
 
-Problem: a slope with an interval does not show whether growth ends. Choice: one panel a process with its own scale from 0, so that growth is seen beside what is there; SVG written here, in colours that are readable on light and dark pages.
+Problem: a slope with an interval does not show whether growth ends. Choice: one panel a process with its own scale from
+0, so that growth is seen beside what is there; SVG written here, in colours that are readable on light and dark pages.
 Limits: at most 400 points a line; files and answers are in the table only.
 """
 
@@ -11,7 +13,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-WIDTH, HEIGHT, MARGIN, MOST_POINTS = 360, 150, 40, 400
+WIDTH, HEIGHT, MARGIN, MAX_POINTS = 360, 150, 40, 400
 _LINES = (("rss_mib", "resident", "#2f81f7"), ("heap_mib", "C heap in use", "#d1590a"))
 
 
@@ -28,7 +30,8 @@ def chart(path: Path) -> str:
         f'<tspan fill="{colour}" dx="14">— {word}</tspan>' for column, word, colour in _LINES if column in rows[0]
     )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12" fill="#768390">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
+        'font-size="12" fill="#768390">'
         f'{"".join(panels)}<text x="26" y="{height - 8}">MiB over hours{key}</text></svg>\n'
     )
 
@@ -36,7 +39,7 @@ def chart(path: Path) -> str:
 def _panel(name: str, rows: Sequence[dict[str, str]], which: int) -> str:
     """One process."""
     left, top = MARGIN + which % 2 * (WIDTH + MARGIN), MARGIN + which // 2 * (HEIGHT + 2 * MARGIN)
-    rows = rows[:: -(-len(rows) // MOST_POINTS)]
+    rows = rows[:: -(-len(rows) // MAX_POINTS)]
     hours = [float(row["hours"]) for row in rows]
     end = max(*hours, 1e-9)
     most = 1.15 * max(float(row["rss_mib"]) for row in rows)
@@ -52,8 +55,10 @@ def _panel(name: str, rows: Sequence[dict[str, str]], which: int) -> str:
             lines.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.6"/>')
     last = float(rows[-1]["rss_mib"])
     return (
-        f'<text x="{left}" y="{top - 10}" font-weight="bold">{escape(name)}: {float(rows[0]["rss_mib"]):.0f} to {last:.0f} MiB</text>'
+        f'<text x="{left}" y="{top - 10}" font-weight="bold">{escape(name)}: {float(rows[0]["rss_mib"]):.0f} to '
+        f"{last:.0f} MiB</text>"
         f'<path d="M{left} {top}V{top + HEIGHT}H{left + WIDTH}" fill="none" stroke="#768390" stroke-opacity=".5"/>'
         f'{"".join(lines)}<text x="{left - 6}" y="{top + HEIGHT}" text-anchor="end">0</text>'
-        f'<text x="{left - 6}" y="{top + 10}" text-anchor="end">{most:.0f}</text><text x="{left + WIDTH}" y="{top + HEIGHT + 15}" text-anchor="end">{end:.1f} h</text>'
+        f'<text x="{left - 6}" y="{top + 10}" text-anchor="end">{most:.0f}</text><text x="{left + WIDTH}" '
+        f'y="{top + HEIGHT + 15}" text-anchor="end">{end:.1f} h</text>'
     )

@@ -1,8 +1,10 @@
-"""The cost of spans: decoding and the trace engine, by the size of a request, in microseconds of one core's time a span; then memory at a steady rate.
+"""The cost of spans: decoding and the trace engine, by the size of a request, in microseconds of one core's time a
+span; then memory at a steady rate.
 
-A request has whole traces of ten spans over four services, with ten attributes a span. `--rate` spans a second are put through decoding and an engine for
-`--seconds` of its own time, as fast as they can be, with `--series` operations: the CPU time a span of everything but the transport, the longest tick, the largest resident size.
-Medians of the repeats; demand is synthetic.
+A request has whole traces of ten spans over four services, with ten attributes a span. `--rate` spans a second are put
+through decoding and an engine for `--seconds` of its own time, as fast as they can be, with `--series` operations: the
+CPU time a span of everything but the transport, the longest tick, the largest resident size. Medians of the repeats;
+demand is synthetic.
 """
 
 from __future__ import annotations

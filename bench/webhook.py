@@ -1,10 +1,15 @@
-"""Cost and latency of the admission webhook, as an API server calls it: over TLS, keep-alive, /mutate-pod and then /validate-pod for each pod.
+"""Cost and latency of the admission webhook, as an API server calls it: over TLS, keep-alive, /mutate-pod and then
+/validate-pod for each pod.
 
-The server is a separate process with the application, HTTP server and certificates of `cotenant webhook`, and profiles as if they had been listed. The caller sends pods of about 3 KB (two
-containers, volumes, managed fields) in AdmissionReviews, at a fixed rate, each due at its time: a late answer delays the ones after it, and counts. Rows: no profile that matches, 1 profile,
-50 profiles of which one matches, and 50 that all match.
-`rules_ms_pod`: CPU time of both reviews of a pod without HTTP (decoding, rules, patch, encoding), the median of nine rounds. `cpu_ms_pod`: the server's on-CPU time (user and system, TLS included) for both reviews of a pod; `p50_ms`, `p99_ms`: the sum of both answers as the caller waits, at `rate` pods a second.
-Goals: 0.3 ms of CPU a pod with 1 profile, 1 ms with 50; p99 of 10 ms at 200 a second on two cores. `load_1min` says how busy the machine was: above its cores, latencies measure others.
+The server is a separate process with the application, HTTP server and certificates of `cotenant webhook`, and profiles
+as if they had been listed. The caller sends pods of about 3 KB (two containers, volumes, managed fields) in
+AdmissionReviews, at a fixed rate, each due at its time: a late answer delays the ones after it, and counts. Rows: no
+profile that matches, 1 profile, 50 profiles of which one matches, and 50 that all match.
+`rules_ms_pod`: CPU time of both reviews of a pod without HTTP (decoding, rules, patch, encoding), the median of nine
+rounds. `cpu_ms_pod`: the server's on-CPU time (user and system, TLS included) for both reviews of a pod; `p50_ms`,
+`p99_ms`: the sum of both answers as the caller waits, at `rate` pods a second. Goals: 0.3 ms of CPU a pod with 1
+profile, 1 ms with 50; p99 of 10 ms at 200 a second on two cores. `load_1min` says how busy the machine was: above its
+cores, latencies measure others.
 """
 
 from __future__ import annotations
@@ -131,7 +136,9 @@ async def _no_pods(_: Quota) -> bool:
 
 
 async def rules_ms(profiles: int, matching: int, pods: int) -> float:
-    """CPU milliseconds of a pod's two reviews without HTTP: decoding, rules, patch, encoding. The median of nine rounds."""
+    """CPU milliseconds of a pod's two reviews without HTTP: decoding, rules, patch, encoding. The median of nine
+    rounds.
+    """
     asked, _ = reviewer(profiles, matching)
     bodies = [json.dumps(a_review(number), separators=(",", ":")).encode() for number in range(pods)]
     rounds = []
@@ -192,7 +199,10 @@ async def call(port: int, authority: str, pods: int, rate: float) -> list[float]
         due_s = begun_s + number / rate
         await asyncio.sleep(max(0.0, due_s - time.perf_counter()))
         for path, (reader, writer) in lanes.items():
-            head = f"POST {path}?timeout=5s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            head = (
+                f"POST {path}?timeout=5s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "
+                f"{len(body)}\r\n\r\n"
+            )
             writer.write(head.encode() + body)
             answer = await reader.readuntil(b"\r\n\r\n")
             length = int(answer.lower().partition(b"content-length:")[2].split(b"\r\n")[0])

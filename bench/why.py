@@ -1,9 +1,12 @@
-"""The cost of a question to the scheduler's loop, and of none: milliseconds of one core's time on a whole cluster's engine.
+"""The cost of a question to the scheduler's loop, and of none: milliseconds of one core's time on a whole cluster's
+engine.
 
-A cluster of nodes with residents on each. `waits`: a pod that fits nowhere, with everything that would help, including a higher priority;
-`what if`: the same with other requests; both are the first step, which stops the loop, and `whole` is the complete answer, most of
-which the scheduler computes in a thread; `placed`: a pod on its node, with all scores recomputed; `node`: the scheduler's view of a node. Then the time of
-a decision, of pods that all fit: without recording, and with the top ten scores or the failing filters of every pod recorded. Medians of the repeats in CPU time. Demand is synthetic.
+A cluster of nodes with residents on each. `waits`: a pod that fits nowhere, with everything that would help, including
+a higher priority; `what if`: the same with other requests; both are the first step, which stops the loop, and `whole`
+is the complete answer, most of which the scheduler computes in a thread; `placed`: a pod on its node, with all scores
+recomputed; `node`: the scheduler's view of a node. Then the time of a decision, of pods that all fit: without
+recording, and with the top ten scores or the failing filters of every pod recorded. Medians of the repeats in CPU time.
+Demand is synthetic.
 """
 
 from __future__ import annotations
@@ -73,7 +76,7 @@ def a_decision(cluster: Cluster, name: str) -> float:
         cluster.pod_seen(ObservedPod(pod, f"{name}{i}", "cotenant", 2.0), 2.0)
     begun, bound = process_time(), 0
     while cluster.next_s() <= 2.0 and bound < DECIDED:
-        bound += sum(isinstance(each, Bind) for each in cluster.decide(2.0))
+        bound += sum(isinstance(instruction, Bind) for instruction in cluster.decide(2.0))
     took_s = process_time() - begun
     for i in range(DECIDED):
         cluster.pod_gone(f"{name}{i}", 3.0)

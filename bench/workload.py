@@ -1,8 +1,9 @@
 """Workload A: the workload of every placement benchmark.
 
-Three machine kinds, seven resources (CPU, memory, pods, batch CPU, batch memory, GPU core, GPU memory), 20-60 % in use at the start, 10 % of the
-nodes tainted, 32 label bits; shapes 60 % CPU and memory, 33 % batch, 7 % GPU; 8 tenants; popularity of shapes is Zipf(0.9).
-Demand is synthetic. Everything that a placement changes (requests, estimated use) is an integer sum.
+Three machine kinds, seven resources (CPU, memory, pods, batch CPU, batch memory, GPU core, GPU memory), 20-60 % in use
+at the start, 10 % of the nodes tainted, 32 label bits; shapes 60 % CPU and memory, 33 % batch, 7 % GPU; 8 tenants;
+popularity of shapes is Zipf(0.9). Demand is synthetic. Everything that a placement changes (requests, estimated use) is
+an integer sum.
 """
 
 from __future__ import annotations

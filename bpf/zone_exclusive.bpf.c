@@ -15,7 +15,7 @@
 #define SERVICES 2
 #define BATCH 3
 #define SLICE (4 * MS)
-#define MOST_CPUS 1024
+#define MAX_CPUS 1024
 #define IDLE (1U << 8) /* beside the bits of classes */
 #define INVALID -22    /* EINVAL */
 
@@ -23,12 +23,12 @@
 const volatile struct {
 	__u64 starved_ns;
 	__u64 cpus; /* numbers from 0 */
-	__u64 own[MOST_CPUS / 64]; /* a bit for each CPU of services */
+	__u64 own[MAX_CPUS / 64]; /* a bit for each CPU of services */
 } exclusive = {.starved_ns = 1000 * MS, .cpus = 2, .own = {2}};
 
 static __always_inline bool is_own(__u32 cpu)
 {
-	cpu &= MOST_CPUS - 1;
+	cpu &= MAX_CPUS - 1;
 	return exclusive.own[cpu / 64] >> (cpu % 64) & 1;
 }
 
@@ -229,7 +229,7 @@ __s32 BPF_PROG(exclusive_init)
 	__s32 error;
 
 	prepare();
-	if (exclusive.cpus < 2 || exclusive.cpus > MOST_CPUS)
+	if (exclusive.cpus < 2 || exclusive.cpus > MAX_CPUS)
 		return INVALID;
 	bpf_loop(exclusive.cpus, is_idle, 0, 0);
 	error = scx_bpf_create_dsq(SYSTEM, -1);

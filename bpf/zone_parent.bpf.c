@@ -34,7 +34,7 @@ struct scx_sub_detach_args {
 #define OTHERS 2
 #define SLICE 4000000ULL
 #define ZONES 8
-#define MOST_CIDS 1024
+#define MAX_CIDS 1024
 #define FULL -28 /* ENOSPC */
 
 struct scx_cmask {
@@ -57,8 +57,8 @@ struct {
 	__u32 cids;
 	__u32 words;
 	__u32 unused;
-	__u64 bits[MOST_CIDS / 64 + 1];
-} every_cid SEC(".addr_space.1") = {.words = MOST_CIDS / 64 + 1};
+	__u64 bits[MAX_CIDS / 64 + 1];
+} every_cid SEC(".addr_space.1") = {.words = MAX_CIDS / 64 + 1};
 
 __u64 zones[ZONES];
 __u32 turn;

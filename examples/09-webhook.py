@@ -3,7 +3,8 @@
     python examples/09-webhook.py       # uses kubectl's KUBECONFIG; Ctrl-C removes the configuration
     kubectl run plain --image=example/plain:1 && kubectl get pod plain -o jsonpath='{.spec.schedulerName}'
 
-A certificate for 127.0.0.1 is created, because webhooks are called over TLS only. Demonstration: one thread, no client authentication.
+A certificate for 127.0.0.1 is created, because webhooks are called over TLS only. Demonstration: one thread, no client
+authentication.
 """
 
 import base64

@@ -1,12 +1,13 @@
 """How the suite is divided among pytest-xdist's workers.
 
-Problem: `--dist loadscope` starts the modules with the most cases first, so a module of one long case may start last and keep one worker busy alone; and
-it spreads folders whose modules share one expensive thing (a cluster, an emulated machine, kernels to compile) over all workers, each of which then makes
-or awaits its own.
+Problem: `--dist loadscope` starts the modules with the most cases first, so a module of one long case may start last
+and keep one worker busy alone; and it spreads folders whose modules share one expensive thing (a cluster, an emulated
+machine, kernels to compile) over all workers, each of which then makes or awaits its own.
 Cases that wait for real processes leave a core idle, and several of them at once starve one another.
-Choice: a unit of work is a module, or a whole folder of `TOGETHER`; units start in the order of `LONGEST`, the rest after them in the order of collection.
-Every second worker takes the units of `SHARED_MACHINE` first, the others take them last: with two workers a core, one computes while another waits,
-and no more cases wait for processes at once than there are cores, until nothing else is left.
+Choice: a unit of work is a module, or a whole folder of `TOGETHER`; units start in the order of `LONGEST`, the rest
+after them in the order of collection. Every second worker takes the units of `SHARED_MACHINE` first, the others take
+them last: with two workers a core, one computes while another waits, and no more cases wait for processes at once than
+there are cores, until nothing else is left.
 Limits: `LONGEST` is kept by hand from `--durations`; a wrong order costs time, never a result.
 """
 
@@ -19,7 +20,8 @@ import pytest
 
 # Cases that wait for real processes, servers and cgroups: other load on a shared machine can starve one of them.
 SHARED_MACHINE = frozenset({"browser", "e2e", "fault", "kube", "node"})
-# Folders whose modules share what is made once a session, or kernels that nothing has compiled before: two workers would compile them at the same time.
+# Folders whose modules share what is made once a session, or kernels that nothing has compiled before: two workers
+# would compile them at the same time.
 TOGETHER = (
     "tests/node/guest/kubelet",
     "tests/node/guest/systemd",
@@ -30,7 +32,8 @@ TOGETHER = (
     "packages/cotenant-lab/tests/unit/world",
     "packages/cotenant-lab/tests/unit/baselines",
 )
-# What `make test` leaves to `make test-all`: emulated machines, whole experiments, the loop in a whole cluster and benchmarks take half of the time for one case in a hundred.
+# What `make test` leaves to `make test-all`: emulated machines, whole experiments, the loop in a whole cluster and
+# benchmarks take half of the time for one case in a hundred.
 LONG = (
     "tests/e2e/test_loop.py",
     "tests/node/guest/",
@@ -99,10 +102,12 @@ def is_shared(unit: str) -> bool:
 
 
 def choice(waiting: Iterable[str], worker: str) -> str:
-    """The unit that a worker (`gw0`, `gw1`, ...) takes next: the first of its sort, or the first of all where none is left."""
+    """The unit that a worker (`gw0`, `gw1`, ...) takes next: the first of its sort, or the first of all where none
+    is left.
+    """
     units = list(waiting)
     takes_shared = int(worker.removeprefix("gw")) % 2 == 1
-    return next((each for each in units if is_shared(each) == takes_shared), units[0])
+    return next((unit for unit in units if is_shared(unit) == takes_shared), units[0])
 
 
 def sort(items: list[pytest.Item]) -> None:
@@ -111,7 +116,9 @@ def sort(items: list[pytest.Item]) -> None:
 
 
 def scheduler(config: pytest.Config, log: Any) -> Any:
-    """A scheduler for `--dist loadscope` whose scopes are units, taken in the order in which the workers collected them, those of a worker's sort first."""
+    """A scheduler for `--dist loadscope` whose scopes are units, taken in the order in which the workers collected
+    them, those of a worker's sort first.
+    """
     from xdist.scheduler import LoadScopeScheduling
 
     class UnitScheduling(LoadScopeScheduling):

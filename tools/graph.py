@@ -1,11 +1,14 @@
 """Which imports between rooms are worth an arrow, and which room stands above which.
 
-Problem: sixty rooms import one another in more than three hundred ways, too many to draw, and some of them import one another in circles.
+Problem: sixty rooms import one another in more than three hundred ways, too many to draw, and some of them import one
+another in circles.
 
-Choice: the heaviest imports first, each import becomes a forward edge unless it closes a circle; then it is a backward edge. Of the forward edges those
-are left out that a longer chain implies (the transitive reduction). Levels are longest paths over forward edges.
+Choice: the heaviest imports first, each import becomes a forward edge unless it closes a circle; then it is a backward
+edge. Of the forward edges those are left out that a longer chain implies (the transitive reduction). Levels are longest
+paths over forward edges.
 
-Limits: an edge that is left out may still be an import of its own. With equal weights, the names decide which edge of a circle is the backward one.
+Limits: an edge that is left out may still be an import of its own. With equal weights, the names decide which edge of a
+circle is the backward one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,7 +40,9 @@ def reduced(edges: Iterable[Edge]) -> list[Edge]:
 
 
 def levels(nodes: Iterable[str], edges: Iterable[Edge]) -> dict[str, int]:
-    """For each node of a graph without circles its level: 0 where nothing leads to it, else one more than the largest level that does."""
+    """For each node of a graph without circles its level: 0 where nothing leads to it, else one more than the
+    largest level that does.
+    """
     level = dict.fromkeys(sorted(nodes), 0)
     inner = [edge for edge in edges if level.keys() >= set(edge)]
     for _ in level:

@@ -1,10 +1,12 @@
-"""The table of modes in docs/guide/agent.md: what the agent holds beside a kubelet, by what means, and what is left to its owner.
+"""The table of modes in docs/guide/agent.md: what the agent holds beside a kubelet, by what means, and what is left to
+its owner.
 
     python -m tools.owner_modes docs/guide/agent.md      (`make docs` does it)
 
-Problem: a table of drivers, versions and policies that is written by hand is wrong after the next change of the owner's table. Choice: it is derived from
-that table (model/kubelet) and from the knobs that policies write (engine/node/doctor/policy_knobs.py), and stands between two marks of the page, where a
-test compares it. One table for the usual kubelet; then, for each other one, the lines that differ. Limits: Kubernetes classes of pods of one line are
+Problem: a table of drivers, versions and policies that is written by hand is wrong after the next change of the owner's
+table. Choice: it is derived from that table (model/kubelet) and from the knobs that policies write
+(engine/node/doctor/policy_knobs.py), and stands between two marks of the page, where a test compares it. One table for
+the usual kubelet; then, for each other one, the lines that differ. Limits: Kubernetes classes of pods of one line are
 joined; kinds of groups that differ are lines of their own.
 """
 
@@ -48,9 +50,9 @@ class Line:
 def lines(facts: KubeletFacts) -> list[Line]:
     """All lines for a kubelet; levels and knobs with equal cells are joined."""
     joined: dict[tuple[str, str, tuple[str, ...]], tuple[Knob, ...]] = {}
-    for each in _single(facts):
-        key = (each.policy, each.groups, each.cells)
-        joined[key] = (*joined.get(key, ()), *each.knobs)
+    for line in _single(facts):
+        key = (line.policy, line.groups, line.cells)
+        joined[key] = (*joined.get(key, ()), *line.knobs)
     return [Line(policy, groups, knobs, cells) for (policy, groups, cells), knobs in joined.items()]
 
 
@@ -101,7 +103,7 @@ def text() -> str:
         _table(usual),
     ]
     for title, facts in OTHERS:
-        parts += [f"{title}\n", _table(each for each in lines(facts) if each not in usual)]
+        parts += [f"{title}\n", _table(line for line in lines(facts) if line not in usual)]
     return "\n".join(parts)
 
 

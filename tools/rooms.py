@@ -4,13 +4,14 @@
 
 Problem: a picture that is drawn by hand is wrong after the next change of structure.
 
-Choice: everything is derived from the imports of the code (tools/imports.py, tools/graph.py), without a random number or a measured font, so that the
-same tree gives the same bytes and a test can compare. It is a layered drawing (Sugiyama, Tagawa and Toda 1981): a room stands in a row below those that
-import it, a long arrow passes each row at a place of its own between the boxes, rows are ordered by the mean place of their neighbours, and places are
-then relaxed towards that mean. An import against the stack is red.
+Choice: everything is derived from the imports of the code (tools/imports.py, tools/graph.py), without a random number
+or a measured font, so that the same tree gives the same bytes and a test can compare. It is a layered drawing
+(Sugiyama, Tagawa and Toda 1981): a room stands in a row below those that import it, a long arrow passes each row at a
+place of its own between the boxes, rows are ordered by the mean place of their neighbours, and places are then relaxed
+towards that mean. An import against the stack is red.
 
-Limits: imports of the model floor are not drawn, because nearly every room has them. Nor is an import that a chain of arrows implies. Text is
-sized for a sans-serif font and 1000 pixels.
+Limits: imports of the model floor are not drawn, because nearly every room has them. Nor is an import that a chain of
+arrows implies. Text is sized for a sans-serif font and 1000 pixels.
 """
 
 import sys
@@ -132,7 +133,9 @@ def _bands(tree: Rooms, forward: Sequence[Edge]) -> list[Band]:
 
 
 def _rows(names: Sequence[str], forward: Sequence[Edge], capacity: int) -> list[list[str]]:
-    """The rooms of one floor by row. Rooms that neither import one of their floor nor are imported by one fill up the shortest rows."""
+    """The rooms of one floor by row. Rooms that neither import one of their floor nor are imported by one fill up
+    the shortest rows.
+    """
     level = levels(names, forward)
     linked = {room for edge in forward if level.keys() >= set(edge) for room in edge}
     rows: list[list[str]] = [[] for _ in range(max(level.values()) + 1)]
@@ -148,7 +151,9 @@ def _rows(names: Sequence[str], forward: Sequence[Edge], capacity: int) -> list[
 
 
 def _places(bands: Sequence[Band], edges: Sequence[Edge]) -> tuple[dict[str, Place], list[list[Place]]]:
-    """The boxes by room, and for each arrow its box, its passages and its last box. Arrows from one floor to one room share passages."""
+    """The boxes by room, and for each arrow its box, its passages and its last box. Arrows from one floor to one
+    room share passages.
+    """
     boxes = {
         room: Place(room, band.first + row) for band in bands for row, names in enumerate(band.rooms) for room in names
     }
@@ -169,7 +174,9 @@ def _places(bands: Sequence[Band], edges: Sequence[Edge]) -> tuple[dict[str, Pla
 
 
 def _arrange(boxes: Mapping[str, Place], chains: Sequence[Sequence[Place]]) -> None:
-    """Set every x: order each row by the mean place of the neighbours, keep distances, again and again, downwards and upwards."""
+    """Set every x: order each row by the mean place of the neighbours, keep distances, again and again, downwards
+    and upwards.
+    """
     rows: dict[int, list[Place]] = {}
     for place in [*boxes.values(), *dict.fromkeys(place for chain in chains for place in chain if not place.room)]:
         rows.setdefault(place.row, []).append(place)
@@ -188,7 +195,9 @@ def _arrange(boxes: Mapping[str, Place], chains: Sequence[Sequence[Place]]) -> N
 
 
 def _widths(row: Sequence[Place], space: float) -> list[float]:
-    """What each place takes of the row, with the space to its neighbours; passages move together where the row is full."""
+    """What each place takes of the row, with the space to its neighbours; passages move together where the row is
+    full.
+    """
     boxes = sum(BOX[0] + GAP for place in row if place.room)
     passages = sum(not place.room for place in row)
     lane = min(LANE, max(0.0, space - boxes) / passages) if passages else 0.0
@@ -196,7 +205,9 @@ def _widths(row: Sequence[Place], space: float) -> list[float]:
 
 
 def _apart(aims: Sequence[float], widths: Sequence[float], left: float, right: float) -> list[float]:
-    """Centres as near to the aims as their order and widths allow (isotonic regression by pooling), between `left` and `right`."""
+    """Centres as near to the aims as their order and widths allow (isotonic regression by pooling), between `left`
+    and `right`.
+    """
     starts, at = [], 0.0
     for width in widths:
         starts.append(at + width / 2)
@@ -228,14 +239,17 @@ def _arrows(chains: Sequence[Sequence[Place]], tops: Sequence[float]) -> list[st
                 path.append(f"V{y:.1f}")
         floor = first.room.split("/")[0]
         lines.append(
-            f'<path d="{"".join(path)}" fill="none" stroke="{COLOURS[floor]}" stroke-width="1.2" stroke-opacity="0.75"/>'
+            f'<path d="{"".join(path)}" fill="none" stroke="{COLOURS[floor]}" stroke-width="1.2" '
+            'stroke-opacity="0.75"/>'
             f'<path d="M{x - 3:.1f} {y - 1:.1f}h6l-3 6z" fill="{COLOURS[floor]}"/>'
         )
     return lines
 
 
 def _port(box: Place, other: Place, others: Sequence[Place]) -> float:
-    """Where on the edge of a box the arrow from or to `other` begins or ends: side by side in the order of the others."""
+    """Where on the edge of a box the arrow from or to `other` begins or ends: side by side in the order of the
+    others.
+    """
     order = sorted(others, key=lambda place: (place.x, place.row, place.room))
     step = min(14.0, (BOX[0] - 14) / len(order))
     return box.x + step * (order.index(other) - (len(order) - 1) / 2)
@@ -251,7 +265,8 @@ def _against(source: Place, target: Place, tops: Sequence[float]) -> str:
     )
     middle = (y + end) / 2
     return (
-        f'<path d="M{x:.1f} {y:.1f}C{x:.1f} {middle:.1f} {to:.1f} {middle:.1f} {to:.1f} {end:.1f}" fill="none" stroke="{AGAINST}" '
+        f'<path d="M{x:.1f} {y:.1f}C{x:.1f} {middle:.1f} {to:.1f} {middle:.1f} {to:.1f} {end:.1f}" fill="none" '
+        f'stroke="{AGAINST}" '
         f'stroke-width="1.4" stroke-dasharray="4 3"/><path d="M{to - 3:.1f} {end + 1:.1f}h6l-3 -6z" fill="{AGAINST}"/>'
     )
 
@@ -262,7 +277,8 @@ def _band(tree: Rooms, band: Band) -> list[str]:
     left, top = MARGIN + 8, band.top + 22
     words = [words for words in (*SUBJECTS[floor], f"{count} files") if words]
     return [
-        f'<rect x="{MARGIN}" y="{band.top:.1f}" width="{WIDTH - 2 * MARGIN}" height="{band.height:.1f}" rx="6" fill="{colour}" fill-opacity="0.07" '
+        f'<rect x="{MARGIN}" y="{band.top:.1f}" width="{WIDTH - 2 * MARGIN}" height="{band.height:.1f}" rx="6" '
+        f'fill="{colour}" fill-opacity="0.07" '
         f'stroke="{colour}" stroke-opacity="0.35"/>',
         _text(left, top, floor, 15, colour, "start", bold=True),
         *(_text(left, top + 15 + 12 * line, text, 10, "#4b5563", "start") for line, text in enumerate(words)),
@@ -273,7 +289,8 @@ def _box(place: Place, count: int, tops: Sequence[float]) -> str:
     floor, _, name = place.room.partition("/")
     top = tops[place.row]
     return (
-        f'<rect x="{place.x - BOX[0] / 2:.1f}" y="{top:.1f}" width="{BOX[0]}" height="{BOX[1]}" rx="4" fill="#ffffff" stroke="{COLOURS[floor]}" '
+        f'<rect x="{place.x - BOX[0] / 2:.1f}" y="{top:.1f}" width="{BOX[0]}" height="{BOX[1]}" rx="4" fill="#ffffff" '
+        f'stroke="{COLOURS[floor]}" '
         f'stroke-width="1.4"/>{_text(place.x, top + 15, name or f"{floor}/*.py", 12, "#111827", "middle", bold=True)}'
         f"{_text(place.x, top + 28, f'{count} file' + 's' * (count != 1), 10, '#4b5563', 'middle')}"
     )
@@ -281,9 +298,11 @@ def _box(place: Place, count: int, tops: Sequence[float]) -> str:
 
 def _legend(bottom: float, imports: int, files: int) -> list[str]:
     lines = (
-        f"{files} files. A box is a room; an arrow leads from a room to one that it imports, in the colour of the importing floor; "
+        f"{files} files. A box is a room; an arrow leads from a room to one that it imports, in the colour of the "
+        "importing floor; "
         "dashed red: against the stack.",
-        f"Of {imports} pairs of rooms those are drawn that no chain of arrows implies. Imports of model from other floors are left out: "
+        f"Of {imports} pairs of rooms those are drawn that no chain of arrows implies. Imports of model from other "
+        "floors are left out: "
         "nearly every room has them.",
     )
     return [_text(MARGIN, bottom + 20 + 16 * at, line, 11, "#374151", "start") for at, line in enumerate(lines)]
@@ -291,7 +310,10 @@ def _legend(bottom: float, imports: int, files: int) -> list[str]:
 
 def _text(x: float, y: float, words: str, size: int, colour: str, anchor: str, bold: bool = False) -> str:
     weight = ' font-weight="bold"' if bold else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{colour}" text-anchor="{anchor}"{weight}>{words}</text>'
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{colour}" '
+        f'text-anchor="{anchor}"{weight}>{words}</text>'
+    )
 
 
 if __name__ == "__main__":

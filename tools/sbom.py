@@ -2,8 +2,9 @@
 
     python tools/sbom.py [FILE]        (the image's build runs it; FILE: `dpkg-query -W -f '${Package} ${Version}\\n'`)
 
-Choice: the distributions that are installed, with version, licence and package URL, and the Debian packages of a list; the standard library is enough for that.
-Limits: files that no package owns are not listed; the serial number follows from the parts, so equal environments give equal bytes.
+Choice: the distributions that are installed, with version, licence and package URL, and the Debian packages of a list;
+the standard library is enough for that. Limits: files that no package owns are not listed; the serial number follows
+from the parts, so equal environments give equal bytes.
 """
 
 import json
@@ -39,9 +40,9 @@ def debian(text: str) -> list[dict[str, object]]:
 
 def document(components: list[dict[str, object]]) -> dict[str, object]:
     """The whole list, sorted by package URL."""
-    ordered = sorted(components, key=lambda each: str(each["purl"]))
-    own = next((each for each in ordered if each["name"] == "cotenant"), {"name": "cotenant", "version": "0"})
-    serial = uuid.uuid5(uuid.NAMESPACE_URL, "\n".join(str(each["purl"]) for each in ordered))
+    ordered = sorted(components, key=lambda component: str(component["purl"]))
+    own = next((entry for entry in ordered if entry["name"] == "cotenant"), {"name": "cotenant", "version": "0"})
+    serial = uuid.uuid5(uuid.NAMESPACE_URL, "\n".join(str(entry["purl"]) for entry in ordered))
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
@@ -54,7 +55,7 @@ def document(components: list[dict[str, object]]) -> dict[str, object]:
 
 def main(arguments: list[str]) -> int:
     """Print the list."""
-    parts = [component(each) for each in distributions()]
+    parts = [component(distribution) for distribution in distributions()]
     for path in arguments:
         parts += debian(Path(path).read_text())
     print(json.dumps(document(parts), indent=1))

@@ -2,7 +2,8 @@
 
     python -m tools.manifests        writes it with the manifests
 
-Problem: a misspelt policy in the values passed the schema, and the agents of all nodes refused to start. Choice: as `build` reads the types of `AgentConfig`, so does this; a test compares the file with it. Limits: what a value checks by
+Problem: a misspelt policy in the values passed the schema, and the agents of all nodes refused to start. Choice: as
+`build` reads the types of `AgentConfig`, so does this; a test compares the file with it. Limits: what a value checks by
 itself (bounds, what excludes what) shows when an agent starts. What the chart sets by other values is left out.
 """
 
@@ -38,7 +39,7 @@ def schema_of(form: Any) -> dict[str, Any]:
         return {"enum": [member.value for member in form]}
     if isinstance(form, type) and is_dataclass(form):
         types = get_type_hints(form)
-        properties = {each.name: schema_of(types[each.name]) for each in fields(form)}
+        properties = {field.name: schema_of(types[field.name]) for field in fields(form)}
         return {"type": "object", "properties": properties, "additionalProperties": False}
     origin, inner = get_origin(form), get_args(form)
     if origin in (Union, UnionType):
@@ -46,18 +47,23 @@ def schema_of(form: Any) -> dict[str, Any]:
     if origin is tuple and inner[1:] == (Ellipsis,):
         return {"type": "array", "items": schema_of(inner[0])}
     if origin is tuple:
-        return {"type": "array", "items": [schema_of(each) for each in inner], "minItems": len(inner), "maxItems": len(inner)}  # fmt: skip
+        return {
+            "type": "array",
+            "items": [schema_of(entry) for entry in inner],
+            "minItems": len(inner),
+            "maxItems": len(inner),
+        }
     if origin is Mapping or (isinstance(origin, type) and issubclass(origin, Mapping)):
         return {"type": "object", "additionalProperties": schema_of(inner[1])}
     raise TypeError(f"no schema for {form}")
 
 
 def _any_of(options: tuple[Any, ...]) -> dict[str, Any]:
-    forms = [schema_of(each) for each in options]
-    if all(set(each) == {"type"} for each in forms):
-        return {"type": [each["type"] for each in forms]}
-    if any(is_dataclass(each) for each in options):
-        return {"anyOf": [each for each in forms if each != {"type": "null"}] + [{"type": ["boolean", "null"]}]}
+    forms = [schema_of(option) for option in options]
+    if all(set(form) == {"type"} for form in forms):
+        return {"type": [form["type"] for form in forms]}
+    if any(is_dataclass(option) for option in options):
+        return {"anyOf": [form for form in forms if form != {"type": "null"}] + [{"type": ["boolean", "null"]}]}
     return {"anyOf": forms}
 
 
@@ -66,7 +72,7 @@ def agent_config() -> dict[str, Any]:
     whole = schema_of(AgentConfig)
     return {
         **whole,
-        "properties": {name: each for name, each in whole["properties"].items() if name not in BY_THE_CHART},
+        "properties": {name: entry for name, entry in whole["properties"].items() if name not in BY_THE_CHART},
     }
 
 

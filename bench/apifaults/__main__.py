@@ -1,4 +1,6 @@
-"""`python -m bench.apifaults [CASE ...]`: run the cases and print a row of figures for each. Exit status 1 if one fails."""
+"""`python -m bench.apifaults [CASE ...]`: run the cases and print a row of figures for each. Exit status 1 if one
+fails.
+"""
 
 from __future__ import annotations
 

@@ -82,7 +82,9 @@ async def cycles(_: Path, count: int = 100, length: int = 4) -> dict[str, Any]:
 
 
 async def jumping_clock(_: Path, writes: int = 2_000) -> dict[str, Any]:
-    """A clock that jumps by up to a week in both directions under writes and controllers: every event arrives once, nothing is deleted."""
+    """A clock that jumps by up to a week in both directions under writes and controllers: every event arrives once,
+    nothing is deleted.
+    """
     now = [1_800_000_000.0]
     clock = lambda: now[0]  # noqa: E731
     api = assemble(Store(clock=clock), clock=clock)
@@ -106,7 +108,7 @@ async def jumping_clock(_: Path, writes: int = 2_000) -> dict[str, Any]:
     watch.close()
     await reading
     left = api.store.table(("", "configmaps")).count
-    failures = sum(each.errors for each in runner.counters.values())
+    failures = sum(counter.errors for counter in runner.counters.values())
     await runner.stop()
     await informers.stop()
     await api.close()

@@ -1,4 +1,6 @@
-"""What was acknowledged is there: after kill -9 under load, across a restart in the middle of a list, and when the disk is full."""
+"""What was acknowledged is there: after kill -9 under load, across a restart in the middle of a list, and when the
+disk is full.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ def fill(folder: Path, count: int) -> None:
 
 
 async def long_list(folder: Path, count: int = 100_000, page: int = 500) -> dict[str, Any]:
-    """A paged list over three kills: the first without a write, the others around one, which ends the snapshot (410)."""
+    """A paged list over three kills: the first without a write, the others around one, which ends the snapshot
+    (410).
+    """
     await asyncio.to_thread(fill, folder / "up", count)
     server = ApiServerProcess(folder)
     restarts = [await asyncio.to_thread(server.start)]
@@ -128,7 +132,7 @@ async def long_list(folder: Path, count: int = 100_000, page: int = 500) -> dict
                     if status == 410:
                         expired += 1
                     else:
-                        seen += [each["metadata"]["name"] for each in document["items"]]
+                        seen += [entry["metadata"]["name"] for entry in document["items"]]
                     token = document["metadata"].get("continue", "")
                     if not token:
                         break
@@ -150,7 +154,9 @@ async def long_list(folder: Path, count: int = 100_000, page: int = 500) -> dict
 
 
 async def full_disk(folder: Path, room_mib: int = 3) -> dict[str, Any]:
-    """The database file may not grow: writes fail with a Status, reads go on; with room again writes succeed, and none is lost."""
+    """The database file may not grow: writes fail with a Status, reads go on; with room again writes succeed, and
+    none is lost.
+    """
     server = ApiServerProcess(folder)
     server.start()
     acknowledged: dict[str, int] = {}
@@ -186,7 +192,7 @@ async def full_disk(folder: Path, room_mib: int = 3) -> dict[str, Any]:
     return {
         "acknowledged": len(acknowledged),
         "refused_while_full": during,
-        "codes": ",".join(sorted({str(each) for each in refused})),
+        "codes": ",".join(sorted({str(entry) for entry in refused})),
         "refused_after": after,
         "lost": lost,
         "refused_and_visible": ghosts,

@@ -18,7 +18,7 @@ from bench.apifaults.server import MAPS, ApiServerProcess, a_map, ask, quantile
 from bench.kube.load import Server, session
 
 
-async def conflicts(folder: Path, writers: int = 200, each: int = 2) -> dict[str, Any]:
+async def conflicts(folder: Path, writers: int = 200, number: int = 2) -> dict[str, Any]:
     """Every writer adds to one counter by GET and PUT, again after each 409; no addition may be lost."""
     server = ApiServerProcess(folder)
     server.start()
@@ -32,7 +32,7 @@ async def conflicts(folder: Path, writers: int = 200, each: int = 2) -> dict[str
 
             async def add() -> None:
                 nonlocal refused
-                for _ in range(each):
+                for _ in range(number):
                     start = monotonic()
                     while True:
                         _, obj = await ask(http, "GET", f"{MAPS}/counter")
@@ -55,7 +55,7 @@ async def conflicts(folder: Path, writers: int = 200, each: int = 2) -> dict[str
         "conflicts": refused,
         "puts_s": (total + refused) / seconds,
         "slowest_addition_s": max(took),
-        "ok": total == writers * each,
+        "ok": total == writers * number,
     }
 
 
@@ -77,7 +77,9 @@ async def _silent_watch(server: Server, context: ssl.SSLContext) -> asyncio.Stre
 async def silent_watchers(
     folder: Path, watchers: int = 1_000, seconds: float = 75.0, size: int = 60_000
 ) -> dict[str, Any]:
-    """Watchers that never read, under writes of large objects: they are cut, memory stays bounded, and writers do not notice."""
+    """Watchers that never read, under writes of large objects: they are cut, memory stays bounded, and writers do
+    not notice.
+    """
     server = ApiServerProcess(folder)
     server.start()
     context = ssl.create_default_context()
@@ -123,7 +125,9 @@ async def silent_watchers(
 
 
 async def expired_watches(folder: Path, watchers: int = 200, objects: int = 2_000) -> dict[str, Any]:
-    """After a restart every watcher starts from an expired revision at once: each gets 410, lists again, and watches."""
+    """After a restart every watcher starts from an expired revision at once: each gets 410, lists again, and
+    watches.
+    """
     server = ApiServerProcess(folder)
     server.start()
     latency: list[float] = []
@@ -174,7 +178,9 @@ async def expired_watches(folder: Path, watchers: int = 200, objects: int = 2_00
 
 
 async def no_files(folder: Path, files: int = 256, connections: int = 400) -> dict[str, Any]:
-    """More connections than the process may have files: some are refused, those that are open work, and new ones when others close."""
+    """More connections than the process may have files: some are refused, those that are open work, and new ones
+    when others close.
+    """
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))

@@ -93,8 +93,8 @@ async def names(http: aiohttp.ClientSession, path: str = MAPS, page: int = 5_000
     token = ""
     while True:
         _, document = await ask(http, "GET", f"{path}?limit={page}" + (f"&continue={token}" if token else ""))
-        for each in document["items"]:
-            found[each["metadata"]["name"]] = int(each["metadata"]["resourceVersion"])
+        for entry in document["items"]:
+            found[entry["metadata"]["name"]] = int(entry["metadata"]["resourceVersion"])
         token = document["metadata"].get("continue", "")
         if not token:
             return found

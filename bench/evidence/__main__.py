@@ -7,7 +7,8 @@
     python -m bench.evidence --show colocation      print a table from its summary, also one that no page shows
     python -m bench.evidence --list
 
-A finished run is not repeated: the same command continues. Without an argument every experiment is run, which takes hours.
+A finished run is not repeated: the same command continues. Without an argument every experiment is run, which takes
+hours.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         if given.list:
-            print("\n".join(f"{name}: {each.command}" for name, each in _KNOWN.items()))
+            print("\n".join(f"{name}: {entry.command}" for name, entry in _KNOWN.items()))
             return 0
         if given.show is not None:
             print(generated(ROOT, given.show), end="")

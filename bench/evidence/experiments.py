@@ -1,7 +1,9 @@
-"""The experiments behind docs/results.md, as data: the arguments of `cotenant lab compare`, seeds, and the columns of their tables.
+"""The experiments behind docs/results.md, as data: the arguments of `cotenant lab compare`, seeds, and the columns of
+their tables.
 
-Problem: a figure without a command that reproduces it cannot be verified. Choice: each experiment is one command. Seeds of what was tuned on the
-same workload are from 20 on: 0 to 9 were seen during development. Limits: minutes to half an hour each on two cores; real traces where named.
+Problem: a figure without a command that reproduces it cannot be verified. Choice: each experiment is one command. Seeds
+of what was tuned on the same workload are from 20 on: 0 to 9 were seen during development. Limits: minutes to half an
+hour each on two cores; real traces where named.
 """
 
 from __future__ import annotations
@@ -88,7 +90,8 @@ _ABLATIONS = (
     "cotenant,cotenant-arrival,cotenant-deadline,cotenant-blind,cotenant-no-balance,cotenant-no-tolerance,cotenant-no-moves,"
     "cotenant-no-measurement,cotenant-requests,cotenant-true"
 )
-# Under the laws of contention nobody declares profiles: what a cluster knows. Sensitivity and pressure are learned, or not known.
+# Under the laws of contention nobody declares profiles: what a cluster knows. Sensitivity and pressure are learned, or
+# not known.
 _LAW_POLICIES = "cotenant-learned,kube-default,edf-least-allocated,edf-paragon-measured,edf-paragon-learned"
 LAWS = ("linear", "knee", "queueing")
 ERRORS = ("0", "0.2", "0.5", "1.0", "2.0")  # log-normal sd of estimates

@@ -1,7 +1,8 @@
 """The generated parts of the pages, between `<!-- table: NAME -->` and `<!-- end of table -->`.
 
-Problem: a page of hand-written text with tables that must equal the results. Choice: marked places are replaced by what the summaries give; the
-text between them stays. `drifted` compares without writing, so that a test can fail. Limits: figures inside sentences are not checked.
+Problem: a page of hand-written text with tables that must equal the results. Choice: marked places are replaced by what
+the summaries give; the text between them stays. `drifted` compares without writing, so that a test can fail. Limits:
+figures inside sentences are not checked.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ UNSHOWN = (  # kept as summaries, printed by --show: other laws, and what was me
 )  # fmt: skip
 _PLACE = re.compile(r"<!-- table: ([a-z0-9.-]+) -->\n(.*?)<!-- end of table -->", re.DOTALL)
 
-# Published mean GPU allocation of FGD at 130 % arrivals, percent of 6,212 GPUs: the results of Weng et al. (ATC 2023), ten seeds.
+# Published mean GPU allocation of FGD at 130 % arrivals, percent of 6,212 GPUs: the results of Weng et al. (ATC 2023),
+# ten seeds.
 PUBLISHED_FGD: Mapping[str, float] = {
     "default": 95.39, "cpu050": 95.21, "cpu100": 95.35, "cpu250": 93.41, "gpushare40": 94.15, "gpushare80": 89.30,
     "gpuspec10": 94.95, "gpuspec20": 94.84, "gpuspec33": 94.55, "multigpu20": 95.65, "multigpu40": 96.99, "multigpu50": 97.18,
@@ -45,11 +47,12 @@ PUBLISHED_FGD: Mapping[str, float] = {
 def _openb_lists(root: Path) -> list[str]:
     names = {"default": "openb"} | {name: f"openb-{name}" for name in OPENB_LISTS}
     found = {name: read_summary(root, stored) for name, stored in names.items()}
-    commits = ", ".join(dict.fromkeys(each.commit for each in found.values()))
-    seeds = ", ".join(dict.fromkeys(str(each.seeds) for each in found.values()))
+    commits = ", ".join(dict.fromkeys(summary.commit for summary in found.values()))
+    seeds = ", ".join(dict.fromkeys(str(summary.seeds) for summary in found.values()))
     made = (
         f"`{found[OPENB_LISTS[0]].command.replace(f'openb:{OPENB_LISTS[0]}', 'openb:LIST')}` ({seeds} seeds), "
-        f"made with {found['default'].version} at commit {commits}. Three figures: ours / FGD / FGD with all classes and our ties."
+        f"made with {found['default'].version} at commit {commits}. Three figures: ours / FGD / FGD with all classes "
+        "and our ties."
     )
     return [made, "", *openb_lists(found, PUBLISHED_FGD)]
 

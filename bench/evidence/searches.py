@@ -1,9 +1,13 @@
-"""Used CPU at objective by search: for each policy and seed the two neighbouring loads between which it stops keeping its objectives.
+"""Used CPU at objective by search: for each policy and seed the two neighbouring loads between which it stops keeping
+its objectives.
 
-Problem: policies whose limits lie far apart need a wide sweep, most of whose runs say nothing about either limit. Choice: each policy begins at a load of its own and goes up or down by a
-step until services and batch both violate at most 1 % at one load and not at the next; the figures are interpolated between those two (`cotenant_lab/statistics.py`). The few figures of both runs are
-kept for each policy and seed in docs/results/searches/NAME.json, with the command and the sources that made them; pages are written from that file. Finished runs are not repeated. Limits: where violation is not
-monotonous in the load, the limit nearest to the beginning is found; a search that reaches the lowest or highest load has no figure.
+Problem: policies whose limits lie far apart need a wide sweep, most of whose runs say nothing about either limit.
+Choice: each policy begins at a load of its own and goes up or down by a step until services and batch both violate at
+most 1 % at one load and not at the next; the figures are interpolated between those two (`cotenant_lab/statistics.py`).
+The few figures of both runs are kept for each policy and seed in docs/results/searches/NAME.json, with the command and
+the sources that made them; pages are written from that file. Finished runs are not repeated. Limits: where violation is
+not monotonous in the load, the limit nearest to the beginning is found; a search that reaches the lowest or highest
+load has no figure.
 """
 
 from __future__ import annotations
@@ -89,10 +93,10 @@ class Found(msgspec.Struct, frozen=True):
     def at_objective(self, field: str) -> float:
         """A figure at the load where the first class reaches the limit."""
         pair = (self.holds, self.fails)
-        loads = [each.load for each in pair]
-        figures = [[each.service for each in pair], [each.batch for each in pair]]
+        loads = [run.load for run in pair]
+        figures = [[run.service for run in pair], [run.batch for run in pair]]
         load = sustained_load(loads, figures, LIMIT).load
-        return load if field == "load" else at_load(loads, [float(getattr(each, field)) for each in pair], load)
+        return load if field == "load" else at_load(loads, [float(getattr(run, field)) for run in pair], load)
 
 
 class SearchSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,7 +114,7 @@ class SearchSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def of(self, policy: str) -> dict[int, Found]:
         """What was found of a policy, by seed."""
-        return {each.seed: each for each in self.found if each.policy == policy}
+        return {found.seed: found for found in self.found if found.policy == policy}
 
 
 def search_path(root: Path, name: str) -> Path:
@@ -150,7 +154,9 @@ def bracket(begin: float, step: float, run: Callable[[float], Run]) -> tuple[Run
 
 
 def run_search(search: Search, folder: Path, root: Path, commit: str) -> None:
-    """Run what is missing, seeds outermost, and store the summary. Raises `Permanent` where a run fails or a policy has no limit within the loads."""
+    """Run what is missing, seeds outermost, and store the summary. Raises `Permanent` where a run fails or a policy
+    has no limit within the loads.
+    """
     found = []
     for seed in read_seeds(search.seeds):
         for policy, begin in search.begin:
@@ -204,16 +210,17 @@ def ratio(summary: SearchSummary, policy: str, law: str = "") -> Interval:
     """Used CPU at objective of ours over that of a policy, paired by seed; of one law's seeds where it is given."""
     mine, theirs = summary.of(summary.ours), summary.of(policy)
     seeds = [seed for seed in sorted(mine.keys() & theirs.keys()) if law in ("", mine[seed].law)]
-    first, second = ([each[seed].at_objective("used") for seed in seeds] for each in (mine, theirs))
+    first, second = ([entry[seed].at_objective("used") for seed in seeds] for entry in (mine, theirs))
     return paired_ratio(first, second)
 
 
 def section(summary: SearchSummary) -> list[str]:
     """The generated lines: what made it, used CPU at objective, what limits each policy, and law by law."""
-    seeds = sorted({each.seed for each in summary.found})
+    seeds = sorted({found.seed for found in summary.found})
     remark = f" {summary.remark}" if summary.remark else ""
     return [
-        f"`{summary.command}` ({len(seeds)} paired seeds, ± = 95 % interval). Made with {summary.version} at commit {summary.commit}, "
+        f"`{summary.command}` ({len(seeds)} paired seeds, ± = 95 % interval). Made with {summary.version} at commit "
+            f"{summary.commit}, "
         f"sources {summary.sources}.{remark}",
         "",
         *_table(
@@ -221,7 +228,8 @@ def section(summary: SearchSummary) -> list[str]:
             [_row(summary, policy) for policy in summary.policies],
         ),
         "",
-        "What limits each: the first run of each seed that does not hold, mean over seeds; seeds by the class that fails; late batch by its largest loss, points of all core-hours.",
+        "What limits each: the first run of each seed that does not hold, mean over seeds; seeds by the class that "
+            "fails; late batch by its largest loss, points of all core-hours.",
         "",
         *_table(
             ("policy", "load", "used CPU %", "services %", "batch %", "fails: services, batch, both", "queueing", "restarts", "slowdown"),
@@ -232,7 +240,7 @@ def section(summary: SearchSummary) -> list[str]:
         "",
         *_table(
             ("law", "seeds", *(f"{policy}, used CPU %" for policy in summary.policies), *(f"ours / {policy}" for policy in summary.policies[1:])),
-            [_law(summary, law) for law in sorted({each.law for each in summary.found})],
+            [_law(summary, law) for law in sorted({found.law for found in summary.found})],
         ),
     ]  # fmt: skip
 
@@ -241,7 +249,7 @@ def _row(summary: SearchSummary, policy: str) -> list[str]:
     found = list(summary.of(policy).values())
 
     def at(field: str) -> Interval:
-        return interval([each.at_objective(field) for each in found])
+        return interval([entry.at_objective(field) for entry in found])
 
     over = "" if policy == summary.ours else _text(ratio(summary, policy), 1.0, 3)
     name = f"**{policy}**" if policy == summary.ours else policy
@@ -250,26 +258,31 @@ def _row(summary: SearchSummary, policy: str) -> list[str]:
 
 
 def _limits(summary: SearchSummary, policy: str) -> list[str]:
-    runs = [each.fails for each in summary.of(policy).values()]
+    runs = [found.fails for found in summary.of(policy).values()]
 
     def mean(values: Sequence[float], decimals: int, scale: float = 100.0) -> str:
         return f"{scale * sum(values) / len(values):.{decimals}f}"
 
-    kinds = Counter((each.service > LIMIT, each.batch > LIMIT) for each in runs)
+    kinds = Counter((run.service > LIMIT, run.batch > LIMIT) for run in runs)
     failing = f"{kinds[True, False]}, {kinds[False, True]}, {kinds[True, True]}"
-    cells = [policy, mean([each.load for each in runs], 3, 1.0), mean([each.used for each in runs], 1)]
-    cells += [mean([each.service for each in runs], 2), mean([each.batch for each in runs], 2), failing]
-    return [*cells, *(mean([each.parts[name] for each in runs], 2) for name in _PARTS)]
+    cells = [policy, mean([run.load for run in runs], 3, 1.0), mean([run.used for run in runs], 1)]
+    cells += [mean([run.service for run in runs], 2), mean([run.batch for run in runs], 2), failing]
+    return [*cells, *(mean([run.parts[name] for run in runs], 2) for name in _PARTS)]
 
 
 def _law(summary: SearchSummary, law: str) -> list[str]:
-    seeds = sorted({each.seed for each in summary.found if each.law == law})
+    seeds = sorted({found.seed for found in summary.found if found.law == law})
     used = [
-        interval([each.at_objective("used") for each in summary.of(policy).values() if each.law == law])
+        interval([found.at_objective("used") for found in summary.of(policy).values() if found.law == law])
         for policy in summary.policies
     ]
     ratios = [ratio(summary, policy, law) for policy in summary.policies[1:]]
-    return [law, str(len(seeds)), *(_text(each, 100.0, 1) for each in used), *(_text(each, 1.0, 2) for each in ratios)]
+    return [
+        law,
+        str(len(seeds)),
+        *(_text(entry, 100.0, 1) for entry in used),
+        *(_text(entry, 1.0, 2) for entry in ratios),
+    ]
 
 
 def _text(value: Interval, scale: float, decimals: int) -> str:

@@ -1,8 +1,9 @@
 """A summary of an experiment: the figures that pages print, and what made them. One JSON file each in docs/results/.
 
-Problem: pages whose figures were typed by hand drift from the results, and from one another. Choice: the few figures that pages need are kept in
-the repository with the command, the version, the commit and the digest of the sources that made them; pages are written from these files
-only. Limits: means and intervals, and of single runs the violation only; the rest stays in the experiment's own folder.
+Problem: pages whose figures were typed by hand drift from the results, and from one another. Choice: the few figures
+that pages need are kept in the repository with the command, the version, the commit and the digest of the sources that
+made them; pages are written from these files only. Limits: means and intervals, and of single runs the violation only;
+the rest stays in the experiment's own folder.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ class SustainedLoad(msgspec.Struct, frozen=True):
 
 
 class UsedAtObjective(msgspec.Struct, frozen=True):
-    """CPU in use at the sustained load, as a fraction, and that of ours over it, paired by seed. Bounds as those of the sustained load."""
+    """CPU in use at the sustained load, as a fraction, and that of ours over it, paired by seed. Bounds as those of
+    the sustained load.
+    """
 
     policy: str
     value: Value
@@ -128,7 +131,9 @@ def summarise(
     commit: str,
     records: Sequence[Mapping[str, Any]] = (),
 ) -> Summary:
-    """The summary of a comparison: `found` is its results.json, `experiment` its experiment.json, `records` are the rows of its results.parquet."""
+    """The summary of a comparison: `found` is its results.json, `experiment` its experiment.json, `records` are the
+    rows of its results.parquet.
+    """
     rows = [
         Row(
             row["policy"],
@@ -138,7 +143,7 @@ def summarise(
                 for metric in row
                 if f"{metric}_ci" in row and row[metric] is not None
             },
-            {which: Value(_short(each["mean"]), _short(each["ci"])) for which, each in row["by_class"].items()},
+            {which: Value(_short(entry["mean"]), _short(entry["ci"])) for which, entry in row["by_class"].items()},
         )
         for row in found["rows"]
     ]
@@ -154,14 +159,14 @@ def summarise(
     }
     sustained = [
         SustainedLoad(
-            each["policy"],
-            Value(_short(each["sustained_load"]), _short(each["sustained_load_ci"])),
-            each["bound"],
-            _short(each["of_means"]),
-            each["of_means_bound"],
-            beyond.get(each["policy"], Value(None)),
+            entry["policy"],
+            Value(_short(entry["sustained_load"]), _short(entry["sustained_load_ci"])),
+            entry["bound"],
+            _short(entry["of_means"]),
+            entry["of_means_bound"],
+            beyond.get(entry["policy"], Value(None)),
         )
-        for each in found["sustained_load"]
+        for entry in found["sustained_load"]
     ]
     return Summary(
         name,
@@ -177,22 +182,22 @@ def summarise(
         tuple(sustained),
         tuple(
             UsedAtObjective(
-                each["policy"],
-                Value(_short(each["used"]), _short(each["used_ci"])),
-                each["bound"],
-                Value(_short(each["ratio"]), _short(each["ratio_ci"])),
+                entry["policy"],
+                Value(_short(entry["used"]), _short(entry["used_ci"])),
+                entry["bound"],
+                Value(_short(entry["ratio"]), _short(entry["ratio_ci"])),
             )
-            for each in found.get("used_at_objective", ())
+            for entry in found.get("used_at_objective", ())
         ),
         tuple(
             Run(
-                each["policy"],
-                each["load"],
-                each["seed"],
-                *(float(f"{each[kind]:.{_DIGITS}g}") for kind in _VIOLATIONS),
+                record["policy"],
+                record["load"],
+                record["seed"],
+                *(float(f"{record[kind]:.{_DIGITS}g}") for kind in _VIOLATIONS),
             )
-            for each in records
-            if all(each.get(kind) is not None for kind in _VIOLATIONS)
+            for record in records
+            if all(record.get(kind) is not None for kind in _VIOLATIONS)
         ),
     )
 

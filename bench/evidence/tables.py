@@ -1,4 +1,6 @@
-"""Markdown of an experiment's summary: its table, the sustained loads, paired differences, and the line that says what made it."""
+"""Markdown of an experiment's summary: its table, the sustained loads, paired differences, and the line that says
+what made it.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,11 @@ def _name(policy: str, summary: Summary) -> str:
 
 def paired(summary: Summary) -> list[str]:
     """The differences of violation, a row per policy and a column per load; nothing where there are none."""
-    found = {(each.policy, each.load): each.value for each in summary.paired if each.value.mean is not None}
+    found = {
+        (difference.policy, difference.load): difference.value
+        for difference in summary.paired
+        if difference.value.mean is not None
+    }
     if not found:
         return []
     loads = sorted({load for _, load in found})
@@ -82,7 +88,7 @@ def sustained(summary: Summary) -> list[str]:
     if not summary.sustained:
         return []
     lines = ["", "Sustained load: the largest at which services and batch each violate at most 1 %:", ""]
-    used = {each.policy: each for each in summary.used}
+    used = {objective.policy: objective for objective in summary.used}
     differs = any(row.difference.mean is not None for row in summary.sustained)
     heads = ["policy", "mean over seeds", "of the mean curves", *(["minus ours, paired"] if differs else [])]
     heads += ["used CPU % at it", f"{summary.ours} / it"] if used else []
@@ -95,9 +101,9 @@ def sustained(summary: Summary) -> list[str]:
             mean, half = row.difference.mean, row.difference.half
             cells.append("" if mean is None else f"{mean:+.3f}" + ("" if half is None else f" ±{half:.3f}"))
         if row.policy in used:
-            each = used[row.policy]
-            cells += [_BEYOND[each.bound] + cell(each.value, 100.0, 1)]
-            cells += ["" if row.policy == summary.ours else cell(each.ratio, 1.0, 3)]
+            element = used[row.policy]
+            cells += [_BEYOND[element.bound] + cell(element.value, 100.0, 1)]
+            cells += ["" if row.policy == summary.ours else cell(element.ratio, 1.0, 3)]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
@@ -108,7 +114,9 @@ def section(summary: Summary, columns: Sequence[Column]) -> list[str]:
 
 
 def openb_lists(summaries: Mapping[str, Summary], published: Mapping[str, float]) -> list[str]:
-    """Ours beside FGD on every pod list: allocation, first refusal, acceptance of CPU-only and of 8-GPU pods, ours / FGD / FGD with all classes."""
+    """Ours beside FGD on every pod list: allocation, first refusal, acceptance of CPU-only and of 8-GPU pods, ours
+    / FGD / FGD with all classes.
+    """
     head = (
         "list",
         "FGD published %",
@@ -140,11 +148,14 @@ def _three(rows: Sequence[Row], field: str, scale: float, decimals: int) -> str:
 def made_together(summaries: Mapping[str, Summary], word: str) -> str:
     """The line above a table of one comparison per key of `summaries`; in its command the key is written as `word`."""
     key, first = next(iter(summaries.items()))
-    seeds = ", ".join(dict.fromkeys(str(each.seeds) for each in summaries.values()))
-    commits = ", ".join(dict.fromkeys(each.commit for each in summaries.values()))
-    sources = ", ".join(dict.fromkeys(each.sources for each in summaries.values()))
+    seeds = ", ".join(dict.fromkeys(str(summary.seeds) for summary in summaries.values()))
+    commits = ", ".join(dict.fromkeys(summary.commit for summary in summaries.values()))
+    sources = ", ".join(dict.fromkeys(summary.sources for summary in summaries.values()))
     command = " ".join(word if part == key else part for part in first.command.split())
-    return f"`{command}` ({seeds} paired seeds, ± = 95 % interval). Made with {first.version} at commit {commits}, sources {sources}."
+    return (
+        f"`{command}` ({seeds} paired seeds, ± = 95 % interval). Made with {first.version} at commit {commits}, "
+        f"sources {sources}."
+    )
 
 
 def scales(summaries: Mapping[str, Summary]) -> list[str]:
@@ -175,7 +186,7 @@ def estimates(summaries: Mapping[str, Summary]) -> list[str]:
             cells.append(
                 ", ".join(cell(Value(figure(row, f"violation_{kind}").mean), 100.0, 2) for kind in ("service", "batch"))
             )
-        difference = next(each.value for each in summary.paired if each.policy == other)
+        difference = next(entry.value for entry in summary.paired if entry.policy == other)
         shown = "–" if difference.mean is None else f"{difference.mean * 100.0:+.2f}"
         cells.append(shown if difference.half is None else f"{shown} ±{difference.half * 100.0:.2f}")
         lines.append("| " + " | ".join(cells) + " |")
@@ -218,7 +229,9 @@ def _of(summary: Summary, policy: str, load: float) -> list[Run]:
 def mixed_in_brief(
     summary: Summary, loads: Sequence[float], headings: Sequence[str], brackets: tuple[str, str, str], zero: str
 ) -> list[str]:
-    """The README's table of the mixed law: a row per policy, violation and the difference to ours at each of `loads`."""
+    """The README's table of the mixed law: a row per policy, violation and the difference to ours at each of
+    `loads`.
+    """
     opening, separator, closing = brackets
     policy, violation, points = headings
     head = [policy]
@@ -226,7 +239,7 @@ def mixed_in_brief(
         head += [f"{violation} {load:.2f}", f"{points} {load:.2f}"]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     rows = {(row.policy, row.load): row for row in summary.rows}
-    paired = {(each.policy, each.load): each.value for each in summary.paired}
+    paired = {(difference.policy, difference.load): difference.value for difference in summary.paired}
     for name in sorted({row.policy for row in summary.rows}, key=lambda name: _mean(rows[name, loads[-1]])):
         cells = [_name(name, summary)]
         for load in loads:

@@ -1,8 +1,9 @@
 """`python -m bench.fuzz`: random and damaged input for every reader; prints what each made of it.
 
-A nightly run is `python -m bench.fuzz --inputs 1000000`; `make test` gives each reader a hundredth of that. A failure prints the reader, the seed and the input, and
-`--reader NAME --seed S --inputs 1` repeats it. Limit: the readers of Kubernetes objects feed one engine, so a failure that needs what earlier inputs left there is
-repeated only by the whole run.
+A nightly run is `python -m bench.fuzz --inputs 1000000`; `make test` gives each reader a hundredth of that. A failure
+prints the reader, the seed and the input, and `--reader NAME --seed S --inputs 1` repeats it. Limit: the readers of
+Kubernetes objects feed one engine, so a failure that needs what earlier inputs left there is repeated only by the whole
+run.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def main() -> int:
                 row = f"{tally.accepted:9} {tally.refused:9} {tally.failures:7} {1e3 * tally.slowest_s:11.1f}"
                 print(f"{reader.name:48} {row}", flush=True)
                 found += [tally.first_failure] if tally.failures else []
-    print("".join(f"\n{each}\n" for each in found), end="")
+    print("".join(f"\n{name}\n" for name in found), end="")
     return 1 if found else 0
 
 

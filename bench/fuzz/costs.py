@@ -1,8 +1,11 @@
-"""`python -m bench.fuzz.costs`: what the largest pods cost a scheduler's loop, list by list and in pairs; milliseconds of CPU.
+"""`python -m bench.fuzz.costs`: what the largest pods cost a scheduler's loop, list by list and in pairs; milliseconds
+of CPU.
 
-`read`: decoding and reading the object; `seen`: the engine takes it; `decide`: rounds until it is bound or waits; then a hundred ordinary pods while it waits (`during`), once it is on a node
-(`beside`), and once it was deleted (`after`), with `before` for comparison. A row fails where `decide` costs more than twice the limit of a judgement, or `during`, `beside` or `after` more
-than `--most` times `before`. Limits: pods only, and an engine without the process around it; `read` is shown and not judged.
+`read`: decoding and reading the object; `seen`: the engine takes it; `decide`: rounds until it is bound or waits; then
+a hundred ordinary pods while it waits (`during`), once it is on a node (`beside`), and once it was deleted (`after`),
+with `before` for comparison. A row fails where `decide` costs more than twice the limit of a judgement, or `during`,
+`beside` or `after` more than `--most` times `before`. Limits: pods only, and an engine without the process around it;
+`read` is shown and not judged.
 """
 
 from __future__ import annotations
@@ -57,10 +60,10 @@ class _Scene:
         while True:
             given = self.cluster.decide(self._now_s)
             self._now_s += 0.01
-            for each in given:
-                if isinstance(each, Bind):
-                    self.cluster.sending(each.uid, self._now_s)
-                    self.cluster.bound(each.uid, self._now_s)
+            for instruction in given:
+                if isinstance(instruction, Bind):
+                    self.cluster.sending(instruction.uid, self._now_s)
+                    self.cluster.bound(instruction.uid, self._now_s)
             if not given and self.cluster.next_s() > self._now_s:
                 return
 
@@ -116,16 +119,16 @@ def main() -> int:
     options.add_argument("--pairs", action="store_true", help="two lists at a time, half and half")
     options.add_argument("--most", type=float, default=10.0, help="times the usual cost of other pods")
     asked = options.parse_args()
-    chosen = [each for each in LISTS if asked.list in each.name]
+    chosen = [list_ for list_ in LISTS if asked.list in list_.name]
     failed = 0
     print(f"{'list':52}" + "".join(f"{column:>9}" for column in _COLUMNS))
-    for lists in combinations(chosen, 2) if asked.pairs else ((each,) for each in chosen):
+    for lists in combinations(chosen, 2) if asked.pairs else ((list_,) for list_ in chosen):
         found = costs(lists, asked.nodes, asked.bytes)
         usual_s = asked.most * found["before"]
-        wrong = found["decide"] > 2 * USUAL_S or max(found[each] for each in ("during", "beside", "after")) > usual_s
+        wrong = found["decide"] > 2 * USUAL_S or max(found[name] for name in ("during", "beside", "after")) > usual_s
         failed += wrong
         row = "".join(f"{1e3 * found[column]:9.1f}" for column in _COLUMNS)
-        print(f"{' + '.join(each.name for each in lists):52}{row}{'  TOO MUCH' if wrong else ''}", flush=True)
+        print(f"{' + '.join(list_.name for list_ in lists):52}{row}{'  TOO MUCH' if wrong else ''}", flush=True)
     return 1 if failed else 0
 
 

@@ -1,8 +1,9 @@
 """Pods as large as an API server admits: one list after the other, each filled to a size in bytes.
 
-Problem: a list that a pod's owner writes may have tens of thousands of elements, and one loop over it inside another stops a scheduler. Choice: every list of a pod that
-the scheduler reads, with elements that are all different and that all apply (selectors that match every pod, keys that nodes have), which is the costly case, and once with
-elements that apply to nothing. Two lists are filled half and half. Limits: lists that no code reads (env, mounts) are not filled.
+Problem: a list that a pod's owner writes may have tens of thousands of elements, and one loop over it inside another
+stops a scheduler. Choice: every list of a pod that the scheduler reads, with elements that are all different and that
+all apply (selectors that match every pod, keys that nodes have), which is the costly case, and once with elements that
+apply to nothing. Two lists are filled half and half. Limits: lists that no code reads (env, mounts) are not filled.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ def small_pod(name: str, namespace: str = "default") -> Document:
 def giant(name: str, lists: tuple[List, ...], size: int = LARGEST_BYTES, most: int = 10**9) -> Document:
     """A pod in which these lists have equal parts of `size` bytes, and no more than `most` elements each."""
     made = small_pod(name)
-    for each in lists:
-        count = min(most, max(1, size // len(lists) // (len(msgspec.json.encode(each.element(12_345))) + 1)))
-        each.put(made, [each.element(i) for i in range(count)])
+    for list_ in lists:
+        count = min(most, max(1, size // len(lists) // (len(msgspec.json.encode(list_.element(12_345))) + 1)))
+        list_.put(made, [list_.element(i) for i in range(count)])
     return made
 
 
@@ -115,7 +116,7 @@ def _weighted(i: int, selector: Document, **more: Any) -> Document:
     return {"weight": 1 + i % 100, "podAffinityTerm": _term(i, selector, **more)}
 
 
-_NEAR, _AWAY, _NODES = (("spec", "affinity", each) for each in ("podAffinity", "podAntiAffinity", "nodeAffinity"))
+_NEAR, _AWAY, _NODES = (("spec", "affinity", entry) for entry in ("podAffinity", "podAntiAffinity", "nodeAffinity"))
 
 LISTS: tuple[List, ...] = (
     List("spread", lambda i: _spread(i, _every(i), "DoNotSchedule"), _at("spec", "topologySpreadConstraints")),

@@ -1,7 +1,10 @@
-"""`python -m bench.fuzz.growth`: CPU of one piece of work at n and at 2n, for what is no pod's list before a scheduler (bench.fuzz.costs); milliseconds.
+"""`python -m bench.fuzz.growth`: CPU of one piece of work at n and at 2n, for what is no pod's list before a scheduler
+(bench.fuzz.costs); milliseconds.
 
-Admission reviews and extender requests with the longest pods, JSON patches and selectors of the local API server, trees of quotas, disruption budgets, gangs, owners of a reservation.
-A row fails where 2n costs more than `--most` times n: work that grows with the square would cost 4 times as much. Limits: one process, without HTTP; the smaller of three measurements.
+Admission reviews and extender requests with the longest pods, JSON patches and selectors of the local API server, trees
+of quotas, disruption budgets, gangs, owners of a reservation. A row fails where 2n costs more than `--most` times n:
+work that grows with the square would cost 4 times as much. Limits: one process, without HTTP; the smaller of three
+measurements.
 """
 
 from __future__ import annotations
@@ -117,17 +120,17 @@ def _cluster(plugins: PluginRegistry | None = None, nodes: int = 100) -> Cluster
 
 def _see(cluster: Cluster, *documents: dict[str, Any]) -> None:
     reader = PodReader()
-    for each in documents:
-        cluster.pod_seen(reader.pod(msgspec.json.decode(msgspec.json.encode(each), type=PodObject)), 0.0)
+    for document in documents:
+        cluster.pod_seen(reader.pod(msgspec.json.decode(msgspec.json.encode(document), type=PodObject)), 0.0)
 
 
 def _decided(cluster: Cluster) -> None:
     now_s = 0.0
     for _ in range(100):
-        for each in cluster.decide(now_s):
-            if isinstance(each, Bind):
-                cluster.sending(each.uid, now_s)
-                cluster.bound(each.uid, now_s)
+        for instruction in cluster.decide(now_s):
+            if isinstance(instruction, Bind):
+                cluster.sending(instruction.uid, now_s)
+                cluster.bound(instruction.uid, now_s)
         now_s += 0.01
         if cluster.next_s() > now_s:
             return
@@ -141,8 +144,8 @@ def _quotas(count: int, parent: Callable[[int], str]) -> Work:
             quota = Quota(f"q{i}", _SIZE, Amounts.of({"cpu": 1}), parent(i), is_parent=True)
             quotas.quota_seen(QuotaObject(f"q/q{i}", "", quota), 0.0)
         pods = [small_pod(f"p{i}") for i in range(100)]
-        for i, each in enumerate(pods):
-            each["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] = f"q{count - 1 - i}"
+        for i, pod in enumerate(pods):
+            pod["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] = f"q{count - 1 - i}"
         _see(cluster, *pods)
         _decided(cluster)
 
@@ -174,9 +177,9 @@ def _gang(count: int, requested: str) -> Work:
     def work() -> None:
         cluster = _cluster()
         documents = [small_pod(f"p{i}") for i in range(count)]
-        for each in documents:
-            each["metadata"]["annotations"] = _GANG | {"gang.scheduling.koordinator.sh/min-available": str(count)}
-            each["spec"]["containers"][0]["resources"]["requests"]["cpu"] = requested
+        for document in documents:
+            document["metadata"]["annotations"] = _GANG | {"gang.scheduling.koordinator.sh/min-available": str(count)}
+            document["spec"]["containers"][0]["resources"]["requests"]["cpu"] = requested
         _see(cluster, *documents)
         _decided(cluster)
 
@@ -199,9 +202,9 @@ def _reservation(count: int, owner: Callable[[int], Owner]) -> Work:
 
 def cases() -> Iterator[tuple[str, int, Callable[[int], Work]]]:
     """Name, n, and the work of a size."""
-    for each in LISTS:
+    for list_ in LISTS:
         for name, made in (("webhook", _webhook), ("extender", _extender)):
-            yield f"{name}: {each.name}, bytes", LARGEST_BYTES // 2, partial(_with_list, made, each)
+            yield f"{name}: {list_.name}, bytes", LARGEST_BYTES // 2, partial(_with_list, made, list_)
     labels: dict[str, Any] = {"metadata": {"labels": {}}}
     lists: dict[str, Any] = {"items": []}
     patches: dict[str, tuple[dict[str, Any], Callable[[int], dict[str, Any]]]] = {

@@ -1,8 +1,9 @@
 """Inputs for readers: documents of a schema with odd values, and valid texts with damaged bytes.
 
-Problem: random bytes never get past a parser, and hand-written odd cases miss the combinations. Choice: documents are generated from the reader's own msgspec
-structs, so that they reach the code behind the decoder; a part of the values is odd (extreme numbers, wrong types, strings that have a meaning somewhere in the
-package); bytes of a part of all texts are damaged. Limits: no coverage guidance; rare combinations need many inputs.
+Problem: random bytes never get past a parser, and hand-written odd cases miss the combinations. Choice: documents are
+generated from the reader's own msgspec structs, so that they reach the code behind the decoder; a part of the values is
+odd (extreme numbers, wrong types, strings that have a meaning somewhere in the package); bytes of a part of all texts
+are damaged. Limits: no coverage guidance; rare combinations need many inputs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import msgspec
 from msgspec import inspect
 from tools.tree import PACKAGES
 
-_MOST_DEPTH = 9
+_MAX_DEPTH = 9
 _ODD_PART, _DAMAGED_PART, _ABSENT_PART = 0.08, 0.15, 0.35
 _NUMBERS = (
     0,
@@ -142,15 +143,15 @@ def _odd(rng: Random, depth: int) -> object:
             number = rng.choice(_NUMBERS)
             return number if not isinstance(number, int) or -(2**63) <= number < 2**64 else float(number)
         case 3:
-            return [] if depth >= _MOST_DEPTH else [_odd(rng, depth + 1) for _ in range(rng.randrange(3))]
+            return [] if depth >= _MAX_DEPTH else [_odd(rng, depth + 1) for _ in range(rng.randrange(3))]
         case 4:
-            return {} if depth >= _MOST_DEPTH else {text_input(rng): _odd(rng, depth + 1)}
+            return {} if depth >= _MAX_DEPTH else {text_input(rng): _odd(rng, depth + 1)}
         case _:
             return text_input(rng)
 
 
 def _value(node: Any, rng: Random, depth: int) -> object:
-    if rng.random() < _ODD_PART * (depth > 0) * 0.5 or depth >= _MOST_DEPTH:
+    if rng.random() < _ODD_PART * (depth > 0) * 0.5 or depth >= _MAX_DEPTH:
         return _odd(rng, depth)
     match node:
         case inspect.Metadata():
@@ -169,7 +170,7 @@ def _value(node: Any, rng: Random, depth: int) -> object:
         case inspect.ListType() | inspect.VarTupleType() | inspect.SetType() | inspect.FrozenSetType():
             return [_value(node.item_type, rng, depth + 1) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
         case inspect.TupleType():
-            return [_value(each, rng, depth + 1) for each in node.item_types]
+            return [_value(kind, rng, depth + 1) for kind in node.item_types]
         case inspect.StrType():
             return text_input(rng)
         case inspect.BoolType():
@@ -181,7 +182,7 @@ def _value(node: Any, rng: Random, depth: int) -> object:
         case inspect.DateTimeType():
             return rng.choice(("2026-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"))
         case inspect.LiteralType() | inspect.EnumType():
-            values = node.values if isinstance(node, inspect.LiteralType) else tuple(each.value for each in node.cls)
+            values = node.values if isinstance(node, inspect.LiteralType) else tuple(enum.value for enum in node.cls)
             return rng.choice(values)
         case inspect.NoneType():
             return None

@@ -1,7 +1,9 @@
-"""Readers of the rebalancer and of credit: the objects that they watch, the rebalancer's configuration, and reported incidents.
+"""Readers of the rebalancer and of credit: the objects that they watch, the rebalancer's configuration, and reported
+incidents.
 
-Choice: both are run as their processes run them, less HTTP and writes: the rebalancer plans a round and advances its jobs now and then, credit computes the tenants' use.
-Limits: the plan is made for one look, so the anomaly condition is not exercised; nothing is carried out, so jobs go on only by the objects that the fuzzer delivers.
+Choice: both are run as their processes run them, less HTTP and writes: the rebalancer plans a round and advances its
+jobs now and then, credit computes the tenants' use. Limits: the plan is made for one look, so the anomaly condition is
+not exercised; nothing is carried out, so jobs go on only by the objects that the fuzzer delivers.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ def rebalancer_readers() -> list[Reader]:
 
     found = watches.readers("rebalancer", clock, decide, {MIGRATION_JOBS.plural: job}, part=0.1)
     return [
-        *(each for each in found if each.name.split()[1].split(".")[0] in _READ),
+        *(reader for reader in found if reader.name.split()[1].split(".")[0] in _READ),
         Reader(
             "rebalancer configuration",
             texts_like(_CONFIGURATION.read_bytes()),
@@ -95,6 +97,6 @@ def credit_readers() -> list[Reader]:
     watches.handle(NODE_METRICS, ObjectHandler(read_node_metric, facts.metric_seen, facts.metric_gone))
 
     def decide() -> None:
-        msgspec.json.encode([str(each) for each in facts.uses()])
+        msgspec.json.encode([str(use) for use in facts.uses()])
 
     return watches.readers("credit", clock, decide, part=0.1)

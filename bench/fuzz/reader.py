@@ -1,7 +1,8 @@
 """What a reader is, and the readers of the Kubernetes objects that a process watches.
 
-Choice: a process's own watches are collected instead of run; each kind becomes a reader that decodes an object and delivers it as the watch cache does, now and then as
-deleted. `decide` runs after every 50th delivery, so that the engine behind the watches works on what it was given. Limits: the readers of one process share its state.
+Choice: a process's own watches are collected instead of run; each kind becomes a reader that decodes an object and
+delivers it as the watch cache does, now and then as deleted. `decide` runs after every 50th delivery, so that the
+engine behind the watches works on what it was given. Limits: the readers of one process share its state.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ class CollectedWatches(Watches):
         shapes: dict[str, Shape] | None = None,
         part: float = 0.3,
     ) -> list[Reader]:
-        """One for each form of each kind. `shapes` make documents of a kind (by its plural) more likely to be read to their end."""
+        """One for each form of each kind. `shapes` make documents of a kind (by its plural) more likely to be read
+        to their end.
+        """
         return [
             Reader(
                 f"{process} {name}",

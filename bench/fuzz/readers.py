@@ -1,8 +1,8 @@
 """Every reader of foreign text, with inputs for it and the errors that it documents.
 
-Kubernetes objects go the whole way: decoded as by the watch cache, handed to the scheduler's own watches and to its engine, which decides now and then. The
-manager and the webhook get theirs in the same way (services.py). Each other reader is one function. A reader may raise what its docstring names, nothing else,
-and must end soon.
+Kubernetes objects go the whole way: decoded as by the watch cache, handed to the scheduler's own watches and to its
+engine, which decides now and then. The manager and the webhook get theirs in the same way (services.py). Each other
+reader is one function. A reader may raise what its docstring names, nothing else, and must end soon.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def _kubernetes() -> list[Reader]:
     EngineWatches(watches, cluster, reader, ClaimBinder(cast(Client, None), reader.volumes), Reports(), clock.now)
 
     def decide() -> None:
-        for each in cluster.decide(clock.now()):
-            if isinstance(each, Bind) and cluster.sending(each.uid, clock.now()):
-                cluster.bind_failed(each.uid, "fuzz", clock.now())
+        for instruction in cluster.decide(clock.now()):
+            if isinstance(instruction, Bind) and cluster.sending(instruction.uid, clock.now()):
+                cluster.bind_failed(instruction.uid, "fuzz", clock.now())
         cluster.validate()
 
     return watches.readers("kubernetes", clock, decide)
@@ -101,7 +101,10 @@ def _node_files() -> list[Reader]:
     )
     io = b"8:0 rbytes=1024 wbytes=0 rios=3 wios=0 dbytes=0 dios=0\n253:1 rbytes=1 wbytes=2 rios=3 wios=4\n"
     throttle = b"8:0 Read 4096\n8:0 Write 0\n8:0 Total 4096\nTotal 4096\n"
-    net = b"Inter-|   Receive  |  Transmit\n face |bytes packets|bytes packets\n  eth0: 100 2 0 0 0 0 0 0 200 3 0 0 0 0 0 0\n"
+    net = (
+        b"Inter-|   Receive  |  Transmit\n face |bytes packets|bytes packets\n  eth0: 100 2 0 0 0 0 0 0 200 3 0 0 0 "
+        b"0 0 0\n"
+    )
     disks = b"   8       0 sda 100 0 2000 30 40 0 800 60 0 70 90\n 259 0 nvme0n1 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15\n"
     caches = b"    L3:0=ff;1=0f\n    MB:0=100;1=50\n  L3CODE:0=3\n"
 
@@ -134,7 +137,10 @@ def _documents(folder: Path) -> list[Reader]:
     settings = (
         b"usageThresholds: {cpu: 65, memory: 95}\nestimatedScalingFactors: {cpu: 85}\nfilterExpiredNodeMetrics: true\n"
     )
-    slo = b'{"spec": {"resourceUsedThresholdWithBE": {"enable": true, "cpuSuppressThresholdPercent": 65}, "cpuBurstStrategy": {"policy": "auto"}}}'
+    slo = (
+        b'{"spec": {"resourceUsedThresholdWithBE": {"enable": true, "cpuSuppressThresholdPercent": 65}, '
+        b'"cpuBurstStrategy": {"policy": "auto"}}}'
+    )
     yaml = b"a: &x [1, 2.5, null, yes]\nb: *x\nc: !!timestamp 2026-01-01\nd: |\n  text\n? [k]\n: v\n"
 
     def agent_config(text: bytes) -> object:
@@ -165,7 +171,7 @@ def _messages() -> list[Reader]:
     return [
         Reader(
             "keeper request",
-            texts_like(*(wire.frame(each)[wire.LENGTH.size :] for each in requests)),
+            texts_like(*(wire.frame(request)[wire.LENGTH.size :] for request in requests)),
             wire.request,
             (CotenantError,),
         ),
@@ -191,8 +197,8 @@ def _spans() -> list[Reader]:
         b'{"resourceSpans":[{"resource":' + resource + b',"scopeSpans":[{"spans":[' + b",".join([span] * 3) + b"]}]}]}"
     )
     request = ParseDict(msgspec.json.decode(text), ExportTraceServiceRequest())
-    for each in request.resource_spans[0].scope_spans[0].spans:
-        each.trace_id, each.span_id, each.parent_span_id = b"t" * 16, b"s" * 8, b"p" * 8
+    for entry in request.resource_spans[0].scope_spans[0].spans:
+        entry.trace_id, entry.span_id, entry.parent_span_id = b"t" * 16, b"s" * 8, b"p" * 8
     protobuf = request.SerializeToString()
     jaeger = bytes.fromhex(
         "82810009656d697442617463681c1c180463617274191c18097370616e2e6b696e64150018067365727665720000191c160e1611160816001804776f726b191c1500160e16111606001502"
@@ -213,25 +219,44 @@ def _spans() -> list[Reader]:
 
 
 def _objectives() -> list[Reader]:
-    """Specs and files of objectives, those of other systems, and what agents and the trace process say to each other."""
+    """Specs and files of objectives, those of other systems, and what agents and the trace process say to each
+    other.
+    """
     spec = (
-        b'{"service": {"namespace": "shop", "name": "cart", "operation": "GET /cart"}, "indicator": {"latency": {"below": "200ms"}}, "target": "99.9", "window": "28d", '
-        b'"alerting": {"severities": {"fast": "critical", "slow": ""}, "minEvents": 50}, "protect": {"guard": true, "maxAction": "cap"}}'
+        b'{"service": {"namespace": "shop", "name": "cart", "operation": "GET /cart"}, "indicator": {"latency": '
+        b'{"below": "200ms"}}, "target": "99.9", "window": "28d", '
+        b'"alerting": {"severities": {"fast": "critical", "slow": ""}, "minEvents": 50}, "protect": {"guard": true, '
+        b'"maxAction": "cap"}}'
     )
     file = (
-        b'{"apiVersion": "slo.cotenant.io/v1alpha1", "kind": "ServiceObjective", "metadata": {"name": "cart"}, "spec": %b}'
-        % spec
+        b'{"apiVersion": "slo.cotenant.io/v1alpha1", "kind": "ServiceObjective", "metadata": {"name": "cart"}, '
+        b'"spec": %b}' % spec
     )
-    sloth = b"version: prometheus/v1\nservice: s\nslos:\n- {name: a, objective: 99.9, sli: {events: {error_query: 'x{le=\"0.5\"}', total_query: x}}}\n"
+    sloth = (
+        b"version: prometheus/v1\nservice: s\nslos:\n- {name: a, objective: 99.9, sli: {events: {error_query: "
+        b"'x{le=\"0.5\"}', total_query: x}}}\n"
+    )
     openslo = (
-        b"{apiVersion: openslo/v1, kind: SLO, metadata: {name: a}, spec: {service: s, indicator: {spec: {thresholdMetric: {metricSource: {spec: {query: x}}}}}, "
-        b"timeWindow: [{duration: 28d, isRolling: true}], budgetingMethod: Occurrences, objectives: [{target: 0.99, op: lte, value: 0.2}]}}"
+        b"{apiVersion: openslo/v1, kind: SLO, metadata: {name: a}, spec: {service: s, indicator: {spec: "
+        b"{thresholdMetric: {metricSource: {spec: {query: x}}}}}, "
+        b"timeWindow: [{duration: 28d, isRolling: true}], budgetingMethod: Occurrences, objectives: [{target: 0.99, "
+        b"op: lte, value: 0.2}]}}"
     )
-    pyrra = b"{apiVersion: pyrra.dev/v1alpha1, kind: ServiceLevelObjective, metadata: {name: a}, spec: {target: '99', window: 2w, indicator: {latency: {success: {metric: 'x_bucket{le=\"1\"}'}}}}}"
+    pyrra = (
+        b"{apiVersion: pyrra.dev/v1alpha1, kind: ServiceLevelObjective, metadata: {name: a}, spec: {target: '99', "
+        b"window: 2w, indicator: {latency: {success: {metric: 'x_bucket{le=\"1\"}'}}}}}"
+    )
     line = b'{"signals":[{"objective":"o","service":"s","pod":"p","podUid":"u","thresholdUs":1,"budgetPpm":1000,"maxAction":"cap","guard":true,"windowUs":9000000,"requests":5,"bad":1,"p99Us":1,"atTargetUs":1}],"withdrawn":[["p","o"]]}'
     story = b'{"node":"n","atS":1.0,"story":{"service":"shop/web","node":"n","now_us":9,"enabled":true,"replicas":["shop/w"],"incidents":[{"number":1,"stage":"holding","pod":"shop/w","uid":"u","objective":"","objective_us":1,"signal":"latency","threshold_ppm":1000000,"before":{"level_ppm":2000000,"burn_milli":3000,"samples":1},"cause":"pod","culprit":"batch/b","confidence_ppm":900000,"candidates":[],"proofs":[{"rung":"cap","culprit":"batch/b","at_us":3,"before":{"level_ppm":2,"burn_milli":null,"samples":1},"during":null,"after":null,"helped":true}],"opened_us":1,"recovered_after_us":2,"ended_us":null,"chain":[{"link":"cause","text":"c"}],"events":[{"at_us":1,"stage":"suspected","text":"t"}]}],"text":["t"]}}'
-    zone = b'{"zone": "shop", "groups": [{"group": "a/web", "kind": "service", "late_ms": 5, "weight": 100}], "backend": "auto", "policy": {"burn": 1.5}, "vm": {"memory_mib": 512, "cpus": 2}, "start": "exclusive", "exclusive": {"share": 0.25}}'
-    control_zone = b'{"apiVersion": "slo.cotenant.io/v1alpha1", "kind": "ControlZone", "metadata": {"name": "a"}, "spec": {"applications": [{"labels": {"app": "web"}}], "rules": [{"kind": "batch", "sliceUs": 9}]}}'
+    zone = (
+        b'{"zone": "shop", "groups": [{"group": "a/web", "kind": "service", "late_ms": 5, "weight": 100}], '
+        b'"backend": "auto", "policy": {"burn": 1.5}, "vm": {"memory_mib": 512, "cpus": 2}, "start": "exclusive", '
+        b'"exclusive": {"share": 0.25}}'
+    )
+    control_zone = (
+        b'{"apiVersion": "slo.cotenant.io/v1alpha1", "kind": "ControlZone", "metadata": {"name": "a"}, '
+        b'"spec": {"applications": [{"labels": {"app": "web"}}], "rules": [{"kind": "batch", "sliceUs": 9}]}}'
+    )
     view = NodeView(AgentSettings(), AgentCounts())
     view.pods_seen([NodePod("u", "shop", "cart", "g")])
 

@@ -1,6 +1,7 @@
 """Readers of the manager, the webhook and `cotenant lint`: the objects that they watch or read, and admission reviews.
 
-Choice: both are run as their processes run them, less HTTP: the manager decides now and then, every review is answered from what the webhook's watches were given before.
+Choice: both are run as their processes run them, less HTTP: the manager decides now and then, every review is answered
+from what the webhook's watches were given before.
 Limits: writes are not carried out; the API server's answer to the webhook's one question is always the same.
 """
 
@@ -83,7 +84,7 @@ def manager_readers() -> list[Reader]:
     def decide() -> None:
         now_s = clock.now()
         for engine in (manager, profiles, ratios, gpus):
-            msgspec.json.encode([str(each) for each in engine.decide(now_s)])
+            msgspec.json.encode([str(write_amounts) for write_amounts in engine.decide(now_s)])
         for name in manager.nodes():
             manager.explain(name, clock.now())
 
@@ -146,7 +147,12 @@ def lint_reader() -> Reader:
         },
     }  # fmt: skip
     quota = {"min": {"cpu": 1}, "max": {"cpu": "10", "memory": "1Gi"}}
-    profile = {"selector": {"matchLabels": {"a": "b"}}, "probability": "50%", "qosClass": "BE", "priorityClassName": "koord-batch"}  # fmt: skip
+    profile = {
+        "selector": {"matchLabels": {"a": "b"}},
+        "probability": "50%",
+        "qosClass": "BE",
+        "priorityClassName": "koord-batch",
+    }
     made: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "Pod"} | pod,
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"template": pod}},
@@ -160,8 +166,8 @@ def lint_reader() -> Reader:
     ]  # fmt: skip
 
     def make(rng: Random) -> bytes:
-        documents = [changed(each, rng) for each in rng.sample(made, rng.choice((1, 3, len(made))))]
-        text = b"\n---\n".join(msgspec.json.encode(each) for each in documents)
+        documents = [changed(entry, rng) for entry in rng.sample(made, rng.choice((1, 3, len(made))))]
+        text = b"\n---\n".join(msgspec.json.encode(document) for document in documents)
         return damaged(text, rng) if rng.random() < 0.1 else text
 
     return Reader("lint", make, lambda text: lint(read_manifests("a.yaml", text)), (InvalidInput,), 0.03)

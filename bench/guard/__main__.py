@@ -1,11 +1,14 @@
 """The guard beside what else is published, on one core with a real server, in one run.
 
-    sudo python -m bench.guard [--rounds 30] [--hogs spin,memory,fork,disk] [--arms alone,kube,cotenant] [--out FOLDER] [--json]
+    sudo python -m bench.guard [--rounds 30] [--hogs spin,memory,fork,disk] [--arms alone,kube,cotenant] [--out FOLDER]
+    [--json]
 
-A round runs every arm once, in random order, with four hogs of one kind. Writes `raw.jsonl`, `results.json` and `report.html` in the folder. Needs root, two CPUs, redis-server and stress-ng, and for figures a
-quiet machine; about half a minute a round. Exit status 0 where the agent meets the pass lines.
+A round runs every arm once, in random order, with four hogs of one kind. Writes `raw.jsonl`, `results.json` and
+`report.html` in the folder. Needs root, two CPUs, redis-server and stress-ng, and for figures a quiet machine; about
+half a minute a round. Exit status 0 where the agent meets the pass lines.
 
-Reference: Koordinator's suppression by its formula, Kubernetes' own weights, the kernel's idle class alone; the arms are in `arms.py`.
+Reference: Koordinator's suppression by its formula, Kubernetes' own weights, the kernel's idle class alone; the arms
+are in `arms.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ from cotenant_lab.experiments.harness import BlockProgress, ExperimentSettings
 
 
 def arms_of(names: str) -> tuple[Arm, ...]:
-    """The arms of a comma-separated list; `alone`, to which all others are compared, is always there. Raises `InvalidInput`."""
+    """The arms of a comma-separated list; `alone`, to which all others are compared, is always there. Raises
+    `InvalidInput`.
+    """
     wanted = names.split(",")
     for name in wanted:
         if name not in ARMS:

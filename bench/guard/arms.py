@@ -1,10 +1,13 @@
 """The arms: what is done to best-effort work while the service runs, each on a tree of groups of its own.
 
-Problem: policies are to be compared as they are on a kubelet's node, where best-effort work has the least weight already, and the kubelet rewrites what it owns. Choice: a root as
-`kubepods`, the service in a pod below `burstable`, four hogs in pods below a group of weight 1 (two shares); the idle class is set on pods, since a kubelet that finds its
-best-effort group idle cannot write its weight any more. The agent finds a kubelet's group and holds there what it holds beside one. Limits: groups of our own, without a kubelet; its weights are written once.
+Problem: policies are to be compared as they are on a kubelet's node, where best-effort work has the least weight
+already, and the kubelet rewrites what it owns. Choice: a root as `kubepods`, the service in a pod below `burstable`,
+four hogs in pods below a group of weight 1 (two shares); the idle class is set on pods, since a kubelet that finds its
+best-effort group idle cannot write its weight any more. The agent finds a kubelet's group and holds there what it holds
+beside one. Limits: groups of our own, without a kubelet; its weights are written once.
 
-Source of `SUPPRESS`: Koordinator, koordlet's CPU suppression by quota (65 % of the node less what the service uses, once a second), by our implementation of its formula.
+Source of `SUPPRESS`: Koordinator, koordlet's CPU suppression by quota (65 % of the node less what the service uses,
+once a second), by our implementation of its formula.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from cotenant_lab.experiments.site.site import Site, in_plant, now_us
 
 HOGS = 4
 ROOT, BURSTABLE, SERVICE = "kubepods", "kubepods/burstable", "kubepods/burstable/pod-service"
-_BURSTABLE_WEIGHT, _LEAST_WEIGHT = "50", "1"  # half a CPU requested; nothing requested
+_BURSTABLE_WEIGHT, _MIN_WEIGHT = "50", "1"  # half a CPU requested; nothing requested
 _CAPACITY_M = 1000  # the plant's core
 
 
@@ -36,7 +39,9 @@ class Arm:
 
     @property
     def best_effort(self) -> str:
-        """The group of its best-effort pods. The agent's has a kubelet's own name: what a kubelet writes there is left to it."""
+        """The group of its best-effort pods. The agent's has a kubelet's own name: what a kubelet writes there is
+        left to it.
+        """
         if self.agent:
             return in_plant(f"{ROOT}/besteffort")
         return in_plant(f"{ROOT}/besteffort-{self.name.replace(' ', '-')}")
@@ -68,7 +73,7 @@ def make_groups(site: Site, arms: tuple[Arm, ...]) -> None:
             continue
         for group in (arm.best_effort, *arm.pods):
             site.cgroups.make(group, str(site.plant_cpu))
-            _set(site, group, Knob.CPU_WEIGHT, _LEAST_WEIGHT)
+            _set(site, group, Knob.CPU_WEIGHT, _MIN_WEIGHT)
         if arm.idle:
             for pod in arm.pods:
                 _set(site, pod, Knob.CPU_IDLE, "1")

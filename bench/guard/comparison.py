@@ -1,8 +1,10 @@
 """The comparison as an experiment of the product's harness: blocks, their figures, the verdict.
 
-Problem: is a service's tail under the agent that of the service alone, does best-effort work still get the CPU that is left, and what do the published ways give in the same minutes? Choice: every
-round runs every arm once in random order with one kind of hog, so all figures are ratios within rounds; the service alone is measured twice, which shows what the machine itself differs.
-p99: geometric mean of the rounds' ratios; p99.9: all rounds' requests together (`tails.py`). Limits: one core; steady state from a second after the hogs' start; calm windows only, as `guard` has them.
+Problem: is a service's tail under the agent that of the service alone, does best-effort work still get the CPU that is
+left, and what do the published ways give in the same minutes? Choice: every round runs every arm once in random order
+with one kind of hog, so all figures are ratios within rounds; the service alone is measured twice, which shows what the
+machine itself differs. p99: geometric mean of the rounds' ratios; p99.9: all rounds' requests together (`tails.py`).
+Limits: one core; steady state from a second after the hogs' start; calm windows only, as `guard` has them.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ class Comparison:
 
     def block(self, site: Site, arm: str, seed: int) -> Record:
         """One arm: latencies by window, what either side used."""
-        chosen = next(each for each in self.compared if each.name == arm)
+        chosen = next(entry for entry in self.compared if entry.name == arm)
         kind = hogs.spread(self.kinds, self._rounds.setdefault(seed, len(self._rounds)))
         watching = lateness.start(site)
         agent = None
@@ -124,10 +126,12 @@ class Comparison:
 
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         """Rounds whose p99 alone is far above the median."""
-        return disturbed_alone({each.number: p99_us(judged_of(each.record(ALONE.name))) for each in rounds})
+        return disturbed_alone({round_.number: p99_us(judged_of(round_.record(ALONE.name))) for round_ in rounds})
 
     def judge(self, rounds: Sequence[Round]) -> Judgement:
-        """Ratios to the service alone, over all rounds and by kind of hog, and best-effort work's part of the idle CPU."""
+        """Ratios to the service alone, over all rounds and by kind of hog, and best-effort work's part of the idle
+        CPU.
+        """
         figures: dict[str, object] = {"kinds": [kind.name for kind in self.kinds]}
         rows: list[tuple[str, ...]] = []
         checks: list[Check] = []
@@ -136,7 +140,7 @@ class Comparison:
             figures[arm.name] = found.to_object() | {
                 kind.name: _figures(some, arm).to_object()
                 for kind in self.kinds
-                if arm.hogs and (some := [each for each in rounds if each.record(arm.name)["kind"] == kind.name])
+                if arm.hogs and (some := [round_ for round_ in rounds if round_.record(arm.name)["kind"] == kind.name])
             }
             rows.append(found.row(arm))
             if arm is OURS:
@@ -145,14 +149,17 @@ class Comparison:
             _figures(some, arm).row(arm, kind.name)
             for kind in self.kinds
             for arm in self.compared
-            if arm.hogs and (some := [each for each in rounds if each.record(arm.name)["kind"] == kind.name])
+            if arm.hogs and (some := [round_ for round_ in rounds if round_.record(arm.name)["kind"] == kind.name])
         ]
         names = ", ".join(f"{arm.name}: {arm.what}" for arm in self.compared)
         notes = (
-            f"Redis answers {self.load.rate:g} LPOS a second over a list of {self.load.items}, open loop; {self.load.seconds:g} s a block count, from {self.load.settle_s} s after the hogs' "
-            f"start. Objective p99 {self.load.objective_ms:g} ms. Hogs: four of one kind in a round ({', '.join(kind.name for kind in self.kinds)} in turn).",
+            f"Redis answers {self.load.rate:g} LPOS a second over a list of {self.load.items}, open loop; "
+            f"{self.load.seconds:g} s a block count, from {self.load.settle_s} s after the hogs' "
+            f"start. Objective p99 {self.load.objective_ms:g} ms. Hogs: four of one kind in a round "
+            f"({', '.join(kind.name for kind in self.kinds)} in turn).",
             f"{names}.",
-            "p99: median over rounds; its ratio: geometric mean over rounds; p99.9: all rounds' requests together. Intervals: 95 %, bootstrap over rounds, in pairs. Latencies are of calm "
+            "p99: median over rounds; its ratio: geometric mean over rounds; p99.9: all rounds' requests together. "
+            "Intervals: 95 %, bootstrap over rounds, in pairs. Latencies are of calm "
             "windows; over all windows: "
             + ", ".join(f"{arm.name} {_ms(_tail(rounds, arm.name, everything=True))}" for arm in self.compared)
             + " ms p99. Of idle: of the CPU that the service left.",
@@ -209,13 +216,13 @@ class _Figures:
 
 
 def _figures(rounds: Sequence[Round], arm: Arm) -> _Figures:
-    own = [latencies(judged_of(each.record(arm.name))) for each in rounds]
-    alone = [latencies(judged_of(each.record(ALONE.name))) for each in rounds]
+    own = [latencies(judged_of(round_.record(arm.name))) for round_ in rounds]
+    alone = [latencies(judged_of(round_.record(ALONE.name))) for round_ in rounds]
     pooled = Histogram()
-    for each in own:
-        pooled.merge(each)
+    for histogram in own:
+        pooled.merge(histogram)
     pairs = [(a, b) for a, b in zip(map(_p99, own), map(_p99, alone), strict=True) if a and b]
-    shares = [_of_idle(each.record(arm.name)) for each in rounds]
+    shares = [_of_idle(round_.record(arm.name)) for round_ in rounds]
     return _Figures(
         pooled.quantile_us(0.5),
         _tail(rounds, arm.name),
@@ -234,7 +241,7 @@ def _p99(histogram: Histogram) -> float:
 def _tail(rounds: Sequence[Round], arm: str, everything: bool = False) -> float:
     """The median over rounds of p99, in calm windows or in all."""
     windows = all_of if everything else judged_of
-    known = [tail for each in rounds if not isnan(tail := p99_us(windows(each.record(arm))))]
+    known = [tail for round_ in rounds if not isnan(tail := p99_us(windows(round_.record(arm))))]
     return median(known) if known else nan
 
 

@@ -1,9 +1,12 @@
 """Tails over rounds, compared in pairs: quantiles of all rounds' requests together, resampled by rounds.
 
-Problem: p99.9 of a block rests on a handful of requests, so a ratio within one round says little. Choice: the quantile of all rounds' requests together, and the ratio of two arms with an
-interval by the bootstrap over rounds: both arms are resampled by the same rounds, so what was common to a round stays common. Limits: fewer than three rounds have no interval.
+Problem: p99.9 of a block rests on a handful of requests, so a ratio within one round says little. Choice: the quantile
+of all rounds' requests together, and the ratio of two arms with an interval by the bootstrap over rounds: both arms are
+resampled by the same rounds, so what was common to a round stays common. Limits: fewer than three rounds have no
+interval.
 
-Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13; resampling of whole rounds, since requests of a block depend on one another.
+Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13; resampling of whole rounds, since
+requests of a block depend on one another.
 """
 
 from __future__ import annotations
@@ -22,8 +25,10 @@ _FEWEST = 3
 
 
 def pooled_ratio(over: Sequence[Histogram], under: Sequence[Histogram], share: float, seed: int = 1) -> Estimate:
-    """The ratio of a quantile (`share`, 0..1) of all rounds' requests, with its interval; one histogram a round on either side. NaN without requests."""
-    buckets = sorted({bucket for each in (*over, *under) for bucket in each.counts})
+    """The ratio of a quantile (`share`, 0..1) of all rounds' requests, with its interval; one histogram a round on
+    either side. NaN without requests.
+    """
+    buckets = sorted({bucket for histogram in (*over, *under) for bucket in histogram.counts})
     if not buckets:
         return Estimate(nan, None, None)
     values = np.array([highest_of(bucket) for bucket in buckets], dtype=np.float64)
@@ -38,7 +43,7 @@ def pooled_ratio(over: Sequence[Histogram], under: Sequence[Histogram], share: f
 
 
 def _counts(rounds: Sequence[Histogram], buckets: Sequence[int]) -> Int:
-    return np.array([[each.counts.get(bucket, 0) for bucket in buckets] for each in rounds], dtype=np.int64)
+    return np.array([[histogram.counts.get(bucket, 0) for bucket in buckets] for histogram in rounds], dtype=np.int64)
 
 
 def _ratios(above: Int, below: Int, times: Int, values: Float, share: float) -> Float:

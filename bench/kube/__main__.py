@@ -1,14 +1,17 @@
-"""A scheduler and an API server under load: pods bound per second, CPU per pod of each process, and the time from created to bound.
+"""A scheduler and an API server under load: pods bound per second, CPU per pod of each process, and the time from
+created to bound.
 
     python -m bench.kube prefilled|live|creates|binds|fanout|memory [options]
 
-Without `--kubeconfig` it starts a local server (in memory), with it it uses the given server; then `--processes` names the processes whose
-CPU is counted. `prefilled`: nodes and pods exist before the scheduler starts. `live`: pods are created at `--rate` per second with the scheduler
-running. `creates`, `binds`, `fanout` and `memory` load the server only. The creator, the watcher and the server share this machine's
-cores, so ratios within one run are more meaningful than absolute figures.
+Without `--kubeconfig` it starts a local server (in memory), with it it uses the given server; then `--processes` names
+the processes whose CPU is counted. `prefilled`: nodes and pods exist before the scheduler starts. `live`: pods are
+created at `--rate` per second with the scheduler running. `creates`, `binds`, `fanout` and `memory` load the server
+only. The creator, the watcher and the server share this machine's cores, so ratios within one run are more meaningful
+than absolute figures.
 
-Reference, the same machine kind, kube-scheduler v1.36 on a real server, qps 5000: 417-435 pods/s and 2.3-3.1 ms of scheduler CPU per pod at
-5,000 nodes and 5,000 pods. Goals: 1,000 pods/s and 0.6 ms; p99 of created to bound 200 ms at 300/s; 2,000 creates/s and 1,000 binds/s.
+Reference, the same machine kind, kube-scheduler v1.36 on a real server, qps 5000: 417-435 pods/s and 2.3-3.1 ms of
+scheduler CPU per pod at 5,000 nodes and 5,000 pods. Goals: 1,000 pods/s and 0.6 ms; p99 of created to bound 200 ms at
+300/s; 2,000 creates/s and 1,000 binds/s.
 """
 
 from __future__ import annotations
@@ -206,11 +209,11 @@ async def _fanout(given: argparse.Namespace, kubeconfig: Path, watched: dict[str
     """Every watcher must see every pod; delivery ends with the last."""
     async with session(Server.of(kubeconfig), connections=given.watchers + 64) as http:
         seen = [Bindings() for _ in range(given.watchers)]
-        watchers = [asyncio.create_task(watch(http, each, PODS)) for each in seen]
+        watchers = [asyncio.create_task(watch(http, bindings, PODS)) for bindings in seen]
         await asyncio.sleep(1.0)
         meter, begin = _Meter(watched), perf_counter()
         elapsed_s = await create(http, PODS, pod, range(given.pods))
-        while any(each.events < given.pods for each in seen):
+        while any(bindings.events < given.pods for bindings in seen):
             await asyncio.sleep(0.01)
             if perf_counter() - begin > elapsed_s + STALLED_S:
                 raise SystemExit(f"bench.kube: a watcher saw {min(e.events for e in seen)} of {given.pods} events")

@@ -1,7 +1,9 @@
-"""A client that loads an API server: nodes and pods created with many requests in flight, and a watch that times when pods are bound.
+"""A client that loads an API server: nodes and pods created with many requests in flight, and a watch that times when
+pods are bound.
 
 It is independent of the project's own client: the measured code must not measure itself. Bodies are built once and
-filled in by name. The watch searches for the bytes it needs and decodes nothing, so that it uses little of the shared machine.
+filled in by name. The watch searches for the bytes it needs and decodes nothing, so that it uses little of the shared
+machine.
 """
 
 from __future__ import annotations
@@ -85,7 +87,9 @@ async def create(
     per_s: float = 0.0,
     created: dict[int, float] | None = None,
 ) -> float:
-    """Create objects; returns the seconds taken. `per_s` creates them at a steady rate; `created` receives the time of acceptance of each."""
+    """Create objects; returns the seconds taken. `per_s` creates them at a steady rate; `created` receives the time
+    of acceptance of each.
+    """
     gate = asyncio.Semaphore(in_flight)
     begin = perf_counter()
 

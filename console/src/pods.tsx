@@ -11,7 +11,7 @@ import { Story } from "./story";
 import { t, type Word } from "./words";
 
 const STATES = ["", "pending", "running", "burning"] as const;
-const MOST_OWNERS = 30;
+const MAX_OWNERS = 30;
 
 export function Pods() {
   const chosen = param("pod");
@@ -90,7 +90,7 @@ function Overview() {
             <table>
               <thead><tr><th scope="col">{t("owner")}</th><th scope="col">{t("tenant")}</th><th scope="col" class="number">{t("pods")}</th><th scope="col" class="number">{t("cpu")}</th><th scope="col" class="number">{t("overview.since")}</th></tr></thead>
               <tbody>
-                {groups.slice(0, MOST_OWNERS).map((each) => (
+                {groups.slice(0, MAX_OWNERS).map((each) => (
                   <tr key={each.name}>
                     <th scope="row"><a href={to("pods", each.pods === 1 && each.search.includes("/") ? { state: "pending", pod: each.search } : { state: "pending", q: each.search })}>{each.name}</a>{each.gang && <span class="soft"> {t("gang")} {each.gang}</span>}</th>
                     <td>{each.tenant}</td>
@@ -103,7 +103,7 @@ function Overview() {
             </table>
           </Wide>
         )}
-        {groups.length > MOST_OWNERS && <p class="soft">{t("legend.others", { n: count(groups.length - MOST_OWNERS) })}</p>}
+        {groups.length > MAX_OWNERS && <p class="soft">{t("legend.others", { n: count(groups.length - MAX_OWNERS) })}</p>}
         {waiting.value.count > waiting.value.pods.length && <p class="soft">{t("pods.shown", { n: count(waiting.value.pods.length), all: count(waiting.value.count) })}</p>}
       </section>
       <section>

@@ -9,7 +9,7 @@ import { param, set, to } from "./route";
 import { named, t } from "./words";
 
 const BAD: readonly string[] = ["failed", "gone", "refused", "unknown"];
-const MOST_NODES = 200;
+const MAX_NODES = 200;
 
 export function Zones() {
   const chosen = param("zone");
@@ -103,11 +103,11 @@ function Detail({ zone }: { zone: Zone }) {
           <Wide>
             <table>
               <thead><tr><th scope="col">{t("node")}</th><th scope="col">{t("state")}</th><th scope="col">{t("zone.setting")}</th><th scope="col" class="number">{t("zone.groups")}</th><th scope="col">{t("zone.last")}</th></tr></thead>
-              <tbody>{zone.nodes.slice(0, MOST_NODES).map((each) => <Row each={each} key={each.node} />)}</tbody>
+              <tbody>{zone.nodes.slice(0, MAX_NODES).map((each) => <Row each={each} key={each.node} />)}</tbody>
             </table>
           </Wide>
         )}
-        {zone.nodes.length > MOST_NODES && <p class="soft">{t("pods.shown", { n: MOST_NODES, all: count(zone.nodes.length) })}</p>}
+        {zone.nodes.length > MAX_NODES && <p class="soft">{t("pods.shown", { n: MAX_NODES, all: count(zone.nodes.length) })}</p>}
       </section>
     </article>
   );

@@ -16,7 +16,7 @@ def main() -> None:
 
     async def near(asked: dict[str, str]) -> object:
         found = await drivers.get(f"/near?place={int(asked['near'])}")
-        return [await drivers.get(f"/get?id={each}") for each in found[:3]]
+        return [await drivers.get(f"/get?id={entry}") for entry in found[:3]]
 
     asyncio.run(serve("driver", own, {"/drivers": near}, traces))
 

@@ -21,7 +21,9 @@ def main() -> None:
     async def dispatch(asked: dict[str, str]) -> object:
         rider = await customers.get(f"/customer?id={int(asked['customer'])}")
         near = await drivers.get(f"/drivers?near={rider['place']}")
-        times = await asyncio.gather(*(routes.get(f"/route?from={each['place']}&to={rider['place']}") for each in near))
+        times = await asyncio.gather(
+            *(routes.get(f"/route?from={entry['place']}&to={rider['place']}") for entry in near)
+        )
         nearest, time = min(zip(near, times, strict=True), key=lambda pair: pair[1]["minutes"])
         return {"customer": rider["name"], "driver": nearest["name"], "minutes": time["minutes"]}
 

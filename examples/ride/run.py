@@ -32,13 +32,13 @@ def main() -> None:
     given = parser.parse_args()
     running = [subprocess.Popen(command) for command in commands("127.0.0.1", given.port).values()]
     try:
-        for each in running:
-            each.wait()
+        for entry in running:
+            entry.wait()
     except KeyboardInterrupt:
         pass
     finally:
-        for each in running:
-            each.terminate()
+        for entry in running:
+            entry.terminate()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Tracing of a service by the OpenTelemetry SDK: OTEL_EXPORTER_OTLP_ENDPOINT says where spans go (default: http://127.0.0.1:4318)."""
+"""Tracing of a service by the OpenTelemetry SDK: OTEL_EXPORTER_OTLP_ENDPOINT says where spans go (default:
+http://127.0.0.1:4318).
+"""
 
 from __future__ import annotations
 

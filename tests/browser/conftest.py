@@ -1,6 +1,8 @@
-"""A real browser on a console with a small cluster. Skipped, with the reason, where there is no Chromium or no Playwright.
+"""A real browser on a console with a small cluster. Skipped, with the reason, where there is no Chromium or no
+Playwright.
 
-Every page of these tests fails its test where the browser reports a violation of the Content-Security-Policy, an uncaught error, or a dialog.
+Every page of these tests fails its test where the browser reports a violation of the Content-Security-Policy, an
+uncaught error, or a dialog.
 """
 
 from __future__ import annotations
@@ -113,12 +115,12 @@ def _fill(world: ConsoleWorld) -> None:
             "podsMetric": pods,
         }
         api.put("nodemetrics", {"metadata": {"name": f"node-{k}"}, "spec": {}, "status": part})
-    for each in (
+    for entry in (
         move("move-done", "shop/web-1-1", JobPhase.SUCCEEDED, helped="True"),
         move("move-planned", f"shop/{HOSTILE}", reason=HOSTILE, trigger=HOSTILE),
         move("move-failed", "shop/web-1-2", JobPhase.FAILED, status_reason="Timeout", message=HOSTILE),
     ):
-        api.put("podmigrationjobs", each)
+        api.put("podmigrationjobs", entry)
     now_s = world.process.now()
     for k in range(180):
         bump = 26.0 if 80 <= k <= 100 else 0.0
@@ -278,7 +280,8 @@ class Tab:
         self.page.wait_for_selector("[data-map]")
 
     problems: list[str]
-    asks_in_vain = False  # the test opens what is not there: refused questions, which Chromium reports whenever they come, are no problem
+    # the test opens what is not there: refused questions, which Chromium reports whenever they come, are no problem
+    asks_in_vain = False
 
     def open(self, view: str) -> Any:
         """Open a view by its address."""
@@ -288,8 +291,8 @@ class Tab:
     def until(self, expression: str, timeout_s: float = 20.0) -> None:
         """Wait until a JavaScript expression is true.
 
-        Playwright's `wait_for_function` evaluates a string inside the page when the first try is false, which the page's
-        Content-Security-Policy forbids; `evaluate` goes through the debugger.
+        Playwright's `wait_for_function` evaluates a string inside the page when the first try is false, which the
+        page's Content-Security-Policy forbids; `evaluate` goes through the debugger.
         """
         bound = Bound(timeout_s)
         while not self.page.evaluate(expression):
@@ -323,5 +326,5 @@ def tab(chromium: Any, world: ConsoleWorld, session: Any) -> Iterator[Tab]:
         opened.page.screenshot(path=f"{folder}/{os.environ['PYTEST_CURRENT_TEST'].split('::')[-1].split(' ')[0]}.png")
     opened.context.close()
     if opened.asks_in_vain:
-        problems = [each for each in problems if "Failed to load resource" not in each]
+        problems = [problem for problem in problems if "Failed to load resource" not in problem]
     assert problems == []

@@ -1,13 +1,19 @@
 """Golden images that another machine's fonts do not break.
 
-Problem: a screenshot compared pixel by pixel differs with every font, hinting and version of Chromium; without a comparison, a panel that vanished or a dark page with light colours passes every other test. Choice: two
-comparisons with different blind spots.
+Problem: a screenshot compared pixel by pixel differs with every font, hinting and version of Chromium; without a
+comparison, a panel that vanished or a dark page with light colours passes every other test. Choice: two comparisons
+with different blind spots.
 
-- `Grid`: the mean colour of squares of 20 px and whether there is ink in them (text or an edge), kept as an image with a pixel a square (`golden/`: colours above, ink below). A colour agrees if it is within `TOLERANCE` of the range of colours that the golden image has in
-  the square and its neighbours, ink if there is some in a neighbouring square of the other picture: text of another width moves by less than that. Few squares may disagree; a test renders the page in other families of fonts and measures that they stay below.
-- `overlaps`: boxes of siblings in the header, the page and its panels must not overlap: exact on every machine, and what means of colours do not see.
+- `Grid`: the mean colour of squares of 20 px and whether there is ink in them (text or an edge), kept as an image with
+  a pixel a square (`golden/`: colours above, ink below). A colour agrees if it is within `TOLERANCE` of the range of
+  colours that the golden image has in the square and its neighbours, ink if there is some in a neighbouring square of
+  the other picture: text of another width moves by less than that. Few squares may disagree; a test renders the page in
+  other families of fonts and measures that they stay below.
+- `overlaps`: boxes of siblings in the header, the page and its panels must not overlap: exact on every machine, and
+  what means of colours do not see.
 
-Limits: text itself is not compared; a change of less than about 25 squares of 20 px (a button, an icon) is not seen. `CONSOLE_GOLDEN=write` keeps what is seen as the new golden images; look at them before they are committed.
+Limits: text itself is not compared; a change of less than about 25 squares of 20 px (a button, an icon) is not seen.
+`CONSOLE_GOLDEN=write` keeps what is seen as the new golden images; look at them before they are committed.
 """
 
 from __future__ import annotations
@@ -82,7 +88,9 @@ def keep(blank: Any, name: str, seen: Grid) -> None:
 
 
 def differences(seen: Grid, kept: Grid) -> tuple[float, float]:
-    """Two shares: of the squares whose colour is not near those of the golden neighbourhood, and of the inked squares without ink nearby in the other picture. 1 where the sizes differ."""
+    """Two shares: of the squares whose colour is not near those of the golden neighbourhood, and of the inked
+    squares without ink nearby in the other picture. 1 where the sizes differ.
+    """
     if seen.shape != kept.shape:
         return 1.0, 1.0
     around = _neighbours(kept[:, :, :3])
@@ -93,7 +101,9 @@ def differences(seen: Grid, kept: Grid) -> tuple[float, float]:
 
 
 def faults(page: Any, blank: Any, name: str, seen: Grid) -> list[str]:
-    """What is wrong with a picture of `page`: it differs from its golden image, or boxes overlap. `CONSOLE_GOLDEN=write` makes it the golden image."""
+    """What is wrong with a picture of `page`: it differs from its golden image, or boxes overlap.
+    `CONSOLE_GOLDEN=write` makes it the golden image.
+    """
     if os.environ.get("CONSOLE_GOLDEN") == "write":
         keep(blank, name, seen)
     colour, ink = differences(seen, golden(blank, name))

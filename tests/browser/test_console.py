@@ -1,4 +1,6 @@
-"""Each view's main task in a real browser, with the mouse and with the keyboard alone; hostile names; both languages; a narrow window."""
+"""Each view's main task in a real browser, with the mouse and with the keyboard alone; hostile names; both
+languages; a narrow window.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,8 @@ def test_machines_by_keyboard_alone(tab: Tab) -> None:
     keys.press("c")
     keys.press("+")
     tab.until(
-        "location.hash.includes('group=zone') && location.hash.includes('colour=kind') && location.hash.includes('size=')"
+        "location.hash.includes('group=zone') && location.hash.includes('colour=kind') && "
+        "location.hash.includes('size=')"
     )
     keys.press("e")
     page.wait_for_selector("h1:has-text('node-1')")
@@ -180,7 +183,7 @@ def test_the_account_book_by_keyboard(tab: Tab) -> None:
     assert page.locator("td .balance").count() == 3
     tab.open("moves")  # asks no more
     page.wait_for_selector("text=planned or running 1")
-    tab.problems[:] = [each for each in tab.problems if "503" not in each]
+    tab.problems[:] = [problem for problem in tab.problems if "503" not in problem]
 
 
 def test_results_of_the_lab_by_keyboard(tab: Tab) -> None:
@@ -313,7 +316,7 @@ def test_markup_in_names_labels_tenants_and_reasons_is_text(tab: Tab) -> None:
         assert page.locator("img:not(.brand img)").count() == 0, view
     tab.open(f"pods?pod=shop/{HOSTILE}")
     page.wait_for_selector(f"text=reason {HOSTILE}")
-    tab.problems[:] = [each for each in tab.problems if "404" not in each]  # there is no node of that name
+    tab.problems[:] = [problem for problem in tab.problems if "404" not in problem]  # there is no node of that name
 
 
 def test_a_narrow_window_scrolls_in_one_direction(tab: Tab) -> None:

@@ -1,6 +1,8 @@
-"""How the pages look and whether everybody can use them: axe-core on every view in both themes, golden images with a tolerance (looks.py), and the static pages on a phone.
+"""How the pages look and whether everybody can use them: axe-core on every view in both themes, golden images with a
+tolerance (looks.py), and the static pages on a phone.
 
-axe-core comes with axe-playwright-python (the script only; `evaluate` runs it through the debugger, since the console's policy forbids scripts that are put into the page). Skipped, with the reason, where it is not installed.
+axe-core comes with axe-playwright-python (the script only; `evaluate` runs it through the debugger, since the console's
+policy forbids scripts that are put into the page). Skipped, with the reason, where it is not installed.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ def axe(page: Any, rule: str = "") -> list[str]:
         page.evaluate((Path(spec.origin).parent / "axe.min.js").read_text())
     options = {"resultTypes": ["violations"], **({"runOnly": [rule]} if rule else {})}
     found = page.evaluate(
-        "options => axe.run(options).then(r => r.violations.map(v => [v.impact, v.id, v.nodes.map(n => n.html.slice(0, 120) + ' ' + n.failureSummary.slice(0, 160))]))",
+        "options => axe.run(options).then(r => r.violations.map(v => [v.impact, v.id, v.nodes.map(n => "
+        "n.html.slice(0, 120) + ' ' + n.failureSummary.slice(0, 160))]))",
         options,
     )
     return [f"{rule}: {node}" for impact, rule, nodes in found if impact in SERIOUS for node in nodes]
@@ -69,9 +72,12 @@ def show(tab: Tab, view: str, ready: str, scheme: str) -> Any:
 
 
 def styled(page: Any, rules: str = "") -> None:
-    """Add rules to a page's style; sheets that a script makes are not subject to its policy. What depends on how long the console has run is hidden."""
+    """Add rules to a page's style; sheets that a script makes are not subject to its policy. What depends on how
+    long the console has run is hidden.
+    """
     page.evaluate(
-        "rules => { const sheet = new CSSStyleSheet(); sheet.replaceSync(rules); document.adoptedStyleSheets = [sheet] }",
+        "rules => { const sheet = new CSSStyleSheet(); sheet.replaceSync(rules); document.adoptedStyleSheets = "
+        "[sheet] }",
         f".timeline, .card:has(.curves) {{ display: none !important }} {rules}",
     )
     drawn(page)
@@ -83,7 +89,9 @@ def drawn(page: Any) -> None:
 
 
 def picture(tab: Tab, blank: Any) -> looks.Grid:
-    """The page once it no longer changes: two equal screenshots in a row. A page that never settles is taken as it is after 20 s."""
+    """The page once it no longer changes: two equal screenshots in a row. A page that never settles is taken as it
+    is after 20 s.
+    """
     before, shot = b"", tab.page.screenshot()
     bound = Bound(20.0)
     while shot != before and not bound.reached():
@@ -133,7 +141,8 @@ def test_views_look_as_they_did(tab: Tab, blank: Any) -> None:
 
 HARMLESS = (":root { font-family: monospace !important; letter-spacing: -.06em }",)
 FAULTS = {
-    "dark colours in the light scheme": ":root { --bg: #12171b !important; --card: #1a2126 !important; --ink: #e7ecef !important }",
+    "dark colours in the light scheme": ":root { --bg: #12171b !important; --card: #1a2126 !important; --ink: #e7ecef "
+    "!important }",
     "no panel at the side": ".side { display: none }",
     "one column": ".split { display: block !important }",
     "a header over the page": "header { position: absolute; width: 100% }",
@@ -154,7 +163,7 @@ def test_faults_are_seen_and_other_fonts_are_not(tab: Tab, blank: Any) -> None:
 
 
 def test_the_demonstration_page_is_readable_on_a_phone(chromium: Any, tmp_path: Path) -> None:
-    samples = [Sample(each / 5, 0.6, 0.3, 0.1, 0.2, 100) for each in range(70)]
+    samples = [Sample(number / 5, 0.6, 0.3, 0.1, 0.2, 100) for number in range(70)]
     days = [
         DayOutcome(name, samples, hours_per_s=0.4, submitted=9, placed=9, services_placed=True)
         for name in ("kube-default+usage", "cotenant+peak")
@@ -170,7 +179,8 @@ def test_the_demonstration_page_is_readable_on_a_phone(chromium: Any, tmp_path: 
             page.goto(path.as_uri())
         page.wait_for_selector("[data-figure] svg")
         cut = page.evaluate(
-            "[...document.querySelectorAll('main *')].filter(e => !e.closest('svg') && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 90))"
+            "[...document.querySelectorAll('main *')].filter(e => !e.closest('svg') && "
+            "e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 90))"
         )
         assert (cut, problems) == ([], [])
         assert axe(page, rule) == []

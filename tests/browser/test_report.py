@@ -1,6 +1,8 @@
-"""Static pages in a real browser, opened as files: figures, legends, zoom, the view of two policies from what the file carries; narrow, dark, hostile and without scripts.
+"""Static pages in a real browser, opened as files: figures, legends, zoom, the view of two policies from what the file
+carries; narrow, dark, hostile and without scripts.
 
-Every page fails its test where it asks for anything but its own file, where the browser reports a violation of its policy, an uncaught error, or a dialog.
+Every page fails its test where it asks for anything but its own file, where the browser reports a violation of its
+policy, an uncaught error, or a dialog.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ SHOTS = [(WIDE, "light"), (NARROW, "dark")]
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A comparison of three policies at three loads, one of them and a tenant with a hostile name, with machines over time of two; the curve has a peak at its start."""
+    """A comparison of three policies at three loads, one of them and a tenant with a hostile name, with machines
+    over time of two; the curve has a peak at its start.
+    """
     folder = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(Path(__file__).parents[2]))
@@ -50,7 +54,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for runs in results.values():
         owned = runs[0].machine_map
         assert owned is not None
-        owners = tuple(HOSTILE if each == "tenant 1" else each for each in owned.owner)
+        owners = tuple(HOSTILE if name == "tenant 1" else name for name in owned.owner)
         runs[0] = replace(runs[0], machine_map=replace(owned, owner=owners))
     path = folder / "report.html"
     path.write_text(render(comparison, ORIGIN, results))
@@ -101,7 +105,8 @@ def names(page: Any, figure: str) -> list[str]:
 def test_every_figure_is_drawn_and_names_do_nothing(opened: Static) -> None:
     page = opened.page
     empty = page.evaluate(
-        "[...document.querySelectorAll('[data-figure]')].filter(e => !e.querySelector('svg path, canvas, .interval-row')).map(e => e.dataset.figure)"
+        "[...document.querySelectorAll('[data-figure]')].filter(e => !e.querySelector('svg path, canvas, "
+        ".interval-row')).map(e => e.dataset.figure)"
     )
     assert empty == []
     assert page.locator("[data-figure]").count() == 10
@@ -217,7 +222,7 @@ def test_the_address_holds_what_is_compared(chromium: Any, report: Path) -> None
 
 def test_first_minutes_do_not_set_the_scale(opened: Static) -> None:
     marks = opened.page.locator("[data-figure=series-queued] text.y").all_text_contents()
-    assert 10 <= max(float(each) for each in marks) <= 20
+    assert 10 <= max(float(mark) for mark in marks) <= 20
 
 
 @pytest.mark.parametrize("has_scripts", [True, False])
@@ -232,7 +237,9 @@ def test_nothing_is_cut_on_a_phone(chromium: Any, report: Path, has_scripts: boo
         assert page.evaluate(CUT) == []
         assert page.evaluate("document.documentElement.scrollWidth") == NARROW["width"]
         small = page.evaluate(
-            "[...document.querySelectorAll('main :is(text, td, p, li, span, button)')].filter(e => e.textContent.trim() && parseFloat(getComputedStyle(e).fontSize) < 10.5).map(e => e.outerHTML.slice(0, 80))"
+            "[...document.querySelectorAll('main :is(text, td, p, li, span, button)')].filter(e => "
+            "e.textContent.trim() && parseFloat(getComputedStyle(e).fontSize) < 10.5).map(e => "
+            "e.outerHTML.slice(0, 80))"
         )
         assert small == []
     else:
@@ -274,19 +281,24 @@ def test_the_report_looks_as_it_did(chromium: Any, report: Path) -> None:
         seen = looks.read(blank, page.screenshot())
         if lines := looks.faults(page, blank, name, seen):
             wrong[name] = lines
-        static.problems[:] = [each for each in static.problems if "about:blank" not in each and "data:" not in each]
+        static.problems[:] = [
+            problem for problem in static.problems if "about:blank" not in problem and "data:" not in problem
+        ]
         static.close()
     assert wrong == {}
 
 
 def demo(path: Path) -> None:
     """The demonstration's page: a day with a peak in its first hours, and the node's side."""
-    samples = [Sample(each / 5, 0.6, 0.3, 0.9 if each < 12 else 0.02, 0.2, 100) for each in range(70)]
+    samples = [Sample(number / 5, 0.6, 0.3, 0.9 if number < 12 else 0.02, 0.2, 100) for number in range(70)]
     days = [
         DayOutcome(name, samples, hours_per_s=0.4, submitted=9, placed=9, services_placed=True)
         for name in ("kube-default+usage", "cotenant+peak", HOSTILE)
     ]
-    curves = (Curve("batch work", [0, 1, 2], [1.0, None, 3.0], "rival-0", is_filled=True), Curve("service", [0, 1, 2], [2.0, 2.5, 1.0], "ours"))  # fmt: skip
+    curves = (
+        Curve("batch work", [0, 1, 2], [1.0, None, 3.0], "rival-0", is_filled=True),
+        Curve("service", [0, 1, 2], [2.0, 2.5, 1.0], "ours"),
+    )
     picture = Picture("CPU", "seconds", "% of the core", [("alone", curves), ("together", curves)])
     checks = (Check("correlation", 0.99, 0.95, at_least=True), Check("share", 0.5, 0.9, at_least=True))
     found = Findings(
@@ -306,7 +318,7 @@ def test_the_demonstration_marks_what_it_does_not_count(chromium: Any, tmp_path:
         assert page.locator("[data-figure=violation] text.words").text_content() == "not counted"
         marks = page.locator("[data-figure=violation] text.y").all_text_contents()
         assert (
-            max(float(each.removesuffix(" %")) for each in marks) <= 3
+            max(float(mark.removesuffix(" %")) for mark in marks) <= 3
         )  # the counted part; the peak of the first hours leaves the frame
         assert names(page, "[data-figure=violation]")[0] == "cotenant+peak"
         assert page.locator("[data-figure=node-0-1] path.fill").count() == 1

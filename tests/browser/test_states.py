@@ -1,4 +1,6 @@
-"""States between the main tasks: nothing chosen, addresses that name nothing, keys without a focus, tables on a phone, terms under the pointer, the latency sketch."""
+"""States between the main tasks: nothing chosen, addresses that name nothing, keys without a focus, tables on a
+phone, terms under the pointer, the latency sketch.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,8 @@ def test_a_table_on_a_phone_names_each_value(tab: Tab) -> None:
     page.wait_for_selector("tr:has-text('research') td")
     assert page.evaluate("getComputedStyle(document.querySelector('.wide thead')).display") == "none"
     labels = page.evaluate(
-        "[...document.querySelectorAll('.wide tbody tr:first-child td')].map(e => getComputedStyle(e, '::before').content)"
+        "[...document.querySelectorAll('.wide tbody tr:first-child td')].map(e => getComputedStyle(e, "
+        "'::before').content)"
     )
     assert labels[:3] == ['"minimum"', '"runtime"', '"used"']
     cut = page.evaluate(

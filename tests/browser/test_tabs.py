@@ -1,4 +1,6 @@
-"""Many tabs of one console in one browser, which opens six connections to a host: they share one event stream, and none hangs."""
+"""Many tabs of one console in one browser, which opens six connections to a host: they share one event stream, and
+none hangs.
+"""
 
 from __future__ import annotations
 
@@ -61,14 +63,16 @@ def test_a_change_reaches_every_tab_also_after_the_first_was_closed(tab: Tab, wo
     tab.page = tab.context.new_page()
 
 
-def test_without_shared_workers_a_tab_that_is_not_seen_gives_its_stream_up(chromium: Any, world: ConsoleWorld, session: Any) -> None:  # fmt: skip
+def test_without_shared_workers_a_tab_that_is_not_seen_gives_its_stream_up(
+    chromium: Any, world: ConsoleWorld, session: Any
+) -> None:
     context = chromium.new_context(storage_state=session, locale="en-US")
     context.add_init_script(WITHOUT_WORKERS + HIDEABLE)
     try:
         pages = []
         for _ in range(TABS):
-            for each in pages[-1:]:
-                each.evaluate("away(true)")
+            for entry in pages[-1:]:
+                entry.evaluate("away(true)")
             page = context.new_page()
             page.set_default_timeout(20_000)
             page.goto(world.url)

@@ -1,7 +1,8 @@
 """What an adapter reads of a case: every key, or it says why one plays no part.
 
-Problem: an adapter that looks for the keys of the cases it was written with passes over any other, and the case then asserts something else than its file says. Choice: the input
-of a case records what is read of it, and a key that nobody read fails the case by name (`unread`). A key that cannot matter is named as such (`no_matter`). Null and absent are the
+Problem: an adapter that looks for the keys of the cases it was written with passes over any other, and the case then
+asserts something else than its file says. Choice: the input of a case records what is read of it, and a key that nobody
+read fails the case by name (`unread`). A key that cannot matter is named as such (`no_matter`). Null and absent are the
 same, "not set", as the files' README has it. What an adapter does not know it refuses (`Unreadable`).
 """
 
@@ -16,7 +17,9 @@ class Unreadable(ValueError):
 
 
 class Reading(dict[str, Any]):
-    """A mapping of a case's input that records which of its keys were read. A key that is absent or null reads as None."""
+    """A mapping of a case's input that records which of its keys were read. A key that is absent or null reads as
+    None.
+    """
 
     def __init__(self, raw: Mapping[str, Any], path: str, last: list[str]) -> None:
         self.path, self.last = path, last
@@ -64,7 +67,7 @@ def _recording(value: Any, path: str, last: list[str]) -> Any:
     if isinstance(value, Mapping):
         return Reading(value, path, last)
     if isinstance(value, list):
-        return [_recording(each, f"{path}[{i}]", last) for i, each in enumerate(value)]
+        return [_recording(entry, f"{path}[{i}]", last) for i, entry in enumerate(value)]
     return value
 
 
@@ -76,7 +79,7 @@ def recorded(given: Mapping[str, Any]) -> Reading:
 def unread(value: Any) -> list[str]:
     """Paths that nobody read. What lies below an unread key is not listed."""
     if isinstance(value, list):
-        return [path for each in value for path in unread(each)]
+        return [path for entry in value for path in unread(entry)]
     if not isinstance(value, Reading):
         return []
     found = []
@@ -91,9 +94,9 @@ def unread(value: Any) -> list[str]:
 def plain(value: Any) -> Any:
     """A value as it stands in the file, all of it read: for what is passed on as a document."""
     if isinstance(value, Mapping):
-        return {key: plain(each) for key, each in value.items()}
+        return {key: plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [plain(entry) for entry in value]
     return value
 
 

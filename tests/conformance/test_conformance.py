@@ -1,10 +1,11 @@
 """Run every conformance case found in the folder given by COTENANT_CONFORMANCE, one test per case.
 
-A file there is a JSON object with `cases`: a list of {"name", "kind", "input", "expect"}; one without `cases` is data that cases
-refer to. The kinds are defined in `kinds/`: each module there has `KINDS`, a mapping from a kind's name to a function that
-takes a `Case` and yields (key, wanted, got) for everything it can compare. A key is one of `expect`, or begins with one and a
-dot or bracket; what the case does not expect is passed over. Every key of `expect` must be compared, except those ending in
-`_derived`, which upstream did not assert, and every key of `input` must be read (`reading.py`).
+A file there is a JSON object with `cases`: a list of {"name", "kind", "input", "expect"}; one without `cases` is data
+that cases refer to. The kinds are defined in `kinds/`: each module there has `KINDS`, a mapping from a kind's name to a
+function that takes a `Case` and yields (key, wanted, got) for everything it can compare. A key is one of `expect`, or
+begins with one and a dot or bracket; what the case does not expect is passed over. Every key of `expect` must be
+compared, except those ending in `_derived`, which upstream did not assert, and every key of `input` must be read
+(`reading.py`).
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ def read_cases(path: Path) -> list[Case]:
 
 
 def compare(case: Case, check: Check) -> None:
-    """Fail on the first difference, on an asserted key that was never compared, and on a part of the input that was never read."""
+    """Fail on the first difference, on an asserted key that was never compared, and on a part of the input that was
+    never read.
+    """
     where, given, compared = f"{case.file}::{case.name}", recorded(case.given), set()
     case = case._replace(given=given, expect=recorded(case.expect))
     try:

@@ -1,8 +1,9 @@
 """Adapters against changed cases: what a case says is read or refused by name, whatever it is and wherever it stands.
 
-The cases are those of `COTENANT_CONFORMANCE`, one of each kind, each with one change: a key that nobody knows, a field set to null, left out, or of another value, or of the value that it
-has in another case. An adapter that passed over a field would let a case assert something else than its file says; one that ends with an error of its own would not say what it cannot
-read.
+The cases are those of `COTENANT_CONFORMANCE`, one of each kind, each with one change: a key that nobody knows, a field
+set to null, left out, or of another value, or of the value that it has in another case. An adapter that passed over a
+field would let a case assert something else than its file says; one that ends with an error of its own would not say
+what it cannot read.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ CASES = list(_cases())
 def _places(value: Any, path: Place = ()) -> Iterator[Place]:
     """Every key of every mapping; of a list, those of its first entry."""
     if isinstance(value, dict):
-        for key, each in value.items():
+        for key, entry in value.items():
             yield (*path, key)
-            yield from _places(each, (*path, key))
+            yield from _places(entry, (*path, key))
     elif isinstance(value, list) and value:
         yield from _places(value[0], (*path, 0))
 
@@ -121,9 +122,9 @@ def test_a_case_with_values_of_its_siblings_leaves_nothing_unread(case: Case) ->
     """Another answer is another branch of the adapter; each reads all keys that cases of its kind have."""
     draw, siblings = random.Random(case.kind), _siblings()[case.kind]
     seen: dict[Place, list[Any]] = {}
-    for each in siblings:
-        for path in _places(each.given):
-            seen.setdefault(path, []).append(_at(each.given, path))
+    for sibling in siblings:
+        for path in _places(sibling.given):
+            seen.setdefault(path, []).append(_at(sibling.given, path))
     for _ in range(MIXED):
         mixed = draw.choice(siblings)
         path = draw.choice(list(_places(mixed.given)) or [()])

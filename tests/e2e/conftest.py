@@ -39,7 +39,9 @@ def api(up: Up) -> Client:
 
 @pytest.fixture(scope="session")
 def dead(api: Client) -> Dead:
-    """A node fails at the start, so that its grace has passed by the time a case needs it. It is cordoned against the pods of other cases."""
+    """A node fails at the start, so that its grace has passed by the time a case needs it. It is cordoned against
+    the pods of other cases.
+    """
     pods = api.namespace("dead")
     now = [{"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}
            for key in ("unreachable", "not-ready")]  # fmt: skip

@@ -1,6 +1,7 @@
 """A `cotenant up` in a process of its own, and a client for its API.
 
-Everything waits by polling a condition until a deadline. Processes are found by their parent and ended by their pid. Linux (/proc).
+Everything waits by polling a condition until a deadline. Processes are found by their parent and ended by their pid.
+Linux (/proc).
 """
 
 from __future__ import annotations
@@ -191,14 +192,14 @@ class Up:
     def children(self) -> dict[str, int]:
         """The pids of its child processes, by name."""
         found = {}
-        for each in Path("/proc").glob("[0-9]*"):
+        for path in Path("/proc").glob("[0-9]*"):
             try:
-                parent = int((each / "stat").read_text().rpartition(")")[2].split()[1])
+                parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            words = command(int(each.name)) if parent == self.pid else []
+            words = command(int(path.name)) if parent == self.pid else []
             if len(words) > 3 and words[1:3] == ["-m", "cotenant"]:
-                found[words[3]] = int(each.name)
+                found[words[3]] = int(path.name)
         return found
 
     def page(self, what: str) -> str:
@@ -215,7 +216,9 @@ class Up:
             connection.close()
 
     def end(self, number: int = signal.SIGTERM, within_s: float = 15.0) -> int:
-        """Signal it and return its exit status. Fails, and kills it, where it does not end in time or leaves children."""
+        """Signal it and return its exit status. Fails, and kills it, where it does not end in time or leaves
+        children.
+        """
         children = self.children()
         self.process.send_signal(number)
         try:

@@ -1,4 +1,6 @@
-"""The console of `cotenant up`: its link logs in once, it shows the cluster, and its port is kept or refused in one line."""
+"""The console of `cotenant up`: its link logs in once, it shows the cluster, and its port is kept or refused in one
+line.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Exclusive CPUs through the real processes: a pod's annotation has its cpuset, and a restarted scheduler knows the allocations."""
+"""Exclusive CPUs through the real processes: a pod's annotation has its cpuset, and a restarted scheduler knows the
+allocations.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def test_pods_get_exclusive_cpus_and_keep_them_over_a_restart(telling: Up) -> No
 
     def why() -> str:
         conditions = api.get(f"{pods}/waits").get("status", {}).get("conditions", [])
-        return next((str(each.get("message", "")) for each in conditions if each["type"] == "PodScheduled"), "")
+        return next(
+            (str(condition.get("message", "")) for condition in conditions if condition["type"] == "PodScheduled"), ""
+        )
 
     message = eventually("the reason is reported", why)
     assert "2 Insufficient cpu" in message or "2 not enough free CPUs" in message
@@ -74,4 +78,4 @@ def test_pods_get_exclusive_cpus_and_keep_them_over_a_restart(telling: Up) -> No
     others = [cpus_of(api, f"{pods}/{name}") for name in ("two", "three", "four")
               if api.get(f"{pods}/{name}")["spec"]["nodeName"] == where]  # fmt: skip
     assert len(got) == 6
-    assert not any(got & each for each in others)
+    assert not any(got & group for group in others)

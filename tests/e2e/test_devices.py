@@ -1,4 +1,6 @@
-"""GPUs on simulated nodes, through the real processes: chosen with the node, written to an annotation, never an unhealthy one."""
+"""GPUs on simulated nodes, through the real processes: chosen with the node, written to an annotation, never an
+unhealthy one.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def asking(name: str, **amounts: str) -> dict[str, Any]:
 def given(pod: Any) -> list[int]:
     """The minors of the pod's GPUs."""
     told = json.loads(pod["metadata"]["annotations"][ALLOCATED])
-    return [each["minor"] for each in told["gpu"]]
+    return [entry["minor"] for entry in told["gpu"]]
 
 
 def test_a_reservation_keeps_gpus_for_its_owner(gpus: Client) -> None:
@@ -73,7 +75,7 @@ def test_a_reservation_keeps_gpus_for_its_owner(gpus: Client) -> None:
 def test_shares_and_close_gpus_are_allocated_and_an_unhealthy_gpu_is_not(gpus: Client) -> None:
     (device,) = eventually("the node tells of its devices", lambda: gpus.items(DEVICES))
     found = device["spec"]["devices"]
-    assert [each["type"] for each in found] == ["gpu"] * 4 + ["rdma"] * 2
+    assert [entry["type"] for entry in found] == ["gpu"] * 4 + ["rdma"] * 2
     found[0]["health"] = False
     gpus.patch(f"{DEVICES}/{device['metadata']['name']}", {"spec": {"devices": found}})
     pods = gpus.namespace("training")
@@ -94,7 +96,11 @@ def test_shares_and_close_gpus_are_allocated_and_an_unhealthy_gpu_is_not(gpus: C
 
     def refused() -> Any:
         conditions = gpus.get(f"{pods}/third")["status"].get("conditions", ())
-        return [each["message"] for each in conditions if each["type"] == "PodScheduled" and each["status"] == "False"]
+        return [
+            condition["message"]
+            for condition in conditions
+            if condition["type"] == "PodScheduled" and condition["status"] == "False"
+        ]
 
     (why,) = eventually("it is told why it waits", refused)
     assert "1 not enough gpu devices" in why
@@ -107,7 +113,7 @@ def test_shares_and_close_gpus_are_allocated_and_an_unhealthy_gpu_is_not(gpus: C
 
     def told_so() -> Any:
         conditions = gpus.get(f"{pods}/odd")["status"].get("conditions", ())
-        return [each["message"] for each in conditions if "whole devices" in each.get("message", "")]
+        return [condition["message"] for condition in conditions if "whole devices" in condition.get("message", "")]
 
     assert eventually("a contradiction is a sentence on the pod", told_so)
 

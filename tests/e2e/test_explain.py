@@ -50,7 +50,7 @@ def test_a_pending_pod_is_explained_live_and_afterwards(up: Up, api: Client, nam
     key = f"{namespace}/too-large"
     answer = explained(up, "pod", key)
     assert answer["waiting"]["passing"] == 0
-    assert "request" in [each["what"] for each in answer["waiting"]["helps"]]
+    assert "request" in [entry["what"] for entry in answer["waiting"]["helps"]]
     assert answer["waiting"]["retry"]["at_s"] is not None
     supposed = explained(up, "pod", key, "--if", "cpu=100m")
     assert supposed["waiting"]["passing"] > 0
@@ -82,7 +82,7 @@ def test_a_placed_pod_has_a_record_and_a_table_of_scores(up: Up, api: Client, na
     assert f"| 0 | {namespace}/small | " in table
     assert f"| 0 | {namespace}/small | " in (up.directory / "logs" / "scheduler.log").read_text()
     told = json.loads(asked(up, "GET", f"/apis/v1/nodes/{name}")[1])
-    assert f"{namespace}/small" in [each["pod"] for each in told["pods"]]
+    assert f"{namespace}/small" in [entry["pod"] for entry in told["pods"]]
     status, out, said = explain(up, "pod", f"{namespace}/small", "--kubeconfig", str(up.kubeconfig))
     assert (status, f"{name} (current)" in out) == (0, True), said
 

@@ -29,7 +29,7 @@ def member(
 
 def waits(api: Client, path: str) -> str:
     conditions = api.get(path)["status"].get("conditions", ())
-    return next((each["message"] for each in conditions if each["type"] == "PodScheduled"), "")
+    return next((condition["message"] for condition in conditions if condition["type"] == "PodScheduled"), "")
 
 
 def test_a_pod_group_is_placed_once_it_is_complete(up: Up, api: Client, namespace: str) -> None:
@@ -53,7 +53,7 @@ def completes(up: Up, api: Client, namespace: str, api_group: str, label: str) -
     words = f"gang {namespace}/train has 2 of 3 members; waits for 1 more"
     eventually("the first two are told", lambda: waits(api, f"{pods}/train-1") == words)
     api.create(pods, member("train-2", group="train", label=label))
-    eventually("all run", lambda: len([each for each in api.items(pods) if is_running(each)]) == 3)
+    eventually("all run", lambda: len([entry for entry in api.items(pods) if is_running(entry)]) == 3)
 
     def told() -> Any:
         status = api.get(f"{groups}/train").get("status", {})
@@ -71,4 +71,4 @@ def test_a_gang_that_does_not_fit_is_not_placed_in_part_and_reports_why(api: Cli
     path = f"{pods}/small-0"
     told = eventually("they are told", lambda: words if "fit" in (words := waits(api, path)) else "")
     assert f"gang {namespace}/big: 2 of 3 members fit; the 3rd, {namespace}/huge, does not: 0/" in told
-    assert not any(each["spec"].get("nodeName") for each in api.items(pods))
+    assert not any(entry["spec"].get("nodeName") for entry in api.items(pods))

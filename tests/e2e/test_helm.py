@@ -1,4 +1,6 @@
-"""Helm itself installs, upgrades, rolls back and removes our chart on a local cluster. Needs helm; skipped visibly where there is none."""
+"""Helm itself installs, upgrades, rolls back and removes our chart on a local cluster. Needs helm; skipped visibly
+where there is none.
+"""
 
 from __future__ import annotations
 

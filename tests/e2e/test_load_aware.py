@@ -1,4 +1,6 @@
-"""`cotenant up --load-aware`: a hot node is skipped; a pod without a node reports why, and is placed once a node has cooled down."""
+"""`cotenant up --load-aware`: a hot node is skipped; a pod without a node reports why, and is placed once a node
+has cooled down.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,8 @@ def test_a_hot_node_is_skipped_and_a_pending_pod_is_placed_once_a_node_has_coole
     assert eventually("it is placed", lambda: api.get(first)["spec"].get("nodeName")) == cool
 
     tell(api, nodes[1], 0.8)
-    # The same gauge cannot tell one metric from the next: the second pod may still find the old one, so it is asked what the node is said to use.
+    # The same gauge cannot tell one metric from the next: the second pod may still find the old one, so it is asked
+    # what the node is said to use.
     second = eventually("a pod waits for load", lambda: _waits(api))
     message = condition(api.get(second))["message"]
     assert "node(s) would use more CPU than the load threshold allows" in message

@@ -1,4 +1,6 @@
-"""`cotenant up --workload colocation`: requests are counted, a neighbour hurts a service, its node's agent acts, and the recovery is proven."""
+"""`cotenant up --workload colocation`: requests are counted, a neighbour hurts a service, its node's agent acts,
+and the recovery is proven.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ def test_a_service_burns_its_culprit_is_named_and_the_recovery_is_proven(tmp_pat
         api = up.ready()
         traces = (up.directory / "traces-url").read_text().strip()
         objectives = "/apis/slo.cotenant.io/v1alpha1/namespaces/shop/serviceobjectives"
-        found = lambda: sum(each.get("status", {}).get("requests", 0) for each in api.items(objectives))  # noqa: E731
+        found = lambda: sum(entry.get("status", {}).get("requests", 0) for entry in api.items(objectives))  # noqa: E731
         eventually("requests count", found, 90.0)
-        assert {each["metadata"]["name"] for each in api.items("/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas")} == {
+        assert {entry["metadata"]["name"] for entry in api.items("/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas")} == {
             "colocation",
             "research",
             "shop",
@@ -33,6 +35,8 @@ def test_a_service_burns_its_culprit_is_named_and_the_recovery_is_proven(tmp_pat
         assert "research/reindex-" in story
         assert "caused by research/reindex-1" in " ".join(story.split())
         pods = api.items("/api/v1/namespaces/shop/pods")
-        late = eventually("a line says it", lambda: [each for each in pods if f"{each['metadata']['name']} went from" in up.said], 30.0)  # fmt: skip
+        late = eventually(
+            "a line says it", lambda: [pod for pod in pods if f"{pod['metadata']['name']} went from" in up.said], 30.0
+        )
         assert len(late) >= 1
     assert not (tmp_path / "up" / "agents").exists()

@@ -1,4 +1,6 @@
-"""`cotenant up --manager`: what simulated services leave idle is lent, a batch pod takes it, and `cotenant explain node` has the sum."""
+"""`cotenant up --manager`: what simulated services leave idle is lent, a batch pod takes it, and `cotenant explain
+node` has the sum.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ def test_a_workload_is_lent_from_the_start(tmp_path: Path) -> None:
 
         def lent() -> list[str]:
             pods = api.items("/api/v1/namespaces/founding/pods")
-            batch = [each for each in pods if BATCH in each["spec"]["containers"][0]["resources"]["requests"]]
-            return [each["spec"]["nodeName"] for each in batch if each["spec"].get("nodeName")]
+            batch = [pod for pod in pods if BATCH in pod["spec"]["containers"][0]["resources"]["requests"]]
+            return [entry["spec"]["nodeName"] for entry in batch if entry["spec"].get("nodeName")]
 
         eventually("batch pods take what is lent", lent, 60.0)
 
@@ -51,7 +53,7 @@ def _pod(name: str, resources: dict[str, Any], **labels: str) -> dict[str, Any]:
 
 def test_what_services_leave_idle_is_lent_used_and_explained(up: Up) -> None:
     api = Client(up.kubeconfig)
-    nodes = [each["metadata"]["name"] for each in api.items(NODES)]
+    nodes = [entry["metadata"]["name"] for entry in api.items(NODES)]
     service = {"requests": {"cpu": "8", "memory": "1Gi"}}
     api.create(PODS, _pod("service", service, **{"koordinator.sh/qosClass": "LS"}))
     assert all(_offers(api, node) == 0 for node in nodes)
@@ -67,7 +69,7 @@ def test_what_services_leave_idle_is_lent_used_and_explained(up: Up) -> None:
 
     found = run("explain", "node", nodes[0], "--kubeconfig", up.kubeconfig, "--json")
     assert found.returncode == 0, found.stderr
-    amounts = {each["resource"]: each for each in json.loads(found.stdout)["amounts"]}
+    amounts = {load["resource"]: load for load in json.loads(found.stdout)["amounts"]}
     assert sum(term["amount"] for term in amounts["batch-cpu"]["terms"]) == amounts["batch-cpu"]["written"]
 
     api.patch(f"{CONFIG}/slo-controller-config", {"data": {"colocation-config": json.dumps({"enable": False})}})
@@ -77,8 +79,11 @@ def test_what_services_leave_idle_is_lent_used_and_explained(up: Up) -> None:
 def test_withdrawing_before_an_uninstallation_leaves_neither_webhooks_nor_amounts(up: Up) -> None:
     """The webhook's process is gone already, and refuses every pod by its absence; the manager still runs."""
     api = Client(up.kubeconfig)
-    nodes = [each["metadata"]["name"] for each in api.items(NODES)]
-    for path, document in (("/api/v1/namespaces", {"metadata": {"name": "koordinator-system"}}), (CONFIG, {"metadata": {"name": "slo-controller-config"}})):  # fmt: skip
+    nodes = [entry["metadata"]["name"] for entry in api.items(NODES)]
+    for path, document in (
+        ("/api/v1/namespaces", {"metadata": {"name": "koordinator-system"}}),
+        (CONFIG, {"metadata": {"name": "slo-controller-config"}}),
+    ):
         api.exchange("POST", path, document)  # another case may have made it
     api.patch(f"{CONFIG}/slo-controller-config", {"data": {"colocation-config": json.dumps({"enable": True})}})
     webhook = {
@@ -86,14 +91,19 @@ def test_withdrawing_before_an_uninstallation_leaves_neither_webhooks_nor_amount
         "admissionReviewVersions": ["v1"], "failurePolicy": "Fail", "timeoutSeconds": 1,
         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
     }  # fmt: skip
-    api.create(f"{WEBHOOKS}/mutatingwebhookconfigurations", {"metadata": {"name": "cotenant-webhook"}, "webhooks": [webhook]})  # fmt: skip
+    api.create(
+        f"{WEBHOOKS}/mutatingwebhookconfigurations", {"metadata": {"name": "cotenant-webhook"}, "webhooks": [webhook]}
+    )
     eventually("nodes lend", lambda: all(_offers(api, node) > 0 for node in nodes), 60.0)
     late = _pod("late", {"requests": {"cpu": "1"}})
     eventually("pods are refused", lambda: api.exchange("POST", f"{PODS}?dryRun=All", late)[0] >= 400)
 
     done = run("withdraw", "--kubeconfig", up.kubeconfig)
     assert done.returncode == 0, done.stderr
-    assert '"enable": true' in json.loads(done.stdout.partition("wanted again: ")[2].partition("\n")[0])["data"]["colocation-config"]  # fmt: skip
+    assert (
+        '"enable": true'
+        in json.loads(done.stdout.partition("wanted again: ")[2].partition("\n")[0])["data"]["colocation-config"]
+    )
     assert "deleted MutatingWebhookConfiguration cotenant-webhook" in done.stdout
     assert "there is no ValidatingWebhookConfiguration" in done.stdout
     assert all(_offers(api, node) == 0 for node in nodes)
@@ -104,7 +114,18 @@ def test_withdrawing_before_an_uninstallation_leaves_neither_webhooks_nor_amount
 
 
 def test_gpus_and_numa_zones_have_totals_and_terms(tmp_path: Path) -> None:
-    options = ("--nodes", 1, "--ephemeral", "--manager", "--lend", "usage", "--gpus-per-node", 2, "--cpu-topology", "2x8x2")  # fmt: skip
+    options = (
+        "--nodes",
+        1,
+        "--ephemeral",
+        "--manager",
+        "--lend",
+        "usage",
+        "--gpus-per-node",
+        2,
+        "--cpu-topology",
+        "2x8x2",
+    )
     with Up(tmp_path / "up", *options) as running:
         running.ready()
         api = Client(running.kubeconfig)
@@ -120,9 +141,9 @@ def test_gpus_and_numa_zones_have_totals_and_terms(tmp_path: Path) -> None:
 
         def zones() -> list[int]:
             found = api.get(f"/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies/{node}")["zones"]
-            amounts = [{each["name"]: each["available"] for each in zone["resources"]} for zone in found]
-            assert all(each["cpu"] == "16" for each in amounts)  # what the agent reported stays
-            return [int(each[BATCH]) for each in amounts if BATCH in each]
+            amounts = [{entry["name"]: entry["available"] for entry in zone["resources"]} for zone in found]
+            assert all(amount["cpu"] == "16" for amount in amounts)  # what the agent reported stays
+            return [int(amount[BATCH]) for amount in amounts if BATCH in amount]
 
         eventually("both zones lend", lambda: len(zones()) == 2 and sum(zones()) == _offers(api, node), 60.0)
         found = run("explain", "node", node, "--kubeconfig", running.kubeconfig)
@@ -131,6 +152,6 @@ def test_gpus_and_numa_zones_have_totals_and_terms(tmp_path: Path) -> None:
         assert "in NUMA zone node-1" in found.stdout
 
         devices = api.get(device)["spec"]["devices"]
-        changed = [{**each, "health": each["minor"] != 0} for each in devices]
+        changed = [{**entry, "health": entry["minor"] != 0} for entry in devices]
         api.patch(device, {"spec": {"devices": changed}})
         eventually("a failed GPU leaves the totals", lambda: gpus().get("koordinator.sh/gpu-core") == "100")

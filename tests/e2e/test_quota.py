@@ -1,4 +1,6 @@
-"""Elastic quotas through the real processes: borrowed resources are reclaimed, objects get their status, an invalid one affects no other."""
+"""Elastic quotas through the real processes: borrowed resources are reclaimed, objects get their status, an invalid
+one affects no other.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ def test_borrowed_resources_are_reclaimed(up: Up, api: Client, namespace: str, s
     pods = f"/api/v1/namespaces/{namespace}/pods"
 
     def running(of: str) -> list[Any]:
-        return [each for each in api.items(pods, labelSelector=f"app={of}") if is_running(each)]
+        return [entry for entry in api.items(pods, labelSelector=f"app={of}") if is_running(entry)]
 
     def annotations(name: str) -> dict[str, str]:
         found: dict[str, str] = api.get(f"{path}/{name}")["metadata"].get("annotations", {})
@@ -83,11 +85,11 @@ def test_borrowed_resources_are_reclaimed(up: Up, api: Client, namespace: str, s
         api.create(pods, of_quota(f"b{i}", "e2e-b"))
     eventually("both have half", lambda: (len(running("e2e-a")), len(running("e2e-b"))) == (4, 4), 60.0)
     events = api.items(f"/api/v1/namespaces/{namespace}/events")
-    told = [each["message"] for each in events if each["reason"] == "QuotaOverused"]
+    told = [event["message"] for event in events if event["reason"] == "QuotaOverused"]
     assert len(told) == 4
     assert "quota e2e-a has used 8 cpu where it may use 4 for more than 2 s" in told[0]
-    conditions = [c for each in api.items(pods, labelSelector="app=e2e-b") if not is_running(each)
-                  for c in each["status"].get("conditions", [])]  # fmt: skip
+    conditions = [c for entry in api.items(pods, labelSelector="app=e2e-b") if not is_running(entry)
+                  for c in entry["status"].get("conditions", [])]  # fmt: skip
     assert any("Insufficient quota e2e-b: cpu of its runtime" in c.get("message", "") for c in conditions)
     lost = api.get(f"{pods}/lost")["status"]["conditions"]
     assert any("Quota e2e-bad is not used" in c.get("message", "") for c in lost)

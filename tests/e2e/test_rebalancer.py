@@ -1,4 +1,6 @@
-"""`cotenant up --rebalancer`: pods of an overloaded node move, also where the rebalancer is killed again and again; nothing is left behind, and the moves are explained."""
+"""`cotenant up --rebalancer`: pods of an overloaded node move, also where the rebalancer is killed again and again;
+nothing is left behind, and the moves are explained.
+"""
 
 from __future__ import annotations
 
@@ -81,10 +83,19 @@ def test_pods_move_while_the_rebalancer_is_killed_again_and_again(up: Up, tmp_pa
 
     moved = list(eventually("moves end", lambda: _is_settled(api) and api.items(JOBS), 120.0))  # type: ignore[union-attr]
     assert any(job["status"]["phase"] == "Succeeded" for job in moved), moved
-    eventually("every replica runs", lambda: len(_pods(api)) == REPLICAS and all(pod["status"].get("phase") == "Running" for pod in _pods(api)))  # fmt: skip
+    eventually(
+        "every replica runs",
+        lambda: len(_pods(api)) == REPLICAS and all(pod["status"].get("phase") == "Running" for pod in _pods(api)),
+    )
     assert len({pod["spec"]["nodeName"] for pod in _pods(api)}) > 1
     ended = ("Succeeded", "Failed")
-    eventually("no reservation is held", lambda: _is_settled(api) and all(each.get("status", {}).get("phase") in ended for each in api.items(RESERVATIONS)), 90.0)  # fmt: skip
+    eventually(
+        "no reservation is held",
+        lambda: (
+            _is_settled(api) and all(entry.get("status", {}).get("phase") in ended for entry in api.items(RESERVATIONS))
+        ),
+        90.0,
+    )
 
     job = next(job for job in api.items(JOBS) if job["status"]["phase"] == "Succeeded")
     name = job["spec"]["podRef"]["name"]
@@ -94,6 +105,16 @@ def test_pods_move_while_the_rebalancer_is_killed_again_and_again(up: Up, tmp_pa
     assert (move["pod"], move["node"], move["phase"]) == (f"default/{name}", names[0], "Succeeded")
     assert "cpu" in move["why"]
 
-    request = {"metadata": {"name": "asked", "annotations": {"cotenant.io/what-if": "required"}}, "spec": {"podRef": {"namespace": "default", "name": "none"}, "ttl": "60s"}}  # fmt: skip
+    request = {
+        "metadata": {"name": "asked", "annotations": {"cotenant.io/what-if": "required"}},
+        "spec": {"podRef": {"namespace": "default", "name": "none"}, "ttl": "60s"},
+    }
     api.create(JOBS, {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "PodMigrationJob", **request})
-    eventually("a request without a pod is answered", lambda: next(job for job in api.items(JOBS) if job["metadata"]["name"] == "asked").get("status", {}).get("reason") == "NoBetterPlace", 60.0)  # fmt: skip
+    eventually(
+        "a request without a pod is answered",
+        lambda: (
+            next(job for job in api.items(JOBS) if job["metadata"]["name"] == "asked").get("status", {}).get("reason")
+            == "NoBetterPlace"
+        ),
+        60.0,
+    )

@@ -57,7 +57,7 @@ def test_resources_are_held_for_the_owner(api: Client, namespace: str) -> None:
     assert json.loads(owner["metadata"]["annotations"][ALLOCATED])["name"] == "kept"
     eventually("it has served", lambda: phase(api, where) == "Succeeded")
     status = api.get(where)["status"]
-    assert [each["name"] for each in status["currentOwners"]] == ["kept"]
+    assert [entry["name"] for entry in status["currentOwners"]] == ["kept"]
     assert status["allocated"]["cpu"] == str(cores // 2)
     assert not api.get(f"{pods}/stranger")["spec"].get("nodeName")
     api.delete(where)

@@ -19,11 +19,11 @@ pytestmark = pytest.mark.slow
 
 def running(api: Client, namespace: str, app: str) -> list[Any]:
     found = api.items(f"/api/v1/namespaces/{namespace}/pods", labelSelector=f"app={app}")
-    return [each for each in found if is_running(each)]
+    return [entry for entry in found if is_running(entry)]
 
 
 def events(api: Client, namespace: str, reason: str) -> list[Any]:
-    return [each for each in api.items(f"/api/v1/namespaces/{namespace}/events") if each["reason"] == reason]
+    return [entry for entry in api.items(f"/api/v1/namespaces/{namespace}/events") if entry["reason"] == reason]
 
 
 def test_secrets_stay_secret(up: Up, api: Client) -> None:
@@ -43,9 +43,9 @@ def test_secrets_stay_secret(up: Up, api: Client) -> None:
 def test_only_this_machine_can_connect(up: Up) -> None:
     mine = set()
     for pid in (up.pid, *up.children().values()):
-        for each in Path(f"/proc/{pid}/fd").iterdir():
+        for path in Path(f"/proc/{pid}/fd").iterdir():
             try:
-                mine.add(os.readlink(each))
+                mine.add(os.readlink(path))
             except FileNotFoundError:
                 continue
     rows = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
@@ -59,13 +59,13 @@ def test_a_deployment_becomes_available_is_scaled_and_deleted(up: Up, api: Clien
     assert "successfully rolled out" in kubectl(up, "rollout", "status", "-n", namespace, "deploy/web", "--timeout=30s")
     placed = running(api, namespace, "web")
     assert len(placed) == 3
-    for each in placed:
-        decision = json.loads(each["metadata"]["annotations"]["cotenant.io/decision"])
+    for entry in placed:
+        decision = json.loads(entry["metadata"]["annotations"]["cotenant.io/decision"])
         assert decision["policy"] == "cotenant"
         assert decision["nodes"] == NODES
-        assert each["status"]["podIP"]
+        assert entry["status"]["podIP"]
     told = eventually("an event for each pod", lambda: _of_all(events(api, namespace, "Scheduled"), placed))
-    assert all(each["spec"]["nodeName"] in told[each["metadata"]["name"]] for each in placed)
+    assert all(entry["spec"]["nodeName"] in told[entry["metadata"]["name"]] for entry in placed)
     kubectl(up, "scale", "-n", namespace, "deploy/web", "--replicas=6")
     kubectl(up, "rollout", "status", "-n", namespace, "deploy/web", "--timeout=30s")
     assert len(running(api, namespace, "web")) == 6
@@ -75,8 +75,8 @@ def test_a_deployment_becomes_available_is_scaled_and_deleted(up: Up, api: Clien
 
 def _of_all(found: list[Any], pods: list[Any]) -> dict[str, str]:
     """The messages by pod, once there is one for each."""
-    told = {each["involvedObject"]["name"]: each["message"] for each in found}
-    return told if {each["metadata"]["name"] for each in pods} <= told.keys() else {}
+    told = {entry["involvedObject"]["name"]: entry["message"] for entry in found}
+    return told if {entry["metadata"]["name"] for entry in pods} <= told.keys() else {}
 
 
 def test_a_job_completes(up: Up, api: Client, namespace: str) -> None:
@@ -107,7 +107,7 @@ def test_a_drained_node_s_pods_move(up: Up, api: Client, namespace: str) -> None
     assert "drained" in kubectl(up, "drain", node, "--ignore-daemonsets", "--force", "--timeout=40s")
     try:
         moved = eventually("they run elsewhere", lambda: _as_many(running(api, namespace, "web"), 4))
-        assert node not in {each["spec"]["nodeName"] for each in moved}
+        assert node not in {entry["spec"]["nodeName"] for entry in moved}
     finally:
         kubectl(up, "uncordon", node)
 
@@ -133,7 +133,7 @@ def test_a_dead_node_s_pods_are_replaced_and_it_comes_back(api: Client, dead: De
 
     def unreachable() -> Any:
         node = api.get(where)
-        taints = {(each["key"], each["effect"]) for each in node["spec"].get("taints", ())}
+        taints = {(entry["key"], entry["effect"]) for entry in node["spec"].get("taints", ())}
         ready = _ready(node)["status"] == "Unknown"
         return node if ready and ("node.kubernetes.io/unreachable", "NoExecute") in taints else None
 
@@ -152,4 +152,4 @@ def test_a_dead_node_s_pods_are_replaced_and_it_comes_back(api: Client, dead: De
 
 
 def _ready(node: Any) -> Any:
-    return next(each for each in node["status"]["conditions"] if each["type"] == "Ready")
+    return next(entry for entry in node["status"]["conditions"] if entry["type"] == "Ready")

@@ -1,4 +1,6 @@
-"""The values of a parsed command's options by their names, whether they are parameters of the command or fields of its arguments."""
+"""The values of a parsed command's options by their names, whether they are parameters of the command or fields of
+its arguments.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Waiting for a condition that another process, thread or task brings about.
 
-A test of real processes cannot inject their clocks, and a fixed sleep is too long on a quiet machine and too short on a busy one: poll at a short interval
-until the condition holds, and fail with what was last seen after a bound that only a hang reaches. A bound is in seconds of a quiet machine: while more
-processes want to run than there are CPUs, each second counts as its share, so that a busy machine makes a case slow and not red. This module is the only
-place in the tests that polls. What lasts shorter than the interval may be missed.
+A test of real processes cannot inject their clocks, and a fixed sleep is too long on a quiet machine and too short on a
+busy one: poll at a short interval until the condition holds, and fail with what was last seen after a bound that only a
+hang reaches. A bound is in seconds of a quiet machine: while more processes want to run than there are CPUs, each
+second counts as its share, so that a busy machine makes a case slow and not red. This module is the only place in the
+tests that polls. What lasts shorter than the interval may be missed.
 """
 
 from __future__ import annotations

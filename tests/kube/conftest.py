@@ -1,7 +1,7 @@
 """One list of cases for every API server: always the local one, and the one named by COTENANT_TEST_KUBECONFIG.
 
-Each case gets a client (`kube`), a namespace of its own, and, where it needs them, `kubectl` and a webhook server. Nothing here may know
-which server it talks to, apart from what a case is told by `kube.is_local`.
+Each case gets a client (`kube`), a namespace of its own, and, where it needs them, `kubectl` and a webhook server.
+Nothing here may know which server it talks to, apart from what a case is told by `kube.is_local`.
 """
 
 from __future__ import annotations
@@ -417,7 +417,9 @@ Answering = Callable[[dict[str, Any]], Any]
 
 
 class Hook:
-    """A webhook server on loopback. `answer` takes the AdmissionReview and returns a document, bytes, or a status code."""
+    """A webhook server on loopback. `answer` takes the AdmissionReview and returns a document, bytes, or a status
+    code.
+    """
 
     def __init__(self, folder: Path) -> None:
         from cotenant.drivers.http.certificates import ensure

@@ -1,7 +1,9 @@
-"""The processes of `deploy/` against a server under test: its service accounts and roles, and each process with the arguments of its manifest and a token of its own account.
+"""The processes of `deploy/` against a server under test: its service accounts and roles, and each process with the
+arguments of its manifest and a token of its own account.
 
-A process runs as a child on this machine. Of its arguments only those differ that name files of its pod or other parts' Services: they are left out or named anew. On a server with RBAC
-the token comes from a TokenRequest; the local server has neither, so the processes have its one token, and the rules are those of the files.
+A process runs as a child on this machine. Of its arguments only those differ that name files of its pod or other parts'
+Services: they are left out or named anew. On a server with RBAC the token comes from a TokenRequest; the local server
+has neither, so the processes have its one token, and the rules are those of the files.
 """
 
 from __future__ import annotations
@@ -24,7 +26,20 @@ Obj = dict[str, Any]
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 NAMESPACES = ("cotenant-system", "cotenant-node", "koordinator-system")
 # of the pod, or of other parts of the installation
-ELSEWHERE = ("--tls-cert", "--tls-key", "--client-ca", "--health-tls", "--scheduler", "--scheduler-ca", "--traces", "--traces-token-file", "--traces-ca", "--credit", "--credit-ca", "--credit-token-file")  # fmt: skip
+ELSEWHERE = (
+    "--tls-cert",
+    "--tls-key",
+    "--client-ca",
+    "--health-tls",
+    "--scheduler",
+    "--scheduler-ca",
+    "--traces",
+    "--traces-token-file",
+    "--traces-ca",
+    "--credit",
+    "--credit-ca",
+    "--credit-token-file",
+)
 
 
 class Part(NamedTuple):
@@ -37,7 +52,7 @@ class Part(NamedTuple):
 
 
 def documents(path: str) -> list[Obj]:
-    return [each for each in yaml.safe_load_all((DEPLOY / path).read_text()) if each]
+    return [entry for entry in yaml.safe_load_all((DEPLOY / path).read_text()) if entry]
 
 
 def _path(obj: Obj) -> str:
@@ -54,12 +69,12 @@ def accounts(kube: Any, folders: Iterable[str]) -> Iterator[None]:
     for folder in folders:
         made += documents(f"{folder}/rbac.yaml")
     if kube.is_local:
-        made = [each for each in made if not each["apiVersion"].startswith("rbac.")]
+        made = [entry for entry in made if not entry["apiVersion"].startswith("rbac.")]
     left = []
-    for each in made:
-        if kube.request("GET", f"{_path(each)}/{each['metadata']['name']}").code == 404:
-            kube.create(_path(each), each)
-            left.append(f"{_path(each)}/{each['metadata']['name']}")
+    for entry in made:
+        if kube.request("GET", f"{_path(entry)}/{entry['metadata']['name']}").code == 404:
+            kube.create(_path(entry), entry)
+            left.append(f"{_path(entry)}/{entry['metadata']['name']}")
     try:
         yield
     finally:
@@ -91,11 +106,15 @@ def reviewed(kube: Any, bearer: str, namespace: str) -> set[Grant]:
 
 def arguments(part: Part) -> list[str]:
     """The arguments of the manifest's first container that names `cotenant` commands, with what a child has instead."""
-    (pod,) = (each["spec"]["template"]["spec"] for each in documents(part.manifest) if each["kind"] in ("Deployment", "StatefulSet", "DaemonSet", "Job"))  # fmt: skip
-    (container,) = (each for each in pod["containers"] if each["image"].startswith("localhost/cotenant"))
-    anew = {each.partition("=")[0]: each for each in part.instead}
-    kept = [each for each in container["args"] if each.partition("=")[0] not in (*ELSEWHERE, *anew)]
-    return [*kept, *(each for each in part.instead if not each.endswith("=-"))]
+    (pod,) = (
+        document["spec"]["template"]["spec"]
+        for document in documents(part.manifest)
+        if document["kind"] in ("Deployment", "StatefulSet", "DaemonSet", "Job")
+    )
+    (container,) = (entry for entry in pod["containers"] if entry["image"].startswith("localhost/cotenant"))
+    anew = {name.partition("=")[0]: name for name in part.instead}
+    kept = [entry for entry in container["args"] if entry.partition("=")[0] not in (*ELSEWHERE, *anew)]
+    return [*kept, *(name for name in part.instead if not name.endswith("=-"))]
 
 
 class Child:
@@ -144,7 +163,9 @@ class Installation:
         return child
 
     def check(self) -> None:
-        """Fails with what a process said that has ended by an error: nothing that it should bring about comes any more."""
+        """Fails with what a process said that has ended by an error: nothing that it should bring about comes any
+        more.
+        """
         for child in self._children:
             child.said()
 

@@ -1,4 +1,5 @@
-"""The admission policies of `deploy/` on a real API server: who may write what a pod holds, what of a pod is settled, and that an agent writes its own node's objects only.
+"""The admission policies of `deploy/` on a real API server: who may write what a pod holds, what of a pod is settled,
+and that an agent writes its own node's objects only.
 
 The local server stores policies and does not evaluate them, so these cases need COTENANT_TEST_KUBECONFIG.
 """
@@ -62,8 +63,11 @@ def governed(kube: Kube) -> Iterator[Kube]:
         pytest.skip(
             "the local API server does not evaluate admission policies: COTENANT_TEST_KUBECONFIG names a real one"
         )
-    made = [each for part in ("scheduler", "node") for each in documents(f"{part}/admission-policy.yaml")]
-    plural = {"ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings"}  # fmt: skip
+    made = [document for part in ("scheduler", "node") for document in documents(f"{part}/admission-policy.yaml")]
+    plural = {
+        "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+    }
     grant = {
         "metadata": {"name": "cases-owner"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
@@ -73,9 +77,9 @@ def governed(kube: Kube) -> Iterator[Kube]:
     }
     with installed(kube), accounts(kube, ("scheduler", "node")):
         kube.create(f"{RBAC}/clusterrolebindings", grant)
-        for each in made:
-            kube.request("DELETE", f"{POLICIES}/{plural[each['kind']]}/{each['metadata']['name']}")
-            kube.create(f"{POLICIES}/{plural[each['kind']]}", each, fieldValidation="Strict")
+        for entry in made:
+            kube.request("DELETE", f"{POLICIES}/{plural[entry['kind']]}/{entry['metadata']['name']}")
+            kube.create(f"{POLICIES}/{plural[entry['kind']]}", entry, fieldValidation="Strict")
         trial = pod("trial") | {"metadata": {"name": "trial", "annotations": {HOLDINGS[0]: "{}"}}}
         waiting.eventually(
             "the policy is in force",
@@ -84,8 +88,8 @@ def governed(kube: Kube) -> Iterator[Kube]:
             interval_s=0.2,
         )
         yield kube
-        for each in made:
-            kube.request("DELETE", f"{POLICIES}/{plural[each['kind']]}/{each['metadata']['name']}")
+        for entry in made:
+            kube.request("DELETE", f"{POLICIES}/{plural[entry['kind']]}/{entry['metadata']['name']}")
         kube.request("DELETE", f"{RBAC}/clusterrolebindings/cases-owner")
 
 
@@ -138,7 +142,9 @@ def test_class_and_quota_are_settled(governed: Kube, pods: str, node: str) -> No
     assert relabelled("koordinator.sh/priority-class", "koord-prod") == "cotenant-pods"
     assert relabelled(QUOTA, "another") == ""  # it waits: another quota may have room
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
-    governed.create(f"{pods}/p/binding", {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": target})  # fmt: skip
+    governed.create(
+        f"{pods}/p/binding", {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": target}
+    )
     for value in ("third", None):
         assert relabelled(QUOTA, value) == "cotenant-pods"
 
@@ -171,7 +177,9 @@ def test_an_agent_writes_its_own_nodes_objects(governed: Kube, node: str) -> Non
 
 
 def test_an_agent_evicts_pods_of_its_own_node(governed: Kube, namespace: str, pods: str, node: str) -> None:
-    """A policy does not see where the pod is: the webhook does, and for everybody else's evictions it is not even asked."""
+    """A policy does not see where the pod is: the webhook does, and for everybody else's evictions it is not even
+    asked.
+    """
     other, name = f"other-{uuid.uuid4().hex[:6]}", f"agent-{uuid.uuid4().hex[:6]}"
     bearer = {"authorization": f"Bearer {agent_token(governed, node, name)}"}
 

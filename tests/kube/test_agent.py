@@ -74,7 +74,7 @@ def node_metric_kind(kube: Any) -> Iterator[None]:
 
 def once(cpu_m: float, memory: float) -> dict[str, Any]:
     """The history of a pod that was measured once."""
-    spreads = ({"mean": each, "deviation": 0.0, "highest": each} for each in (cpu_m, memory))
+    spreads = ({"mean": value, "deviation": 0.0, "highest": value} for value in (cpu_m, memory))
     return {"samples": 1, "weight": 1.0, **dict(zip(("cpu", "memory"), spreads, strict=True))}
 
 
@@ -97,7 +97,7 @@ def test_a_node_metric_is_created_with_usage(kube: Any, node: str, node_metric_k
     metric = status["nodeMetric"]
     assert metric["nodeUsage"] == {"resources": {"cpu": "1500m", "memory": "3Gi"}}
     assert metric["systemUsage"] == {"resources": {"cpu": "200m"}}
-    assert [each["duration"] for each in metric["aggregatedNodeUsages"]] == ["5m0s", "10m0s"]
+    assert [entry["duration"] for entry in metric["aggregatedNodeUsages"]] == ["5m0s", "10m0s"]
     assert metric["aggregatedNodeUsages"][0]["usage"]["p99"] == {"resources": {"cpu": "2500m"}}
     assert set(metric["aggregatedNodeUsages"][0]["usage"]) == {"avg", "p50", "p90", "p95", "p99"}
     assert metric["aggregatedSystemUsages"] == []
@@ -164,9 +164,9 @@ def test_what_this_agent_adds_to_pods_is_stored(kube: Any, node: str, node_metri
         assert await writer.write(), writer.problem
         assert await writer.write(), writer.problem
         read = read_node_metric(await client.get(NODE_METRICS, "", node), lambda: 1.7e9)
-        known = [each.history for each in (read.pods or {}).values() if each.history is not None]
+        known = [pod.history for pod in (read.pods or {}).values() if pod.history is not None]
         assert known
-        assert {each.samples for each in known} == {2}
+        assert {history.samples for history in known} == {2}
 
     with_client(kube, scenario)
     kube.delete(f"{METRICS}/{node}")

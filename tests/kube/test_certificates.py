@@ -1,4 +1,6 @@
-"""Certificates of the parts: two replicas of the manager make and renew them in Secrets; servers and clients of ours use them over real sockets."""
+"""Certificates of the parts: two replicas of the manager make and renew them in Secrets; servers and clients of
+ours use them over real sockets.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,10 @@ def test_replicas_make_one_set_and_servers_and_clients_use_it(kube: Any, namespa
         bundle = kube.get(f"/api/v1/namespaces/{namespace}/configmaps/cotenant-ca")["data"]["ca.crt"]
         assert bundle.count("BEGIN CERTIFICATE") == 2
 
-        files, other = mounted(kube, namespace, SCHEDULER, tmp_path / "s"), mounted(kube, namespace, MANAGER, tmp_path / "m")  # fmt: skip
+        files, other = (
+            mounted(kube, namespace, SCHEDULER, tmp_path / "s"),
+            mounted(kube, namespace, MANAGER, tmp_path / "m"),
+        )
         authorities = tmp_path / "bundle.crt"
         authorities.write_text(bundle)
         process = SchedulerProcess(

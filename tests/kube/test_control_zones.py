@@ -1,4 +1,6 @@
-"""ControlZones on an API server: listed by an agent, run by its keeper, with a status a node that agents do not take from one another."""
+"""ControlZones on an API server: listed by an agent, run by its keeper, with a status a node that agents do not
+take from one another.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The credit process against an API server: booking, standings, leadership, its pages, and incidents from a node's agent, over kill -9."""
+"""The credit process against an API server: booking, standings, leadership, its pages, and incidents from a node's
+agent, over kill -9.
+"""
 
 from __future__ import annotations
 
@@ -144,7 +146,7 @@ def test_a_period_is_booked_incidents_act_on_standings_and_a_successor_goes_on(
             assert (await in_thread(ask, url + "/credit/v1/tenants", proxied=True))[0] == 403
             assert (await in_thread(ask, url + "/credit/v1/entries", proxied=True, token="wrong"))[0] == 403
             code, listed = await in_thread(ask, url + "/credit/v1/tenants", proxied=True, token=TOKEN)
-            assert (code, [each["tenant"] for each in listed]) == (200, ["borrower", "lender"])
+            assert (code, [entry["tenant"] for entry in listed]) == (200, ["borrower", "lender"])
             assert (await in_thread(ask, url + "/credit/v1/tenants/lender"))[1]["entries"][-1]["cause"] == "lent"
             assert (await in_thread(ask, url + "/readyz"))[0] == 200
             # an agent's incident, by pods: once, though sent twice; then cleared
@@ -185,7 +187,11 @@ def test_a_period_is_booked_incidents_act_on_standings_and_a_successor_goes_on(
 
     asyncio.run(scenario())
     records = one_journal(tmp_path)
-    moved = [(each.cause, each.payer, each.payee, each.milli) for each in records if each.key.startswith("incident/")]
+    moved = [
+        (record.cause, record.payer, record.payee, record.milli)
+        for record in records
+        if record.key.startswith("incident/")
+    ]
     assert moved == [
         ("compensated", "tenant/borrower", "tenant/lender", 600),
         ("reversed", "tenant/lender", "tenant/borrower", 600),
@@ -243,5 +249,5 @@ def test_incidents_of_an_agent_survive_kill_9_of_the_process_that_books_them(
         for child in children:
             child.kill()
             child.wait()
-    keys = sorted(each.key for each in one_journal(tmp_path))
+    keys = sorted(entry.key for entry in one_journal(tmp_path))
     assert keys == sorted([f"incident/k{i}" for i in range(40)] + ["incident/k0/cleared", "incident/k20/cleared"])

@@ -9,7 +9,9 @@ import yaml
 ROOT = Path(__file__).parents[2]
 NOT_OBJECTS = {"kustomization.yaml", "agent.yaml", "descheduler.yaml", "scheduler-full-nodes.yaml"}
 DEPLOYED = [
-    each for each in ROOT.glob("deploy/**/*.yaml") if "chart" not in each.parts and NOT_OBJECTS.isdisjoint({each.name})
+    entry
+    for entry in ROOT.glob("deploy/**/*.yaml")
+    if "chart" not in entry.parts and NOT_OBJECTS.isdisjoint({entry.name})
 ]
 NOT_LOCAL = {  # checked against the published schemas by tests/unit/deploy/test_schemas.py
     "ClusterRole",

@@ -99,7 +99,7 @@ def test_a_cycle_over_one_connection(plain: int) -> None:
     answer = json.loads(body)
     assert (status, answer["NodeNames"], list(answer["FailedNodes"])) == (200, ["idle", "new"], ["busy"])
     status, body = post(connection, "/prioritize", by_name(answer["NodeNames"]))
-    scores = {each["Host"]: each["Score"] for each in json.loads(body)}
+    scores = {load["Host"]: load["Score"] for load in json.loads(body)}
     assert scores["idle"] > scores["new"]
     # A malformed request gets an error response, and the connection stays open.
     assert json.loads(post(connection, "/filter", b"{")[1])["Error"]

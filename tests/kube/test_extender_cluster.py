@@ -35,7 +35,10 @@ def nodes(kube: Any) -> Iterator[tuple[str, str]]:
 
 def wanted(name: str, cpu: str, **more: Any) -> dict[str, Any]:
     resources = {"requests": {"cpu": cpu, "memory": "1Gi"}}
-    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "c", "resources": resources}], **more}}  # fmt: skip
+    return {
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "c", "image": "c", "resources": resources}], **more},
+    }
 
 
 @pytest.mark.parametrize("profile", ["founding", "founding-ledger", "cotenant"])

@@ -83,8 +83,8 @@ class Heard:
         self._news = asyncio.Condition()
 
     def deliver(self, happened: Any) -> None:
-        for each in happened:
-            match each:
+        for entry in happened:
+            match entry:
                 case Changed(_, key, None, new):
                     self.story.append(f"+{key} {new.size}")
                 case Changed(_, key, _, None):

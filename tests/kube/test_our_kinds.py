@@ -1,4 +1,5 @@
-"""The kinds of `cotenant crds` on an API server: definitions accepted, no field pruned, statuses written by their writers.
+"""The kinds of `cotenant crds` on an API server: definitions accepted, no field pruned, statuses written by their
+writers.
 
 No scheduler may run there, since it would update the status of these objects.
 """
@@ -323,7 +324,7 @@ def made(plural: str, name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("plural", PLURALS)
 def test_a_definition_is_accepted_without_warnings(kube: Any, kinds: None, plural: str) -> None:
     found = kube.get(f"{CRDS}/{definition(plural)['metadata']['name']}")
-    conditions = {each["type"]: each for each in found["status"]["conditions"]}
+    conditions = {entry["type"]: entry for entry in found["status"]["conditions"]}
     assert {kind: conditions[kind]["status"] for kind in ("NamesAccepted", "Established")} == {
         "NamesAccepted": "True",
         "Established": "True",

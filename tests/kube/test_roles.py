@@ -1,7 +1,9 @@
-"""Each process of `deploy/` with a token of its own role, through a short life of a cluster: no call is refused, and no right is left that no call used.
+"""Each process of `deploy/` with a token of its own role, through a short life of a cluster: no call is refused, and no
+right is left that no call used.
 
-The calls are recorded by a proxy. On a real server with RBAC the rights are those that SelfSubjectRulesReview tells the process's token; on the local one, which has no RBAC, those of the
-files. Rights for what the scenario does not bring about are listed with their reason; the static comparison of tests/unit/deploy/test_roles.py covers them.
+The calls are recorded by a proxy. On a real server with RBAC the rights are those that SelfSubjectRulesReview tells the
+process's token; on the local one, which has no RBAC, those of the files. Rights for what the scenario does not bring
+about are listed with their reason; the static comparison of tests/unit/deploy/test_roles.py covers them.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ PARTS = {
 }  # fmt: skip
 FOLDERS = tuple(PARTS)
 
-# Rights that the scenario does not use, and what does: by part, verb and resource. Both groups of a kind have one entry.
+# Rights that the scenario does not use, and what does: by part, verb and resource. Both groups of a kind have one
+# entry.
 _REFUSED = "the kind is not served here, so that its list is answered by 404"
 _PLAIN = "where a definition has no status subresource, the status is written on the object"
 _ASKED = "answers a viewer's question"
@@ -61,9 +64,11 @@ RARE: dict[tuple[str, str, str], str] = {
     ("scheduler", "patch", "elasticquotas"): _PLAIN,
     ("scheduler", "patch", "podgroups/status"): _REFUSED,
     ("scheduler", "patch", "events"): _REPEATED,
-    ("scheduler", "patch", "persistentvolumeclaims"): "a volume that waits for its first pod: tests/kube/test_scheduler_volumes.py",
+    ("scheduler", "patch", "persistentvolumeclaims"): "a volume that waits for its first pod: "
+        "tests/kube/test_scheduler_volumes.py",
     ("scheduler", "patch", "persistentvolumes"): "the same, for a volume that exists",
-    ("scheduler", "patch", "workloadprofiles/status"): "a WorkloadProfile with measured pods: tests/kube/test_our_kinds.py",
+    ("scheduler", "patch", "workloadprofiles/status"): "a WorkloadProfile with measured pods: "
+        "tests/kube/test_our_kinds.py",
     ("manager", "create", "events"): "a configuration in which something is wrong, or was",
     ("manager", "patch", "events"): _REPEATED,
     ("manager", "patch", "nodes"): "the reserve of the policy peak, and ratios: tests/e2e/test_manager.py",
@@ -97,7 +102,8 @@ RARE: dict[tuple[str, str, str], str] = {
     ("console", "get", "noderesourcetopologies"): _ASKED,
     ("console", "list", "pods"): "what pods use, where the cluster measures it (metrics.k8s.io)",
     ("traces", "patch", "serviceobjectives"): _PLAIN,
-    ("traces", "create", "tokenreviews"): "agents that come with their own tokens: packages/cotenant/tests/unit/services/traces/test_agents_tokens.py",
+    ("traces", "create", "tokenreviews"): "agents that come with their own tokens: "
+        "packages/cotenant/tests/unit/services/traces/test_agents_tokens.py",
     ("uninstall", "delete", "daemonsets"): _REFUSED,
     ("uninstall", "get", "daemonsets"): _CLEARS,
     ("uninstall", "delete", "leases"): _CLEARS,
@@ -125,7 +131,9 @@ class Lived:
 
 
 def _grants(kube: Any) -> dict[str, set[api_roles.Grant]]:
-    """The rights of each part: what the server says of its token, over what any account may do; on the local server what its file says."""
+    """The rights of each part: what the server says of its token, over what any account may do; on the local server
+    what its file says.
+    """
     if kube.is_local:
         return {name: api_roles.granted(f"{name}/rbac.yaml") for name in PARTS}
     nobody = Part("", (), "default", "cotenant-system")
@@ -140,7 +148,7 @@ def _grants(kube: Any) -> dict[str, set[api_roles.Grant]]:
             inside[namespace] = reviewed(kube, bearer, namespace) - reviewed(kube, plain, namespace)
         everywhere = inside["default"]
         found[name] = everywhere | {
-            each._replace(namespace=namespace) for namespace in NAMESPACES for each in inside[namespace] - everywhere
+            grant._replace(namespace=namespace) for namespace in NAMESPACES for grant in inside[namespace] - everywhere
         }
     return found
 
@@ -187,14 +195,19 @@ class Life:
             self.make("/api/v1/nodes", {"metadata": {"name": name, "labels": labels}, "status": status})
             # a server taints new nodes as not ready, and the controller that would take that back need not be there
             self.kube.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": None}})
-        for each in documents("webhook/configuration.yaml"):
-            kind = "mutating" if each["kind"].startswith("Mutating") else "validating"
-            self.make(f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations", each)
+        for document in documents("webhook/configuration.yaml"):
+            kind = "mutating" if document["kind"].startswith("Mutating") else "validating"
+            self.make(f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations", document)
         data = {"colocation-config": json.dumps({"enable": True, "metricReportIntervalSeconds": 5})}
-        self.make("/api/v1/namespaces/koordinator-system/configmaps", {"metadata": {"name": "slo-controller-config"}, "data": data})  # fmt: skip
+        self.make(
+            "/api/v1/namespaces/koordinator-system/configmaps",
+            {"metadata": {"name": "slo-controller-config"}, "data": data},
+        )
 
     def scheduling(self) -> None:
-        """A pod that is bound, one that cannot be, a gang of each group's kind, a quota, a reservation, a profile, a preemption, a volume."""
+        """A pod that is bound, one that cannot be, a gang of each group's kind, a quota, a reservation, a profile,
+        a preemption, a volume.
+        """
         here = {"nodeSelector": {"of": self.namespace}, "schedulerName": "cotenant"}
         self.make(self.pods, self._pod("web", "100m", **here))
         self.until(f"{self.pods}/web", lambda found: found["spec"].get("nodeName"), 300.0)
@@ -202,8 +215,24 @@ class Life:
         self.until(f"{self.pods}/large", lambda found: found["status"].get("conditions"))
         for group in (SIGS, OLD):
             plural, name = "podgroups" if group == SIGS else f"podgroups.{OLD}", f"gang-{group.split('.')[1]}"
-            where = self.make(collection(plural, self.namespace), {"apiVersion": f"{group}/v1alpha1", "kind": "PodGroup", "metadata": {"name": name}, "spec": {"minMember": 1}})  # fmt: skip
-            self.make(self.pods, self._pod(f"{name}-0", "100m", {f"{group}/pod-group" if group == OLD else "pod-group.scheduling.sigs.k8s.io": name}, **here))  # fmt: skip
+            where = self.make(
+                collection(plural, self.namespace),
+                {
+                    "apiVersion": f"{group}/v1alpha1",
+                    "kind": "PodGroup",
+                    "metadata": {"name": name},
+                    "spec": {"minMember": 1},
+                },
+            )
+            self.make(
+                self.pods,
+                self._pod(
+                    f"{name}-0",
+                    "100m",
+                    {f"{group}/pod-group" if group == OLD else "pod-group.scheduling.sigs.k8s.io": name},
+                    **here,
+                ),
+            )
             self.until(where, lambda found: found.get("status", {}).get("phase"))
 
     def quotas(self) -> None:
@@ -211,13 +240,21 @@ class Life:
             plural = "elasticquotas" if group == SIGS else f"elasticquotas.{OLD}"
             spec = {"min": {"cpu": "1"}, "max": {"cpu": "100"}}
             name = f"quota-{group.split('.')[1]}"
-            where = self.make(collection(plural, self.namespace), {"apiVersion": f"{group}/v1alpha1", "kind": "ElasticQuota", "metadata": {"name": name}, "spec": spec})  # fmt: skip
+            where = self.make(
+                collection(plural, self.namespace),
+                {"apiVersion": f"{group}/v1alpha1", "kind": "ElasticQuota", "metadata": {"name": name}, "spec": spec},
+            )
             self.until(where, lambda found: "used" in found.get("status", {}))
 
     def reservations(self) -> None:
-        template = {"spec": self._pod("x", "100m", nodeSelector={"of": self.namespace}, schedulerName="cotenant")["spec"]}  # fmt: skip
+        template = {
+            "spec": self._pod("x", "100m", nodeSelector={"of": self.namespace}, schedulerName="cotenant")["spec"]
+        }
         spec = {"template": template, "owners": [{"labelSelector": {"matchLabels": {"app": "none"}}}], "ttl": "1h"}
-        where = self.make(collection("reservations"), {"apiVersion": KOORD, "kind": "Reservation", "metadata": {"name": f"kept-{self.namespace}"}, "spec": spec})  # fmt: skip
+        where = self.make(
+            collection("reservations"),
+            {"apiVersion": KOORD, "kind": "Reservation", "metadata": {"name": f"kept-{self.namespace}"}, "spec": spec},
+        )
         self.until(where, lambda found: found.get("status", {}).get("phase") == "Available")
 
     def preemption(self) -> None:
@@ -235,26 +272,58 @@ class Life:
         """Measured nodes lend; one that goes takes its objects along."""
         for name in self.nodes[:2]:
             _measured(self.kube, name, 200)
-        self.until(f"/api/v1/nodes/{self.nodes[0]}", lambda found: "kubernetes.io/batch-cpu" in found["status"]["allocatable"])  # fmt: skip
+        self.until(
+            f"/api/v1/nodes/{self.nodes[0]}", lambda found: "kubernetes.io/batch-cpu" in found["status"]["allocatable"]
+        )
         self.until(f"{collection('nodeslos')}/{self.nodes[0]}", lambda found: found.get("kind") == "NodeSLO")
-        profile = {"apiVersion": "quota.koordinator.sh/v1alpha1", "kind": "ElasticQuotaProfile", "metadata": {"name": "tree"}, "spec": {"quotaName": "root", "quotaLabels": {"quota.scheduling.koordinator.sh/is-parent": "true"}, "resourceRatio": "0.9", "nodeSelector": {"matchLabels": {"of": self.namespace}}}}  # fmt: skip
+        profile = {
+            "apiVersion": "quota.koordinator.sh/v1alpha1",
+            "kind": "ElasticQuotaProfile",
+            "metadata": {"name": "tree"},
+            "spec": {
+                "quotaName": "root",
+                "quotaLabels": {"quota.scheduling.koordinator.sh/is-parent": "true"},
+                "resourceRatio": "0.9",
+                "nodeSelector": {"matchLabels": {"of": self.namespace}},
+            },
+        }
         self.make(collection("elasticquotaprofiles", self.namespace), profile)
-        self.until(f"{collection('elasticquotas', self.namespace)}/root", lambda found: found.get("spec", {}).get("min"))  # fmt: skip
+        self.until(
+            f"{collection('elasticquotas', self.namespace)}/root", lambda found: found.get("spec", {}).get("min")
+        )
         self.kube.delete(f"/api/v1/nodes/{self.nodes[1]}")
         self.until(f"{collection('nodemetrics')}/{self.nodes[1]}", lambda found: found.get("code") == 404)
 
     def webhook(self) -> None:
         path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/cotenant-webhook"
-        self.until(path, lambda found: all(each["clientConfig"].get("caBundle") for each in found["webhooks"]))
+        self.until(path, lambda found: all(entry["clientConfig"].get("caBundle") for entry in found["webhooks"]))
 
     def objective(self) -> None:
-        spec = {"service": {"name": "cart", "namespace": "shop"}, "indicator": {"latency": {"below": "80ms"}}, "target": 99, "window": "1d"}  # fmt: skip
-        where = self.make(collection("serviceobjectives", self.namespace), {"apiVersion": "slo.cotenant.io/v1alpha1", "kind": "ServiceObjective", "metadata": {"name": "cart"}, "spec": spec})  # fmt: skip
+        spec = {
+            "service": {"name": "cart", "namespace": "shop"},
+            "indicator": {"latency": {"below": "80ms"}},
+            "target": 99,
+            "window": "1d",
+        }
+        where = self.make(
+            collection("serviceobjectives", self.namespace),
+            {
+                "apiVersion": "slo.cotenant.io/v1alpha1",
+                "kind": "ServiceObjective",
+                "metadata": {"name": "cart"},
+                "spec": spec,
+            },
+        )
         self.until(where, lambda found: found.get("status", {}).get("state"))
 
     def move(self) -> None:
         """A requested move, which the rebalancer carries out."""
-        job = {"apiVersion": KOORD, "kind": "PodMigrationJob", "metadata": {"name": f"move-{self.namespace}"}, "spec": {"podRef": {"namespace": self.namespace, "name": "web"}, "mode": "EvictDirectly", "ttl": "60s"}}  # fmt: skip
+        job = {
+            "apiVersion": KOORD,
+            "kind": "PodMigrationJob",
+            "metadata": {"name": f"move-{self.namespace}"},
+            "spec": {"podRef": {"namespace": self.namespace, "name": "web"}, "mode": "EvictDirectly", "ttl": "60s"},
+        }
         where = self.make(collection("podmigrationjobs"), job)
         self.until(where, lambda found: found.get("status", {}).get("phase") in ("Succeeded", "Failed", "Running"))
 
@@ -276,7 +345,10 @@ class Life:
 def _live(kube: Any, namespace: str, folder: Path) -> Lived:
     run = Installation(kube, folder)
     life = Life(kube, run, namespace, folder)
-    (folder / "agent.yaml").write_text(f"mode: observe\nnode: {life.nodes[0]}\nlisten: ''\ncluster: {{kubeconfig: {folder}/node.kubeconfig, node_metric_period_s: 5}}\n")  # fmt: skip
+    (folder / "agent.yaml").write_text(
+        f"mode: observe\nnode: {life.nodes[0]}\nlisten: ''\ncluster: {{kubeconfig: "
+        f"{folder}/node.kubeconfig, node_metric_period_s: 5}}\n"
+    )
     (folder / "descheduler.yaml").write_text(documents("rebalancer/config.yaml")[0]["data"]["descheduler.yaml"])
     named = {
         "rebalancer": ("--config=CONFIG", f"--config={folder}/descheduler.yaml"),
@@ -290,7 +362,7 @@ def _live(kube: Any, namespace: str, folder: Path) -> Lived:
         for name, part in PARTS.items():
             if name != "uninstall":
                 old, new = named.get(name, ("", ""))
-                instead = tuple(new if each == old else each for each in part.instead)
+                instead = tuple(new if entry == old else entry for entry in part.instead)
                 children.append(run.start(name, part._replace(instead=instead)))
         life.scheduling()
         life.quotas()
@@ -315,7 +387,8 @@ def _live(kube: Any, namespace: str, folder: Path) -> Lived:
 def lived(kube: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
     if kube.is_local and not os.environ.get("COTENANT_TEST_ROLES"):
         pytest.skip(
-            "it starts nine processes, which takes minutes where their kernels must be compiled; COTENANT_TEST_ROLES=1 runs it on the local API server"
+            "it starts nine processes, which takes minutes where their kernels must be compiled; "
+            "COTENANT_TEST_ROLES=1 runs it on the local API server"
         )
     namespace = f"roles-{'local' if kube.is_local else 'real'}"
     with installed(kube), accounts(kube, FOLDERS):
@@ -333,10 +406,10 @@ def _agent(name: str) -> str:
 
 
 def test_nothing_is_missing(lived: Lived) -> None:
-    refused = [each for each in lived.events if each["code"] in (401, 403)]
+    refused = [event for event in lived.events if event["code"] in (401, 403)]
     assert refused == []
     assert api_roles.forbidden(lived.events) == []
-    assert {_agent(name) for name in PARTS} <= {each["userAgent"].partition("/")[0] for each in lived.events}
+    assert {_agent(name) for name in PARTS} <= {event["userAgent"].partition("/")[0] for event in lived.events}
 
 
 def test_a_token_has_the_rights_of_its_file_and_no_others(lived: Lived) -> None:
@@ -345,7 +418,7 @@ def test_a_token_has_the_rights_of_its_file_and_no_others(lived: Lived) -> None:
         if (
             name == "extender"
         ):  # its pod runs a kube-scheduler too, with that one's roles, which hold in every namespace
-            assert {each for each in said if not {each, each._replace(namespace="")} & has} == set()
+            assert {grant for grant in said if not {grant, grant._replace(namespace="")} & has} == set()
         else:
             assert has == said, name
 
@@ -354,16 +427,16 @@ def test_a_token_has_the_rights_of_its_file_and_no_others(lived: Lived) -> None:
 def test_nothing_more_is_granted(lived: Lived, name: str) -> None:
     unused = api_roles.unused(lived.events, _agent(name))
     found = []
-    for each in unused:
-        is_tried = api_roles.Grant("list", *each[1:]) not in unused
-        if (name, each.verb, each.resource) in RARE or (
-            each.verb == "watch" and is_tried and each.resource in OPTIONAL
+    for grant in unused:
+        is_tried = api_roles.Grant("list", *grant[1:]) not in unused
+        if (name, grant.verb, grant.resource) in RARE or (
+            grant.verb == "watch" and is_tried and grant.resource in OPTIONAL
         ):
             continue
-        found.append(f"{each.verb} {each.resource} of {each.group or 'core'}")
+        found.append(f"{grant.verb} {grant.resource} of {grant.group or 'core'}")
     assert found == [], "granted, and no call used it"
 
 
 def test_every_exception_is_a_right() -> None:
-    known = {(name, each.verb, each.resource) for name in PARTS for each in api_roles.granted(f"{name}/rbac.yaml")}
+    known = {(name, grant.verb, grant.resource) for name in PARTS for grant in api_roles.granted(f"{name}/rbac.yaml")}
     assert set(RARE) <= known

@@ -159,7 +159,8 @@ def test_selectors_taints_and_gates() -> None:
         assert await cluster.placed("wants") == "fast"
         await cluster.pod("lost", nodeSelector={"disk": "tape"})
         assert await cluster.refused("lost") == (
-            "0/3 nodes are available: 1 node(s) had untolerated taint {team: x}, 2 node(s) didn't match Pod's node affinity/selector."
+            "0/3 nodes are available: 1 node(s) had untolerated taint {team: x}, 2 node(s) didn't match Pod's node "
+            "affinity/selector."
         )
         await cluster.pod(
             "tolerant",

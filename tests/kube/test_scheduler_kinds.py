@@ -1,4 +1,5 @@
-"""`cotenant scheduler` and its custom kinds on an API server: gangs, quotas, reservations, CPUs and GPUs, requested and reported through objects.
+"""`cotenant scheduler` and its custom kinds on an API server: gangs, quotas, reservations, CPUs and GPUs, requested and
+reported through objects.
 
 The cases create their own nodes and select them by label, so they can run in any cluster. No kubelet runs the pods.
 """
@@ -176,7 +177,7 @@ def annotation(kube: Any, path: str, name: str) -> Any:
 
 def waits(obj: Any) -> str:
     conditions = obj.get("status", {}).get("conditions") or ()
-    return next((each.get("message", "") for each in conditions if each["type"] == "PodScheduled"), "")
+    return next((condition.get("message", "") for condition in conditions if condition["type"] == "PodScheduled"), "")
 
 
 @pytest.mark.parametrize(
@@ -282,9 +283,9 @@ def test_a_reservation_holds_capacity_for_its_owner(
         kube.create(pods, pod("owner", here, "3", labels={"owner": namespace}))
         assert annotation(kube, f"{pods}/owner", "reservation-allocated")["name"] == namespace
         done = kube.eventually(path, lambda obj: obj["status"]["phase"] == "Succeeded")["status"]
-        assert [(each["kind"], each["name"]) for each in done["currentOwners"]] == [("Pod", "owner")]
+        assert [(entry["kind"], entry["name"]) for entry in done["currentOwners"]] == [("Pod", "owner")]
         assert done["allocated"]["cpu"] == "3"
-        assert {each["type"]: each["status"] for each in done["conditions"]}["Scheduled"] == "True"
+        assert {entry["type"]: entry["status"] for entry in done["conditions"]}["Scheduled"] == "True"
     finally:
         kube.request("DELETE", path)
 
@@ -311,7 +312,7 @@ def test_a_reservation_takes_a_running_pod_of_a_full_node(
         kube.create(collection("reservations"), made)
         kept = kube.eventually(path, lambda obj: (obj.get("status") or {}).get("currentOwners") and obj)["status"]
         assert (kept["phase"], kept["nodeName"], kept["allocated"]["cpu"]) == ("Available", node, "3")
-        assert [each["name"] for each in kept["currentOwners"]] == ["runs"]
+        assert [entry["name"] for entry in kept["currentOwners"]] == ["runs"]
         assert annotation(kube, f"{pods}/runs", "reservation-allocated")["name"] == namespace
         kube.request("DELETE", f"{pods}/runs")
         kube.eventually(path, lambda obj: not obj["status"].get("currentOwners"))
@@ -349,8 +350,8 @@ def test_a_pod_gets_gpu_shares_published_by_the_node(kube: Any, pods: str, node:
         for i in range(4):
             kube.create(pods, pod(f"half-{i}", here, "100m", amounts={"koordinator.sh/gpu": "50"}))
         given = [annotation(kube, f"{pods}/half-{i}", "device-allocated")["gpu"][0] for i in range(4)]
-        assert sorted(each["minor"] for each in given) == [0, 0, 1, 1]
-        assert {each["resources"]["koordinator.sh/gpu-core"] for each in given} == {"50"}
+        assert sorted(entry["minor"] for entry in given) == [0, 0, 1, 1]
+        assert {entry["resources"]["koordinator.sh/gpu-core"] for entry in given} == {"50"}
         kube.create(pods, pod("odd", here, "100m", amounts={"koordinator.sh/gpu": "150"}))
         kube.eventually(f"{pods}/odd", lambda obj: "whole devices" in waits(obj))
     finally:

@@ -68,7 +68,7 @@ def test_a_status_follows_the_spans_and_a_deleted_objective_is_forgotten(kube: A
             burning = await status()
             assert (burning["state"], burning["requests"], burning["bad"]) == ("burning", 40, 40)
             assert burning["worstReplica"]["pod"] == "shop/cart-1"
-            assert {each["type"]: each["status"] for each in burning["conditions"]} == {
+            assert {entry["type"]: entry["status"] for entry in burning["conditions"]} == {
                 "Valid": "True",
                 "Receiving": "True",
                 "Alerting": "True",

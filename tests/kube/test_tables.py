@@ -18,12 +18,15 @@ _HEADS = {
     "/api/v1/configmaps": "Name,Data,Age",
     "/api/v1/secrets": "Name,Type,Data,Age",
     "/api/v1/endpoints": "Name,Endpoints,Age",
-    "/api/v1/persistentvolumes": "Name,Capacity,Access Modes,Reclaim Policy,Status,Claim,StorageClass,VolumeAttributesClass,Reason,Age,[VolumeMode]",
-    "/api/v1/persistentvolumeclaims": "Name,Status,Volume,Capacity,Access Modes,StorageClass,VolumeAttributesClass,Age,[VolumeMode]",
+    "/api/v1/persistentvolumes": "Name,Capacity,Access Modes,Reclaim "
+    "Policy,Status,Claim,StorageClass,VolumeAttributesClass,Reason,Age,[VolumeMode]",
+    "/api/v1/persistentvolumeclaims": "Name,Status,Volume,Capacity,Access "
+    "Modes,StorageClass,VolumeAttributesClass,Age,[VolumeMode]",
     "/apis/apps/v1/deployments": "Name,Ready,Up-to-date,Available,Age,[Containers],[Images],[Selector]",
     "/apis/apps/v1/replicasets": "Name,Desired,Current,Ready,Age,[Containers],[Images],[Selector]",
     "/apis/apps/v1/statefulsets": "Name,Ready,Age,[Containers],[Images]",
-    "/apis/apps/v1/daemonsets": "Name,Desired,Current,Ready,Up-to-date,Available,Node Selector,Age,[Containers],[Images],[Selector]",
+    "/apis/apps/v1/daemonsets": "Name,Desired,Current,Ready,Up-to-date,Available,Node "
+    "Selector,Age,[Containers],[Images],[Selector]",
     "/apis/apps/v1/controllerrevisions": "Name,Controller,Revision,Age",
     "/apis/batch/v1/jobs": "Name,Status,Completions,Duration,Age,[Containers],[Images],[Selector]",
     "/apis/policy/v1/poddisruptionbudgets": "Name,Min Available,Max Unavailable,Allowed Disruptions,Age",
@@ -36,7 +39,8 @@ _HEADS = {
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": "Name,Created At",
     "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": "Name,Webhooks,Age",
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": "Name,Webhooks,Age",
-    "/apis/events.k8s.io/v1/events": "Last Seen,Type,Reason,Object,[Subobject],[Source],Message,[First Seen],[Count],[Name]",
+    "/apis/events.k8s.io/v1/events": "Last Seen,Type,Reason,Object,[Subobject],[Source],Message,[First "
+    "Seen],[Count],[Name]",
 }
 
 

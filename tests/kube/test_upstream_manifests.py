@@ -1,4 +1,5 @@
-"""Manifests with the fields that Koordinator documents, applied as they are: the ConfigMap, a quota profile, a colocation profile, and pods of both kinds.
+"""Manifests with the fields that Koordinator documents, applied as they are: the ConfigMap, a quota profile, a
+colocation profile, and pods of both kinds.
 
 The manager and the webhook run against the server under test; nothing in the manifests is ours.
 """
@@ -249,7 +250,8 @@ def test_a_quota_profile_makes_a_tree_as_large_as_its_nodes(kube: Any, kinds: No
         kube.eventually(
             f"/api/v1/namespaces/{namespace}/events",
             lambda found: any(
-                each["reason"] == "ProfileNotInForce" and "resourceRatio" in each["message"] for each in found["items"]
+                entry["reason"] == "ProfileNotInForce" and "resourceRatio" in entry["message"]
+                for entry in found["items"]
             ),
             20.0,
         )

@@ -1,4 +1,6 @@
-"""The webhook process against an API server that calls it over TLS: profiles, refusals, its certificates, and what happens while it is down."""
+"""The webhook process against an API server that calls it over TLS: profiles, refusals, its certificates, and what
+happens while it is down.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ CONFIGURATIONS = [f"{GROUP}/{kind}webhookconfigurations/{NAME}" for kind in ("mu
 PROFILES = collection("clustercolocationprofiles")
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
-# Written from the fields that Koordinator documents: a profile that makes labelled pods of labelled namespaces best-effort, and its priority class.
+# Written from the fields that Koordinator documents: a profile that makes labelled pods of labelled namespaces
+# best-effort, and its priority class.
 EXAMPLE = """
 apiVersion: config.koordinator.sh/v1alpha1
 kind: ClusterColocationProfile
@@ -95,8 +98,8 @@ def webhook(kube: Any, namespace: str, **settings: Any) -> Iterator[Running]:
         yield running
     finally:
         running.stop()
-        for each in CONFIGURATIONS:
-            kube.request("DELETE", each)
+        for configuration in CONFIGURATIONS:
+            kube.request("DELETE", configuration)
         kube.request("DELETE", f"/api/v1/namespaces/default/secrets/{NAME}")
 
 
@@ -195,8 +198,15 @@ def test_quotas_are_completed_and_guarded(kube: Any, kinds: None, namespace: str
     prefix = "quota.scheduling.koordinator.sh/"
     name = f"{namespace}-team"
     with webhook(kube, namespace, quota_admission=True):
-        made = kube.create(path, {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota",
-                                  "metadata": {"name": name}, "spec": {"max": {"cpu": "1"}, "min": {"cpu": "1"}}})  # fmt: skip
+        made = kube.create(
+            path,
+            {
+                "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+                "kind": "ElasticQuota",
+                "metadata": {"name": name},
+                "spec": {"max": {"cpu": "1"}, "min": {"cpu": "1"}},
+            },
+        )
         assert made["metadata"]["labels"][prefix + "parent"] == "koordinator-root-quota"
         assert made["metadata"]["annotations"][prefix + "shared-weight"] == '{"cpu":"1"}'
         kube.create(pods, pod("one", {prefix + "name": name}))

@@ -191,8 +191,8 @@ def test_an_unreachable_webhook(kube: Any, configs: str, hook: Any, register: Re
     else:
         assert answer.code == 500
         assert (
-            f'Internal error occurred: failed calling webhook "{name}.example.com": failed to call webhook: Post "{hook.url}'
-            in answer.message
+            f'Internal error occurred: failed calling webhook "{name}.example.com": failed to call webhook: Post '
+            f'"{hook.url}' in answer.message
         )
 
 

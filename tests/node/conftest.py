@@ -1,4 +1,6 @@
-"""Real cgroups of this machine, in groups of the tests' own. Skipped, with the reason, where there are none or they may not be created."""
+"""Real cgroups of this machine, in groups of the tests' own. Skipped, with the reason, where there are none or they
+may not be created.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`cotenant agent` on real cgroups: it holds knobs, restores them, survives kills at any moment, and needs no privileges beside its keeper."""
+"""`cotenant agent` on real cgroups: it holds knobs, restores them, survives kills at any moment, and needs no
+privileges beside its keeper.
+"""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_a_hog_in_a_new_pod_is_throttled_within_two_seconds(groups: Groups, kube
 def held(agent: AgentProcess, group: str) -> bool:
     leases = agent.told("/v1/leases", "leases")
     assert leases is None or isinstance(leases, list)
-    return any(each["target"]["group"] == group for each in leases or ())
+    return any(lease["target"]["group"] == group for lease in leases or ())
 
 
 def test_best_effort_gets_its_part_of_the_cache_until_the_end(
@@ -77,10 +77,12 @@ def test_best_effort_gets_its_part_of_the_cache_until_the_end(
             agent.until(lambda: tasks.read_text().strip() == str(pids[0]))
             assert str(others[0]) not in tasks.read_text()
             (tree.root / "BE/mon_data/mon_L3_00/llc_occupancy").write_text("4096\n")
-            agent.until(lambda: {"BE", ""} == {each["group"] for each in cache(agent)})
-            assert [each["occupancy_bytes"] for each in cache(agent)] == [0, 4096]
+            agent.until(lambda: {"BE", ""} == {entry["group"] for entry in cache(agent)})
+            assert [entry["occupancy_bytes"] for entry in cache(agent)] == [0, 4096]
             story = agent.client.get("/v1/leases")["leases"]
-            assert [(each["target"]["knob"], each["reason"]["rule"]) for each in story] == [("schemata", "cache-qos")]
+            assert [(entry["target"]["knob"], entry["reason"]["rule"]) for entry in story] == [
+                ("schemata", "cache-qos")
+            ]
             assert agent.stop() == 0
         assert (tree.root / "BE/schemata").read_text() == before
     finally:

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.slow
 
 def test_each_method_uses_the_same_samples_and_everything_is_closed(layout: Layout, groups: Groups, group: str) -> None:
     service, batch = f"{group}/service", [f"{group}/batch-{number}" for number in range(2)]
-    for each in (service, *batch):
-        groups.make(each)
+    for entry in (service, *batch):
+        groups.make(entry)
     before = len(os.listdir("/proc/self/fd"))
     with AntagonistSearch(layout, service, batch) as watch:
         assert {RUN_DELAY, STALL} <= watch.methods.keys()

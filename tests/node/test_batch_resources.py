@@ -1,4 +1,6 @@
-"""Batch pods on real groups: the kernel takes weights, quotas and memory limits in the order of the engine, and has the old ones afterwards."""
+"""Batch pods on real groups: the kernel takes weights, quotas and memory limits in the order of the engine, and has
+the old ones afterwards.
+"""
 
 from __future__ import annotations
 

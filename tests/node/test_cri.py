@@ -1,4 +1,6 @@
-"""Pods of a real containerd, started for the test with folders of its own (`bench/containerd.py` says where its programs are looked for)."""
+"""Pods of a real containerd, started for the test with folders of its own (`bench/containerd.py` says where its
+programs are looked for).
+"""
 
 from __future__ import annotations
 

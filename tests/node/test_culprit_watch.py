@@ -20,8 +20,8 @@ def test_every_method_sees_the_same_samples_and_idle_groups_are_no_trouble(
     layout: Layout, groups: Groups, group: str, tmp_path: Path
 ) -> None:
     service, batch = f"{group}/service", [f"{group}/batch-{number}" for number in range(2)]
-    for each in (service, *batch):
-        groups.make(each)
+    for name in (service, *batch):
+        groups.make(name)
     windows = tmp_path / "windows"
     windows.write_text(line(now_us(), 500_000, [1000] * 50, 6000) + "\n")
     before = len(os.listdir("/proc/self/fd"))

@@ -1,4 +1,6 @@
-"""The run-queue probe in this kernel, over the test's own groups that share one CPU. Skipped where the object is not built or not accepted."""
+"""The run-queue probe in this kernel, over the test's own groups that share one CPU. Skipped where the object is
+not built or not accepted.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,9 @@ class Worker:
 
 
 class Plant:
-    """Two groups, and what runs in them on the last CPU. Other programs may run there too, so nothing is said of how long a wait is."""
+    """Two groups, and what runs in them on the last CPU. Other programs may run there too, so nothing is said of
+    how long a wait is.
+    """
 
     def __init__(self, groups: Groups, top: str, started: ExitStack) -> None:
         self.groups = groups

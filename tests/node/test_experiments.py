@@ -160,8 +160,8 @@ def test_leftovers_of_a_dead_experiment_are_removed_and_a_running_ones_are_not()
         dead, alive = f"{PREFIX}{ended.pid}", f"{PREFIX}{os.getpid()}"
         sleeper = None
         try:
-            for each in (dead, alive):
-                groups.make(f"{each}/{PLANT}")
+            for name in (dead, alive):
+                groups.make(f"{name}/{PLANT}")
             sleeper = subprocess.Popen(["sleep", "1000"])
             groups.move(sleeper.pid, f"{dead}/{PLANT}")
             assert dead in remove_leftovers(groups)
@@ -169,8 +169,8 @@ def test_leftovers_of_a_dead_experiment_are_removed_and_a_running_ones_are_not()
             assert sleeper.wait(patience(5)) == -signal.SIGKILL
             assert len(folders(alive)) > 0
         finally:
-            for each in (dead, alive):
-                remove(groups, each)
+            for name in (dead, alive):
+                remove(groups, name)
             if sleeper is not None:
                 sleeper.kill()
                 sleeper.wait()
@@ -197,8 +197,8 @@ def test_nothing_is_left_after_any_end_once_another_has_started(
     top = f"{PREFIX}{process.pid}"
     try:
         procs = [Path(tree.path, top, in_plant("service"), "cgroup.procs") for tree in detect().hierarchies]
-        until("its service to run", lambda: any(each.exists() and each.read_text() for each in procs))
-        inside = [int(pid) for each in procs if each.exists() for pid in each.read_text().split()]
+        until("its service to run", lambda: any(proc.exists() and proc.read_text() for proc in procs))
+        inside = [int(pid) for proc in procs if proc.exists() for pid in proc.read_text().split()]
         process.send_signal(number)
         said = process.communicate(timeout=LONGEST_S)[1]
         assert process.returncode == status
@@ -242,13 +242,13 @@ class Burning:
         return {}
 
     def judge(self, rounds: Sequence[Round]) -> Judgement:
-        used = {arm: sum(each.record(arm)["cpu_us"] for each in rounds) for arm in self.arms}
+        used = {arm: sum(round_.record(arm)["cpu_us"] for round_ in rounds) for arm in self.arms}
         return Judgement(used, [Check("busy", used["busy"], 200_000, at_least=True)])
 
 
 def test_an_experiment_runs_its_rounds_on_real_groups(tmp_path: Path) -> None:
     # The idle arm lasts no time at all: one tick of anybody's CPU is many times its length.
-    settings = ExperimentSettings(2, most_foreign=math.inf, most_stolen=math.inf)
+    settings = ExperimentSettings(2, max_foreign=math.inf, max_stolen=math.inf)
     outcome = harness.run(Burning(), settings, tmp_path, lambda _: None)
     assert outcome.passed
     assert (outcome.rounds, outcome.figures["idle"]) == (2, 0)

@@ -1,7 +1,9 @@
-"""The image under a real container runtime, with the user, the root and the capabilities of the chart: the scheduler binds a pod, the agent observes the host's cgroups.
+"""The image under a real container runtime, with the user, the root and the capabilities of the chart: the scheduler
+binds a pod, the agent observes the host's cgroups.
 
-Needs podman and an image of deploy/images: `COTENANT_TEST_IMAGE=localhost/cotenant:0.1.0`. `COTENANT_TEST_PODMAN` is the command with its options (default: podman), such as
-`podman --runtime /usr/sbin/runc` where the host has cgroups of version 1. Skipped, with the reason, where there is none.
+Needs podman and an image of deploy/images: `COTENANT_TEST_IMAGE=localhost/cotenant:0.1.0`. `COTENANT_TEST_PODMAN` is
+the command with its options (default: podman), such as `podman --runtime /usr/sbin/runc` where the host has cgroups of
+version 1. Skipped, with the reason, where there is none.
 """
 
 from __future__ import annotations
@@ -68,7 +70,13 @@ def test_the_scheduler_binds_a_pod(tmp_path: Path) -> None:
             context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
             config = {"clusters": [cluster], "users": [{"name": "u", "user": {}}], "contexts": [context]}
             (tmp_path / "config").write_bytes(msgspec.json.encode({**config, "current-context": "x"}))
-            arguments = ["scheduler", "--kubeconfig=/etc/kube/config", "--no-leader-elect", "--state-dir=", "--listen=127.0.0.1:0"]  # fmt: skip
+            arguments = [
+                "scheduler",
+                "--kubeconfig=/etc/kube/config",
+                "--no-leader-elect",
+                "--state-dir=",
+                "--listen=127.0.0.1:0",
+            ]
             with container(arguments, {tmp_path: "/etc/kube"}) as logs:
                 try:
                     await api.until(lambda: api.bound() == {"web": "a"}, 180.0)  # kernels may have to be compiled

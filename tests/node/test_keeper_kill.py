@@ -1,4 +1,6 @@
-"""kill -9 of a keeper at every step of its work, on real cgroups: afterwards every setting of every group is restored byte for byte."""
+"""kill -9 of a keeper at every step of its work, on real cgroups: afterwards every setting of every group is
+restored byte for byte.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ WISHES = {
     Knob.IO_WEIGHT: "default 50",
 }
 KILLED_WITH = (Knob.CPU_MAX, Knob.CPU_IDLE, Knob.MEMORY_MAX)  # at every step of these
-MOST_STEPS = 200
+MAX_STEPS = 200
 
 
 class Fatal:
@@ -124,7 +124,7 @@ def test_killed_at_any_step_the_next_keeper_restores_every_knob(
     before = {target: knobs.raw(target) for target in targets}
     wishes = [SetKnob(target, WISHES[target.knob], WHY) for target in targets]
     killed = 0
-    for steps in range(MOST_STEPS):
+    for steps in range(MAX_STEPS):
         folder = tmp_path / str(steps)
 
         def live(steps: int = steps, folder: Path = folder) -> None:
@@ -169,7 +169,9 @@ CROSSINGS: dict[str, list[tuple[Knob, str | None]]] = {  # None: given back
 def test_the_weight_comes_back_where_leases_of_idle_and_weight_cross(
     layout: Layout, knobs: CgroupKnobs, group: str, tmp_path: Path, name: str
 ) -> None:
-    """On the kernel itself: 513 shares, which no cpu.weight expresses, and a keeper that is replaced after each step."""
+    """On the kernel itself: 513 shares, which no cpu.weight expresses, and a keeper that is replaced after each
+    step.
+    """
     gap = knobs.supported(Knob.CPU_IDLE)
     if gap is not None:
         pytest.skip(f"cpu.idle needs {gap.needs}")

@@ -72,7 +72,9 @@ def test_throttling_is_counted(sensor: NodeSensor, groups: Groups, group: str, l
 
 @pytest.mark.slow
 def test_run_delay_and_pressure_of_a_crowded_group_agree(sensor: NodeSensor, groups: Groups, group: str) -> None:
-    """Two that want one CPU: one of them waits at any time, so the group's pressure and the sum of its waits are the same time."""
+    """Two that want one CPU: one of them waits at any time, so the group's pressure and the sum of its waits are
+    the same time.
+    """
     before = sensor.sample([group]).groups[0]
     if before.pressure.cpu is None:
         pytest.skip("no pressure of groups here")
@@ -107,7 +109,7 @@ def test_hundreds_of_groups_that_appear_at_once(layout: Layout, groups: Groups, 
     names = [f"{group}/é \t{number}%s" for number in range(60)]
     for name in names:
         groups.make(name)
-    with CgroupReader(layout, most_open=200) as reader:
+    with CgroupReader(layout, max_open=200) as reader:
         assert [entry.group for entry in reader.read(names)] == names
         assert len(groups.children(group)) == 60
         groups.remove(group)

@@ -1,5 +1,7 @@
-"""The runtime hook beside a real containerd 1.7 or later, started for the test with folders of its own (`bench/containerd.py` says where its programs are
-looked for): what a container's group and environment have before its first instruction, and that a hook that is late or dead never keeps one from starting."""
+"""The runtime hook beside a real containerd 1.7 or later, started for the test with folders of its own
+(`bench/containerd.py` says where its programs are looked for): what a container's group and environment have before its
+first instruction, and that a hook that is late or dead never keeps one from starting.
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_a_pods_processes_run_on_its_cpus_and_others_on_the_rest(groups: Groups,
     top = group.rpartition("/")[0]
     for name in ("own", "own/main", "web", "web/main"):
         groups.make(f"{top}/{name}")
-    every = tuple(each.cpu for each in cpus)
+    every = tuple(cpu.cpu for cpu in cpus)
     own, others = every[-1:], every[:-1]
     w = RealWorld(top, layout)
     if w.real.supported(Knob.CPUSET_CPUS) is not None:

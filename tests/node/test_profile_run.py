@@ -59,7 +59,7 @@ def test_a_run_measures_and_a_killed_one_leaves_nothing(groups: Groups, group: s
         done = subprocess.run(command(group, *small), env=environment, capture_output=True, timeout=patience(300))
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
-        reading = {each["name"]: each["sensitivity"] for each in found["axes"]}
+        reading = {entry["name"]: entry["sensitivity"] for entry in found["axes"]}
         assert reading["runQueue"]["samples"] == 6
         assert reading["runQueue"]["source"] == "measured"
         assert "cannotTell" in reading["cpu"]

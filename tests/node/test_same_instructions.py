@@ -29,7 +29,10 @@ from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
 from cotenant_lab.plant.keeping import PlantKeeper
 from cotenant_lab.plant.recording import Recorder, dump, load, replay
 
-BUSY = "import time\nwhile True:\n    until = time.thread_time() + 0.002\n    while time.thread_time() < until: pass\n    time.sleep(0.002)"
+BUSY = (
+    "import time\nwhile True:\n    until = time.thread_time() + 0.002\n    while time.thread_time() < until: "
+    "pass\n    time.sleep(0.002)"
+)
 CPU_KNOBS = (Knob.CPU_MAX, Knob.CPU_IDLE, Knob.CPU_WEIGHT, Knob.CPUSET_CPUS)
 TICKS = 8
 PERIOD_US = 150_000

@@ -1,4 +1,6 @@
-"""Slices of tasks in real groups: set, inherited, given back; tasks with a slice or a class of their own are left alone."""
+"""Slices of tasks in real groups: set, inherited, given back; tasks with a slice or a class of their own are left
+alone.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ from cotenant.drivers.cgroup.tree import Groups
 
 SLICE_US = 50_000
 # A process that has a child whenever it is asked to, and says its number.
-_PARENT = "import os, sys\nfor _ in sys.stdin:\n    pid = os.fork()\n    if pid == 0:\n        import time; time.sleep(60)\n    print(pid, flush=True)\n"
+_PARENT = (
+    "import os, sys\nfor _ in sys.stdin:\n    pid = os.fork()\n    if pid == 0:\n        import time; "
+    "time.sleep(60)\n    print(pid, flush=True)\n"
+)
 Start = Callable[[str], "subprocess.Popen[str]"]
 
 

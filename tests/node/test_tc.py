@@ -209,7 +209,9 @@ def send(namespace: str, source: str, first: Callable[[int], object] = lambda pi
 
 
 def sent(knobs: TcKnobs, target: Target) -> int:
-    """Datagrams of the class: 1000 bytes and 42 of headers each. What the kernel itself says to its neighbours meanwhile is small."""
+    """Datagrams of the class: 1000 bytes and 42 of headers each. What the kernel itself says to its neighbours
+    meanwhile is small.
+    """
     counted = knobs.sent_bytes(target)
     assert counted is not None
     assert counted % 1042 < 500

@@ -1,4 +1,6 @@
-"""A zone in a virtual machine on this host: booted under whatever works here, asked for commands and schedulers, and gone without a trace."""
+"""A zone in a virtual machine on this host: booted under whatever works here, asked for commands and schedulers,
+and gone without a trace.
+"""
 
 from __future__ import annotations
 

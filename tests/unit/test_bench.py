@@ -37,7 +37,8 @@ APART = {
     "soak_chart",
     "tuning",
 }
-# They start processes, are servers, measure their own memory or freeze their heap. The others compute, and share this process's imports and kernels.
+# They start processes, are servers, measure their own memory or freeze their heap. The others compute, and share this
+# process's imports and kernels.
 IN_A_PROCESS = {"apistore", "coldstart", "console", "extender", "keeper", "kube", "nodetick", "traces"}
 
 
@@ -129,19 +130,19 @@ def test_a_soak_fails_for_growth_whose_whole_interval_is_above_the_bound() -> No
     options = parse([])
     hours = [i / 100 for i in range(80)]
     level = [100.0 + i % 3 for i in range(80)]
-    rising = [each + 20 * hour for each, hour in zip(level, hours, strict=True)]
+    rising = [value + 20 * hour for value, hour in zip(level, hours, strict=True)]
     steady = Samples(1, level, level, [30.0] * 80, [2.0] * 80)
-    settling = replace(steady, rss_mib=[each + min(i, 20) for i, each in enumerate(level)])  # its heap fragments
+    settling = replace(steady, rss_mib=[value + min(i, 20) for i, value in enumerate(level)])  # its heap fragments
     assert growth([row("a", hours, steady)], options) == []
     assert growth([row("a", hours, settling)], options) == []
     assert growth([row("a", hours, replace(steady, heap_mib=[nan] * 80))], options) == []
-    for name, each, said in (
+    for name, samples, said in (
         ("b", replace(steady, rss_mib=rising), "MiB"),
         ("c", replace(steady, heap_mib=rising), "in use"),
         ("d", replace(steady, files=[30.0 + i // 10 for i in range(80)]), "files"),
-        ("e", replace(steady, answer_ms=[2.0] * 79 + [options.most_answer_ms + 1]), "/healthz"),
+        ("e", replace(steady, answer_ms=[2.0] * 79 + [options.max_answer_ms + 1]), "/healthz"),
     ):
-        (found,) = growth([row(name, hours, each)], options)
+        (found,) = growth([row(name, hours, samples)], options)
         assert found.startswith(name)
         assert said in found
 
@@ -168,7 +169,7 @@ def test_a_soaks_samples_are_drawn_and_other_files_are_refused(tmp_path: Path) -
 def test_simulated_hours_leave_the_engine_as_it_was() -> None:
     from bench.soak import day, parse
 
-    options = parse(["--day-hours", "0.6", "--day-rate", "1", "--nodes", "4", "--most-mib-hour", "1e6"])
+    options = parse(["--day-hours", "0.6", "--day-rate", "1", "--nodes", "4", "--max-mib-hour", "1e6"])
     (figures,), wrong = day(options)
     assert wrong == []
     assert figures["pods"] == figures["bound"] == 2160

@@ -38,7 +38,7 @@ def judged(ours: Record, kube: Record | None = None) -> Judgement:
         KUBE.name: kube or block(200, 250, 20, batch_us=2_500_000),
         OURS.name: ours,
     }
-    rounds = [Round(number, {arm: Block(arm, each, QUIET) for arm, each in records.items()}) for number in range(4)]
+    rounds = [Round(number, {arm: Block(arm, record, QUIET) for arm, record in records.items()}) for number in range(4)]
     return Comparison((ALONE, AGAIN, KUBE, OURS), chosen("spin")).judge(rounds)
 
 

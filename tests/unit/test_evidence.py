@@ -39,7 +39,7 @@ def test_every_experiment_has_its_place_and_every_summary_its_origin() -> None:
     results = shown[Path("docs/results.md")]
     assert len(set(results)) == len(results)
     combined = {name for names in pages.COMBINED.values() for name in names}
-    assert {each.name for each in EXPERIMENTS} - combined - set(pages.UNSHOWN) <= set(results)
+    assert {experiment.name for experiment in EXPERIMENTS} - combined - set(pages.UNSHOWN) <= set(results)
     assert not set(pages.UNSHOWN) & set(results)
     assert set(pages.COMBINED) <= set(results)
     assert set(SEARCH_BY_NAME) <= set(results)
@@ -136,7 +136,7 @@ def test_a_summary_keeps_what_the_pages_show() -> None:
     }
     made = {"provenance": {"cotenant": "0.1.0", "sources": "abc"}}
     summary = summarise("dag", "cotenant lab compare --workload dag", found, made, "0123456789")
-    assert [each.value.mean for each in summary.paired] == [0.0312346]
+    assert [difference.value.mean for difference in summary.paired] == [0.0312346]
     assert figure(summary.rows[0], "success") == Value(None)
     assert figure(summary.rows[0], "class:accepted: cpu-only") == Value(0.5)
     lines = section(summary, (("violation", "violation %", 100.0, 2), ("success", "success %", 100.0, 2)))

@@ -62,7 +62,7 @@ def test_a_search_ends_between_the_last_load_that_holds_and_the_first_that_does_
 
     pair = bracket(begin, 0.05, run)
     assert pair is not None
-    assert [each.load for each in pair] == [low, high]
+    assert [entry.load for entry in pair] == [low, high]
     assert len(set(asked)) == len(asked) == round(abs(begin - 0.825) / 0.05 + 0.5) + 1
 
 
@@ -72,11 +72,11 @@ def test_a_policy_without_a_limit_has_no_figure(violation: float) -> None:
 
 
 def test_figures_are_interpolated_where_the_first_class_reaches_one_percent() -> None:
-    each = Found(
+    element = Found(
         "p", 1, "linear", a_run(0.8, service=0.005, used=0.40), a_run(0.9, service=0.015, batch=0.04, used=0.50)
     )
-    assert each.at_objective("load") == pytest.approx(0.825)  # batch is first: 0 to 4 %
-    assert each.at_objective("used") == pytest.approx(0.425)
+    assert element.at_objective("load") == pytest.approx(0.825)  # batch is first: 0 to 4 %
+    assert element.at_objective("used") == pytest.approx(0.425)
 
 
 def test_ratios_are_paired_by_seed_and_by_law() -> None:
@@ -104,7 +104,7 @@ def test_a_summary_is_read_as_it_was_written(tmp_path: Path) -> None:
         read_search(tmp_path, "other")
 
 
-@pytest.mark.parametrize("search", SEARCHES, ids=lambda each: each.name)
+@pytest.mark.parametrize("search", SEARCHES, ids=lambda entry: entry.name)
 def test_every_search_begins_within_its_loads_with_policies_that_exist(search) -> None:
     known = {info.name for info in scenario("colocation").policies()}
     assert {policy for policy, _ in search.begin} <= known

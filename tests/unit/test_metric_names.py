@@ -1,6 +1,7 @@
 """Every metric that a page names is exported under that name.
 
-The names are those of the declarations in the sources, with the suffixes that the exposition adds: a counter `x` is exported as `x_total`.
+The names are those of the declarations in the sources, with the suffixes that the exposition adds: a counter `x` is
+exported as `x_total`.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ def calls(tree: ast.AST) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             names = [
-                each.value
-                for each in node.args[:2]
-                if isinstance(each, ast.Constant) and isinstance(each.value, str) and PREFIX.fullmatch(each.value)
+                expr.value
+                for expr in node.args[:2]
+                if isinstance(expr, ast.Constant) and isinstance(expr.value, str) and PREFIX.fullmatch(expr.value)
             ]
             if not names:
                 continue
-            words = [ast.unparse(node.func), *(ast.unparse(each) for each in node.args[:1])]
+            words = [ast.unparse(node.func), *(ast.unparse(expr) for expr in node.args[:1])]
             words = [word.lower() for word in words if "'" not in word]
             kind = next((kind for kind in ("counter", "histogram") if any(kind in word for word in words)), "gauge")
             yield from ((name, kind) for name in names)
         elif isinstance(node, ast.Tuple):  # tables of gauges
-            for each in node.elts:
-                if isinstance(each, ast.Constant) and isinstance(each.value, str) and PREFIX.fullmatch(each.value):
-                    yield each.value, "gauge"
+            for elt in node.elts:
+                if isinstance(elt, ast.Constant) and isinstance(elt.value, str) and PREFIX.fullmatch(elt.value):
+                    yield elt.value, "gauge"
 
 
 def exported() -> set[str]:
@@ -61,7 +62,7 @@ def named(text: str) -> set[str]:
 
 
 def exists(name: str) -> bool:
-    return any(each.startswith(name[:-1]) for each in EXPORTED) if name.endswith("*") else name in EXPORTED
+    return any(entry.startswith(name[:-1]) for entry in EXPORTED) if name.endswith("*") else name in EXPORTED
 
 
 def test_the_sources_declare_what_a_page_of_metrics_has() -> None:

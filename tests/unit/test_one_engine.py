@@ -1,4 +1,6 @@
-"""The lab, the local cluster and `cotenant scheduler` run one engine: the same class, built from the same profile object, giving the same instructions."""
+"""The lab, the local cluster and `cotenant scheduler` run one engine: the same class, built from the same profile
+object, giving the same instructions.
+"""
 
 from __future__ import annotations
 
@@ -73,24 +75,26 @@ MAKERS: tuple[Callable[[str], Cluster], ...] = (of_the_lab, of_cotenant_schedule
 
 
 def recorded(engine: Cluster) -> list[tuple[object, ...]]:
-    """A short day: pods come, are bound, are measured, miss, are preempted for, and go; what was to be done, in order."""
+    """A short day: pods come, are bound, are measured, miss, are preempted for, and go; what was to be done, in
+    order.
+    """
     said: list[tuple[object, ...]] = []
 
     def act(now_s: float) -> None:
-        for each in engine.decide(now_s):
-            value = as_values(each)
+        for instruction in engine.decide(now_s):
+            value = as_values(instruction)
             if (
                 value[0] != "waits" or value not in said
             ):  # the lab's records are brief: a reason in other words is not repeated
                 said.append(value)
-            if isinstance(each, Bind):
-                assert engine.sending(each.uid, now_s)
-                engine.bound(each.uid, now_s)
-            if isinstance(each, Preempt):
-                for victim in each.victims:
+            if isinstance(instruction, Bind):
+                assert engine.sending(instruction.uid, now_s)
+                engine.bound(instruction.uid, now_s)
+            if isinstance(instruction, Preempt):
+                for victim in instruction.victims:
                     engine.pod_gone(victim.uid, now_s)
-            if isinstance(each, Evict):
-                engine.pod_gone(each.victim.uid, now_s)
+            if isinstance(instruction, Evict):
+                engine.pod_gone(instruction.victim.uid, now_s)
 
     def pod(i: int, cpu: int, **more: object) -> None:
         service = i % 3 == 0
@@ -129,8 +133,8 @@ def recorded(engine: Cluster) -> list[tuple[object, ...]]:
     return said
 
 
-def as_values(each: Instruction) -> tuple[object, ...]:
-    match each:
+def as_values(instruction: Instruction) -> tuple[object, ...]:
+    match instruction:
         case Bind(uid=uid, node=node):
             return "bind", uid, node
         case Preempt(uid=uid, node=node, victims=victims):
@@ -140,7 +144,7 @@ def as_values(each: Instruction) -> tuple[object, ...]:
         case Unschedulable(uid=uid):
             return "waits", uid
         case _:
-            return (type(each).__name__,)
+            return (type(instruction).__name__,)
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -157,13 +161,13 @@ def test_every_service_builds_the_engine_from_the_same_profile_object(
 @pytest.mark.parametrize("name", PROFILES)
 def test_one_sequence_of_events_gives_the_same_instructions_everywhere(name: str) -> None:
     lab, scheduler, local = (recorded(replayed(make, name)) for make in MAKERS)
-    assert {each[0] for each in lab} >= {"bind", "waits", "preempt"}
+    assert {entry[0] for entry in lab} >= {"bind", "waits", "preempt"}
     assert lab == scheduler == local
 
 
 def replayed(make: Callable[[str], Cluster], name: str) -> Cluster:
     """The engine with what is a matter of pace, not of judgement, set alike: pods a round, and back-off."""
     engine = make(name)
-    engine.settings = replace(engine.settings, most_pods=1000)
+    engine.settings = replace(engine.settings, max_pods=1000)
     engine._components.queue._backoff = type(engine._components.queue._backoff)()
     return engine

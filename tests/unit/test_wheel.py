@@ -1,4 +1,6 @@
-"""A wheel of the product alone: with the dependencies that it declares and nothing else, every module loads and the processes serve."""
+"""A wheel of the product alone: with the dependencies that it declares and nothing else, every module loads and the
+processes serve.
+"""
 
 from __future__ import annotations
 

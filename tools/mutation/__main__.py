@@ -17,12 +17,14 @@ from tools.mutation.reach import FAST, SLOW, SOURCES, importing, nearest, read, 
 from tools.mutation.trials import Mutant, Outcome, copied, try_one
 
 ROOT = Path(__file__).parents[2]
-MOST_SLOW_FILES = 12
+MAX_SLOW_FILES = 12
 FLOORS = ("policy", "engine", "services")
 
 
 def drawn(floors: list[str], only: list[str], sample: int, seed: int) -> list[Mutant]:
-    """So many changes of these floors, each with the same chance. `only`: globs of files, or all of them `FILE:LINE`."""
+    """So many changes of these floors, each with the same chance. `only`: globs of files, or all of them
+    `FILE:LINE`.
+    """
     files = [
         path
         for floor in floors
@@ -34,7 +36,7 @@ def drawn(floors: list[str], only: list[str], sample: int, seed: int) -> list[Mu
     ]
     lines = {place for place in only if ":" in place}
     if lines:
-        every = [each for each in every if any(_is_on(each, place) for place in lines)]
+        every = [mutant for mutant in every if any(_is_on(mutant, place) for place in lines)]
     return random.Random(seed).sample(every, min(sample, len(every)))
 
 
@@ -53,7 +55,10 @@ def shown(outcome: Outcome) -> str:
     source = (ROOT / SOURCES / mutant.file).read_text()
     before = " ".join(source[mutant.change.begin : mutant.change.end].split())
     place = f"{SOURCES}/{mutant.file}:{mutant.change.line}"
-    return f"{place}  {mutant.change.kind}: `{before[:60]}` -> `{mutant.change.replacement.strip()[:40]}`  ({outcome.tests} tests)"
+    return (
+        f"{place}  {mutant.change.kind}: `{before[:60]}` -> `{mutant.change.replacement.strip()[:40]}`  "
+        f"({outcome.tests} tests)"
+    )
 
 
 def main() -> int:
@@ -65,8 +70,16 @@ def main() -> int:
         default=FLOORS,
         help="folders below packages/cotenant/src/cotenant (default: %(default)s)",
     )
-    parser.add_argument("--only", nargs="+", default=[], metavar="FILE[:LINE]", help="changes of these places alone; FILE may be a glob")  # fmt: skip
-    parser.add_argument("--tests", nargs="+", default=[], metavar="FILE", help="run first, for each change: new tests that the coverage does not know")  # fmt: skip
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="FILE[:LINE]", help="changes of these places alone; FILE may be a glob"
+    )
+    parser.add_argument(
+        "--tests",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="run first, for each change: new tests that the coverage does not know",
+    )
     parser.add_argument(
         "--slow",
         action="store_true",
@@ -105,7 +118,7 @@ def main() -> int:
                 *options.tests,
                 *nearest(mutant.file, sorted(reach.tests(mutant.file, mutant.change.line)), options.max_tests),
             ]
-            slow = nearest(mutant.file, importing(ROOT, mutant.file), MOST_SLOW_FILES) if options.slow else []
+            slow = nearest(mutant.file, importing(ROOT, mutant.file), MAX_SLOW_FILES) if options.slow else []
             outcome = Outcome(mutant, False, 0, "no test reaches it")
             tree = trees.get()
             try:
@@ -124,7 +137,15 @@ def main() -> int:
                 outcomes.append(outcome)
                 if options.json:
                     mutant = outcome.mutant
-                    line = {"file": mutant.file, "line": mutant.change.line, "kind": mutant.change.kind, "dead": outcome.dead, "by_slow": outcome.by_slow, "tests": outcome.tests, "said": outcome.said}  # fmt: skip
+                    line = {
+                        "file": mutant.file,
+                        "line": mutant.change.line,
+                        "kind": mutant.change.kind,
+                        "dead": outcome.dead,
+                        "by_slow": outcome.by_slow,
+                        "tests": outcome.tests,
+                        "said": outcome.said,
+                    }
                     print(json.dumps(line), flush=True)
                 elif not outcome.dead:
                     print(shown(outcome), flush=True)

@@ -1,7 +1,8 @@
 """The changes of one source file: each is a small mistake that a person could make.
 
-A change is made in the text, so that the rest of the file keeps its lines. What no test should notice is left out: docstrings, annotations, messages of
-errors and logs, imports, `__all__`, decorators, default time-outs in signatures of nothing but constants.
+A change is made in the text, so that the rest of the file keeps its lines. What no test should notice is left out:
+docstrings, annotations, messages of errors and logs, imports, `__all__`, decorators, default time-outs in signatures of
+nothing but constants.
 """
 
 from __future__ import annotations

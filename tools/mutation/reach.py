@@ -1,7 +1,8 @@
 """Which tests reach a line, from a run of the fast tests under coverage.py with a context a test.
 
-Code that Numba compiles runs outside of the tracer: for a line that no test is seen to reach, the tests that reach any line of its file stand in.
-Slow tests are not recorded: theirs are the files that import the module, or its folder where none does.
+Code that Numba compiles runs outside of the tracer: for a line that no test is seen to reach, the tests that reach any
+line of its file stand in. Slow tests are not recorded: theirs are the files that import the module, or its folder where
+none does.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ LEFT_OUT = ("tests/fault/local/test_load.py", "packages/cotenant-lab/tests/lab/r
 
 
 def record(root: Path, data: Path, workers: int) -> None:
-    """Run the fast tests, recording which line each reaches. Raises `CalledProcessError` where a test fails: no mutant could then be judged."""
+    """Run the fast tests, recording which line each reaches. Raises `CalledProcessError` where a test fails: no
+    mutant could then be judged.
+    """
     # coverage takes every file whose name begins with that of the data for a part of it
     config = data.parent / "settings.ini"
     sources = root / SOURCES
@@ -92,7 +95,9 @@ def nearest(file: str, tests: Sequence[str], max_tests: int) -> list[str]:
 
 
 def importing(root: Path, file: str) -> list[str]:
-    """The test files that import a module, else those that import anything of its folder, below `root`, in the order of their names."""
+    """The test files that import a module, else those that import anything of its folder, below `root`, in the
+    order of their names.
+    """
     folder, stem = ".".join(Path(file).parent.parts), Path(file).stem
     name = re.escape(folder)
     module = re.compile(rf"^from {name}\.{stem} import|^from {name} import .*\b{stem}\b|^import {name}\.{stem}\b", re.M)

@@ -30,7 +30,8 @@ TREE = (
     "Makefile",
     "README.md",
 )
-# statuses of pytest: a test failed, a file could not be imported, a conftest could not or an argument was wrong, there was no test
+# statuses of pytest: a test failed, a file could not be imported, a conftest could not or an argument was wrong, there
+# was no test
 PASSED, FAILED, INTERRUPTED, USAGE, NONE = 0, 1, 2, 4, 5
 _MISSING = re.compile(r"^ERROR: (?:not found|found no collectors for): (.*)$", re.MULTILINE)
 
@@ -55,7 +56,9 @@ class Outcome:
 
 
 def copied(root: Path, target: Path) -> Path:
-    """A copy of the tree, in which one mutant after the other is made. What lies beside the tree is beside the copy, too: cases are read from there."""
+    """A copy of the tree, in which one mutant after the other is made. What lies beside the tree is beside the
+    copy, too: cases are read from there.
+    """
     beside = target.parent / "shared"
     if (root.parent / "shared").exists() and not beside.exists():
         beside.symlink_to((root.parent / "shared").resolve())
@@ -69,8 +72,9 @@ def copied(root: Path, target: Path) -> Path:
 
 
 def try_one(tree: Path, mutant: Mutant, tests: Sequence[str], max_s: float, options: Sequence[str] = ()) -> Outcome:
-    """Make the change, run the tests, take the change back. A run that does not end in `max_s` seconds counts as dead: the change made it hang.
-    `options`: further ones of pytest. Tests that are no longer there are left out. Raises `RuntimeError` where pytest did not run them: nothing is known then.
+    """Make the change, run the tests, take the change back. A run that does not end in `max_s` seconds counts as dead:
+    the change made it hang. `options`: further ones of pytest. Tests that are no longer there are left out. Raises
+    `RuntimeError` where pytest did not run them: nothing is known then.
     """
     path = tree / SOURCES / mutant.file
     source = path.read_text()
@@ -80,7 +84,7 @@ def try_one(tree: Path, mutant: Mutant, tests: Sequence[str], max_s: float, opti
         try:
             done = _run(tree, tests, environment, max_s, options)
             if done.returncode == USAGE and (gone := _missing(tree, done)):
-                tests = [each for each in tests if each not in gone]
+                tests = [test for test in tests if test not in gone]
                 if not tests:
                     return Outcome(mutant, False, 0, "no test that reaches it is there any more")
                 done = _run(tree, tests, environment, max_s, options)
@@ -117,4 +121,4 @@ def _missing(tree: Path, done: subprocess.CompletedProcess[str]) -> set[str]:
     said = done.stdout + done.stderr
     if "ERROR collecting" in said or "while loading conftest" in said:
         return set()
-    return {each.removeprefix(f"{tree}/") for each in _MISSING.findall(said)}
+    return {entry.removeprefix(f"{tree}/") for entry in _MISSING.findall(said)}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 
-from cotenant.services.scheduling.options import Options
 from tests.fakes.servers.fake_api import FakeApi, Faults
 
 from cotenant.drivers.http.address import Address
@@ -18,6 +17,7 @@ from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.scheduling.options import Options
 from tools.walk.recorder import Walk, recording
 
 _WARM, _COUNTED = 2, 5

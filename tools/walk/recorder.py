@@ -1,8 +1,8 @@
 """Which functions of the product are called in a stretch of time, by file and by room.
 
-A room is a folder below `packages/cotenant/src/cotenant`. A step is a call of a function of ours; a change of room is a step into
-another room than the step before, so a call and its return count once. Functions that a library calls count as well.
-Compiled kernels are not seen, nor are functions without a file (what `dataclass` generates).
+A room is a folder below `packages/cotenant/src/cotenant`. A step is a call of a function of ours; a change of room is a
+step into another room than the step before, so a call and its return count once. Functions that a library calls count
+as well. Compiled kernels are not seen, nor are functions without a file (what `dataclass` generates).
 """
 
 from __future__ import annotations

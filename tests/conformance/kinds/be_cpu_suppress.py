@@ -1,4 +1,6 @@
-"""Kinds of be_cpu_suppress: the CPU allowance of best-effort work, its CPU set, its quota, and the recovery afterwards."""
+"""Kinds of be_cpu_suppress: the CPU allowance of best-effort work, its CPU set, its quota, and the recovery
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +33,16 @@ def state(cpus: tuple[LogicalCpu, ...], *pods: PodUse, **fields: Any) -> NodeSta
 
 
 def processors(given: list[dict[str, int]]) -> tuple[LogicalCpu, ...]:
-    return tuple(LogicalCpu(**each) for each in given)
+    return tuple(LogicalCpu(**entry) for entry in given)
 
 
 def allowance(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     # A series of an unknown pod counts as not best effort, and so does an application outside the best-effort group.
     pods = []
-    for each in given.get("pods", ()):
-        qos, is_known = each["qos"], each.get("known", True)
-        pods.append(pod(each["uid"], qos if is_known else None, each["cpu_used_m"]))
+    for entry in given.get("pods", ()):
+        qos, is_known = entry["qos"], entry.get("known", True)
+        pods.append(pod(entry["uid"], qos if is_known else None, entry["cpu_used_m"]))
     for app in given.get("host_apps", ()):
         qos, in_group = app["qos"], bool(app["in_besteffort_cgroup"])
         pods.append(
@@ -49,7 +51,7 @@ def allowance(case: Any) -> Iterator[tuple[str, Any, Any]]:
     host = HostUse(given.get("node_capacity_cpu_m", 0) // 1000, given.get("node_cpu_used_m", 0), 1 << 34, 0)
     seen = state((), *pods, host=host, reserved_cpu_m=given.get("node_reserved_cpu_m", 0))
     threshold = given.get("threshold_pct", suppression.SuppressConfig().threshold_percent)
-    config = suppression.SuppressConfig(threshold_percent=threshold, least_percent=given["min_pct"])
+    config = suppression.SuppressConfig(threshold_percent=threshold, min_percent=given["min_pct"])
     got = suppression.allowance(seen, config)
     assert got is not None
     yield "be_allowed_cpu_m", case.expect["be_allowed_cpu_m"], got.cpu_m
@@ -83,7 +85,9 @@ def cpuset(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def recover(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Off: the desired value is all CPUs except exclusive ones; the state machine's "recovered" is that nothing else is desired."""
+    """Off: the desired value is all CPUs except exclusive ones; the state machine's "recovered" is that nothing
+    else is desired.
+    """
     given = case.given
     seen = state(
         tuple(LogicalCpu(cpu, cpu // 2, 0, 0) for cpu in given["all_cpus"]),

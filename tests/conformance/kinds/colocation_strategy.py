@@ -44,8 +44,8 @@ def strategy_for_node(case: Any) -> Iterator[tuple[str, Any, Any]]:
         return
     cluster = read_strategy(raw.get("cluster") or {}, "cluster")
     nodes = tuple(
-        NodeStrategy(_selector(each["selector"]), merge(cluster, read_strategy(each["strategy"], "")))
-        for each in raw.get("node_configs") or ()
+        NodeStrategy(_selector(entry["selector"]), merge(cluster, read_strategy(entry["strategy"], "")))
+        for entry in raw.get("node_configs") or ()
     )
     annotations = {
         name: value if isinstance(value, str) else json.dumps(value)
@@ -83,8 +83,8 @@ def strategy_sync(case: Any) -> Iterator[tuple[str, Any, Any]]:
     wanted = plain(case.expect["node_strategies"]) or []
     nodes = after.config.nodes if after.config else ()
     got = [
-        {"selector": each["selector"], "strategy": _plain(node.strategy)}
-        for each, node in zip(wanted, nodes, strict=True)
+        {"selector": entry["selector"], "strategy": _plain(node.strategy)}
+        for entry, node in zip(wanted, nodes, strict=True)
     ]
     yield "node_strategies", wanted, got
 

@@ -25,10 +25,10 @@ def taken(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     machine = topology(given["topology"])
     ledger = CpuLedger.empty(machine, given.get("max_ref_count", 1))
-    for number, each in enumerate(given.get("allocated", ())):
-        policy = ExclusivePolicy(each.get("exclusive_policy", "None"))
-        for user in range(each.get("ref_count", 1)):
-            ledger = ledger.given(CpuHolding(f"{number}-{user}", 1 << each["cpu"], policy))
+    for number, entry in enumerate(given.get("allocated", ())):
+        policy = ExclusivePolicy(entry.get("exclusive_policy", "None"))
+        for user in range(entry.get("ref_count", 1)):
+            ledger = ledger.given(CpuHolding(f"{number}-{user}", 1 << entry["cpu"], policy))
     ledger.validate()
     available = given["available"]
     ask = CpuAsk(

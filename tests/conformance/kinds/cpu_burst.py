@@ -1,4 +1,6 @@
-"""Kinds of cpu_burst: the shared CPUs' state, static burst, one step of the quotas, one step of the tokens, settings by pod."""
+"""Kinds of cpu_burst: the shared CPUs' state, static burst, one step of the quotas, one step of the tokens,
+settings by pod.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +47,12 @@ def node(cpus: int, used_m: int | None, *pods: PodUse, **fields: Any) -> NodeSta
 def pool_state(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     pods = []
-    for each in given.get("pods", ()):
-        containers = (NodeContainer("c", "", cpu_request_m=each.get("request_cpu_m", 0)),)
-        qos = each.get("qos", "")
+    for entry in given.get("pods", ()):
+        containers = (NodeContainer("c", "", cpu_request_m=entry.get("request_cpu_m", 0)),)
+        qos = entry.get("qos", "")
         labels = Labels.of({QOS_CLASS: qos})
-        raw = NodePod(each["name"], "ns", each["name"], "", QoSClass(qos), containers=containers, labels=labels)
-        pods.append(PodUse(raw, GroupUse("", cpu_m=each["used_cpu_m"])))
+        raw = NodePod(entry["name"], "ns", entry["name"], "", QoSClass(qos), containers=containers, labels=labels)
+        pods.append(PodUse(raw, GroupUse("", cpu_m=entry["used_cpu_m"])))
     seen = node(given["node_cpus"] or 0, given["node_used_cpu_m"], *pods)
     state, _ = shared_use(seen, BurstConfig(pool_threshold_percent=given.get("threshold_pct", 50)), BurstMemory())
     yield "state", case.expect["state"], state.value
@@ -59,13 +61,13 @@ def pool_state(case: Any) -> Iterator[tuple[str, Any, Any]]:
 def planned(given: dict[str, Any], pool: PoolState) -> PodPlan:
     """The plan of a pod with settings in its annotation."""
     containers, uses, knobs = [], [], {}
-    for each in given["containers"]:
-        group = f"pod/{each['name']}"
-        containers.append(NodeContainer(each["name"], group, cpu_limit_m=each["limit_cpu_m"] or 0))
-        ratio = each["throttled_ratio"]
+    for element in given["containers"]:
+        group = f"pod/{element['name']}"
+        containers.append(NodeContainer(element["name"], group, cpu_limit_m=element["limit_cpu_m"] or 0))
+        ratio = element["throttled_ratio"]
         throttled = None if ratio is None else round(ratio * 1_000_000)
-        uses.append(GroupUse(group, cpu_m=each["used_cpu_m"], throttled_ppm=throttled))
-        knobs[Target(group, Knob.CPU_MAX)] = quota_text(each.get("current_quota_us", -1), given["period_us"])
+        uses.append(GroupUse(group, cpu_m=element["used_cpu_m"], throttled_ppm=throttled))
+        knobs[Target(group, Knob.CPU_MAX)] = quota_text(element.get("current_quota_us", -1), given["period_us"])
     knobs[Target("pod", Knob.CPU_MAX)] = quota_text(given.get("pod_current_quota_us", -1), given["period_us"])
     said = Labels.of({ANNOTATION: annotation(given.get("config", {}))})
     raw = NodePod("u", "ns", "p", "pod", QoSClass.LS, containers=tuple(containers), annotations=said)

@@ -71,11 +71,12 @@ def allocated(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     kind = DeviceType(given["type"])
     devices = [
-        Device(kind, each["minor"], amounts(each["total"]), each.get("health", True)) for each in given["devices"]
+        Device(kind, entry["minor"], amounts(entry["total"]), entry.get("health", True)) for entry in given["devices"]
     ]
     ledger = DeviceLedger.of(devices)
-    for number, each in enumerate(given.get("used", ())):
-        ledger = ledger.observed(DeviceHolding(str(number), (_part(kind, each),)))  # it may be more than the device has
+    for number, entry in enumerate(given.get("used", ())):
+        # it may be more than the device has
+        ledger = ledger.observed(DeviceHolding(str(number), (_part(kind, entry),)))
     ledger.validate()
     request = grammar.per_device(amounts(given["request"]))
     if len(given["request"]) == 3:  # both forms of memory, as in calls of upstream's allocator
@@ -83,11 +84,11 @@ def allocated(case: Any) -> Iterator[tuple[str, Any, Any]]:
     ask = DeviceAsk(
         (request,),
         strategy=SCORING[given["scoring"]],
-        preemptible=tuple(_part(kind, each) for each in given.get("preemptible", ())),
+        preemptible=tuple(_part(kind, entry) for entry in given.get("preemptible", ())),
     )
     got = allocate(ledger, ask)
     yield "error", bool(case.expect["error"]), not isinstance(got, DeviceChoice)
-    wanted = [_part(kind, each) for each in case.expect.get("allocations", ())]
+    wanted = [_part(kind, entry) for entry in case.expect.get("allocations", ())]
     yield "allocations", wanted, list(got.allocations) if isinstance(got, DeviceChoice) else []
 
 
@@ -95,19 +96,19 @@ def chosen(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """Both kinds on a whole machine: with a partition table, and with adjacent groups."""
     given = case.given
     shared = json.loads((case.folder / "device_inventories.json").read_text())
-    devices = [_device(each) for each in shared["inventories"][given["inventory"]]]
+    devices = [_device(entry) for entry in shared["inventories"][given["inventory"]]]
     honor = one_of(given, "partition_policy", ("Honor", "Prefer", ""), "") == "Honor"
     ledger = DeviceLedger.of(devices, table_of_model(given["model"]), honor)
-    for number, each in enumerate(given.get("assigned", ())):
-        kind = DeviceType(each["type"])
-        holding = DeviceHolding(str(number), (_allocation(kind, each, devices, shared["gpu_whole"]),))
+    for number, entry in enumerate(given.get("assigned", ())):
+        kind = DeviceType(entry["type"])
+        holding = DeviceHolding(str(number), (_allocation(kind, entry, devices, shared["gpu_whole"]),))
         ledger = ledger.observed(holding)
     ledger.validate()
     got = allocate(ledger, _ask(given))
     yield "error", bool(case.expect["error"]), not isinstance(got, DeviceChoice)
     wanted = [
-        _allocation(DeviceType(each["type"]), each, devices, shared["gpu_whole"])
-        for each in case.expect.get("allocations", ())
+        _allocation(DeviceType(entry["type"]), entry, devices, shared["gpu_whole"])
+        for entry in case.expect.get("allocations", ())
     ]
     yield "allocations", wanted, list(got.allocations) if isinstance(got, DeviceChoice) else []
 
@@ -162,7 +163,7 @@ def _allocation(
         resources = whole
     elif resources == "shared-half":
         resources = {name: amount // 2 for name, amount in whole.items()}
-    device = next((each for each in devices if each.type is kind and each.minor == raw["minor"]), None)
+    device = next((entry for entry in devices if entry.type is kind and entry.minor == raw["minor"]), None)
     if device is None:
         raise Unreadable(f"the inventory has no {kind} {raw['minor']}")
     part = grammar.filled(amounts(resources), device.total)

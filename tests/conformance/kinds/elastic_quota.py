@@ -1,5 +1,6 @@
-"""Kinds of elastic quota: runtime of siblings and of trees, guarantees, minima that do not fit, the results of validation and
-revocation, a quota's defaults, sequences of changes, and a pod's quota."""
+"""Kinds of elastic quota: runtime of siblings and of trees, guarantees, minima that do not fit, the results of
+validation and revocation, a quota's defaults, sequences of changes, and a pod's quota.
+"""
 
 from __future__ import annotations
 
@@ -238,15 +239,15 @@ def tree_id(case: Any) -> Compared:
 
 def min_guarantee(case: Any) -> Compared:
     existing = case.given.get("existing", ())
-    guaranteed = {each["name"]: amounts(each["guaranteed"]) for each in (*existing, case.given["quota"])}
-    others = [quota(each) for each in existing]
+    guaranteed = {entry["name"]: amounts(entry["guaranteed"]) for entry in (*existing, case.given["quota"])}
+    others = [quota(entry) for entry in existing]
     found = check_guarantee(quota(case.given["quota"]), others, guaranteed)
-    yield from _verdict("", case.expect, (each.rule for each in found))
+    yield from _verdict("", case.expect, (violation.rule for violation in found))
 
 
 def of_pod(case: Any) -> Compared:
     pod = case.given["pod"]
-    found = Forest([quota(each) for each in case.given.get("quotas", ())]).membership(
+    found = Forest([quota(entry) for entry in case.given.get("quotas", ())]).membership(
         pod.get("namespace", ""), pod.get("quota_label", "")
     )
     yield "quota", case.expect["quota"], found.quota
@@ -254,8 +255,8 @@ def of_pod(case: Any) -> Compared:
 
 def sequence(case: Any) -> Compared:
     gates = switches(case.given["gates"], "update_resource_keys", "guarantee_usage")
-    held = {each["name"]: quota(each) for each in case.given.get("existing", ())}
-    guaranteed = {each["name"]: amounts(each["guaranteed"]) for each in case.given.get("existing", ())}
+    held = {entry["name"]: quota(entry) for entry in case.given.get("existing", ())}
+    guaranteed = {entry["name"]: amounts(entry["guaranteed"]) for entry in case.given.get("existing", ())}
     for i, (step, expect) in enumerate(zip(case.given["steps"], case.expect["steps"], strict=True)):
         pods, with_pods = Forest(held.values()), set()
         for pod in step.get("pods", ()):

@@ -1,4 +1,6 @@
-"""Kinds of gangs: whether a pod may be bound, and whether it may enter the queue, as the engine's Gangs plugin answers."""
+"""Kinds of gangs: whether a pod may be bound, and whether it may enter the queue, as the engine's Gangs plugin
+answers.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ WAIT_S = 10.0  # of every gang in these cases
 
 
 def plugin(gangs: Sequence[Mapping[str, Any]]) -> Gangs:
-    """The plugin with these gangs declared by PodGroups. One that was satisfied once still has one of its first members."""
+    """The plugin with these gangs declared by PodGroups. One that was satisfied once still has one of its first
+    members.
+    """
     made = Gangs()
     made.attach(Host(say=lambda _: None, happened=lambda _: None, reconsider=lambda _: None, count=lambda _: None))
     for given in gangs:
@@ -70,8 +74,8 @@ def place(gangs: Gangs, entry: PodInfo, state: State) -> None:
 def permitted(case: Any) -> Compared:
     gangs = plugin(case.given.get("gangs", ()))
     for kind, state in (("waiting_pods", State.WAITING), ("bound_pods", State.BOUND)):
-        for each in case.given.get(kind, ()):
-            place(gangs, add(gangs, each["name"], each["gang"]), state)
+        for entry in case.given.get(kind, ()):
+            place(gangs, add(gangs, entry["name"], entry["gang"]), state)
     pod = add(gangs, case.given["pod"]["name"], case.given["pod"]["gang"])
     gang = gangs.of(pod.seen.uid)
     allowed = gangs.permit(pod)

@@ -57,8 +57,8 @@ def _estimate(pod: dict[str, Any], settings: LoadAwareSettings) -> Use:
 
 def _metric(raw: dict[str, Any]) -> NodeMetric:
     windows = tuple(
-        Window(each["duration_s"] or 0, {Statistic(each.get("type", "p95").lower()): _use(each["usage"])})
-        for each in raw.get("aggregated", ())
+        Window(entry["duration_s"] or 0, {Statistic(entry.get("type", "p95").lower()): _use(entry["usage"])})
+        for entry in raw.get("aggregated", ())
     )
     pods = {
         f"d/{pod['name']}": MeasuredPod(_use(pod["usage"]), PriorityClass(pod["priority_class"] or ""))
@@ -140,11 +140,11 @@ def check_pick(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     windows = [
         Window(
-            each["duration_s"] or 0,
-            {kind: Use(each["cpu_m"])} if each["cpu_m"] is not None else {},
+            entry["duration_s"] or 0,
+            {kind: Use(entry["cpu_m"])} if entry["cpu_m"] is not None else {},
         )
-        for each in given.get("aggregated", ())
-        for kind in (Statistic(each.get("type", "p95").lower()),)
+        for entry in given.get("aggregated", ())
+        for kind in (Statistic(entry.get("type", "p95").lower()),)
     ]
     last = None if given["node_usage_cpu_m"] is None else Use(given["node_usage_cpu_m"])
     found = pick(windows, Statistic(given.get("type", "p95").lower()), given["duration_s"] or 0, last)

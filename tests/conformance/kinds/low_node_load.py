@@ -1,4 +1,6 @@
-"""Kinds of low_node_load.json and low_node_load_more.json: thresholds, classes, detector, orders, targets and rounds."""
+"""Kinds of low_node_load.json and low_node_load_more.json: thresholds, classes, detector, orders, targets and
+rounds.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +138,7 @@ def balance(case: Any) -> Iterator[tuple[str, Any, Any]]:
     yield "evicted_count", case.expect["evicted_count"], len(found.moves)
     for kind, wanted in case.expect.get("classes_derived", {}).items():
         pool = found.pools[0]
-        got = [name for name, each in zip(pool.considered, pool.classes, strict=True) if each == kind]
+        got = [name for name, node_class in zip(pool.considered, pool.classes, strict=True) if node_class == kind]
         if kind != "prod_low":  # upstream's listing leaves out middle nodes where no production threshold is set
             yield f"classes_derived.{kind}", wanted, got
 
@@ -171,12 +173,12 @@ def anomaly_detector(case: Any) -> Iterator[tuple[str, Any, Any]]:
         )
     )
     got = []
-    for each in given["marks"]:
-        at_s = each["at_s"]
-        if one_of(each, "mark", ("abnormal", "normal", "reset", "look")) == "reset":
+    for entry in given["marks"]:
+        at_s = entry["at_s"]
+        if one_of(entry, "mark", ("abnormal", "normal", "reset", "look")) == "reset":
             detector.reset(at_s)
-        elif each["mark"] != "look":
-            detector.mark(normal=each["mark"] == "normal", now_s=at_s)
+        elif entry["mark"] != "look":
+            detector.mark(normal=entry["mark"] == "normal", now_s=at_s)
         got.append("anomaly" if detector.is_anomalous(at_s) else "ok")
     yield "state_after", case.expect["state_after"], got
 
@@ -264,7 +266,9 @@ def _relieved(
     pods: Sequence[Mapping[str, Any]],
     choice: _FirstFit,
 ) -> RoundResult:
-    """One round with given amounts as thresholds: every node has 100 000 of each resource, and thresholds are of the same node."""
+    """One round with given amounts as thresholds: every node has 100 000 of each resource, and thresholds are of
+    the same node.
+    """
     every = [*sources, *targets]
     names = tuple(sorted({*every[0]["high"]}))
     whole = {name: 100 * max([*(node["high"][name] for node in every), 1]) for name in names}
@@ -334,11 +338,11 @@ def eviction_reason(case: Any) -> Iterator[tuple[str, Any, Any]]:
     found = excesses(names, size[0], _columns(names, [given["usage"]])[0], high[0])
     got = [
         {
-            "resource": each.resource,
-            "usage_pct": f"{each.used_percent:.2f}",
-            "threshold_pct": f"{each.threshold_percent:.2f}",
+            "resource": excess.resource,
+            "usage_pct": f"{excess.used_percent:.2f}",
+            "threshold_pct": f"{excess.threshold_percent:.2f}",
         }
-        for each in found
+        for excess in found
     ]
     yield "over", case.expect["over"], got
 
@@ -423,7 +427,11 @@ def node_classify(case: Any) -> Iterator[tuple[str, Any, Any]]:
 def raw_allocatable(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     annotation, amounts = plain(given["raw_annotation"]), _ours(given["allocatable"])
-    written = {} if annotation is None else {RAW_ALLOCATABLE: annotation if isinstance(annotation, str) else json.dumps(annotation)}  # fmt: skip
+    written = (
+        {}
+        if annotation is None
+        else {RAW_ALLOCATABLE: annotation if isinstance(annotation, str) else json.dumps(annotation)}
+    )
     node = {
         "metadata": {"name": "n", "annotations": written},
         "status": {"allocatable": {"cpu": f"{amounts['cpu']}m", "memory": str(amounts["memory"])}},

@@ -36,8 +36,8 @@ from cotenant.policy.rebalance.migration.workload_limits import (
 
 def _jobs(given: Mapping[str, Any]) -> list[Job]:
     return [
-        Job(each["name"], each.get("created", 0), "uid", each.get("pod", ""), each.get("batch_job", ""))
-        for each in given["jobs"]
+        Job(entry["name"], entry.get("created", 0), "uid", entry.get("pod", ""), entry.get("batch_job", ""))
+        for entry in given["jobs"]
     ]
 
 
@@ -50,7 +50,7 @@ def _share(value: Any) -> Share | None:
 
 
 def sort_by_pod(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    rank = {each["name"]: each["pod_rank"] for each in case.given["jobs"] if each["pod_rank"] is not None}
+    rank = {entry["name"]: entry["pod_rank"] for entry in case.given["jobs"] if entry["pod_rank"] is not None}
     yield "order", case.expect["order"], _names(by_pod(_jobs(case.given), rank))
 
 
@@ -99,7 +99,7 @@ def arbitration_round(case: Any) -> Iterator[tuple[str, Any, Any]]:
     for_good, for_now = given.get("fails_non_retryable", ()), given.get("fails_retryable", ())
     found = arbitrate(jobs, lambda job: job.name not in for_good, lambda job: job.name not in for_now)
     for key in ("waiting", "passed", "failed"):
-        yield key, case.expect[key], [name for name, each in found.items() if each == key]
+        yield key, case.expect[key], [name for name, entry in found.items() if entry == key]
 
 
 def max_migrating(case: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -150,8 +150,8 @@ def already_migrating(case: Any) -> Iterator[tuple[str, Any, Any]]:
         return f"{pod['namespace']}/{pod['name']}"
 
     jobs = [
-        (Job("j", 0.0, each["pod"].get("uid", ""), key(each["pod"])), JobPhase(each.get("phase", "") or "Pending"))
-        for each in case.given.get("jobs", ())
+        (Job("j", 0.0, entry["pod"].get("uid", ""), key(entry["pod"])), JobPhase(entry.get("phase", "") or "Pending"))
+        for entry in case.given.get("jobs", ())
     ]
     pod = case.given["pod"]
     yield "passes", case.expect["passes"], not is_moving_already(pod.get("uid", ""), key(pod), jobs)

@@ -28,7 +28,7 @@ NODE = "test-node-1"  # of a reservation or a pod whose node the case does not n
 OLD_NODE = "old-node"
 REF = PodRef("default", "test-pod", "u")
 RUNNING = MigrationJob("job", "job-uid", REF, phase=JobPhase.RUNNING, node=OLD_NODE)
-MOST_STEPS = 20
+MAX_STEPS = 20
 
 
 def _reservation(given: Mapping[str, Any] | None) -> Reservation | None:
@@ -48,7 +48,7 @@ def _reservation(given: Mapping[str, Any] | None) -> Reservation | None:
 
 
 def _conditions(given: Any) -> tuple[JobCondition, ...]:
-    return tuple(JobCondition(each["type"], each["status"], each.get("reason", "")) for each in given or ())
+    return tuple(JobCondition(entry["type"], entry["status"], entry.get("reason", "")) for entry in given or ())
 
 
 def _pod(given: Mapping[str, Any]) -> PodFacts | None:
@@ -63,7 +63,7 @@ def _pod(given: Mapping[str, Any]) -> PodFacts | None:
 
 def _settle(job: MigrationJob, facts: JobFacts, now_s: float = 0.0) -> tuple[MigrationJob, Next]:
     """The job when nothing more is to be written but an eviction."""
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         found = next_step(job, facts, now_s)
         if not isinstance(found.write, WriteStatus):
             return job, found
@@ -106,7 +106,7 @@ def job_phase(case: Any) -> Iterator[tuple[str, Any, Any]]:
         return
     made = (JobCondition(Step.RESERVATION_CREATED, "True"), JobCondition(Step.RESERVATION_SCHEDULED, "True"))
     said, found_reservation = _conditions(given["conditions"]), _reservation(given["reservation"])
-    tried = [each for each in said if each.type == Step.EVICTION]
+    tried = [job_condition for job_condition in said if job_condition.type == Step.EVICTION]
     if "ttl_minutes" in given or "age_minutes" in given:
         job, now_s = replace(job, ttl_s=given.get("ttl_minutes", 0) * 60.0), given.get("age_minutes", 0) * 60.0
         # Such a job waits for the node of its reservation.
@@ -197,7 +197,7 @@ def reservation_template(case: Any) -> Iterator[tuple[str, Any, Any]]:
         expect["required_node_terms"],
         [{names[key]: value for key, value in term.items()} for term in required["nodeSelectorTerms"]],
     )
-    yield "volumes", expect["volumes"], [each["name"] for each in template.get("volumes", ())]
+    yield "volumes", expect["volumes"], [entry["name"] for entry in template.get("volumes", ())]
 
 
 KINDS = {"job_phase": job_phase, "job_scavenge": job_scavenge, "reservation_template": reservation_template}

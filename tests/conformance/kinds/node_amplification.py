@@ -26,7 +26,9 @@ def _ratios(raw: dict[str, float] | None) -> dict[str, float] | None:
 
 
 def node_status_update(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    """One write without an author: the kubelet's where CPU or memory changed. A node is amplified when its status is updated."""
+    """One write without an author: the kubelet's where CPU or memory changed. A node is amplified when its status
+    is updated.
+    """
     node = case.given["node"]
     allocatable, raw = _names(node["allocatable"]), _names(node["raw"])
     if one_of(case.given, "operation", ("create", "update"), "update") == "create" or allocatable is None:

@@ -43,9 +43,9 @@ def part_merge(case: Any) -> Iterator[tuple[str, Any, Any]]:
         config = PartConfig(before["cluster"], _nodes(before))
         yield "error", case.expect["error"], True
     yield "merged.cluster", wanted["cluster"], config.cluster
-    selectors = [read_selector(each["selector"], "") for each in wanted["nodes"]]
-    yield "merged.selectors", selectors, [each.selector for each in config.nodes]
-    yield "merged.nodes", [each["value"] for each in wanted["nodes"]], [each.value for each in config.nodes]
+    selectors = [read_selector(entry["selector"], "") for entry in wanted["nodes"]]
+    yield "merged.selectors", selectors, [node.selector for node in config.nodes]
+    yield "merged.nodes", [entry["value"] for entry in wanted["nodes"]], [node.value for node in config.nodes]
 
 
 def part_select(case: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -58,7 +58,7 @@ def part_select(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _nodes(raw: dict[str, Any]) -> tuple[NodePart, ...]:
-    return tuple(NodePart(_selector(each["selector"]), each["value"]) for each in raw.get("nodes") or ())
+    return tuple(NodePart(_selector(entry["selector"]), entry["value"]) for entry in raw.get("nodes") or ())
 
 
 def _selector(raw: Any) -> LabelSelector | None:

@@ -40,7 +40,9 @@ def _reservation(raw: dict[str, Any] | None) -> Use:
 
 
 def facts(given: dict[str, Any]) -> NodeFacts:
-    """A node of any of these kinds. A sample of a pod that is not active is one without a pod, as it is to the manager."""
+    """A node of any of these kinds. A sample of a pod that is not active is one without a pod, as it is to the
+    manager.
+    """
     metrics = given.get("metrics", given)
     usage = given["node_usage"] or metrics["node_usage"]
     active = []
@@ -75,8 +77,8 @@ def facts(given: dict[str, Any]) -> NodeFacts:
             if pod["usage"] is not None
         },
         host_applications=tuple(
-            HostApplication(_use(each["usage"]), PriorityClass(each["priority_class"] or ""), each["name"])
-            for each in metrics.get("host_apps", ())
+            HostApplication(_use(metric["usage"]), PriorityClass(metric["priority_class"] or ""), metric["name"])
+            for metric in metrics.get("host_apps", ())
         ),
         prod_reclaimable=_use(given["prod_reclaimable"]) if given["prod_reclaimable"] else None,
         zones=tuple(_use(zone) for zone in given.get("zones", ())),

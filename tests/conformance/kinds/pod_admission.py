@@ -1,4 +1,6 @@
-"""Kinds of pod admission: colocation profiles, the record of extended resources, reservations, validation, devices, and a pod's quota."""
+"""Kinds of pod admission: colocation profiles, the record of extended resources, reservations, validation, devices,
+and a pod's quota.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,7 @@ def _spec(given: Mapping[str, Any]) -> Document:
     spec: Document = {key: given[name] for name, key in _TEXTS.items() if given[name] is not None}
     for name, key in (("init_containers", "initContainers"), ("containers", "containers")):
         if given[name] is not None:
-            spec[key] = [_container(each) for each in given[name]]
+            spec[key] = [_container(entry) for entry in given[name]]
     if given["overhead"] is not None:
         spec["overhead"] = _written(given["overhead"])
     return spec
@@ -110,9 +112,9 @@ def _back(spec: Document) -> dict[str, Any]:
     for name, key in (("init_containers", "initContainers"), ("containers", "containers")):
         if key in spec:
             found[name] = [
-                {"name": each["name"]}
-                | {kind: _read(each["resources"].get(kind) or {}) for kind in ("requests", "limits")}
-                for each in spec[key]
+                {"name": entry["name"]}
+                | {kind: _read(entry["resources"].get(kind) or {}) for kind in ("requests", "limits")}
+                for entry in spec[key]
             ]
     if "overhead" in spec:
         found["overhead"] = _read(spec["overhead"])
@@ -158,7 +160,8 @@ def _profile(given: Mapping[str, Any]) -> ColocationProfile:
 
 def _classes(given: Mapping[str, Any] | None) -> dict[str, PriorityClassValue]:
     return {
-        name: PriorityClassValue(name, each["value"], each["preemption_policy"]) for name, each in (given or {}).items()
+        name: PriorityClassValue(name, entry["value"], entry["preemption_policy"])
+        for name, entry in (given or {}).items()
     }
 
 
@@ -185,7 +188,7 @@ def profile_step(case: Any) -> Compared:
     pod = _pod(given["pod"])
     namespaces = plain(given.get("namespaces", {}))
     labels = namespaces.get(given["pod"]["namespace"] or given["namespace"])
-    profiles = [_profile(each) for each in given.get("profiles", ())]
+    profiles = [_profile(entry) for entry in given.get("profiles", ())]
     acts = _creates(given)
     result = mutate_pod(
         pod,
@@ -209,7 +212,7 @@ def reservation_step(case: Any) -> Compared:
         "metadata": _metadata(given, "name", "labels", "annotations"),
         "spec": {"template": {"spec": _spec(given["template"] or {})}},
     }
-    profiles = [_profile(each) for each in case.given.get("profiles", ())]
+    profiles = [_profile(entry) for entry in case.given.get("profiles", ())]
     classes = _classes(case.given["priority_classes"])
     no_matter(case.given, "namespaces")  # reservations have none
     switches(case.given["gates"], "skip_mutating_resources")  # their resources stay as they are in any case
@@ -249,7 +252,9 @@ _RULES = {
 def _declared(given: Mapping[str, Any]) -> Document:
     """A pod as its labels, priority, requests and overhead declare it."""
     spec: Document = {
-        key: [{"name": str(i), "resources": {"requests": _written(each)}} for i, each in enumerate(given.get(name, ()))]
+        key: [
+            {"name": str(i), "resources": {"requests": _written(entry)}} for i, entry in enumerate(given.get(name, ()))
+        ]
         for name, key in (("containers", "containers"), ("init_containers", "initContainers"))
     }
     if given["overhead"] is not None:
@@ -271,14 +276,14 @@ def pod_rules(case: Any) -> Compared:
     broken = []
     if _creates(case.given, "update"):
         broken = check_pod(pod, before, may_change_sub_priority=may_change)
-    found = sorted(_RULES.get(each.rule, each.rule) for each in broken)
+    found = sorted(_RULES.get(refusal.rule, refusal.rule) for refusal in broken)
     yield "allowed", case.expect["allowed"], not found
     yield "reasons", case.expect["reasons"], found
 
 
 def reserved_annotation(case: Any) -> Compared:
     pod = {"metadata": _metadata(case.given, "annotations"), "spec": {}}
-    rules = [each.rule for each in check_pod(pod)] if _creates(case.given, "update") else []
+    rules = [refusal.rule for refusal in check_pod(pod)] if _creates(case.given, "update") else []
     yield "allowed", case.expect["allowed"], not rules
     yield "reason", case.expect["reason"], rules[0] if rules else None
 
@@ -295,9 +300,9 @@ def device_defaulting(case: Any) -> Compared:
 
 
 def device_validation(case: Any) -> Compared:
-    pod = {"spec": {"containers": [_container(each) for each in case.given.get("containers", ())]}}
+    pod = {"spec": {"containers": [_container(entry) for entry in case.given.get("containers", ())]}}
     is_on = switches(case.given["gates"], "validate_device_resource")["validate_device_resource"]
-    found = sorted(each.rule for each in check_devices(pod)) if _creates(case.given, "update") and is_on else []
+    found = sorted(device.rule for device in check_devices(pod)) if _creates(case.given, "update") and is_on else []
     yield "allowed", case.expect["allowed"], not found
     yield "reasons", case.expect["reasons"], found
 
@@ -305,10 +310,10 @@ def device_validation(case: Any) -> Compared:
 def pod_quota_rules(case: Any) -> Compared:
     given = case.given
     quotas = {}
-    for each in given.get("quotas", ()):
-        no_matter(each, "namespace")  # a quota is named in the whole cluster
-        namespaces = tuple(each.get("namespaces", ()))
-        quotas[each["name"]] = Quota(each["name"], is_parent=bool(each["is_parent"]), namespaces=namespaces)
+    for entry in given.get("quotas", ()):
+        no_matter(entry, "namespace")  # a quota is named in the whole cluster
+        namespaces = tuple(entry.get("namespaces", ()))
+        quotas[entry["name"]] = Quota(entry["name"], is_parent=bool(entry["is_parent"]), namespaces=namespaces)
 
     def of(pod: Mapping[str, Any]) -> Quota | None:
         return quotas.get(quota_of_pod(pod.get("namespace", ""), pod.get("quota_label", ""), quotas))
@@ -360,7 +365,7 @@ def quota_pod_admission(case: Any) -> Compared:
     found = exceeded(quota, used, request, admission)
     yield "allowed", case.expect["allowed"], not found
     yield "reason", case.expect["reason"], found[0].rule if found else None
-    named = {name for name, _ in quota.maximum if any(f"of {name}:" in each.text for each in found)}
+    named = {name for name, _ in quota.maximum if any(f"of {name}:" in violation.text for violation in found)}
     wanted = amounts(dict.fromkeys(case.expect["exceeded"] or (), 1))
     yield "exceeded", {name for name, _ in wanted}, named
     counted = used + Amounts.of({name: amount for name, amount in request if name in quota.maximum})

@@ -53,11 +53,11 @@ def _request(given: Any, group: str, version: str, is_metadata: bool) -> ReviewR
 
 def pod_handler(case: Any) -> Iterator[tuple[str, Any, Any]]:
     facts = Facts(lambda: 0.0)
-    for each in case.given.get("profiles", ()):
-        spec = each["spec"]
+    for entry in case.given.get("profiles", ()):
+        spec = entry["spec"]
         labels = tuple(sorted(plain(spec.get("labels", {})).items()))
         selector = plain((spec["selector"] or {}).get("match_labels")) or {}
-        facts.profile_seen(ColocationProfile(each["name"], pods=LabelSelector.of(selector), labels=labels))
+        facts.profile_seen(ColocationProfile(entry["name"], pods=LabelSelector.of(selector), labels=labels))
     yield from _compared(case, _asked(facts, "/mutate-pod", _request(case.given, "", "v1", False)))
 
 

@@ -1,4 +1,6 @@
-"""Run in a process of its own: rehearse a policy, then put random clusters through everything, and print the kernels that were compiled or loaded after the rehearsal."""
+"""Run in a process of its own: rehearse a policy, then put random clusters through everything, and print the
+kernels that were compiled or loaded after the rehearsal.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,9 @@ def kernels() -> set[str]:
 def _dispatchers() -> Iterator[tuple[str, Dispatcher]]:
     for name, module in list(sys.modules.items()):
         if name.startswith("cotenant."):
-            for each in vars(module).values():
-                if isinstance(each, Dispatcher) and each.py_func.__module__ == name:
-                    yield f"{name}.{each.py_func.__name__}", each
+            for var in vars(module).values():
+                if isinstance(var, Dispatcher) and var.py_func.__module__ == name:
+                    yield f"{name}.{var.py_func.__name__}", var
 
 
 def random_cluster(policy: PlacementProfile | RoundPolicy, seed: int) -> None:
@@ -87,9 +89,9 @@ def random_cluster(policy: PlacementProfile | RoundPolicy, seed: int) -> None:
             )
             pods[pod.name] = ObservedPod(pod, pod.name, cluster.settings.scheduler, now_s, demands=Demands(gang=gang))
             cluster.pod_seen(pods[pod.name], now_s)
-        for each in cluster.decide(now_s):
+        for instruction in cluster.decide(now_s):
             gone: tuple[str, ...] = ()
-            match each:
+            match instruction:
                 case Bind(uid=uid, node=node) if cluster.sending(uid, now_s):
                     cluster.bound(uid, now_s)
                     pods[uid] = replace(pods[uid], node=node, started_s=now_s)
@@ -121,8 +123,8 @@ def main() -> None:
     before = kernels()
     for seed in range(3):
         random_cluster(policy, seed)
-    for each in sorted(kernels() - before):
-        print(each[:300])
+    for name in sorted(kernels() - before):
+        print(name[:300])
 
 
 if __name__ == "__main__":

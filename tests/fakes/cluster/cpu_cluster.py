@@ -47,7 +47,7 @@ def tells(name: str, topology: CpuTopology = EIGHT, kept: Sequence[int] = (), **
 
 
 def zones(*gib: int) -> tuple[NumaZone, ...]:
-    return tuple(NumaZone(node, 4000, each * GIB) for node, each in enumerate(gib))
+    return tuple(NumaZone(node, 4000, number * GIB) for node, number in enumerate(gib))
 
 
 def node(name: str, cpu: int = 8, **labels: str) -> Node:
@@ -88,9 +88,9 @@ def pod(
 def cluster(*nodes: Node, told: Sequence[NodeTopology] | None = None) -> Cluster:
     """Each node tells eight CPUs, unless said otherwise."""
     made = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings())
-    for each in nodes:
-        made.node_seen(each)
-    for topology in [tells(each.name) for each in nodes] if told is None else told:
+    for node in nodes:
+        made.node_seen(node)
+    for topology in [tells(node.name) for node in nodes] if told is None else told:
         made.plugins.cpus.topology_seen(topology, 0.0)
     return made
 
@@ -100,7 +100,7 @@ class Api:
 
     def __init__(self, *nodes: Node, told: Sequence[NodeTopology] | None = None) -> None:
         self.nodes = list(nodes)
-        self.told = [tells(each.name) for each in nodes] if told is None else list(told)
+        self.told = [tells(node.name) for node in nodes] if told is None else list(told)
         self.pods: dict[str, ObservedPod] = {}
         self.now_s = 0.0
         self.waits: dict[str, str] = {}
@@ -111,13 +111,13 @@ class Api:
     def restart(self) -> None:
         """The scheduler begins anew from what the API server holds."""
         self.cluster = cluster(*self.nodes, told=self.told)
-        for each in self.pods.values():
-            self.cluster.pod_seen(each, self.now_s)
+        for pod in self.pods.values():
+            self.cluster.pod_seen(pod, self.now_s)
 
     def create(self, *pods: ObservedPod) -> None:
-        for each in pods:
-            self.pods[each.uid] = each
-            self.cluster.pod_seen(each, self.now_s)
+        for pod in pods:
+            self.pods[pod.uid] = pod
+            self.cluster.pod_seen(pod, self.now_s)
 
     def delete(self, name: str) -> None:
         uid = f"uid-{name}"
@@ -125,29 +125,29 @@ class Api:
         self.cluster.pod_gone(uid, self.now_s)
 
     def tell(self, told: NodeTopology) -> None:
-        self.told = [each for each in self.told if each.name != told.name] + [told]
+        self.told = [node_topology for node_topology in self.told if node_topology.name != told.name] + [told]
         self.cluster.plugins.cpus.topology_seen(told, self.now_s)
 
     def forget(self, name: str) -> None:
-        self.told = [each for each in self.told if each.name != name]
+        self.told = [node_topology for node_topology in self.told if node_topology.name != name]
         self.cluster.plugins.cpus.topology_gone(name, self.now_s)
 
     def turn(self, after_s: float = 30.0) -> tuple[Instruction, ...]:
         """One judgement, carried out."""
         self.now_s += after_s
         given = self.cluster.decide(self.now_s)
-        for each in given:
-            if isinstance(each, Bind):
-                assert self.cluster.sending(each.uid, self.now_s)
-                bound = replace(self.pods[each.uid], node=each.node, holds=each.holds)
-                self.pods[each.uid] = bound
-                self.cluster.bound(each.uid, self.now_s)
+        for instruction in given:
+            if isinstance(instruction, Bind):
+                assert self.cluster.sending(instruction.uid, self.now_s)
+                bound = replace(self.pods[instruction.uid], node=instruction.node, holds=instruction.holds)
+                self.pods[instruction.uid] = bound
+                self.cluster.bound(instruction.uid, self.now_s)
                 self.cluster.pod_seen(bound, self.now_s)
-            elif isinstance(each, Unschedulable):
-                self.waits[each.key.partition("/")[2]] = each.message
-                self.missing[each.key.partition("/")[2]] = each.record.nearest
-            elif isinstance(each, Preempt):
-                self.victims += [victim.key.partition("/")[2] for victim in each.victims]
+            elif isinstance(instruction, Unschedulable):
+                self.waits[instruction.key.partition("/")[2]] = instruction.message
+                self.missing[instruction.key.partition("/")[2]] = instruction.record.nearest
+            elif isinstance(instruction, Preempt):
+                self.victims += [victim.key.partition("/")[2] for victim in instruction.victims]
         self.cluster.validate()
         return given
 

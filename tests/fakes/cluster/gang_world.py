@@ -70,8 +70,8 @@ def cluster(
 
 
 def see(c: Cluster, *pods: ObservedPod, now_s: float = 0.0) -> None:
-    for each in pods:
-        c.pod_seen(each, now_s)
+    for pod in pods:
+        c.pod_seen(pod, now_s)
 
 
 def settle(c: Cluster, now_s: float) -> list[Instruction]:
@@ -86,23 +86,27 @@ def settle(c: Cluster, now_s: float) -> list[Instruction]:
 
 
 def binds(out: list[Instruction]) -> dict[str, str]:
-    return {each.key.partition("/")[2]: each.node for each in out if isinstance(each, Bind)}
+    return {instruction.key.partition("/")[2]: instruction.node for instruction in out if isinstance(instruction, Bind)}
 
 
 def told(out: list[Instruction]) -> dict[str, str]:
-    return {each.key.partition("/")[2]: each.message for each in out if isinstance(each, Unschedulable)}
+    return {
+        instruction.key.partition("/")[2]: instruction.message
+        for instruction in out
+        if isinstance(instruction, Unschedulable)
+    }
 
 
 def confirm(c: Cluster, out: list[Instruction], now_s: float) -> None:
-    for each in out:
-        if isinstance(each, Bind):
-            assert c.sending(each.uid, now_s)
-            c.bound(each.uid, now_s)
+    for instruction in out:
+        if isinstance(instruction, Bind):
+            assert c.sending(instruction.uid, now_s)
+            c.bound(instruction.uid, now_s)
 
 
 def preempted(out: list[Instruction]) -> dict[str, tuple[str, ...]]:
     return {
-        each.key.partition("/")[2]: tuple(v.key.partition("/")[2] for v in each.victims)
-        for each in out
-        if isinstance(each, Preempt)
+        instruction.key.partition("/")[2]: tuple(v.key.partition("/")[2] for v in instruction.victims)
+        for instruction in out
+        if isinstance(instruction, Preempt)
     }

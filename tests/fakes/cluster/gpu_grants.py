@@ -1,4 +1,6 @@
-"""A plain account of GPU grants, against which tests hold placements: every grant is refused unless it fits, and the sums can be checked."""
+"""A plain account of GPU grants, against which tests hold placements: every grant is refused unless it fits, and
+the sums can be checked.
+"""
 
 from __future__ import annotations
 

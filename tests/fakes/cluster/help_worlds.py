@@ -1,4 +1,6 @@
-"""Random small clusters in which many features meet, for questions about pods that wait; and a second engine that is built from what the API server would show."""
+"""Random small clusters in which many features meet, for questions about pods that wait; and a second engine that
+is built from what the API server would show.
+"""
 
 from __future__ import annotations
 
@@ -72,25 +74,27 @@ class Run:
         end_s = self.now_s + within_s
         for _ in range(300):
             given = self.cluster.decide(self.now_s)
-            for each in given:
-                self._carry_out(each)
+            for instruction in given:
+                self._carry_out(instruction)
             if not given:
                 next_s = self.cluster.next_s()
                 if next_s > end_s:
                     break
                 self.now_s = max(self.now_s, next_s)
 
-    def _carry_out(self, each: Instruction) -> None:
+    def _carry_out(self, instruction: Instruction) -> None:
         c, stored = self.cluster, self.stored
-        if isinstance(each, Bind) and c.sending(each.uid, self.now_s):
-            self.bound[each.uid] = each.node
-            stored.pods[each.uid] = replace(stored.pods[each.uid], node=each.node, holds=each.holds, nominated_node="")
-            c.pod_seen(stored.pods[each.uid], self.now_s)
-        elif isinstance(each, Reserve) and c.sending(each.uid, self.now_s):
-            status = each.status
-            stored.reservations[each.uid] = replace(
-                stored.reservations[each.uid],
-                holds=each.holds,
+        if isinstance(instruction, Bind) and c.sending(instruction.uid, self.now_s):
+            self.bound[instruction.uid] = instruction.node
+            stored.pods[instruction.uid] = replace(
+                stored.pods[instruction.uid], node=instruction.node, holds=instruction.holds, nominated_node=""
+            )
+            c.pod_seen(stored.pods[instruction.uid], self.now_s)
+        elif isinstance(instruction, Reserve) and c.sending(instruction.uid, self.now_s):
+            status = instruction.status
+            stored.reservations[instruction.uid] = replace(
+                stored.reservations[instruction.uid],
+                holds=instruction.holds,
                 phase=status.phase,
                 node=status.node,
                 allocatable=status.allocatable,
@@ -98,13 +102,13 @@ class Run:
                 current=status.owners,
                 conditions=status.conditions,
             )
-            c.plugins.reservations.seen(stored.reservations[each.uid], self.now_s)
-            c.bound(each.uid, self.now_s)
-        elif isinstance(each, Preempt):
-            for victim in each.victims:
-                self._evict(victim.uid, each.uid)
-        elif isinstance(each, Evict):
-            self._evict(each.victim.uid, "")
+            c.plugins.reservations.seen(stored.reservations[instruction.uid], self.now_s)
+            c.bound(instruction.uid, self.now_s)
+        elif isinstance(instruction, Preempt):
+            for victim in instruction.victims:
+                self._evict(victim.uid, instruction.uid)
+        elif isinstance(instruction, Evict):
+            self._evict(instruction.victim.uid, "")
 
     def _evict(self, uid: str, by: str) -> None:
         if uid in self.stored.pods:

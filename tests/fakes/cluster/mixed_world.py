@@ -1,4 +1,6 @@
-"""A small cluster in which everything meets (gangs, reservations, quotas, devices, CPUs, rules between pods, budgets, preemption), with random events, and a comparison of whole engines."""
+"""A small cluster in which everything meets (gangs, reservations, quotas, devices, CPUs, rules between pods,
+budgets, preemption), with random events, and a comparison of whole engines.
+"""
 
 from __future__ import annotations
 
@@ -99,22 +101,22 @@ class MixedWorld(World):
         given: list[Instruction] = []
         for _ in range(40):
             told = self.cluster.decide(self.now_s)
-            for each in told:
-                self.carry_out(each)
+            for instruction in told:
+                self.carry_out(instruction)
             given += told
             if self.cluster.next_s() > self.now_s:
                 break
         self.cluster.validate()
         return tuple(given)
 
-    def carry_out(self, each: Instruction, answer: bool = True) -> None:
+    def carry_out(self, instruction: Instruction, answer: bool = True) -> None:
         """See `World`."""
-        if isinstance(each, (Preempt, Evict)):
-            for victim in each.victims if isinstance(each, Preempt) else (each.victim,):
+        if isinstance(instruction, (Preempt, Evict)):
+            for victim in instruction.victims if isinstance(instruction, Preempt) else (instruction.victim,):
                 if victim.uid in self.pods:
                     self.delete(victim.uid.removeprefix("uid-"))
         else:
-            super().carry_out(each, answer)
+            super().carry_out(instruction, answer)
 
     def _name(self, of: str) -> str:
         self._number += 1
@@ -212,10 +214,10 @@ class MixedWorld(World):
 
     def _refused(self) -> None:
         """Binds fail, or stay without an answer."""
-        for each in self.cluster.decide(self.now_s):
-            self.carry_out(each, answer=False)
-            if hasattr(each, "holds") and self.rng.random() < 0.5:
-                self.cluster.bind_failed(each.uid, "refused", self.now_s)
+        for instruction in self.cluster.decide(self.now_s):
+            self.carry_out(instruction, answer=False)
+            if hasattr(instruction, "holds") and self.rng.random() < 0.5:
+                self.cluster.bind_failed(instruction.uid, "refused", self.now_s)
 
     def _measured(self) -> None:
         for i in range(NODES):
@@ -271,7 +273,9 @@ _OPAQUE = (FunctionType, BuiltinFunctionType, MethodType, type, np.random.Genera
 
 
 def differences(mine: object, other: object, path: str = "", seen: set[tuple[int, int]] | None = None) -> Iterator[str]:
-    """The paths of attributes and elements in which two engines differ, in depth; caches aside. Order counts in lists, and where it decides."""
+    """The paths of attributes and elements in which two engines differ, in depth; caches aside. Order counts in
+    lists, and where it decides.
+    """
     seen = set() if seen is None else seen
     if mine is other or isinstance(mine, _OPAQUE) or (id(mine), id(other)) in seen:
         return
@@ -307,7 +311,7 @@ def differences(mine: object, other: object, path: str = "", seen: set[tuple[int
             yield from differences(value, its, f"{path}[{i}]", seen)
     elif isinstance(mine, (set, frozenset)):
         assert isinstance(other, (set, frozenset))
-        if {_short(each) for each in mine} != {_short(each) for each in other}:
+        if {_short(entry) for entry in mine} != {_short(entry) for entry in other}:
             yield f"{path}: {mine!r:.200} and {other!r:.200}"
     elif names := _attributes(mine):
         for name in names:

@@ -1,4 +1,6 @@
-"""Placement without a cache: every row is judged anew for every pod. What the product's own placement is compared with."""
+"""Placement without a cache: every row is judged anew for every pod. What the product's own placement is compared
+with.
+"""
 
 from __future__ import annotations
 

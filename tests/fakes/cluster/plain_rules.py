@@ -1,4 +1,5 @@
-"""Kubernetes' placement rules word by word, pair by pair: slow, without arrays or counts. What properties hold the engine against.
+"""Kubernetes' placement rules word by word, pair by pair: slow, without arrays or counts. What properties hold the
+engine against.
 
 Volumes are judged by trying every choice.
 """
@@ -175,7 +176,9 @@ def row_local(cluster: Cluster, pod: Pod, node: Node) -> bool:
 
 
 def wishes(cluster: Cluster, pod: Pod, feasible: Sequence[Node]) -> list[float]:
-    """Soft terms in kube-scheduler's weights, over the nodes that pass: taints 3, node affinity 2, spread 2, pod affinity 2."""
+    """Soft terms in kube-scheduler's weights, over the nodes that pass: taints 3, node affinity 2, spread 2, pod
+    affinity 2.
+    """
     total = [0.0] * len(feasible)
 
     def add(weight: float, values: Sequence[float]) -> None:

@@ -42,17 +42,17 @@ def cluster(
     *nodes: Node, profile_name: str = "least-allocated", plugins: PluginRegistry | None = None, **settings: Any
 ) -> Cluster:
     made = Cluster(profile(profile_name), np.random.default_rng(1), Settings(**settings), plugins)
-    for each in nodes:
-        made.node_seen(each)
+    for node in nodes:
+        made.node_seen(node)
     return made
 
 
 def carry_out(c: Cluster, instructions: tuple[Instruction, ...], now_s: float) -> None:
     """Every bind is accepted."""
-    for each in instructions:
-        if isinstance(each, Bind):
-            assert c.sending(each.uid, now_s)
-            c.bound(each.uid, now_s)
+    for instruction in instructions:
+        if isinstance(instruction, Bind):
+            assert c.sending(instruction.uid, now_s)
+            c.bound(instruction.uid, now_s)
 
 
 class Watching:

@@ -1,4 +1,6 @@
-"""A cluster with quotas whose API server does at once what it is told, and the pods, nodes and quotas to put into it."""
+"""A cluster with quotas whose API server does at once what it is told, and the pods, nodes and quotas to put into
+it.
+"""
 
 from __future__ import annotations
 
@@ -54,17 +56,17 @@ class World:
         )
         self.pods: dict[str, ObservedPod] = {}
         self.now_s = 0.0
-        for each in nodes:
-            self.cluster.node_seen(each)
+        for node in nodes:
+            self.cluster.node_seen(node)
 
     def write(self, *objects: QuotaObject) -> None:
-        for each in objects:
-            self.quotas.quota_seen(each, self.now_s)
+        for quota_object in objects:
+            self.quotas.quota_seen(quota_object, self.now_s)
 
     def create(self, *pods: ObservedPod) -> None:
-        for each in pods:
-            self.pods[each.uid] = each
-            self.cluster.pod_seen(each, self.now_s)
+        for pod in pods:
+            self.pods[pod.uid] = pod
+            self.cluster.pod_seen(pod, self.now_s)
 
     def delete(self, *names: str) -> None:
         for name in names:
@@ -78,12 +80,12 @@ class World:
         for _ in range(50):
             told = self.cluster.decide(self.now_s)
             given += told
-            for each in told:
-                if isinstance(each, Bind):
-                    assert self.cluster.sending(each.uid, self.now_s)
-                    self.cluster.bound(each.uid, self.now_s)
-                    self.pods[each.uid] = replace(self.pods[each.uid], node=each.node)
-                    self.cluster.pod_seen(self.pods[each.uid], self.now_s)
+            for instruction in told:
+                if isinstance(instruction, Bind):
+                    assert self.cluster.sending(instruction.uid, self.now_s)
+                    self.cluster.bound(instruction.uid, self.now_s)
+                    self.pods[instruction.uid] = replace(self.pods[instruction.uid], node=instruction.node)
+                    self.cluster.pod_seen(self.pods[instruction.uid], self.now_s)
             if self.cluster.next_s() > self.now_s:
                 break
         else:
@@ -92,7 +94,9 @@ class World:
         return given
 
     def evict(self, given: list[Instruction]) -> None:
-        self.delete(*(each.victim.key.partition("/")[2] for each in given if isinstance(each, Evict)))
+        self.delete(
+            *(instruction.victim.key.partition("/")[2] for instruction in given if isinstance(instruction, Evict))
+        )
 
     def terminate(self, name: str) -> None:
         """A pod is being deleted, and holds its node until it has ended."""
@@ -100,7 +104,7 @@ class World:
         self.cluster.pod_seen(self.pods[f"uid-{name}"], self.now_s)
 
     def seated(self, of: str) -> int:
-        return sum(1 for each in self.pods.values() if each.node and each.pod.labels.get(NAME) == of)
+        return sum(1 for pod in self.pods.values() if pod.node and pod.pod.labels.get(NAME) == of)
 
     def runtime(self, name: str) -> int:
         about = self.quotas.describe(name)
@@ -109,16 +113,20 @@ class World:
 
 
 def bound(given: list[Instruction]) -> list[str]:
-    return sorted(each.key.partition("/")[2] for each in given if isinstance(each, Bind))
+    return sorted(instruction.key.partition("/")[2] for instruction in given if isinstance(instruction, Bind))
 
 
 def told(given: list[Instruction]) -> dict[str, str]:
-    return {each.key.partition("/")[2]: each.message for each in given if isinstance(each, Unschedulable)}
+    return {
+        instruction.key.partition("/")[2]: instruction.message
+        for instruction in given
+        if isinstance(instruction, Unschedulable)
+    }
 
 
 def evicted(given: list[Instruction]) -> list[str]:
-    return sorted(each.victim.key.partition("/")[2] for each in given if isinstance(each, Evict))
+    return sorted(instruction.victim.key.partition("/")[2] for instruction in given if isinstance(instruction, Evict))
 
 
 def statuses(given: list[Instruction]) -> dict[str, QuotaStatus]:
-    return {each.key: each for each in given if isinstance(each, QuotaStatus)}
+    return {instruction.key: instruction for instruction in given if isinstance(instruction, QuotaStatus)}

@@ -1,4 +1,6 @@
-"""An API server's worth of pods and reservations around a cluster's engine: it accepts binds and statuses, and tells of them as the test says."""
+"""An API server's worth of pods and reservations around a cluster's engine: it accepts binds and statuses, and
+tells of them as the test says.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +62,8 @@ class World:
         self.said: list[Instruction] = []
         self.told: dict[str, NodeDevices | NodeTopology] = {}
         self.now_s = 0.0
-        for each in nodes:
-            self.cluster.node_seen(each)
+        for node in nodes:
+            self.cluster.node_seen(node)
 
     def devices(self, told: NodeDevices) -> None:
         """A node tells its devices."""
@@ -74,13 +76,13 @@ class World:
         self.cluster.plugins.cpus.topology_seen(told, self.now_s)
 
     def see(self, *objects: ObservedPod | Reservation) -> None:
-        for each in objects:
-            if isinstance(each, Reservation):
-                self.held[each.uid] = each
-                self.reservations.seen(each, self.now_s)
+        for observed_pod in objects:
+            if isinstance(observed_pod, Reservation):
+                self.held[observed_pod.uid] = observed_pod
+                self.reservations.seen(observed_pod, self.now_s)
             else:
-                self.pods[each.uid] = each
-                self.cluster.pod_seen(each, self.now_s)
+                self.pods[observed_pod.uid] = observed_pod
+                self.cluster.pod_seen(observed_pod, self.now_s)
 
     def go(self, after_s: float = 0.0, answer: bool = True) -> tuple[Instruction, ...]:
         """Judge, carry out, and tell the engine what came of it."""
@@ -88,8 +90,8 @@ class World:
         given: list[Instruction] = []
         while self.cluster.next_s() <= self.now_s:
             told = self.cluster.decide(self.now_s)
-            for each in told:
-                self.carry_out(each, answer)
+            for instruction in told:
+                self.carry_out(instruction, answer)
             given += told
             self.cluster.validate()
             assert self.cluster.over_capacity() == ()
@@ -98,22 +100,22 @@ class World:
         self.said += given
         return tuple(given)
 
-    def carry_out(self, each: Instruction, answer: bool) -> None:
+    def carry_out(self, instruction: Instruction, answer: bool) -> None:
         c = self.cluster
-        if isinstance(each, (Bind, Reserve)) and answer:
-            assert c.sending(each.uid, self.now_s)
-            if isinstance(each, Reserve):
-                self.annotate(each)
-                self.written(each.status, holds=each.holds)
+        if isinstance(instruction, (Bind, Reserve)) and answer:
+            assert c.sending(instruction.uid, self.now_s)
+            if isinstance(instruction, Reserve):
+                self.annotate(instruction)
+                self.written(instruction.status, holds=instruction.holds)
             else:
-                seen = self.pods[each.uid]
-                self.see(replace(seen, node=each.node, holds=each.holds))
-            c.bound(each.uid, self.now_s)
-        elif isinstance(each, ReservationStatus):
-            self.written(each)
-        elif isinstance(each, DeleteReservation):
-            del self.held[each.uid]
-            self.reservations.gone(each.key, self.now_s)
+                seen = self.pods[instruction.uid]
+                self.see(replace(seen, node=instruction.node, holds=instruction.holds))
+            c.bound(instruction.uid, self.now_s)
+        elif isinstance(instruction, ReservationStatus):
+            self.written(instruction)
+        elif isinstance(instruction, DeleteReservation):
+            del self.held[instruction.uid]
+            self.reservations.gone(instruction.key, self.now_s)
 
     def annotate(self, reserve: Reserve) -> None:
         """The reservation's name on the running pods that it takes."""
@@ -149,8 +151,8 @@ class World:
         """A scheduler that starts anew over the same API server."""
         fresh = World()
         fresh.now_s = self.now_s
-        for each in self.cluster._nodes.values():
-            fresh.cluster.node_seen(each)
+        for node in self.cluster._nodes.values():
+            fresh.cluster.node_seen(node)
         for told in self.told.values():
             (fresh.devices if isinstance(told, NodeDevices) else fresh.cpus)(told)  # type: ignore[operator]
         for seen in self.pods.values():
@@ -162,9 +164,9 @@ class World:
     def living(self, name: str) -> list[Reservation]:
         """Reservations that hold room on a node, by the server's word."""
         return [
-            each
-            for each in self.held.values()
-            if each.node == name and each.phase is Phase.AVAILABLE and each.ends_s > self.now_s
+            reservation
+            for reservation in self.held.values()
+            if reservation.node == name and reservation.phase is Phase.AVAILABLE and reservation.ends_s > self.now_s
         ]
 
     def drew_from(self, held: Reservation) -> list[ObservedPod]:
@@ -183,16 +185,18 @@ class World:
         )
 
     def cpus_taken(self, name: str) -> list[int]:
-        """CPUs of their own that pods and living reservations have on a node, by the server's word; one that is held twice is there twice."""
+        """CPUs of their own that pods and living reservations have on a node, by the server's word; one that is
+        held twice is there twice.
+        """
         holders = [p.holds for p in self.pods.values() if p.node == name]
-        kept = [self.kept(each).holds for each in self.living(name)]
+        kept = [self.kept(reservation).holds for reservation in self.living(name)]
         return [cpu for holds in [*holders, *kept] if holds.cpus is not None for cpu in holds.cpus.cpus]
 
     def percent_taken(self, name: str) -> dict[int, int]:
         """Minor -> percent of each GPU's memory that pods and living reservations have, by the server's word."""
         holders = [p.holds for p in self.pods.values() if p.node == name]
         taken: dict[int, int] = {}
-        for holds in [*holders, *(self.kept(each).holds for each in self.living(name))]:
+        for holds in [*holders, *(self.kept(reservation).holds for reservation in self.living(name))]:
             for part in holds.devices:
                 taken[part.minor] = taken.get(part.minor, 0) + part.amounts.get(GPU_MEMORY_RATIO)
         return taken
@@ -200,9 +204,9 @@ class World:
     def room_taken(self, name: str) -> int:
         """CPU of a node that pods and living reservations have, by the server's word."""
         pods = sum(p.pod.requests.get("cpu") for p in self.pods.values() if p.node == name)
-        return pods + sum(self.left(each).get("cpu") for each in self.living(name))
+        return pods + sum(self.left(reservation).get("cpu") for reservation in self.living(name))
 
     def places_taken(self, name: str) -> int:
         """Places for pods that are taken on a node, by the server's word."""
         pods = sum(p.node == name for p in self.pods.values())
-        return pods + sum(bool(self.left(each)) for each in self.living(name))
+        return pods + sum(bool(self.left(reservation)) for reservation in self.living(name))

@@ -1,4 +1,6 @@
-"""A mixed world in which everything changes that may make a pod evictable or a nomination vain, and the question what a waiting pod was not woken for."""
+"""A mixed world in which everything changes that may make a pod evictable or a nomination vain, and the question
+what a waiting pod was not woken for.
+"""
 
 from __future__ import annotations
 
@@ -61,8 +63,8 @@ class RestlessWorld(MixedWorld):
         end_s = self.now_s + PATIENCE_S
         for _ in range(400):
             told = self.cluster.decide(self.now_s)
-            for each in told:
-                self.carry_out(each)
+            for instruction in told:
+                self.carry_out(instruction)
             next_s = self.cluster.next_s()
             if not told and next_s > end_s:
                 break
@@ -72,12 +74,12 @@ class RestlessWorld(MixedWorld):
         self.now_s = max(self.now_s, end_s)
         self.cluster.validate()
 
-    def carry_out(self, each: Instruction, answer: bool = True) -> None:
+    def carry_out(self, instruction: Instruction, answer: bool = True) -> None:
         """See `World`."""
-        if isinstance(each, (Preempt, Evict)):
-            if isinstance(each, Preempt) and each.uid in self.pods:
-                self.pods[each.uid] = replace(self.pods[each.uid], nominated_node=each.node)
-            for victim in each.victims if isinstance(each, Preempt) else (each.victim,):
+        if isinstance(instruction, (Preempt, Evict)):
+            if isinstance(instruction, Preempt) and instruction.uid in self.pods:
+                self.pods[instruction.uid] = replace(self.pods[instruction.uid], nominated_node=instruction.node)
+            for victim in instruction.victims if isinstance(instruction, Preempt) else (instruction.victim,):
                 if victim.uid not in self.pods:
                     continue
                 if self.rng.random() < 0.5:
@@ -85,7 +87,7 @@ class RestlessWorld(MixedWorld):
                 else:
                     self.see(replace(self.pods[victim.uid], ends_s=self.now_s + 1e6))
         else:
-            super().carry_out(each, answer)
+            super().carry_out(instruction, answer)
 
     # ---- events
 
@@ -177,7 +179,9 @@ class RestlessWorld(MixedWorld):
 
 
 def not_woken(cluster: Cluster, now_s: float) -> dict[str, str]:
-    """What judging every waiting pod again would do now, by pod; the engine is as before afterwards. It must be at rest."""
+    """What judging every waiting pod again would do now, by pod; the engine is as before afterwards. It must be at
+    rest.
+    """
     found: dict[str, str] = {}
     queue = cluster.queue
     why = {uid: group.verdict for group in queue.groups() for uid in group.pods}
@@ -186,14 +190,15 @@ def not_woken(cluster: Cluster, now_s: float) -> dict[str, str]:
         for _ in range(3):
             for group in queue.unschedulable():
                 queue.wake(group, now_s, "Test", at_once=True)
-            for each in cluster.decide(now_s):
-                if isinstance(each, Evict):  # for its quota; one that was refused by nodes may evict again, in vain
-                    key = each.message.partition(" ")[0]
+            for instruction in cluster.decide(now_s):
+                # for its quota; one that was refused by nodes may evict again, in vain
+                if isinstance(instruction, Evict):
+                    key = instruction.message.partition(" ")[0]
                     uid = f"uid-{key.partition('/')[2]}"
                     if uid not in why or "ElasticQuota" not in _filters(why[uid]):
                         continue
-                elif isinstance(each, _RESULTS):
-                    uid = each.uid
+                elif isinstance(instruction, _RESULTS):
+                    uid = instruction.uid
                 else:
                     continue
                 told = why.get(uid)
@@ -201,7 +206,9 @@ def not_woken(cluster: Cluster, now_s: float) -> dict[str, str]:
                     continue  # until the promise ends by itself
                 if uid in whole and "LoadAwareScheduling" in _filters(told):
                     continue  # members in another order, each of which raises the load
-                found.setdefault(uid, f"{type(each).__name__} {sorted(_filters(told))}: {told.message if told else ''}")
+                found.setdefault(
+                    uid, f"{type(instruction).__name__} {sorted(_filters(told))}: {told.message if told else ''}"
+                )
             if found:
                 break
     return found

@@ -1,4 +1,6 @@
-"""Random pods, nodes and claims in which placement rules meet: few names, so that terms, ports, zones and volumes collide."""
+"""Random pods, nodes and claims in which placement rules meet: few names, so that terms, ports, zones and volumes
+collide.
+"""
 
 from __future__ import annotations
 

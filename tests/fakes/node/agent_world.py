@@ -1,7 +1,8 @@
-"""An in-memory machine for the agent's process: its sensor, knobs, keeper, sources and clocks, each of which can be made to fail.
+"""An in-memory machine for the agent's process: its sensor, knobs, keeper, sources and clocks, each of which can be
+made to fail.
 
-The keeper is the real one (`services/keeper`) over knobs in memory, without its threads, so that nothing depends on timing; time passes when a test
-says so.
+The keeper is the real one (`services/keeper`) over knobs in memory, without its threads, so that nothing depends on
+timing; time passes when a test says so.
 """
 
 from __future__ import annotations

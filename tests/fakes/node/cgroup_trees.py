@@ -1,7 +1,9 @@
-"""Cgroup trees as plain folders, with the files and texts that kernels give, and a tree that takes writes as a kernel does.
+"""Cgroup trees as plain folders, with the files and texts that kernels give, and a tree that takes writes as a kernel
+does.
 
-Facts from Linux 6.18 (v1) and 6.1 to 7.2 (v2). Plain files do not vanish under open descriptors, list no tasks and refuse nothing; `KernelTree` adds the
-refusals and side effects that matter to knobs. What only a kernel can show is in tests/node.
+Facts from Linux 6.18 (v1) and 6.1 to 7.2 (v2). Plain files do not vanish under open descriptors, list no tasks and
+refuse nothing; `KernelTree` adds the refusals and side effects that matter to knobs. What only a kernel can show is in
+tests/node.
 """
 
 from __future__ import annotations
@@ -34,14 +36,16 @@ V1: dict[str, dict[str, str]] = {
         "memory.limit_in_bytes": f"{V1_NO_LIMIT}\n",
         "memory.usage_in_bytes": "8192000\n",
         "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
-        "memory.stat": "cache 5\ninactive_file 1\nworkingset_refault_anon 1\ntotal_cache 9\ntotal_workingset_refault_anon 30\n"
+        "memory.stat": "cache 5\ninactive_file 1\nworkingset_refault_anon 1\ntotal_cache "
+        "9\ntotal_workingset_refault_anon 30\n"
         "total_workingset_refault_file 12\ntotal_inactive_file 192000\ntotal_active_file 0\n",
     },
     "blkio": {
         "cgroup.procs": "",
         "blkio.reset_stats": "",
         "blkio.bfq.weight": "100\n",
-        "blkio.throttle.io_service_bytes_recursive": "254:0 Read 4096\n254:0 Write 512\n254:0 Sync 4608\n254:0 Async 0\n"
+        "blkio.throttle.io_service_bytes_recursive": "254:0 Read 4096\n254:0 Write 512\n254:0 Sync 4608\n254:0 Async "
+        "0\n"
         "254:0 Discard 0\n254:0 Total 4608\n8:0 Read 4\n8:0 Write 8\nTotal 4620\n",
         "blkio.throttle.read_bps_device": "",
         "blkio.throttle.write_bps_device": "",
@@ -66,7 +70,8 @@ UNIFIED = {
 V2 = {
     **UNIFIED,
     "cgroup.controllers": "cpuset cpu io memory pids\n",
-    "cpu.stat": "usage_usec 7000\nuser_usec 4000\nsystem_usec 3000\nnr_periods 10\nnr_throttled 4\nthrottled_usec 5000\nnr_bursts 0\n",
+    "cpu.stat": "usage_usec 7000\nuser_usec 4000\nsystem_usec 3000\nnr_periods 10\nnr_throttled 4\nthrottled_usec "
+    "5000\nnr_bursts 0\n",
     "cpu.max": "max 100000\n",
     "cpu.max.burst": "0\n",
     "cpu.weight": "100\n",
@@ -80,8 +85,10 @@ V2 = {
     "memory.max": "max\n",
     "memory.reclaim": "",
     "memory.events": "low 0\nhigh 0\nmax 0\noom 0\noom_kill 2\noom_group_kill 0\n",
-    "memory.stat": "anon 8000000\nfile 192000\nworkingset_refault_anon 30\nworkingset_refault_file 12\ninactive_file 192000\nactive_file 0\n",
-    "io.stat": "254:0 rbytes=4096 wbytes=512 rios=1 wios=1 dbytes=0 dios=0\n8:0 rbytes=4 wbytes=8 rios=1 wios=1 dbytes=0 dios=0\n",
+    "memory.stat": "anon 8000000\nfile 192000\nworkingset_refault_anon 30\nworkingset_refault_file 12\ninactive_file "
+    "192000\nactive_file 0\n",
+    "io.stat": "254:0 rbytes=4096 wbytes=512 rios=1 wios=1 dbytes=0 dios=0\n8:0 rbytes=4 wbytes=8 rios=1 wios=1 "
+    "dbytes=0 dios=0\n",
     "io.max": "\n",
     "io.weight": "default 100\n",
     "pids.current": "3\n",

@@ -1,7 +1,8 @@
-"""A keeper in its own process that is killed with SIGKILL at a chosen step: before or after a file's write, before a read, around the state file.
+"""A keeper in its own process that is killed with SIGKILL at a chosen step: before or after a file's write, before a
+read, around the state file.
 
-Steps are single file operations, so a knob of two files is also interrupted between them. A second process restores the rest and may be killed
-in turn; a last one is not killed.
+Steps are single file operations, so a knob of two files is also interrupted between them. A second process restores the
+rest and may be killed in turn; a last one is not killed.
 """
 
 from __future__ import annotations
@@ -102,7 +103,9 @@ def one_batch_held(root: str) -> Callable[[LeaseExecutor, list[int]], None]:
 
 
 def all_lease_states(root: str) -> Callable[[LeaseExecutor, list[int]], None]:
-    """Every state of a lease: held in a batch, renewed, changed, given back, expired, and still held at the end. Over `root`/a, `root`/a/x, `root`/b."""
+    """Every state of a lease: held in a batch, renewed, changed, given back, expired, and still held at the end.
+    Over `root`/a, `root`/a/x, `root`/b.
+    """
 
     def work(executor: LeaseExecutor, now_us: list[int]) -> None:
         first = _take_all(executor, root)

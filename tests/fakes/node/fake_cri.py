@@ -111,7 +111,7 @@ class FakeCri(grpc.GenericRpcHandler):  # type: ignore[misc]
         )
 
     def answer_PodSandboxStatus(self, request: Any, context: Any) -> Any:  # noqa: N802
-        one = next((each for each in self.sandboxes if each.id == request.pod_sandbox_id), None)
+        one = next((sandbox for sandbox in self.sandboxes if sandbox.id == request.pod_sandbox_id), None)
         if one is None:
             context.abort(grpc.StatusCode.NOT_FOUND, "no such sandbox")
         assert one is not None
@@ -125,7 +125,7 @@ class FakeCri(grpc.GenericRpcHandler):  # type: ignore[misc]
         )
 
     def answer_ContainerStatus(self, request: Any, context: Any) -> Any:  # noqa: N802
-        one = next((each for each in self.containers if each.id == request.container_id), None)
+        one = next((container for container in self.containers if container.id == request.container_id), None)
         if one is None:
             context.abort(grpc.StatusCode.NOT_FOUND, "no such container")
         assert one is not None

@@ -1,4 +1,6 @@
-"""A container runtime that takes plugins (NRI) over a socket of the test's own. It reads and writes the wire by itself, as a second opinion of it."""
+"""A container runtime that takes plugins (NRI) over a socket of the test's own. It reads and writes the wire by
+itself, as a second opinion of it.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Knobs in memory that behave as a kernel's do, and misbehave when told to. Meets the contract of engine/node/interfaces.KnobPort.
+"""Knobs in memory that behave as a kernel's do, and misbehave when told to. Meets the contract of
+engine/node/interfaces.KnobPort.
 
-As the kernel: values are refused outside their ranges, memory is rounded down to pages, cpu.idle pins the weight and forgets it, a burst is
-never above its quota, and `raw` is not the canonical text (so code that mixes the two up fails here). A test may remove a group, write from
-outside, and have the next operations fail.
+As the kernel: values are refused outside their ranges, memory is rounded down to pages, cpu.idle pins the weight and
+forgets it, a burst is never above its quota, and `raw` is not the canonical text (so code that mixes the two up fails
+here). A test may remove a group, write from outside, and have the next operations fail.
 """
 
 from __future__ import annotations

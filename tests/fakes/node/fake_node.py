@@ -1,7 +1,8 @@
-"""An in-memory node for the node engine: groups whose counters grow as configured, and a keeper that can be made to misbehave.
+"""An in-memory node for the node engine: groups whose counters grow as configured, and a keeper that can be made to
+misbehave.
 
-It drives an `Agent` as its process would: reads the knobs that the agent needs, samples, executes instructions, reports answers. Knobs have no effect
-on what groups use; the lab's plant does that.
+It drives an `Agent` as its process would: reads the knobs that the agent needs, samples, executes instructions, reports
+answers. Knobs have no effect on what groups use; the lab's plant does that.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def pod(name: str, group: str, qos: QoSClass = QoSClass.LS, **more: object) -> N
 class FakeKeeper:
     """Leases in memory. `refuses`: why a request is not granted, "" where it is; `loses`: whether answers are lost."""
 
-    refuses: Callable[[SetKnob], str] = lambda each: ""
+    refuses: Callable[[SetKnob], str] = lambda element: ""
     loses: Callable[[], bool] = lambda: False
     held: dict[Target, str] = field(default_factory=dict)
     until: dict[Target, int] = field(default_factory=dict)
@@ -56,19 +57,19 @@ class FakeKeeper:
 
     def hold(self, wanted: Sequence[SetKnob], now_us: int) -> list[LeaseAnswer]:
         answers = []
-        for each in wanted:
-            why = self.refuses(each)
+        for wish in wanted:
+            why = self.refuses(wish)
             if why:
-                answers.append(LeaseAnswer(each.target, LeaseState.REFUSED, why))
-            elif not each.target.knob.undoable:
-                self.once.append(each)
-                answers.append(LeaseAnswer(each.target, LeaseState.RESTORED))
-            elif each.target in self.foreign and each.target in self.held:
-                self._drop(each.target)
-                answers.append(LeaseAnswer(each.target, LeaseState.YIELDED, "another process wrote it"))
+                answers.append(LeaseAnswer(wish.target, LeaseState.REFUSED, why))
+            elif not wish.target.knob.undoable:
+                self.once.append(wish)
+                answers.append(LeaseAnswer(wish.target, LeaseState.RESTORED))
+            elif wish.target in self.foreign and wish.target in self.held:
+                self._drop(wish.target)
+                answers.append(LeaseAnswer(wish.target, LeaseState.YIELDED, "another process wrote it"))
             else:
-                self.held[each.target], self.until[each.target] = each.value, now_us + each.lasts_us
-                answers.append(LeaseAnswer(each.target, LeaseState.HELD))
+                self.held[wish.target], self.until[wish.target] = wish.value, now_us + wish.lasts_us
+                answers.append(LeaseAnswer(wish.target, LeaseState.HELD))
         return answers
 
     def _drop(self, target: Target) -> None:

@@ -1,4 +1,6 @@
-"""A resctrl tree in a folder that behaves as the kernel's: groups come with files, masks are checked, tasks move, classes run out."""
+"""A resctrl tree in a folder that behaves as the kernel's: groups come with files, masks are checked, tasks move,
+classes run out.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,16 @@ from cotenant.model.errors import InvalidInput
 
 class FakeResctrl(ResctrlTree):
     def __init__(
-        self, root: Path, ways: int = 11, memory: int | None = 100, closids: int = 4, least_ways: int = 1
+        self, root: Path, ways: int = 11, memory: int | None = 100, closids: int = 4, min_ways: int = 1
     ) -> None:
         super().__init__(str(root))
-        self.ways, self.closids, self.least_ways = ways, closids, least_ways
+        self.ways, self.closids, self.min_ways = ways, closids, min_ways
         full = (1 << ways) - 1
         self.full = f"    L3:0={full:x};1={full:x}\n" + ("" if memory is None else f"    MB:0= {memory};1= {memory}\n")
         self._fill(root)
         for name, text in {
             "L3/cbm_mask": f"{full:x}",
-            "L3/min_cbm_bits": str(least_ways),
+            "L3/min_cbm_bits": str(min_ways),
             "L3/num_closids": str(closids),
             "last_cmd_status": "ok",
         }.items():
@@ -85,7 +87,7 @@ class FakeResctrl(ResctrlTree):
         for _, mask in line.domains if line is not None else ():
             lowest = mask & -mask
             contiguous = mask and (mask // lowest) & (mask // lowest + 1) == 0
-            if not contiguous or mask >= 1 << self.ways or mask.bit_count() < self.least_ways:
+            if not contiguous or mask >= 1 << self.ways or mask.bit_count() < self.min_ways:
                 return False
         return True
 

@@ -1,4 +1,6 @@
-"""A device's queueing discipline in memory, as drivers/tc/netlink speaks of it: what hangs below what, and what the kernel refuses."""
+"""A device's queueing discipline in memory, as drivers/tc/netlink speaks of it: what hangs below what, and what the
+kernel refuses.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ class FakeTraffic:
         self._known(device)
         assert self.roots[device].handle == handle
         assert one.parent == handle or one.parent & 0xFFFF in self.held[device]
-        rounded = replace(one, least_bits=one.least_bits // 8 * 8, most_bits=one.most_bits // 8 * 8)
+        rounded = replace(one, min_bits=one.min_bits // 8 * 8, max_bits=one.max_bits // 8 * 8)
         self.held[device][one.minor] = rounded
 
     def remove_class(self, device: str, handle: int, minor: int) -> None:

@@ -28,10 +28,10 @@ def as_job(state: NodeState, name: str, pods: int = 4) -> NodeState:
                 replace(entry, pod=pod, use=replace(entry.use, group=pod.group, cpu_m=(entry.use.cpu_m or 0) // pods))
             )
     blame = state.blame and tuple(
-        replace(each, culprit=f"batch/{name}-{number}", ran_us=each.ran_us // pods)
-        if each.culprit == f"batch/{name}"
-        else each
-        for each in state.blame
-        for number in range(pods if each.culprit == f"batch/{name}" else 1)
+        replace(element, culprit=f"batch/{name}-{number}", ran_us=element.ran_us // pods)
+        if element.culprit == f"batch/{name}"
+        else element
+        for element in state.blame
+        for number in range(pods if element.culprit == f"batch/{name}" else 1)
     )
     return replace(state, pods=tuple(found), blame=blame)

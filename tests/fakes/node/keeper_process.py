@@ -15,7 +15,9 @@ PATIENCE_S = 30.0
 
 
 class KeeperProcess:
-    """Started at once; `ready` waits until it serves. As a context manager it is killed at the end, if it still runs."""
+    """Started at once; `ready` waits until it serves. As a context manager it is killed at the end, if it still
+    runs.
+    """
 
     def __init__(self, state: Path, roots: Sequence[str], *arguments: str) -> None:
         self.path = state / "keeper.sock"

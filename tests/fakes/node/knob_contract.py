@@ -1,7 +1,7 @@
 """The contract of engine/node/interfaces.KnobPort: one list of tests for fakes, fixture trees, this host and a guest.
 
-A subclass named `Test...` gives the fixtures `knobs`, `group` (one that exists, every knob at its default), `vanish` (removes that group) and
-`device` (MAJOR:MINOR of a disk that may be limited).
+A subclass named `Test...` gives the fixtures `knobs`, `group` (one that exists, every knob at its default), `vanish`
+(removes that group) and `device` (MAJOR:MINOR of a disk that may be limited).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from cotenant.model.errors import InvalidInput, Transient, Unsupported
 from cotenant.model.machine.knob import Knob, Scope, Target, Vanished
 
 CGROUP_KNOBS = tuple(knob for knob in Knob if knob.scope is Scope.CGROUP)
-# values that every kernel takes as they are: multiples of all page sizes, weights that v1 can say, the one CPU that all machines have
+# values that every kernel takes as they are: multiples of all page sizes, weights that v1 can say, the one CPU that all
+# machines have
 STEPS = {
     Knob.CPU_MAX: ("20000 100000", "30000 50000", "max 100000"),
     Knob.CPU_BURST: ("0",),

@@ -1,7 +1,7 @@
 """A node whose best-effort pods take turns, one of which hurts a service: what the search for antagonists is tried on.
 
-Each best-effort pod is on and off with the same period and mean, out of phase. The service's signal is its base with noise, and more while the
-guilty pod is on. No clock, no files.
+Each best-effort pod is on and off with the same period and mean, out of phase. The service's signal is its base with
+noise, and more while the guilty pod is on. No clock, no files.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The contract of an uplink's two classes, for a fake device and a real one.
 
-A subclass named `Test...` gives the fixtures `knobs`, `device` and `stands`, which says what queues at the device's root.
+A subclass named `Test...` gives the fixtures `knobs`, `device` and `stands`, which says what queues at the device's
+root.
 """
 
 from __future__ import annotations
@@ -81,7 +82,12 @@ class TrafficContract:
 
     def test_a_missing_device(self, knobs: TcKnobs) -> None:
         gone = Target("gone0/be", Knob.RATE)
-        for act in (lambda: knobs.read(gone), lambda: knobs.raw(gone), lambda: knobs.write(gone, "9000 9000"), lambda: knobs.restore(gone, "absent")):  # fmt: skip
+        for act in (
+            lambda: knobs.read(gone),
+            lambda: knobs.raw(gone),
+            lambda: knobs.write(gone, "9000 9000"),
+            lambda: knobs.restore(gone, "absent"),
+        ):
             with pytest.raises(Vanished, match="gone0"):
                 act()
 

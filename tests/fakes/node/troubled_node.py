@@ -1,7 +1,7 @@
 """A node on which a service gets into trouble for a known cause: what attribution and the recovery ladder are tried on.
 
-One core is shared by a service and best-effort pods that are active in bursts at random times. The service waits behind the guilty pod while that one is active;
-its latency is a queue's at its load, with noise. No clock, no files.
+One core is shared by a service and best-effort pods that are active in bursts at random times. The service waits behind
+the guilty pod while that one is active; its latency is a queue's at its load, with noise. No clock, no files.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class TroubledNode:
         for wish in verdict.knobs:
             if wish.target.knob is Knob.CPU_IDLE and wish.value == "1":
                 self.limits[wish.target.group] = min(0.02, self.limits.get(wish.target.group, 1.0))
-        for each in verdict.evictions:
-            self.gone.add(each.uid)
+        for eviction in verdict.evictions:
+            self.gone.add(eviction.uid)
 
     def second(self) -> NodeState:
         self.at_s += 1

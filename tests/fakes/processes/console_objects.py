@@ -1,4 +1,7 @@
-"""What the console shows of other processes: moves and workload profiles as their controllers write them, entries of the credit journal, pages of a node's agent, made of its own types, gangs and reservations as the scheduler describes them, and a folder of the lab."""
+"""What the console shows of other processes: moves and workload profiles as their controllers write them, entries
+of the credit journal, pages of a node's agent, made of its own types, gangs and reservations as the scheduler
+describes them, and a folder of the lab.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +101,7 @@ def profile(namespace: str, name: str, values: dict[Axis, tuple[int, int]]) -> d
     """A WorkloadProfile that has learned tendency and sensitivity of these axes, in thousandths."""
     none: Reading = Unknown("NodeMetrics do not report it")
     axes = {
-        axis: AxisReading(*(figure(each) for each in values[axis])) if axis in values else AxisReading(none, none)
+        axis: AxisReading(*(figure(number) for number in values[axis])) if axis in values else AxisReading(none, none)
         for axis in Axis
     }
     status = {"axes": axes_fields(axes), "overall": overall_fields(Overall(figure(300), figure(120)))}
@@ -122,8 +125,20 @@ def control_zone(name: str, spec: Any, nodes: Any = None, generation: int = 1) -
     }
 
 
-WEB = {Axis.CPU: (220, 640), Axis.CACHE: (180, 720), Axis.MEMORY: (300, 210), Axis.RUN_QUEUE: (90, 810), Axis.START_UP: (400, 120)}  # fmt: skip
-SORT = {Axis.CPU: (760, 150), Axis.CACHE: (540, 240), Axis.MEMORY: (410, 90), Axis.MEMORY_BANDWIDTH: (690, 330), Axis.RUN_QUEUE: (820, 60)}  # fmt: skip
+WEB = {
+    Axis.CPU: (220, 640),
+    Axis.CACHE: (180, 720),
+    Axis.MEMORY: (300, 210),
+    Axis.RUN_QUEUE: (90, 810),
+    Axis.START_UP: (400, 120),
+}
+SORT = {
+    Axis.CPU: (760, 150),
+    Axis.CACHE: (540, 240),
+    Axis.MEMORY: (410, 90),
+    Axis.MEMORY_BANDWIDTH: (690, 330),
+    Axis.RUN_QUEUE: (820, 60),
+}
 
 
 def entry(number: int, cause: str, payer: str, payee: str, milli: int, **evidence: str | int) -> dict[str, Any]:
@@ -156,13 +171,13 @@ def credit_pages(hostile: str) -> dict[str, Any]:
         for name, milli, standing in (("research", 4_260, 50), ("shop", -4_350, -50), (hostile, -4, 0))
     ]
     of = {
-        each["tenant"]: [e for e in entries if f"tenant/{each['tenant']}" in (e["payer"], e["payee"])]
-        for each in tenants
+        tenant["tenant"]: [e for e in entries if f"tenant/{tenant['tenant']}" in (e["payer"], e["payee"])]
+        for tenant in tenants
     }
     return {
         "/credit/v1/tenants": tenants,
         "/credit/v1/entries": entries,
-        **{f"/credit/v1/tenants/{each['tenant']}": {**each, "entries": of[each["tenant"]]} for each in tenants},
+        **{f"/credit/v1/tenants/{tenant['tenant']}": {**tenant, "entries": of[tenant["tenant"]]} for tenant in tenants},
     }
 
 
@@ -274,7 +289,9 @@ def agent_pages(node: str, victim: str, culprit: str, hostile: str) -> dict[str,
 
 
 def run_machines(missed: int) -> MachineFrames:
-    """Five frames of 30 of 60 machines, the last of them down; in each frame one more machine has `missed` missed objectives."""
+    """Five frames of 30 of 60 machines, the last of them down; in each frame one more machine has `missed` missed
+    objectives.
+    """
     cells = np.zeros((5, 30, len(FrameCell)), np.uint8)
     cells[:, :, FrameCell.SERVICE_ASKED], cells[:, :, FrameCell.BATCH_ASKED] = 40, 70
     cells[:, :, FrameCell.SERVICE_USED], cells[:, :, FrameCell.BATCH_USED] = 20, 30
@@ -287,11 +304,21 @@ def run_machines(missed: int) -> MachineFrames:
 
 
 def lab_folder(folder: Path, policies: tuple[str, ...], seeds: int = 3) -> None:
-    """Results of an experiment at two loads, the first policy ours; the curves of its runs with a spike at the beginning."""
+    """Results of an experiment at two loads, the first policy ours; the curves of its runs with a spike at the
+    beginning.
+    """
     rows, paired = [], []
     for load in (0.7, 0.9):
         for k, policy in enumerate(policies):
-            figures = {"violation": 0.01 * (k + 1) * load, "violation_ci": 0.002, "wait_mean_s": 40.0 + 9 * k, "wait_mean_s_ci": 30.0, "utilisation": 0.8, "utilisation_ci": None, "slowdown_p99": None}  # fmt: skip
+            figures = {
+                "violation": 0.01 * (k + 1) * load,
+                "violation_ci": 0.002,
+                "wait_mean_s": 40.0 + 9 * k,
+                "wait_mean_s_ci": 30.0,
+                "utilisation": 0.8,
+                "utilisation_ci": None,
+                "slowdown_p99": None,
+            }
             rows.append({"policy": policy, "role": "rival" if k else "ours", "load": load, "seeds": seeds, **figures})
             paired += [
                 {"policy": policy, "against": policies[0], "metric": name, "load": load, "difference": difference, "difference_ci": half, "seeds": seeds}
@@ -310,7 +337,20 @@ def lab_folder(folder: Path, policies: tuple[str, ...], seeds: int = 3) -> None:
                     machine_frames=run_machines(k) if policy in ("cotenant", "kube-default") else None,
                 )
                 save_result(run_path(folder, spec), result)
-    written = {"workload": "founding", "file": None, "seeds": seeds, "seed_list": list(range(seeds)), "loads": [0.7, 0.9], "ours": policies[0], "rows": rows, "paired": paired, "sustained_load": [], "notes": [policies[-1]], "failed": [], METRICS: metric_views(catalogue("founding"))}  # fmt: skip
+    written = {
+        "workload": "founding",
+        "file": None,
+        "seeds": seeds,
+        "seed_list": list(range(seeds)),
+        "loads": [0.7, 0.9],
+        "ours": policies[0],
+        "rows": rows,
+        "paired": paired,
+        "sustained_load": [],
+        "notes": [policies[-1]],
+        "failed": [],
+        METRICS: metric_views(catalogue("founding")),
+    }
     write_json(folder / RESULTS_JSON, written)
 
 

@@ -1,4 +1,6 @@
-"""A console that runs against a small API server and canned answers of the scheduler, the trace process, the credit process and a node's agent, in a thread."""
+"""A console that runs against a small API server and canned answers of the scheduler, the trace process, the credit
+process and a node's agent, in a thread.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Workloads that cost nothing: figures drawn from the seed, shaped like the real ones. Named by COTENANT_SCENARIOS in tests.
+"""Workloads that cost nothing: figures drawn from the seed, shaped like the real ones. Named by COTENANT_SCENARIOS in
+tests.
 
-`fake` has a clock, both classes and every kind of picture; `fake-packing` has neither violations nor a clock. Some of its
-policies fail on purpose: `raises`, `refuses`, `absurd`, `dies`, whose process is killed until the file named by
-FAKE_MARKER exists, and `interrupts`, which presses Ctrl-C in the process that started it. `reads` takes its figure from the workload's file.
+`fake` has a clock, both classes and every kind of picture; `fake-packing` has neither violations nor a clock. Some of
+its policies fail on purpose: `raises`, `refuses`, `absurd`, `dies`, whose process is killed until the file named by
+FAKE_MARKER exists, and `interrupts`, which presses Ctrl-C in the process that started it. `reads` takes its figure from
+the workload's file.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class FakeScenario:
     summary: str = "figures from a formula"
     provenance: str = "synthetic: no world behind it"
     default_load: float = 0.77
-    default_policies: tuple[str, ...] = tuple(each[0] for each in _POLICIES)
+    default_policies: tuple[str, ...] = tuple(policy[0] for policy in _POLICIES)
     headline: tuple[str, ...] = (
         "success",
         "utilisation",
@@ -91,7 +93,7 @@ class FakeScenario:
         return self._figures(spec)
 
     def _figures(self, spec: RunSpec) -> RunResult:
-        _, _, carries, fragment, cost = next((each for each in _POLICIES if each[0] == spec.policy), _POLICIES[0])
+        _, _, carries, fragment, cost = next((policy for policy in _POLICIES if policy[0] == spec.policy), _POLICIES[0])
         carries += 0.1 * (dict(spec.overrides).get("packing_weight", 0.29) - 0.29)  # what a search can find
         shared = np.random.default_rng([spec.seed, 1])  # the workload's luck, the same for every policy
         own = np.random.default_rng([spec.seed, zlib.crc32(spec.policy.encode())])
@@ -166,7 +168,7 @@ class PackingScenario(FakeScenario):
 
     def run(self, spec: RunSpec) -> RunResult:
         own = np.random.default_rng([spec.seed, zlib.crc32(spec.policy.encode())])
-        _, _, carries, fragment, cost = next(each for each in _POLICIES if each[0] == spec.policy)
+        _, _, carries, fragment, cost = next(policy for policy in _POLICIES if policy[0] == spec.policy)
         measures = Measures(
             success=float(carries),
             fragmentation=fragment,

@@ -1,4 +1,6 @@
-"""A small world around the manager's engine: a clock, objects, and an API server that carries out instructions at once."""
+"""A small world around the manager's engine: a clock, objects, and an API server that carries out instructions at
+once.
+"""
 
 from __future__ import annotations
 
@@ -72,8 +74,8 @@ class World:
     def restart(self) -> None:
         """A new process: lists everything, and begins to lead."""
         self.manager = manager = Manager(self.settings)
-        for each in self.nodes.values():
-            manager.node_seen(each)
+        for node in self.nodes.values():
+            manager.node_seen(node)
         for seen in self.pods.values():
             manager.pod_seen(seen, self.now_s)
         for found in self.metrics.values():
@@ -109,11 +111,11 @@ class World:
         """Let time pass, and carry out what is decided."""
         self.now_s += seconds
         found = list(self.manager.decide(self.now_s))
-        for each in found:
+        for write_amounts in found:
             if self.loses > 0:
                 self.loses -= 1
             else:
-                self._carry_out(each)
+                self._carry_out(write_amounts)
         self.done += found
         self.manager.validate()
         return found
@@ -124,30 +126,32 @@ class World:
     @property
     def writes(self) -> int:
         """Writes of amounts so far."""
-        return sum(isinstance(each, WriteAmounts) for each in self.done)
+        return sum(isinstance(write_amounts, WriteAmounts) for write_amounts in self.done)
 
-    def _carry_out(self, each: Instruction) -> None:
-        if isinstance(each, WriteAmounts):
-            stored = self.nodes.get(each.node)
-            if stored is None or stored.uid != each.uid:
+    def _carry_out(self, write_amounts: Instruction) -> None:
+        if isinstance(write_amounts, WriteAmounts):
+            stored = self.nodes.get(write_amounts.node)
+            if stored is None or stored.uid != write_amounts.uid:
                 return
-            lent = {**stored.lent, **each.amounts}
-            self.nodes[each.node] = replace(
+            lent = {**stored.lent, **write_amounts.amounts}
+            self.nodes[write_amounts.node] = replace(
                 stored,
                 lent={key: amount for key, amount in lent.items() if amount is not None},
-                written=each.annotation or "",
+                written=write_amounts.annotation or "",
             )
-            self.manager.node_seen(self.nodes[each.node])
-        elif isinstance(each, WriteSpec):
-            stored_spec = {} if each.creates else self.specs.get((each.kind, each.node), {})
-            self.specs[each.kind, each.node] = merged(stored_spec, each.patch)
-            self.manager.spec_seen(each.kind, each.node, self.specs[each.kind, each.node])
-        elif isinstance(each, DeleteObject):
-            self.specs.pop((each.kind, each.node), None)
-            if each.kind is NodeObjectKind.NODE_METRIC:
-                self.metrics.pop(each.node, None)
-                self.manager.metric_gone(each.node, self.now_s)
-            self.manager.spec_gone(each.kind, each.node)
+            self.manager.node_seen(self.nodes[write_amounts.node])
+        elif isinstance(write_amounts, WriteSpec):
+            stored_spec = {} if write_amounts.creates else self.specs.get((write_amounts.kind, write_amounts.node), {})
+            self.specs[write_amounts.kind, write_amounts.node] = merged(stored_spec, write_amounts.patch)
+            self.manager.spec_seen(
+                write_amounts.kind, write_amounts.node, self.specs[write_amounts.kind, write_amounts.node]
+            )
+        elif isinstance(write_amounts, DeleteObject):
+            self.specs.pop((write_amounts.kind, write_amounts.node), None)
+            if write_amounts.kind is NodeObjectKind.NODE_METRIC:
+                self.metrics.pop(write_amounts.node, None)
+                self.manager.metric_gone(write_amounts.node, self.now_s)
+            self.manager.spec_gone(write_amounts.kind, write_amounts.node)
 
 
 def merged(stored: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,8 @@
-"""A cluster in which a rebalancer may be killed after any write: jobs, reservations and the pods of one ReplicaSet, stored as values.
+"""A cluster in which a rebalancer may be killed after any write: jobs, reservations and the pods of one ReplicaSet,
+stored as values.
 
-The other processes (scheduler, controller, kubelet) act in `turn`. A rebalancer is a `Migrations` that is made anew from what is stored; nothing else survives it.
+The other processes (scheduler, controller, kubelet) act in `turn`. A rebalancer is a `Migrations` that is made anew
+from what is stored; nothing else survives it.
 """
 
 from __future__ import annotations
@@ -77,13 +79,21 @@ class MigrationWorld:
 
     def _pod(self, node: str, *, ready: bool = False) -> PodFacts:
         self.number += 1
-        made = PodFacts(PodRef("default", f"web-{self.number}", f"u{self.number}"), node, ready=ready, workload="rs", replicas=self.replicas)  # fmt: skip
+        made = PodFacts(
+            PodRef("default", f"web-{self.number}", f"u{self.number}"),
+            node,
+            ready=ready,
+            workload="rs",
+            replicas=self.replicas,
+        )
         self.pods[made.ref.key] = made
         return made
 
     def job(self, **fields: object) -> MigrationJob:
         """A job about the first pod, as a user or a planner creates it."""
-        made = MigrationJob("job", "job-uid", PodRef("default", "web-1", "u1"), self.now_s, "1", ttl_s=300.0, is_ours=True)  # fmt: skip
+        made = MigrationJob(
+            "job", "job-uid", PodRef("default", "web-1", "u1"), self.now_s, "1", ttl_s=300.0, is_ours=True
+        )
         self.jobs[made.name] = replace(made, **fields)  # type: ignore[arg-type]
         return self.jobs[made.name]
 
@@ -100,14 +110,16 @@ class MigrationWorld:
     # ---- the rebalancer
 
     def act(self) -> None:
-        """One round: the engine sees everything, decides, and its writes are carried out. Raises `Killed` after the write that was asked for."""
+        """One round: the engine sees everything, decides, and its writes are carried out. Raises `Killed` after the
+        write that was asked for.
+        """
         self._show()
-        for each in self.engine.decide(self.now_s):
-            error = self._carry_out(each)
+        for create_job in self.engine.decide(self.now_s):
+            error = self._carry_out(create_job)
             self.writes += 1
             if self.writes == self.kill_after:
                 raise Killed
-            self.engine.done(each, self.now_s, error, is_final=False)
+            self.engine.done(create_job, self.now_s, error, is_final=False)
 
     def _show(self) -> None:
         engine = self.engine
@@ -118,8 +130,8 @@ class MigrationWorld:
         for name in list(engine._reservations):
             if name not in self.reservations:
                 engine.reservation_gone(name)
-        for each in self.reservations.values():
-            engine.reservation_seen(each)
+        for reservation in self.reservations.values():
+            engine.reservation_seen(reservation)
 
     def _carry_out(self, what: Instruction) -> str:
         match what:
@@ -132,7 +144,15 @@ class MigrationWorld:
             case WriteStatus(job=job):
                 return self._store(job, job)
             case CreateReservation(job=job):
-                made = Reservation(job.uid, f"r-{job.uid}", Pod(job.uid), (Owner(controller=ControllerOwner(uid="rs")),), created_s=self.now_s, ttl_s=job.ttl_s, labels=Labels.of({CREATED_BY: COMPONENT}))  # fmt: skip
+                made = Reservation(
+                    job.uid,
+                    f"r-{job.uid}",
+                    Pod(job.uid),
+                    (Owner(controller=ControllerOwner(uid="rs")),),
+                    created_s=self.now_s,
+                    ttl_s=job.ttl_s,
+                    labels=Labels.of({CREATED_BY: COMPONENT}),
+                )
                 self.reservations.setdefault(job.uid, made)
             case EvictPod(job=job, policy=policy):
                 return self._evict(job, policy)
@@ -180,19 +200,23 @@ class MigrationWorld:
                 self._place(pod)
         while len(self.pods) < self.replicas:
             self._pod("")
-        for name, each in list(self.reservations.items()):
-            if each.phase is Phase.PENDING:
+        for name, reservation in list(self.reservations.items()):
+            if reservation.phase is Phase.PENDING:
                 why = Condition(SCHEDULED, False, "Unschedulable", "0/2 nodes are available")
-                self.reservations[name] = replace(each, conditions=(why,)) if not self.schedules else replace(each, phase=Phase.AVAILABLE, node="new-node")  # fmt: skip
-            if not each.phase.is_final and self.now_s >= each.ends_s:
-                self.reservations[name] = replace(each, phase=Phase.FAILED)
+                self.reservations[name] = (
+                    replace(reservation, conditions=(why,))
+                    if not self.schedules
+                    else replace(reservation, phase=Phase.AVAILABLE, node="new-node")
+                )
+            if not reservation.phase.is_final and self.now_s >= reservation.ends_s:
+                self.reservations[name] = replace(reservation, phase=Phase.FAILED)
 
     def _place(self, pod: PodFacts) -> None:
-        for name, each in self.reservations.items():
-            if each.phase is Phase.AVAILABLE and not each.current:
+        for name, reservation in self.reservations.items():
+            if reservation.phase is Phase.AVAILABLE and not reservation.current:
                 owner = CurrentOwner(pod.ref.namespace, pod.ref.name, pod.ref.uid)
-                self.reservations[name] = replace(each, phase=Phase.SUCCEEDED, current=(owner,))
-                self.pods[pod.ref.key] = replace(pod, node=each.node)
+                self.reservations[name] = replace(reservation, phase=Phase.SUCCEEDED, current=(owner,))
+                self.pods[pod.ref.key] = replace(pod, node=reservation.node)
                 return
         self.pods[pod.ref.key] = replace(pod, node="other-node")
 
@@ -208,7 +232,7 @@ class MigrationWorld:
         """Nothing is left half done."""
         for job in self.jobs.values():
             assert job.phase.is_final, f"{job.name} is {job.phase}: {self.engine.waits(job.name)}"
-        held = [each.name for each in self.reservations.values() if not each.phase.is_final]
+        held = [reservation.name for reservation in self.reservations.values() if not reservation.phase.is_final]
         assert not held, f"held by nobody: {held}"
         assert len(self.pods) == self.replicas
         assert all(pod.node and pod.ready for pod in self.pods.values())

@@ -1,7 +1,7 @@
 """A cluster as a dictionary: executes the plans of reconcile functions, without an API server, clock or event loop.
 
-Writes merge as JSON merge patches; resourceVersions increase; a spec change increments the generation; a deletion without finalizers and grace
-removes the object. `kubelet` sets the phase of pods as a test requires.
+Writes merge as JSON merge patches; resourceVersions increase; a spec change increments the generation; a deletion
+without finalizers and grace removes the object. `kubelet` sets the phase of pods as a test requires.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""An API server with every kind of object that a cluster's engine reads, for one watcher: what it holds, what it owes, what it accepts.
+"""An API server with every kind of object that a cluster's engine reads, for one watcher: what it holds, what it owes,
+what it accepts.
 
-Each kind has a watch of its own: events of one kind come in order, those of two kinds as it pleases whoever delivers them. Binds are accepted as a
-real server does: a pod that is bound already or gone is a conflict, an unknown node is no obstacle.
+Each kind has a watch of its own: events of one kind come in order, those of two kinds as it pleases whoever delivers
+them. Binds are accepted as a real server does: a pod that is bound already or gone is a conflict, an unknown node is no
+obstacle.
 """
 
 from __future__ import annotations
@@ -100,9 +102,9 @@ class Api:
                 continue
             for resource, amount in pod.pod.requests:
                 used[pod.node, resource] = used.get((pod.node, resource), 0) + amount
-            for each in pod.holds.devices:
-                key = (pod.node, each.type.value, each.minor)
-                parts[key] = parts.get(key, 0) + each.amounts.get(GPU_CORE)
+            for device in pod.holds.devices:
+                key = (pod.node, device.type.value, device.minor)
+                parts[key] = parts.get(key, 0) + device.amounts.get(GPU_CORE)
         for (name, resource), amount in used.items():
             node = self.nodes.get(name)
             if node is not None and resource in node.allocatable:

@@ -2,9 +2,9 @@
 
     python -m tests.fakes.servers.api_roles AUDIT_LOG...      # rights that no request in these logs used, by process
 
-The local API server has no RBAC. Its audit log names the client of each request by its User-Agent, so the requests of any run with it can be
-judged afterwards as kube-apiserver's authorizer does: by verb, group, resource with subresource, and name. A Role holds in every namespace here,
-because tests use other ones than the release's.
+The local API server has no RBAC. Its audit log names the client of each request by its User-Agent, so the requests of
+any run with it can be judged afterwards as kube-apiserver's authorizer does: by verb, group, resource with subresource,
+and name. A Role holds in every namespace here, because tests use other ones than the release's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ ROLES = {  # by the User-Agent, up to a slash
     "cotenant-credit": "credit/rbac.yaml",
     "cotenant-withdraw": "uninstall/rbac.yaml",
 }
-# Bound to every client by the roles that each cluster has: system:discovery, system:public-info-viewer, system:basic-user.
+# Bound to every client by the roles that each cluster has: system:discovery, system:public-info-viewer,
+# system:basic-user.
 OPEN_PATHS = ("/api", "/apis", "/healthz", "/livez", "/openapi", "/readyz", "/version")
 OPEN_REVIEWS = ("selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews")
 
@@ -80,7 +81,9 @@ class Rule(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """What a rule allows, taken apart. `namespace`: of a Role; "" where it is for all. `name`: "" where it is for all."""
+    """What a rule allows, taken apart. `namespace`: of a Role; "" where it is for all. `name`: "" where it is for
+    all.
+    """
 
     verb: str
     group: str
@@ -89,7 +92,7 @@ class Grant(NamedTuple):
     namespace: str = ""
 
     def allows(self, call: Call) -> bool:
-        sets = (frozenset({each}) for each in (self.verb, self.group, self.resource))
+        sets = (frozenset({name}) for name in (self.verb, self.group, self.resource))
         names = frozenset({self.name} if self.name else ())
         return Rule(*sets, names, is_namespaced=bool(self.namespace)).grants(call)
 
@@ -167,7 +170,7 @@ def forbidden(events: Iterable[Mapping[str, Any]]) -> list[str]:
 def unused(events: Iterable[Mapping[str, Any]], agent: str) -> list[Grant]:
     """The rights of a process that no request used."""
     made = {call for who, call in calls(events) if who == agent}
-    return sorted(each for each in granted(ROLES[agent]) if not any(each.allows(call) for call in made))
+    return sorted(grant for grant in granted(ROLES[agent]) if not any(grant.allows(call) for call in made))
 
 
 def check(log: Path) -> None:
@@ -184,9 +187,9 @@ def main() -> None:
         if agent not in seen:
             print(f"{agent}: made no request")
             continue
-        for each in unused(events, agent):
-            where = f" {each.namespace}/{each.name}" if each.name or each.namespace else ""
-            print(f"{agent}: {each.verb} {each.resource} of {each.group or 'core'}{where}")
+        for grant in unused(events, agent):
+            where = f" {grant.namespace}/{grant.name}" if grant.name or grant.namespace else ""
+            print(f"{agent}: {grant.verb} {grant.resource} of {grant.group or 'core'}{where}")
 
 
 if __name__ == "__main__":

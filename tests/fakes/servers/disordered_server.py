@@ -1,7 +1,8 @@
 """A server of one kind whose watch delivers late, twice and out of order, beside the truth that a client must reach.
 
-Versions grow with every write, as those of an API server do. A list is a snapshot at the present version; a watch after it owes every later
-event. A bookmark names a version up to which every event has been sent, so it never promises what is still owed.
+Versions grow with every write, as those of an API server do. A list is a snapshot at the present version; a watch after
+it owes every later event. A bookmark names a version up to which every event has been sent, so it never promises what
+is still owed.
 """
 
 from __future__ import annotations
@@ -80,7 +81,9 @@ class DisorderedServer(Generic[T]):
         return notifications
 
     def expire(self, client: ListWatch[T], pages: int, extra: tuple[int, ...]) -> list[Notification[T]]:
-        """The watch expires (410), and the client lists again: in pages, or as a stream with earlier events (`extra`) among its objects."""
+        """The watch expires (410), and the client lists again: in pages, or as a stream with earlier events
+        (`extra`) among its objects.
+        """
         client.on_error(Gone("too old"), 5.0)
         return self.list(client, pages, extra)
 

@@ -97,8 +97,8 @@ class Known:
 
     def __init__(self, *reports: NodeReport, **settings: Any) -> None:
         self.mirror = Mirror()
-        for each in reports:
-            self.mirror.report_received(each)
+        for report in reports:
+            self.mirror.report_received(report)
         self.extender = Extender(self.mirror, FoundingJudge(self.mirror), **settings)
 
     def filter(self, body: bytes, now_s: float = NOW) -> dict[str, Any]:
@@ -107,4 +107,4 @@ class Known:
         return answer
 
     def prioritize(self, body: bytes, now_s: float = NOW) -> list[tuple[str, int]]:
-        return [(each["Host"], each["Score"]) for each in json.loads(self.extender.prioritize(body, now_s))]
+        return [(load["Host"], load["Score"]) for load in json.loads(self.extender.prioritize(body, now_s))]

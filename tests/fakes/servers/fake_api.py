@@ -1,8 +1,9 @@
-"""A small Kubernetes API server that does as a test says: enough of lists, watches, binds, patches, deletes and leases for a scheduler.
+"""A small Kubernetes API server that does as a test says: enough of lists, watches, binds, patches, deletes and leases
+for a scheduler.
 
-It behaves as reference/kubernetes.md has seen a real one behave where a scheduler meets it: a bind is a conflict where the pod is bound, gated,
-ending or another one; an unknown node is no obstacle; annotations of a Binding are merged into the pod. `Faults` makes it lose answers, refuse,
-cut watches, or be away.
+It behaves as reference/kubernetes.md has seen a real one behave where a scheduler meets it: a bind is a conflict where
+the pod is bound, gated, ending or another one; an unknown node is no obstacle; annotations of a Binding are merged into
+the pod. `Faults` makes it lose answers, refuse, cut watches, or be away.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A double of the calls of Ray's client that `cotenant_lab.ray_cluster` makes: tasks run in this process, when they are waited for.
+"""A double of the calls of Ray's client that `cotenant_lab.ray_cluster` makes: tasks run in this process, when they are
+waited for.
 
-What crosses the network is pickled, as there: the function by name, its arguments and its value. `fault` decides what becomes of a submission; `tests/fault/lab/test_ray_cluster.py` has the same contract on
-a real cluster.
+What crosses the network is pickled, as there: the function by name, its arguments and its value. `fault` decides what
+becomes of a submission; `tests/fault/lab/test_ray_cluster.py` has the same contract on a real cluster.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def no_fault(assignment: Assignment, attempt: int) -> Exception | None:
 
 
 class FakeRay:
-    """The library, connected. `attempts`: submissions by specification; `most_running`: the most tasks that were submitted and not fetched."""
+    """The library, connected. `attempts`: submissions by specification; `max_running`: the most tasks that were
+    submitted and not fetched.
+    """
 
     exceptions = SimpleNamespace(**{error.__name__: error for error in _ERRORS})
 
@@ -75,7 +78,7 @@ class FakeRay:
         self._numbers = 0
         self.attempts: dict[Any, int] = {}
         self.cancelled: list[int] = []
-        self.most_running = 0
+        self.max_running = 0
         self.options: dict[str, object] = {}
         self.connected = False
         self.broken = False
@@ -119,7 +122,7 @@ class FakeRay:
         fault = self._fault(argument, self.attempts[argument.spec])
         self._numbers += 1
         self._submitted[self._numbers] = pickle.dumps((function, argument)), fault
-        self.most_running = max(self.most_running, len(self._submitted))
+        self.max_running = max(self.max_running, len(self._submitted))
         return self._numbers
 
     def _check(self) -> None:

@@ -49,7 +49,9 @@ TOKEN = "token-of-the-tests"
 
 @dataclass(frozen=True)
 class Facts:
-    """A page that answers without a body, one that reads a body, and the most bytes that it takes with `ServerLimits.body_bytes` = 1 MiB."""
+    """A page that answers without a body, one that reads a body, and the most bytes that it takes with
+    `ServerLimits.body_bytes` = 1 MiB.
+    """
 
     open_page: str
     body_page: str
@@ -69,7 +71,9 @@ SERVERS = {
 
 @asynccontextmanager
 async def serving(name: str, limits: ServerLimits, tls: Tls | None = None) -> AsyncIterator[Address]:
-    """One of `SERVERS`. With `tls`, its application on a server of its own, because not every process has an option for TLS."""
+    """One of `SERVERS`. With `tls`, its application on a server of its own, because not every process has an option
+    for TLS.
+    """
     limits = replace(limits, body_bytes=1 << 20)
     starting = {
         "apiserver": _apiserver,

@@ -1,8 +1,9 @@
 """A proxy on loopback that records the requests of processes to an API server, as events of an audit log.
 
-Problem: which calls a process made is written in the server's audit log, which a client of a real server often cannot read. Choice: the processes are given the proxy's
-address in their kubeconfig; it passes each request on with the process's own token and keeps what kube-apiserver would log: User-Agent, verb, object and code.
-Limits: plain HTTP on loopback, no upgrades (exec, port-forward); a request of a process that ends meanwhile is kept with the code 0.
+Problem: which calls a process made is written in the server's audit log, which a client of a real server often cannot
+read. Choice: the processes are given the proxy's address in their kubeconfig; it passes each request on with the
+process's own token and keeps what kube-apiserver would log: User-Agent, verb, object and code. Limits: plain HTTP on
+loopback, no upgrades (exec, port-forward); a request of a process that ends meanwhile is kept with the code 0.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def event(method: str, path: str, query: str, agent: str) -> dict[str, Any]:
     name = route.name
     if not name:  # a list of one object counts as that object's, as in kube-apiserver's RequestInfo
         terms = asked.get("fieldSelector", "").split(",")
-        name = next((each.removeprefix(BY_NAME) for each in terms if each.startswith(BY_NAME)), "")
+        name = next((term.removeprefix(BY_NAME) for term in terms if term.startswith(BY_NAME)), "")
     verb = VERBS.get(method, "watch" if is_watch(asked) else "get" if route.name else "list")
     of = {
         "resource": route.plural,
@@ -96,8 +97,8 @@ class RecordingProxy:
             await self._stop.wait()
             await runner.cleanup()
             left = asyncio.all_tasks() - {asyncio.current_task()}
-            for each in left:
-                each.cancel()
+            for task in left:
+                task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:

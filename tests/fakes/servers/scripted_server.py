@@ -38,7 +38,7 @@ class ScriptedServer:
     """`async with ScriptedServer({"POST": [...], "GET": [...]}) as server: ... server.url`."""
 
     def __init__(self, replies: dict[str, list[Reply]]) -> None:
-        self._replies = {method: list(each) for method, each in replies.items()}
+        self._replies = {method: list(reply) for method, reply in replies.items()}
         self.asked: list[tuple[str, str]] = []  # method, path
         self.bodies: list[Any] = []
         self._closing = asyncio.Event()
@@ -84,7 +84,10 @@ class ScriptedServer:
             return False
         encoded = json.dumps(reply.body).encode()
         after = f"Retry-After: {reply.retry_after}\r\n" if reply.retry_after else ""
-        head = f"HTTP/1.1 {reply.status} x\r\nContent-Type: application/json\r\nContent-Length: {len(encoded)}\r\n{after}\r\n"
+        head = (
+            f"HTTP/1.1 {reply.status} x\r\nContent-Type: application/json\r\nContent-Length: "
+            f"{len(encoded)}\r\n{after}\r\n"
+        )
         writer.write(head.encode() + encoded)
         await writer.drain()
         return True

@@ -1,4 +1,6 @@
-"""Evictions while the API server, the keeper or both are away: nobody is evicted by a guess, and no budget is used up by refusals."""
+"""Evictions while the API server, the keeper or both are away: nobody is evicted by a guess, and no budget is used
+up by refusals.
+"""
 
 from __future__ import annotations
 
@@ -58,8 +60,8 @@ class Server:
 def begun() -> tuple[World, Server, AwaySource]:
     source, server = AwaySource(BY_GROUP), Server()
     w = World(CONFIGURED, sources={"cluster": source})
-    for each in BY_GROUP:
-        w.appear(each.group)
+    for node_pod in BY_GROUP:
+        w.appear(node_pod.group)
     w.evictions = Evictions(server)  # type: ignore[assignment]
     return w, server, source
 

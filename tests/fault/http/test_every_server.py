@@ -269,7 +269,8 @@ LISTENERS = {
 def test_a_port_in_use_is_one_line_that_names_the_option_and_status_2(name: str, taken: int, tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(
-        "{clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], contexts: [{name: c, context: {cluster: c}}], "
+        "{clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], contexts: [{name: c, context: {cluster: "
+        "c}}], "
         "current-context: c}"
     )
     address = f"127.0.0.1:{taken}"

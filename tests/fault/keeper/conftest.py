@@ -14,7 +14,9 @@ IN_MEMORY = Path("/dev/shm")
 
 @pytest.fixture
 def state(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory where available: the result of a kill does not depend on the disk, and a thousand syncs take minutes."""
+    """A folder in memory where available: the result of a kill does not depend on the disk, and a thousand syncs
+    take minutes.
+    """
     if not IN_MEMORY.is_dir():
         yield tmp_path
         return

@@ -1,4 +1,6 @@
-"""The keeper as a process, over folders that look like cgroups: killed, stopped halfway, started twice, with a corrupt state file or a full disk."""
+"""The keeper as a process, over folders that look like cgroups: killed, stopped halfway, started twice, with a
+corrupt state file or a full disk.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """A real Ray cluster of two workers on this machine: figures to the bit, a killed worker, a lost node, an interrupt.
 
-Skipped where Ray is not installed: CI does not install the extra `ray` (300 MB). `packages/cotenant-lab/tests/unit/test_ray_cluster.py` has the contract against a double. Ray replaces loopback by the machine's own address.
+Skipped where Ray is not installed: CI does not install the extra `ray` (300 MB).
+`packages/cotenant-lab/tests/unit/test_ray_cluster.py` has the contract against a double. Ray replaces loopback by the
+machine's own address.
 """
 
 import os
@@ -28,12 +30,17 @@ pytestmark = [
 
 ROOT = Path(__file__).parents[3]
 # A process that was started in the background ignores SIGINT, and so do its children.
-COTENANT = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from cotenant.cli.main import main; sys.exit(main())"
+COTENANT = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from cotenant.cli.main "
+    "import main; sys.exit(main())"
+)
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Of the workers and of commands: the workload `fake`, whose policy `dies` kills its process until the marker exists."""
+    """Of the workers and of commands: the workload `fake`, whose policy `dies` kills its process until the marker
+    exists.
+    """
     marker = tmp_path_factory.mktemp("marker") / "marker"
     return os.environ | {
         "COTENANT_SCENARIOS": "tests.fakes.processes.fake_scenarios",

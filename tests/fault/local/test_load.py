@@ -1,4 +1,6 @@
-"""Many writers of one object, watchers that are not read, expired watches at once, and a full disk: small forms of `python -m bench.apifaults`."""
+"""Many writers of one object, watchers that are not read, expired watches at once, and a full disk: small forms of
+`python -m bench.apifaults`.
+"""
 
 from __future__ import annotations
 

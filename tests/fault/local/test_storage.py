@@ -1,4 +1,6 @@
-"""A file locked by another program, and a clock that jumps: writes are refused or continue, and no acknowledged write is lost."""
+"""A file locked by another program, and a clock that jumps: writes are refused or continue, and no acknowledged
+write is lost.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Simulated nodes and controllers on one in-memory API: node failure, restore and deletion, and the start of a workload."""
+"""Simulated nodes and controllers on one in-memory API: node failure, restore and deletion, and the start of a
+workload.
+"""
 
 import asyncio
 import random
@@ -246,7 +248,7 @@ def test_a_cordon_stands_while_its_node_fails_and_recovers_and_goes_when_it_is_l
 
         async def taints() -> set[str]:
             node = next(n for n in await c.all(NODES, "") if n["metadata"]["name"] == "node-0001")
-            return {f"{each['key']}:{each['effect']}" for each in node["spec"].get("taints") or ()}
+            return {f"{entry['key']}:{entry['effect']}" for entry in node["spec"].get("taints") or ()}
 
         await cordon(True)
         assert await taints() == cordoned

@@ -1,4 +1,6 @@
-"""The manager under faults: killed at any instant, two replicas, an API server that fails, nodes that leave, bad ConfigMaps, clocks that are off."""
+"""The manager under faults: killed at any instant, two replicas, an API server that fails, nodes that leave, bad
+ConfigMaps, clocks that are off.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The cluster engine against an API server that tells late, twice, out of order, or not at all.
 
-A small truth (what an API server would accept and hold) stands beside the engine: it takes binds as a real one does (a wrong or bound pod is a
-conflict, an unknown node is no obstacle) and its events reach the engine as hypothesis pleases.
+A small truth (what an API server would accept and hold) stands beside the engine: it takes binds as a real one does (a
+wrong or bound pod is a conflict, an unknown node is no obstacle) and its events reach the engine as hypothesis pleases.
 """
 
 from __future__ import annotations
@@ -98,29 +98,29 @@ def deliver(cluster: Cluster, event: Event, now_s: float) -> None:
 
 def obey(cluster: Cluster, truth: Truth, now_s: float, lose_answer: bool = False) -> None:
     """Carry out one round of instructions."""
-    for each in cluster.decide(now_s):
-        if isinstance(each, Bind):
-            if not cluster.sending(each.uid, now_s):
+    for instruction in cluster.decide(now_s):
+        if isinstance(instruction, Bind):
+            if not cluster.sending(instruction.uid, now_s):
                 continue
-            accepted = truth.bind(each.uid, each.node)
+            accepted = truth.bind(instruction.uid, instruction.node)
             if lose_answer:
-                cluster.bind_failed(each.uid, "the connection broke", now_s)
+                cluster.bind_failed(instruction.uid, "the connection broke", now_s)
             elif accepted:
-                cluster.bound(each.uid, now_s)
+                cluster.bound(instruction.uid, now_s)
             else:
-                cluster.bind_failed(each.uid, "conflict", now_s, retry=each.uid in truth.pods)
-        elif isinstance(each, Preempt):
+                cluster.bind_failed(instruction.uid, "conflict", now_s, retry=instruction.uid in truth.pods)
+        elif isinstance(instruction, Preempt):
             if lose_answer:
-                cluster.preempt_failed(each.uid, now_s)
+                cluster.preempt_failed(instruction.uid, now_s)
                 continue
-            for i, victim in enumerate(each.victims):
+            for i, victim in enumerate(instruction.victims):
                 pod = truth.pods.get(victim.uid)
                 if pod is not None and i % 2:
                     truth.say(replace(pod, ends_s=now_s + 30.0))  # takes its grace, and goes when somebody deletes it
                 else:
                     truth.delete(victim.uid)
         else:
-            assert isinstance(each, ClearNomination) or each.message
+            assert isinstance(instruction, ClearNomination) or instruction.message
 
 
 steps = st.lists(
@@ -140,7 +140,7 @@ steps = st.lists(
 def play(steps: list[tuple[object, ...]], ordered: bool) -> tuple[Cluster, Truth]:
     """`ordered`: events come late but each object's in order, as a watch gives them; else as they please."""
     truth = Truth()
-    cluster = Cluster(profile("first-fit"), np.random.default_rng(0), Settings(most_pods=4))
+    cluster = Cluster(profile("first-fit"), np.random.default_rng(0), Settings(max_pods=4))
     now_s = 0.0
     for name in NODES[:2]:
         truth.add_node(name)

@@ -16,13 +16,13 @@ FULL = ResourceSpec(required=BindPolicy.FULL_CORES)
 def decided(api: Api) -> Bind:
     """The one bind of a judgement, which is not carried out."""
     api.now_s += 30.0
-    (bind,) = [each for each in api.cluster.decide(api.now_s) if isinstance(each, Bind)]
+    (bind,) = [instruction for instruction in api.cluster.decide(api.now_s) if isinstance(instruction, Bind)]
     return bind
 
 
 def held(api: Api, name: str) -> dict[str, tuple[int, ...]]:
     told = api.cluster.plugins.cpus.describe(name)
-    return {each.pod: each.cpus for each in told.holders} if told is not None else {}
+    return {holder.pod: holder.cpus for holder in told.holders} if told is not None else {}
 
 
 def test_a_bind_that_failed_gives_its_cpus_back_and_the_next_choice_is_the_same() -> None:

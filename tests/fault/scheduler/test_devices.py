@@ -1,4 +1,6 @@
-"""Devices that vanish, fall ill and return while pods come, go, are bound and lost: never more given than there is, and all of it restored."""
+"""Devices that vanish, fall ill and return while pods come, go, are bound and lost: never more given than there is,
+and all of it restored.
+"""
 
 from __future__ import annotations
 
@@ -74,14 +76,14 @@ class World:
     def fresh(self) -> Cluster:
         rules = DeviceRules(DeviceSettings(shared=self.strategy, usual=(UsualPod(50, 1, 1), UsualPod(100, 2, 1))))
         made = Cluster(
-            profile("first-fit"), np.random.default_rng(0), Settings(most_pods=4), PluginRegistry(devices=rules)
+            profile("first-fit"), np.random.default_rng(0), Settings(max_pods=4), PluginRegistry(devices=rules)
         )
         for node in self.nodes.values():
             made.node_seen(node)
         for pod in self.pods.values():
             made.pod_seen(pod, 0.0)
-        for each in self.devices.values():
-            rules.seen(each)
+        for device in self.devices.values():
+            rules.seen(device)
         return made
 
     def tell(self, pod: ObservedPod, now_s: float) -> None:
@@ -99,28 +101,30 @@ class World:
             self.cluster.pod_gone(uid, now_s)
 
     def decide(self, how: str, now_s: float) -> None:
-        for each in self.cluster.decide(now_s):
-            if isinstance(each, Preempt):
-                for victim in each.victims:
+        for instruction in self.cluster.decide(now_s):
+            if isinstance(instruction, Preempt):
+                for victim in instruction.victims:
                     self.delete(victim.uid, now_s)
-            if not isinstance(each, Bind) or how == "unsent" or not self.cluster.sending(each.uid, now_s):
+            if not isinstance(instruction, Bind) or how == "unsent" or not self.cluster.sending(instruction.uid, now_s):
                 continue
             if how == "refused":
-                self.cluster.bind_failed(each.uid, "conflict", now_s)
+                self.cluster.bind_failed(instruction.uid, "conflict", now_s)
                 continue
-            self.binds[each.uid] = self.binds.get(each.uid, 0) + 1
+            self.binds[instruction.uid] = self.binds.get(instruction.uid, 0) + 1
             if how == "lost":
-                self.cluster.bind_failed(each.uid, "the connection broke", now_s)
-            self.tell(replace(self.pods[each.uid], node=each.node, holds=each.holds), now_s)
+                self.cluster.bind_failed(instruction.uid, "the connection broke", now_s)
+            self.tell(replace(self.pods[instruction.uid], node=instruction.node, holds=instruction.holds), now_s)
 
 
 def check_devices(world: World) -> None:
-    """No healthy device has more taken than it has, by what the pods' annotations say; all of it stands in the summaries."""
+    """No healthy device has more taken than it has, by what the pods' annotations say; all of it stands in the
+    summaries.
+    """
     used: dict[tuple[str, str, int, str], int] = {}
     for pod in world.pods.values():
-        for each in pod.holds.devices if pod.node else ():
-            for name, amount in each.amounts:
-                key = (pod.node, each.type.value, each.minor, name)
+        for device in pod.holds.devices if pod.node else ():
+            for name, amount in device.amounts:
+                key = (pod.node, device.type.value, device.minor, name)
                 used[key] = used.get(key, 0) + amount
     for (_, _, _, name), amount in used.items():
         assert amount <= (1000 if name == GPU_MEMORY else 100)
@@ -174,6 +178,6 @@ def test_whatever_happens_devices_are_given_once(steps: list[tuple[object, ...]]
         world.delete(uid, now_s)
     world.cluster.decide(now_s + 1000.0)
     world.cluster.validate()
-    for each in world.cluster.plugins.devices.summaries():
-        assert all(not holder for device in each.devices for holder in device.holders)
-        assert all(device.free == device.total for device in each.devices if device.is_healthy)
+    for summary in world.cluster.plugins.devices.summaries():
+        assert all(not holder for device in summary.devices for holder in device.holders)
+        assert all(device.free == device.total for device in summary.devices if device.is_healthy)

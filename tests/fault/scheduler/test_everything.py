@@ -1,5 +1,7 @@
-"""Everything at once against the cluster's engine: nodes, pods, gangs, quotas and devices come, change and go; answers are late, lost or
-refusals; the scheduler is killed at any step and built anew from the API. After each step all books must agree."""
+"""Everything at once against the cluster's engine: nodes, pods, gangs, quotas and devices come, change and go; answers
+are late, lost or refusals; the scheduler is killed at any step and built anew from the API. After each step all books
+must agree.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,7 @@ def devices_of(name: str, healthy: tuple[bool, ...]) -> NodeDevices:
 
 
 def a_quota(name: str, parent: str, is_parent: bool, least: int, most: int) -> QuotaObject:
-    cores = [Amounts.of({"cpu": 1000 * each}) for each in (most, least)]
+    cores = [Amounts.of({"cpu": 1000 * number}) for number in (most, least)]
     return QuotaObject(f"default/{name}", f"uid-{name}", Quota(name, *cores, parent, is_parent))
 
 
@@ -82,7 +84,7 @@ class Everything(RuleBasedStateMachine):
         self.satisfied: set[str] = set()  # gangs of which enough had a node once
 
     def start(self) -> Cluster:
-        return Cluster(profile("best-fit"), np.random.default_rng(self.born), Settings(most_pods=8))
+        return Cluster(profile("best-fit"), np.random.default_rng(self.born), Settings(max_pods=8))
 
     @initialize(nodes=st.integers(1, 3))
     def begin(self, nodes: int) -> None:
@@ -244,30 +246,30 @@ class Everything(RuleBasedStateMachine):
         if any(since_s + 100.0 < self.now_s for since_s in self.lost.values()):
             self.api.deliver(POD, 10**6, self.cluster, self.now_s)  # a watch is never so late
             self.lost.clear()
-        for bind in [each for each in self.flying if self.sent_s[each.uid] + 100.0 < self.now_s]:
+        for bind in [instruction for instruction in self.flying if self.sent_s[instruction.uid] + 100.0 < self.now_s]:
             self.flying.remove(bind)  # the process's own time-out, long before the engine's
             self.cluster.bind_failed(bind.uid, "timed out", self.now_s)
         instructions = self.cluster.decide(self.now_s)
-        self.check_binds([each for each in instructions if isinstance(each, Bind)])
-        for each in instructions:
-            if isinstance(each, Bind):
-                if self.cluster.sending(each.uid, self.now_s):
-                    self.flying.append(each)
-                    self.sent_s[each.uid] = self.now_s
-            elif isinstance(each, Preempt):
-                pod = self.api.pods.get(each.uid)
+        self.check_binds([instruction for instruction in instructions if isinstance(instruction, Bind)])
+        for instruction in instructions:
+            if isinstance(instruction, Bind):
+                if self.cluster.sending(instruction.uid, self.now_s):
+                    self.flying.append(instruction)
+                    self.sent_s[instruction.uid] = self.now_s
+            elif isinstance(instruction, Preempt):
+                pod = self.api.pods.get(instruction.uid)
                 if pod is None or pod.node:
-                    self.cluster.preempt_failed(each.uid, self.now_s)
+                    self.cluster.preempt_failed(instruction.uid, self.now_s)
                     continue
-                self.api.put(POD, each.uid, replace(pod, nominated_node=each.node))
-                for victim in each.victims:
+                self.api.put(POD, instruction.uid, replace(pod, nominated_node=instruction.node))
+                for victim in instruction.victims:
                     self.leave(victim.uid)
-            elif isinstance(each, Evict):
-                self.leave(each.victim.uid)
-            elif isinstance(each, ClearNomination):
-                pod = self.api.pods.get(each.uid)
+            elif isinstance(instruction, Evict):
+                self.leave(instruction.victim.uid)
+            elif isinstance(instruction, ClearNomination):
+                pod = self.api.pods.get(instruction.uid)
                 if pod is not None and not pod.node:
-                    self.api.put(POD, each.uid, replace(pod, nominated_node=""))
+                    self.api.put(POD, instruction.uid, replace(pod, nominated_node=""))
 
     @rule(i=st.integers(0, 20), how=st.sampled_from(["accepted", "accepted", "accepted", "answer lost", "refused"]))
     def answer(self, i: int, how: str) -> None:
@@ -320,12 +322,14 @@ class Everything(RuleBasedStateMachine):
                 used, most = dict(told.used), dict(told.maximum)
                 for resource in set(asked.names()) & set(most):
                     assert used.get(resource, 0) <= most[resource], (name, resource, used, most)
-            parts = sum(each.amounts.get(GPU_CORE) for each in bind.holds.devices)
+            parts = sum(device.amounts.get(GPU_CORE) for device in bind.holds.devices)
             if bind.node in self.cluster.plugins.devices.nodes.by_name:
                 assert parts == asked.get(GPU_CORE)
 
     def check_gangs(self, binds: list[Bind]) -> None:
-        """Members of a Strict gang whose pods all say the same go to the API server only when enough of them have a node."""
+        """Members of a Strict gang whose pods all say the same go to the API server only when enough of them have a
+        node.
+        """
         for bind in binds:
             entry = self.cluster.find(bind.key)
             notes = entry.seen.demands.gang if entry is not None else None
@@ -355,7 +359,7 @@ class Everything(RuleBasedStateMachine):
         sums: dict[str, int] = {}
         for uid in self.cluster.assigned():
             name, _ = quotas.quota_of(uid)
-            entry = next(each for each in self.cluster._pods.by_uid.values() if each.seen.uid == uid)
+            entry = next(pod_info for pod_info in self.cluster._pods.by_uid.values() if pod_info.seen.uid == uid)
             sums[name] = sums.get(name, 0) + entry.seen.pod.requests.get("cpu")
         for name in QUOTAS:
             told = quotas.describe(name)

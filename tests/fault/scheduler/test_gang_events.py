@@ -1,4 +1,6 @@
-"""Gangs against an API server that deletes, resizes, forgets and fails at any step: nothing is bound twice, counted wrongly, or left behind."""
+"""Gangs against an API server that deletes, resizes, forgets and fails at any step: nothing is bound twice, counted
+wrongly, or left behind.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,8 @@ class Api:
     def start(self) -> None:
         """A new scheduler is told everything."""
         self.c = Cluster(profile("least-allocated"), np.random.default_rng(1))
-        for each in self.nodes.values():
-            self.c.node_seen(each)
+        for node in self.nodes.values():
+            self.c.node_seen(node)
         for group in self.groups.values():
             self.c.plugins.gangs.pod_group_seen(group, self.now_s)
         for pod in self.pods.values():
@@ -53,23 +55,23 @@ class Api:
         self.c.pod_seen(pod, self.now_s)
 
     def judge(self, fails: bool) -> None:
-        for each in self.c.decide(self.now_s):
-            if isinstance(each, Bind) and self.c.sending(each.uid, self.now_s):
-                pod = self.pods.get(each.uid)
+        for instruction in self.c.decide(self.now_s):
+            if isinstance(instruction, Bind) and self.c.sending(instruction.uid, self.now_s):
+                pod = self.pods.get(instruction.uid)
                 if fails or pod is None or pod.node:
-                    self.c.bind_failed(each.uid, "conflict", self.now_s, retry=pod is not None)
+                    self.c.bind_failed(instruction.uid, "conflict", self.now_s, retry=pod is not None)
                     continue
-                self.accepted[each.uid] = self.accepted.get(each.uid, 0) + 1
-                self.say(replace(pod, node=each.node))
-                self.c.bound(each.uid, self.now_s)
-            elif isinstance(each, Preempt):
-                for victim in each.victims:
+                self.accepted[instruction.uid] = self.accepted.get(instruction.uid, 0) + 1
+                self.say(replace(pod, node=instruction.node))
+                self.c.bound(instruction.uid, self.now_s)
+            elif isinstance(instruction, Preempt):
+                for victim in instruction.victims:
                     assert self.pods[victim.uid].node, "a pod without a node is never evicted"
                     self.delete(victim.uid)
-            elif isinstance(each, PodGroupStatus) and each.key in self.groups:
-                self.groups[each.key] = replace(self.groups[each.key], status=each)
-                self.c.plugins.gangs.pod_group_seen(self.groups[each.key], self.now_s)
-            assert not isinstance(each, Evict)
+            elif isinstance(instruction, PodGroupStatus) and instruction.key in self.groups:
+                self.groups[instruction.key] = replace(self.groups[instruction.key], status=instruction)
+                self.c.plugins.gangs.pod_group_seen(self.groups[instruction.key], self.now_s)
+            assert not isinstance(instruction, Evict)
 
     def delete(self, uid: str) -> None:
         self.pods.pop(uid, None)

@@ -1,4 +1,6 @@
-"""A preemption that an API server carries out in part: the rest of the gang follows, and whoever was promised room gets it in the end."""
+"""A preemption that an API server carries out in part: the rest of the gang follows, and whoever was promised room
+gets it in the end.
+"""
 
 from __future__ import annotations
 
@@ -18,31 +20,31 @@ def victims(out: list[Instruction]) -> list[str]:
 @pytest.mark.parametrize("refused", [0, 1, 2])
 def test_the_rest_of_a_gang_follows_where_one_deletion_failed(refused: int) -> None:
     c = cluster(3)
-    old = [replace(each, node=f"n{i}") for i, each in enumerate(members("old", 3))]
+    old = [replace(member, node=f"n{i}") for i, member in enumerate(members("old", 3))]
     see(c, *old, pod("vip", priority=10))
     out = settle(c, 0.0)
     assert victims(out) == ["old-0", "old-1", "old-2"]
-    for i, each in enumerate(old):
+    for i, observed_pod in enumerate(old):
         if i != refused:
-            see(c, replace(each, ends_s=31.0), now_s=1.0)
-    (said,) = [each for each in out if isinstance(each, Preempt)]
+            see(c, replace(observed_pod, ends_s=31.0), now_s=1.0)
+    (said,) = [instruction for instruction in out if isinstance(instruction, Preempt)]
     c.preempt_failed(said.uid, 1.0)
-    for i, each in enumerate(old):
+    for i, observed_pod in enumerate(old):
         if i != refused:
-            c.pod_gone(each.uid, 31.0)
+            c.pod_gone(observed_pod.uid, 31.0)
     assert set(binds(settle(c, 60.0))) == {"vip"}
     assert c.state_of(old[refused].uid).name == "BOUND"  # nobody needed its node any more
 
 
 def test_a_scheduler_that_starts_while_a_gang_is_going_takes_no_other() -> None:
-    old = [replace(each, node=f"n{i}") for i, each in enumerate(members("old", 2))]
-    more = [replace(each, node=f"n{i + 2}") for i, each in enumerate(members("more", 2))]
+    old = [replace(member, node=f"n{i}") for i, member in enumerate(members("old", 2))]
+    more = [replace(member, node=f"n{i + 2}") for i, member in enumerate(members("more", 2))]
     vip = replace(pod("vip", priority=10), nominated_node="n0")
     c = cluster(4)
-    see(c, *(replace(each, ends_s=30.0) for each in old), *more, vip)
+    see(c, *(replace(observed_pod, ends_s=30.0) for observed_pod in old), *more, vip)
     assert not victims(settle(c, 0.0))
-    for each in old:
-        c.pod_gone(each.uid, 5.0)
+    for observed_pod in old:
+        c.pod_gone(observed_pod.uid, 5.0)
     assert binds(settle(c, 5.0)) == {"vip": "n0"}
 
 

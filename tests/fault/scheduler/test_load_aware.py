@@ -1,4 +1,6 @@
-"""Load-aware placement while everything goes wrong: metrics that flap, clocks that jump, nodes replaced under their name, a scheduler built anew."""
+"""Load-aware placement while everything goes wrong: metrics that flap, clocks that jump, nodes replaced under their
+name, a scheduler built anew.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,8 @@ def pod(name: str, on: str = "", started_s: float = nan) -> ObservedPod:
 def cluster(*nodes: Node, settings: LoadAwareSettings = FILTER) -> Cluster:
     plugins = PluginRegistry(load_aware=LoadAware(settings))
     made = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings(backoff=Backoff()), plugins)
-    for each in nodes:
-        made.node_seen(each)
+    for node in nodes:
+        made.node_seen(node)
     return made
 
 
@@ -51,16 +53,18 @@ def told(name: str, cpu: int, age_s: float = 0.0, **pods: int) -> NodeMetric:
 
 def bound(c: Cluster, now_s: float) -> dict[str, str]:
     found = {}
-    for each in c.decide(now_s):
-        if isinstance(each, Bind):
-            assert c.sending(each.uid, now_s)
-            c.bound(each.uid, now_s)
-            found[each.key.partition("/")[2]] = each.node
+    for instruction in c.decide(now_s):
+        if isinstance(instruction, Bind):
+            assert c.sending(instruction.uid, now_s)
+            c.bound(instruction.uid, now_s)
+            found[instruction.key.partition("/")[2]] = instruction.node
     return found
 
 
 def test_a_metric_that_flaps_makes_no_hot_loop() -> None:
-    """A metric that swings over the threshold and back at every turn: a refused pod is judged with growing rests, not at each turn."""
+    """A metric that swings over the threshold and back at every turn: a refused pod is judged with growing rests,
+    not at each turn.
+    """
     c = cluster(node("n"))
     load = c.plugins.load_aware
     load.metric_seen(told("n", 9000), 0.0)
@@ -112,13 +116,15 @@ def test_an_agent_whose_clock_is_ahead_or_behind() -> None:
 
 
 def test_a_node_replaced_under_its_name() -> None:
-    """Deleted and made anew with another size while a pod decided for it is on its way; its metric goes and comes later."""
+    """Deleted and made anew with another size while a pod decided for it is on its way; its metric goes and comes
+    later.
+    """
     c = cluster(node("n"))
     load = c.plugins.load_aware
     load.metric_seen(told("n", 5000), 0.0)
     c.pod_seen(pod("a"), 1.0)
     first = c.decide(1.0)
-    assert any(isinstance(each, Bind) for each in first)
+    assert any(isinstance(instruction, Bind) for instruction in first)
     c.node_gone("n", 2.0)
     c.validate()
     c.node_seen(node("n", cpu=2000))

@@ -1,7 +1,8 @@
-"""Quotas resized, moved, deleted and broken under load, pods relabelled, nodes lost, binds that fail, engines built anew: nothing leaks.
+"""Quotas resized, moved, deleted and broken under load, pods relabelled, nodes lost, binds that fail, engines built
+anew: nothing leaks.
 
-After every step the books are held against the pods. Every bind is held against a plain forest made from nothing but the facts: nobody is let through
-who would not have fitted.
+After every step the books are held against the pods. Every bind is held against a plain forest made from nothing but
+the facts: nobody is let through who would not have fitted.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ class QuotaMachine(RuleBasedStateMachine):
         )
         for pod in self.pods.values():
             self.cluster.pod_seen(pod, self.now_s)
-        for each in self.nodes.values():
-            self.cluster.node_seen(each)
+        for node in self.nodes.values():
+            self.cluster.node_seen(node)
         for written in self.objects.values():
             self.quotas.quota_seen(written, self.now_s)
 
@@ -167,22 +168,22 @@ class QuotaMachine(RuleBasedStateMachine):
     def decide(self, seconds: float, fails: bool, evicts: bool) -> None:
         self.now_s += seconds
         plain = self.plain()
-        for each in self.cluster.decide(self.now_s):
-            if isinstance(each, Bind):
-                self.judge(plain, self.pods[each.uid])
-                if not self.cluster.sending(each.uid, self.now_s):
+        for instruction in self.cluster.decide(self.now_s):
+            if isinstance(instruction, Bind):
+                self.judge(plain, self.pods[instruction.uid])
+                if not self.cluster.sending(instruction.uid, self.now_s):
                     continue
                 if fails:
-                    self.cluster.bind_failed(each.uid, "the server said no", self.now_s)
+                    self.cluster.bind_failed(instruction.uid, "the server said no", self.now_s)
                 else:
-                    self.cluster.bound(each.uid, self.now_s)
-                    self.seen(replace(self.pods[each.uid], node=each.node))
-            elif isinstance(each, Evict):
-                victim = self.pods[each.victim.uid]
+                    self.cluster.bound(instruction.uid, self.now_s)
+                    self.seen(replace(self.pods[instruction.uid], node=instruction.node))
+            elif isinstance(instruction, Evict):
+                victim = self.pods[instruction.victim.uid]
                 assert victim.node
                 assert victim.pod.labels.get(PREEMPTIBLE) != "false"
                 if evicts:
-                    self.gone(each.victim.uid)
+                    self.gone(instruction.victim.uid)
                 else:
                     self.seen(replace(victim, ends_s=self.now_s + 30.0))
 

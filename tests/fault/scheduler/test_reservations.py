@@ -1,7 +1,8 @@
-"""Reservations against everything that may happen in any order: lost answers, late words, deletions, time, nodes that go, and a scheduler that starts anew.
+"""Reservations against everything that may happen in any order: lost answers, late words, deletions, time, nodes that
+go, and a scheduler that starts anew.
 
-The truth is what the API server holds. Whatever happens: a node's pods and what is left of its living reservations never exceed it, no device is
-anybody's twice, and the engine adds up.
+The truth is what the API server holds. Whatever happens: a node's pods and what is left of its living reservations
+never exceed it, no device is anybody's twice, and the engine adds up.
 """
 
 from __future__ import annotations
@@ -108,17 +109,17 @@ class Reserved(RuleBasedStateMachine):
     @rule(after_s=st.sampled_from([0.0, 1.0, 12.0]))
     def decide(self, after_s: float) -> None:
         self.world.now_s += after_s
-        for each in self.world.cluster.decide(self.world.now_s):
-            self.obey(each)
+        for instruction in self.world.cluster.decide(self.world.now_s):
+            self.obey(instruction)
 
-    def obey(self, each: Instruction) -> None:
-        if isinstance(each, (Bind, Reserve)):
-            self.sent.append(each)
-        elif isinstance(each, ReservationStatus):
-            self.write(each)
-        elif isinstance(each, DeleteReservation) and each.uid in self.world.held:
-            del self.world.held[each.uid]
-            self.owed.append(f"reservation {each.key}")
+    def obey(self, instruction: Instruction) -> None:
+        if isinstance(instruction, (Bind, Reserve)):
+            self.sent.append(instruction)
+        elif isinstance(instruction, ReservationStatus):
+            self.write(instruction)
+        elif isinstance(instruction, DeleteReservation) and instruction.uid in self.world.held:
+            del self.world.held[instruction.uid]
+            self.owed.append(f"reservation {instruction.key}")
 
     def write(self, status: ReservationStatus, **more: object) -> None:
         held = self.world.held.get(status.uid)
@@ -139,22 +140,22 @@ class Reserved(RuleBasedStateMachine):
     @precondition(lambda self: self.sent)
     @rule(how=st.sampled_from(["well", "well", "refused", "lost"]))
     def answer(self, how: str) -> None:
-        each = self.sent.pop(0)
+        entry = self.sent.pop(0)
         cluster, now_s = self.world.cluster, self.world.now_s
-        if not cluster.sending(each.uid, now_s):
+        if not cluster.sending(entry.uid, now_s):
             return
-        there = each.uid in (self.world.held if isinstance(each, Reserve) else self.world.pods)
+        there = entry.uid in (self.world.held if isinstance(entry, Reserve) else self.world.pods)
         if how == "refused" or not there:
-            cluster.bind_failed(each.uid, "refused", now_s, retry=there)
+            cluster.bind_failed(entry.uid, "refused", now_s, retry=there)
             return
-        if isinstance(each, Reserve):
-            self.write(each.status, holds=each.holds)
+        if isinstance(entry, Reserve):
+            self.write(entry.status, holds=entry.holds)
         else:
-            self.hold(replace(self.world.pods[each.uid], node=each.node, holds=each.holds))
+            self.hold(replace(self.world.pods[entry.uid], node=entry.node, holds=entry.holds))
         if how == "lost":
             while self.owed:  # whoever reads the object learns how it stands before anybody says that it failed
                 self.deliver()
-        cluster.bound(each.uid, now_s)
+        cluster.bound(entry.uid, now_s)
 
     def hold(self, made: ObservedPod | Reservation) -> None:
         if isinstance(made, Reservation):
@@ -168,15 +169,15 @@ class Reserved(RuleBasedStateMachine):
     @precondition(lambda self: self.owed)
     @rule()
     def deliver(self) -> None:
-        each, world = self.owed.pop(0), self.world
-        if isinstance(each, Reservation):
-            world.reservations.seen(each, world.now_s)
-        elif isinstance(each, ObservedPod):
-            world.cluster.pod_seen(each, world.now_s)
-        elif each.startswith("reservation "):
-            world.reservations.gone(each.removeprefix("reservation "), world.now_s)
+        entry, world = self.owed.pop(0), self.world
+        if isinstance(entry, Reservation):
+            world.reservations.seen(entry, world.now_s)
+        elif isinstance(entry, ObservedPod):
+            world.cluster.pod_seen(entry, world.now_s)
+        elif entry.startswith("reservation "):
+            world.reservations.gone(entry.removeprefix("reservation "), world.now_s)
         else:
-            world.cluster.pod_gone(each, world.now_s)
+            world.cluster.pod_gone(entry, world.now_s)
 
     @rule()
     def rebuild(self) -> None:

@@ -41,7 +41,7 @@ def test_the_scheduler_killed_while_it_places(up: Up, api: Client) -> None:
     api.create("/apis/apps/v1/namespaces/place/deployments", deployment("web", wanted))
 
     def bound() -> int:
-        return sum("nodeName" in each["spec"] for each in api.items(pods))
+        return sum("nodeName" in entry["spec"] for entry in api.items(pods))
 
     eventually("some are placed", lambda: bound() > 0)
     os.kill(scheduler, signal.SIGKILL)
@@ -50,17 +50,19 @@ def test_the_scheduler_killed_while_it_places(up: Up, api: Client) -> None:
     found = api.items(pods)
     assert len(found) == wanted  # none had to be replaced, so no node was given more than it holds
     where = bound_once(api.changes(pods, since))
-    assert where == {each["metadata"]["uid"]: each["spec"]["nodeName"] for each in found}
+    assert where == {entry["metadata"]["uid"]: entry["spec"]["nodeName"] for entry in found}
     assert "scheduler ended with status -9" in up.said
-    told = [each for each in api.items("/api/v1/namespaces/place/events") if each["reason"] == "Scheduled"]
-    assert len({each["involvedObject"]["uid"] for each in told}) == len(told)
+    told = [entry for entry in api.items("/api/v1/namespaces/place/events") if entry["reason"] == "Scheduled"]
+    assert len({entry["involvedObject"]["uid"] for entry in told}) == len(told)
     eventually(
         "it is ready, and counts", lambda: metric(up.page("scheduler"), "cotenant_scheduler_leading") == 1, away=True
     )
 
 
 def test_parts_killed_and_paused_in_any_order_during_an_install_lose_nothing(up: Up, api: Client) -> None:
-    """The short form of `python -m bench.chaos`: quotas, a gang and deployments are created meanwhile; without moves, which need a rebalancer."""
+    """The short form of `python -m bench.chaos`: quotas, a gang and deployments are created meanwhile; without
+    moves, which need a rebalancer.
+    """
     found = asyncio.run(
         a_round(
             Server.of(up.kubeconfig), lambda: children(up.pid), random.Random(7), "chaos",

@@ -1,4 +1,6 @@
-"""`cotenant up` ends by a signal or is killed: no acknowledged write is lost, no child is left, and the next start continues."""
+"""`cotenant up` ends by a signal or is killed: no acknowledged write is lost, no child is left, and the next start
+continues.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +47,11 @@ class Writers:
             self.acknowledged[name] = int(made["metadata"]["resourceVersion"])
 
 
-def run_of(each: Any) -> tuple[str, str, str, int]:
+def run_of(entry: Any) -> tuple[str, str, str, int]:
     """What must not change while a pod keeps running."""
-    status = each["status"]
+    status = entry["status"]
     (container,) = status["containerStatuses"]
-    return each["spec"]["nodeName"], status["startTime"], str(container["state"]), container["restartCount"]
+    return entry["spec"]["nodeName"], status["startTime"], str(container["state"]), container["restartCount"]
 
 
 def test_kill_9_in_the_middle_of_writes(tmp_path: Path) -> None:
@@ -73,23 +75,23 @@ def test_kill_9_in_the_middle_of_writes(tmp_path: Path) -> None:
 
     with Up(directory, "--nodes", 5) as second:
         api = second.ready()
-        kept = {each["metadata"]["name"]: each for each in api.items(CONFIGS)}
+        kept = {entry["metadata"]["name"]: entry for entry in api.items(CONFIGS)}
         for name, version in writers.acknowledged.items():
             assert int(kept[name]["metadata"]["resourceVersion"]) == version
             assert len(kept[name]["data"]["x"]) == 500
-        newest = max(int(each["metadata"]["resourceVersion"]) for each in kept.values())
+        newest = max(int(entry["metadata"]["resourceVersion"]) for entry in kept.values())
         made = api.create(CONFIGS, {"metadata": {"name": "after"}})
         assert int(made["metadata"]["resourceVersion"]) > newest
-        after = {each["metadata"]["uid"]: each for each in api.items(pods)}
-        for each in before:
-            assert run_of(after[each["metadata"]["uid"]]) == run_of(each)
+        after = {entry["metadata"]["uid"]: entry for entry in api.items(pods)}
+        for entry in before:
+            assert run_of(after[entry["metadata"]["uid"]]) == run_of(entry)
         assert len(after) == len(before)
         api.patch(f"{deployments}/web", {"spec": {"replicas": 6}})
         eventually(
             "the deployment grows", lambda: api.get(f"{deployments}/web")["status"].get("readyReplicas") == 6, 40
         )
-        uids = {each["metadata"]["uid"] for each in api.items(pods)}
-        assert {each["metadata"]["uid"] for each in before} <= uids
+        uids = {entry["metadata"]["uid"] for entry in api.items(pods)}
+        assert {entry["metadata"]["uid"] for entry in before} <= uids
         assert second.end(signal.SIGINT) == 0
 
 

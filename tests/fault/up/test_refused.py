@@ -55,7 +55,8 @@ def test_a_busy_port(tmp_path: Path) -> None:
     assert done.returncode == BAD_INPUT
     assert (
         line(done)
-        == f"cotenant: --port: {port}: expected a free port; Address already in use: stop the process that uses it, or choose another\n"
+        == f"cotenant: --port: {port}: expected a free port; Address already in use: stop the process that uses it, "
+        "or choose another\n"
     )
 
 
@@ -164,8 +165,8 @@ def test_a_broken_token_file(tmp_path: Path, content: bytes, capsys: pytest.Capt
 
 def test_a_broken_certificate_authority(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "up" / "tls").mkdir(parents=True)
-    for each in ("ca.crt", "ca.key"):
-        (tmp_path / "up" / "tls" / each).write_text("broken")
+    for name in ("ca.crt", "ca.key"):
+        (tmp_path / "up" / "tls" / name).write_text("broken")
     assert main(["up", "--dir", str(tmp_path / "up"), "--bare"]) == BAD_INPUT
     said = capsys.readouterr().err
     assert said.startswith("cotenant: certificate authority: ")

@@ -73,8 +73,8 @@ def scheduler(tmp_path: Path) -> Iterator[Callable[..., Scheduler]]:
         return started[-1]
 
     yield start
-    for each in started:
-        each.stop()
+    for entry in started:
+        entry.stop()
 
 
 def new_cluster(tmp_path: Path) -> tuple[Up, Client]:
@@ -91,25 +91,25 @@ def submit(api: Client, pods: str, names: list[str]) -> None:
 
 
 def placed(api: Client, pods: str) -> int:
-    return sum("nodeName" in each["spec"] for each in api.items(pods))
+    return sum("nodeName" in entry["spec"] for entry in api.items(pods))
 
 
 def scheduled_once(api: Client, namespace: str) -> None:
     told = [e for e in api.items(f"/api/v1/namespaces/{namespace}/events") if e["reason"] == "Scheduled"]
-    assert len({each["involvedObject"]["uid"] for each in told}) == len(told)
-    assert all(each.get("count", 1) == 1 for each in told)
+    assert len({entry["involvedObject"]["uid"] for entry in told}) == len(told)
+    assert all(entry.get("count", 1) == 1 for entry in told)
 
 
 def leader(api: Client, among: list[Scheduler]) -> Scheduler | None:
     status, lease = api.exchange("GET", LEASE)
-    return next((each for each in among if status == 200 and each.holds(lease)), None)
+    return next((scheduler for scheduler in among if status == 200 and scheduler.holds(lease)), None)
 
 
 def holders(api: Client, since: str, among: list[Scheduler]) -> list[Scheduler | None]:
     """Who has held the lease one after another; None where it was released."""
     found: list[Scheduler | None] = []
     for change in api.changes(LEASES, since):
-        holder = next((each for each in among if each.holds(change["object"])), None)
+        holder = next((scheduler for scheduler in among if scheduler.holds(change["object"])), None)
         if not found or found[-1] is not holder:
             found.append(holder)
     return found
@@ -142,8 +142,8 @@ def test_leadership_is_handed_over(tmp_path: Path, scheduler: Callable[..., Sche
         pods = api.namespace("work")
         since = api.get(pods)["metadata"]["resourceVersion"]
         both = [scheduler(), scheduler()]
-        for each in both:
-            each.listed()
+        for entry in both:
+            entry.listed()
         first = eventually("one leads", lambda: leader(api, both))
         second = both[1 - both.index(first)]
         submit(api, pods, [f"a{i}" for i in range(30)])
@@ -191,7 +191,7 @@ def test_an_api_server_that_hangs_and_restarts(tmp_path: Path, scheduler: Callab
         submit(api, pods, [f"c{i}" for i in range(10)])
         eventually("new ones too", lambda: placed(api, pods) == 50)
         assert len(bound_once(api.changes(pods, since))) >= 40
-        where = {each["metadata"]["uid"]: each["spec"]["nodeName"] for each in api.items(pods)}
+        where = {entry["metadata"]["uid"]: entry["spec"]["nodeName"] for entry in api.items(pods)}
 
         # The server is killed and restarts at the same address with the same objects.
         port = api.url.rpartition(":")[2]
@@ -202,7 +202,7 @@ def test_an_api_server_that_hangs_and_restarts(tmp_path: Path, scheduler: Callab
         up.ready()
         submit(api, pods, [f"d{i}" for i in range(10)])
         eventually("it continues after the restart", lambda: placed(api, pods) == 60, 40)
-        now = {each["metadata"]["uid"]: each["spec"]["nodeName"] for each in api.items(pods)}
+        now = {entry["metadata"]["uid"]: entry["spec"]["nodeName"] for entry in api.items(pods)}
         assert now.items() >= where.items()
         assert mine.process.poll() is None
         scheduled_once(api, "work")

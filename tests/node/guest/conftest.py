@@ -1,7 +1,8 @@
-"""Cases of this folder run in a guest whose controllers are on cgroup v2, all in one boot; each case here reports its result there.
+"""Cases of this folder run in a guest whose controllers are on cgroup v2, all in one boot; each case here reports its
+result there.
 
-A case is written as any other. On the host its body is not run: the first one boots the guest for all that were selected, and every case looks its own
-result up. Where the run is spread over processes, they share one guest.
+A case is written as any other. On the host its body is not run: the first one boots the guest for all that were
+selected, and every case looks its own result up. Where the run is spread over processes, they share one guest.
 """
 
 from __future__ import annotations
@@ -27,12 +28,16 @@ KINDS = {"v2": V2, "kubelet": KUBELET, "zones": ZONES, "systemd": SYSTEMD}
 
 
 def _is_here(item: pytest.Item) -> bool:
-    """Whether a case is one of this folder: asked for every case of the suite by every worker, so without making paths."""
+    """Whether a case is one of this folder: asked for every case of the suite by every worker, so without making
+    paths.
+    """
     return str(item.path).startswith(f"{HERE}{os.sep}")
 
 
 def _kind(path: Path) -> str:
-    """Cases below `zones` need a kernel with sched_ext, those below `systemd` need that as the first process; `kubelet` would take the others' time."""
+    """Cases below `zones` need a kernel with sched_ext, those below `systemd` need that as the first process;
+    `kubelet` would take the others' time.
+    """
     return next((name for name in ("zones", "systemd", "kubelet") if HERE / name in path.parents), "v2")
 
 
@@ -55,7 +60,9 @@ def _left_out(item: pytest.Item) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Those that are left after -k and -m. In the guest nothing is collected as garbage any more: each collection, and each fork after one, would copy all of memory."""
+    """Those that are left after -k and -m. In the guest nothing is collected as garbage any more: each collection,
+    and each fork after one, would copy all of memory.
+    """
     if IN_GUEST:
         gc.collect()
         gc.freeze()

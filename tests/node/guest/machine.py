@@ -1,9 +1,10 @@
 """A guest that runs tests of this repository on a kernel whose controllers are all on cgroup v2.
 
-Problem: this host may have its controllers on v1, and what v2 does must be seen on a kernel. Choice: QEMU's own emulation (TCG), so that no hardware help
-is needed; the host's root is the guest's, read-only through virtiofs, so that the same Python and the same tests run there; pytest reports each case as
-a line on the second serial port. Virtual time counts instructions (-icount): a busy host makes the guest slower and not its clocks uneven. Limits: amd64,
-Debian's QEMU and virtiofsd; the guest writes nothing but its own /run.
+Problem: this host may have its controllers on v1, and what v2 does must be seen on a kernel. Choice: QEMU's own
+emulation (TCG), so that no hardware help is needed; the host's root is the guest's, read-only through virtiofs, so that
+the same Python and the same tests run there; pytest reports each case as a line on the second serial port. Virtual time
+counts instructions (-icount): a busy host makes the guest slower and not its clocks uneven. Limits: amd64, Debian's
+QEMU and virtiofsd; the guest writes nothing but its own /run.
 """
 
 from __future__ import annotations
@@ -72,7 +73,10 @@ _RUN = """cd {root} && exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/run 
 
 @dataclass(frozen=True, slots=True)
 class GuestKind:
-    """A kernel and the clock of its guest. `icount`: QEMU's option; `max_silent_cpu_s`: the guest is stopped when QEMU has used that much CPU time without a word from it; `spare_cpus`: beside the one that runs, for cases that bring them online; `systemd`: it is the first process."""
+    """A kernel and the clock of its guest. `icount`: QEMU's option; `max_silent_cpu_s`: the guest is stopped when
+    QEMU has used that much CPU time without a word from it; `spare_cpus`: beside the one that runs, for cases that
+    bring them online; `systemd`: it is the first process.
+    """
 
     kernel: Callable[[], Kernel]
     icount: str
@@ -108,7 +112,9 @@ class Run:
 
 
 def run(cases: list[str], kind: GuestKind = V2) -> Run:
-    """Boot a guest of this kind, run these cases (pytest's node ids, below the repository's root), power off. Raises `Unavailable` where no guest can be had."""
+    """Boot a guest of this kind, run these cases (pytest's node ids, below the repository's root), power off.
+    Raises `Unavailable` where no guest can be had.
+    """
     qemu, busybox = shutil.which("qemu-system-x86_64"), shutil.which("busybox")
     for needed, name in (
         (qemu, "qemu-system-x86"),
@@ -205,7 +211,8 @@ def _boot(qemu: str, folder: Path, image: Path, kind: GuestKind) -> None:
                 *("-kernel", str(image), "-initrd", str(folder / "initrd")),
                 *(
                     "-append",
-                    "console=ttyS0 rdinit=/init panic=-1 quiet nokaslr mitigations=off psi=1 cgroup_no_v1=all maxcpus=1",
+                    "console=ttyS0 rdinit=/init panic=-1 quiet nokaslr mitigations=off psi=1 cgroup_no_v1=all "
+                    "maxcpus=1",
                 ),
             ],
             stdin=subprocess.DEVNULL,
@@ -228,8 +235,9 @@ def _boot(qemu: str, folder: Path, image: Path, kind: GuestKind) -> None:
 
 
 def _await_end(guest: subprocess.Popen[bytes], told: tuple[Path, ...], max_silent_cpu_s: int) -> str:
-    """Why the guest is to be stopped; "" where it ended by itself. A guest that computes makes progress however busy the host is, so its own CPU time
-    counts; one that neither computes nor says a word for `MAX_SILENT_S` hangs."""
+    """Why the guest is to be stopped; "" where it ended by itself. A guest that computes makes progress however busy
+    the host is, so its own CPU time counts; one that neither computes nor says a word for `MAX_SILENT_S` hangs.
+    """
     said, since_s, since_cpu_s = 0, time.monotonic(), 0.0
     while True:
         try:

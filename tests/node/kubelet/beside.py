@@ -1,6 +1,7 @@
 """An agent as a process beside the stand-in, with a service to protect and best-effort work to limit.
 
-Where best-effort work has the least weight already, as in a kubelet's class, the idle class need not be held; where it is, it counts.
+Where best-effort work has the least weight already, as in a kubelet's class, the idle class need not be held; where it
+is, it counts.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class AgentBeside:
         self.settled()
 
     def settled(self) -> None:
-        """Until every best-effort pod has a quota: a new pod's is set within a period or two after it is seen. Then the groups in the idle class are noted."""
+        """Until every best-effort pod has a quota: a new pod's is set within a period or two after it is seen. Then
+        the groups in the idle class are noted.
+        """
         if self.process.process is None:
             self.process.start()
         self.process.until(lambda: self.limits(self.node.best_effort()))
@@ -57,7 +60,7 @@ class AgentBeside:
         self.process.until(lambda: self.process.ticks() >= until)
         leases = self.process.told("/v1/leases", "leases")
         assert isinstance(leases, list)
-        self.idle = {each["target"]["group"] for each in leases if each["target"]["knob"] == "cpu.idle"}
+        self.idle = {lease["target"]["group"] for lease in leases if lease["target"]["knob"] == "cpu.idle"}
 
     def limits(self, pods: Iterable[str]) -> bool:
         """Whether these pods have a quota, and what was put into the idle class is in it."""
@@ -70,7 +73,7 @@ class AgentBeside:
     def holds_at(self, group: str) -> bool:
         """Whether it has a lease on a group, or does not say."""
         leases = self.process.told("/v1/leases", "leases")
-        return not isinstance(leases, list) or any(each["target"]["group"] == group for each in leases)
+        return not isinstance(leases, list) or any(lease["target"]["group"] == group for lease in leases)
 
     def in_force(self) -> InForce:
         """A new measurement."""

@@ -1,4 +1,6 @@
-"""The agent's command in a fork of the tests' own process: starting Python and importing it again takes half a minute of the guest's time."""
+"""The agent's command in a fork of the tests' own process: starting Python and importing it again takes half a
+minute of the guest's time.
+"""
 
 from __future__ import annotations
 

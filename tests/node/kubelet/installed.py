@@ -1,6 +1,8 @@
-"""What the chart installs on one node, as real processes beside the stand-in for the kubelet: API server, trace process, keeper and agent, and pods with real work in their groups.
+"""What the chart installs on one node, as real processes beside the stand-in for the kubelet: API server, trace
+process, keeper and agent, and pods with real work in their groups.
 
-The agent has no privileges and no probe, and is configured as the chart does it. The pods are objects of the API server, bound to this node, whose containers the stand-in starts.
+The agent has no privileges and no probe, and is configured as the chart does it. The pods are objects of the API
+server, bound to this node, whose containers the stand-in starts.
 """
 
 from __future__ import annotations
@@ -169,12 +171,23 @@ class Installed:
         shown = subprocess.run(
             [sys.executable, "-m", "cotenant", "crds"], capture_output=True, text=True, env=ENVIRONMENT, check=True
         )
-        for each in yaml.load_all(shown.stdout, yaml.CSafeLoader):
-            if each["metadata"]["name"].startswith("serviceobjectives"):
-                self.api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", each)
+        for entry in yaml.load_all(shown.stdout, yaml.CSafeLoader):
+            if entry["metadata"]["name"].startswith("serviceobjectives"):
+                self.api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", entry)
 
     def _start_traces(self, stack: ExitStack) -> tuple[subprocess.Popen[str], str]:
-        command = [sys.executable, "-m", "cotenant", "traces", "--http", "127.0.0.1:0", "--grpc", "", "--kubeconfig", str(self.kubeconfig)]  # fmt: skip
+        command = [
+            sys.executable,
+            "-m",
+            "cotenant",
+            "traces",
+            "--http",
+            "127.0.0.1:0",
+            "--grpc",
+            "",
+            "--kubeconfig",
+            str(self.kubeconfig),
+        ]
         log = stack.enter_context((self.folder / "traces.log").open("a"))
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=ENVIRONMENT)
         stack.callback(process.wait)
@@ -192,7 +205,9 @@ class Installed:
 
 @contextmanager
 def installed(node: KubeletNode, apart: Sequence[Path] = (), **policies: object) -> Iterator[Installed]:
-    """All of it, until the end of the context. `apart`: groups for its processes, as those of a control plane on machines of its own."""
+    """All of it, until the end of the context. `apart`: groups for its processes, as those of a control plane on
+    machines of its own.
+    """
     folder = Path(tempfile.mkdtemp(prefix="cotenant-test-"))
     folder.chmod(0o1777)
     try:

@@ -1,6 +1,7 @@
 """A real kubelet on this machine's v1 trees, by itself: static pods, no API server, a containerd of the test's own.
 
-Limits: cgroupfs on cgroup v1 only. It sets the kernel's tunables (panic, overcommit) as every kubelet does, on the machine that it runs on.
+Limits: cgroupfs on cgroup v1 only. It sets the kernel's tunables (panic, overcommit) as every kubelet does, on the
+machine that it runs on.
 """
 
 from __future__ import annotations
@@ -119,19 +120,21 @@ class RealKubelet:
         return Path("/sys/fs/cgroup/cpu", self.top, "kubepods", pod.qos.value, f"pod{pod.uid}")
 
     def _containers(self, pod: Pod) -> int:
-        return sum(1 for each in self._group(pod).glob("*") if each.is_dir()) if self._group(pod).exists() else 0
+        return sum(1 for path in self._group(pod).glob("*") if path.is_dir()) if self._group(pod).exists() else 0
 
     def _entered(self, pod: Pod) -> bool:
-        return all((each / "cgroup.procs").read_text() for each in self._group(pod).iterdir() if each.is_dir())
+        return all((path / "cgroup.procs").read_text() for path in self._group(pod).iterdir() if path.is_dir())
 
 
 def values(trees: Mapping[str, Path]) -> dict[str, object]:
-    """What stands in the kubelet's groups: by group and file, a pod's containers without their names and in no order."""
+    """What stands in the kubelet's groups: by group and file, a pod's containers without their names and in no
+    order.
+    """
     found: dict[str, object] = {}
     for folder, inner, _ in os.walk(trees["cpu"] / "kubepods"):
         group = os.path.relpath(folder, trees["cpu"])
         if group.rpartition("/")[2].startswith("pod"):
-            found[f"{group}: containers"] = sorted(_values(trees, f"{group}/{each}") for each in inner)
+            found[f"{group}: containers"] = sorted(_values(trees, f"{group}/{name}") for name in inner)
             inner.clear()
         found[group] = _values(trees, group)
     return found
@@ -151,7 +154,7 @@ def _manifest(name: str, pod: Pod, image: str) -> object:
         "spec": {
             "hostNetwork": True,
             "terminationGracePeriodSeconds": 0,
-            "containers": [_container(each, image) for each in pod.containers],
+            "containers": [_container(container, image) for container in pod.containers],
         },
     }
 
@@ -162,6 +165,6 @@ def _container(container: Container, image: str) -> object:
         "limits": {"cpu": f"{container.cpu_limit_m}m", "memory": str(container.memory_limit_bytes)},
     }
     given = {
-        kind: {key: each for key, each in amount.items() if each not in ("0m", "0")} for kind, amount in amounts.items()
+        kind: {key: name for key, name in amount.items() if name not in ("0m", "0")} for kind, amount in amounts.items()
     }
     return {"name": container.name, "image": image, "imagePullPolicy": "Never", "resources": given}

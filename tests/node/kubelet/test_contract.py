@@ -1,4 +1,6 @@
-"""The contract beside a kubelet: none of its writes fails because of us, it always starts, and our limits are in force 99 % of the time."""
+"""The contract beside a kubelet: none of its writes fails because of us, it always starts, and our limits are in
+force 99 % of the time.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from tests.node.kubelet.beside import AgentBeside
 
 pytestmark = pytest.mark.slow
 MIB = 1 << 20
-LEAST_SHARE = 0.99
+MIN_SHARE = 0.99
 
 
 class TestBesideTheKubelet:
@@ -28,7 +30,7 @@ class TestBesideTheKubelet:
     def test_limits_outlast_the_updates_of_five_minutes(self, node: KubeletNode, agent: AgentBeside) -> None:
         agent.settled()
         held = agent.in_force().watch(node.kubelet.advance(300))
-        assert held.share >= LEAST_SHARE, held.gaps
+        assert held.share >= MIN_SHARE, held.gaps
         assert node.weight_of_class() in ("1", "2")
 
     def test_the_kubelet_restarts_three_times_without_a_failure(self, node: KubeletNode, agent: AgentBeside) -> None:
@@ -37,7 +39,7 @@ class TestBesideTheKubelet:
         for _ in range(3):
             node.restart()
             held.after("restart", 60)
-        assert held.share >= LEAST_SHARE, held.gaps
+        assert held.share >= MIN_SHARE, held.gaps
 
     def test_pods_that_come_and_go_do_not_lift_the_limits(self, node: KubeletNode, agent: AgentBeside) -> None:
         agent.settled()
@@ -46,10 +48,10 @@ class TestBesideTheKubelet:
         for _ in range(2):
             services = [node.add(SERVICE), node.add(Container(cpu_limit_m=100))]
             held.after("pods added", 30)
-            for each in services:
-                node.kubelet.remove(each)
+            for service in services:
+                node.kubelet.remove(service)
             held.after("pods removed", 30)
-        assert held.share >= LEAST_SHARE, held.gaps
+        assert held.share >= MIN_SHARE, held.gaps
 
     def test_a_new_best_effort_pod_is_limited_and_leaves_without_a_trace(
         self, node: KubeletNode, agent: AgentBeside
@@ -75,7 +77,7 @@ class TestBesideTheKubelet:
             node.kubelet.resize(pod, replace(limited, cpu_limit_m=cpu_m, memory_limit_bytes=memory * MIB))
             held.after(f"resized to {cpu_m} mCPU", 60)
         node.kubelet.remove(pod)
-        assert held.share >= LEAST_SHARE, held.gaps
+        assert held.share >= MIN_SHARE, held.gaps
 
     def test_what_a_killed_agent_leaves_keeps_no_kubelet_from_starting(
         self, node: KubeletNode, agent: AgentBeside
@@ -110,7 +112,7 @@ class TestBesideTheKubelet:
         node.kubelet.remove(pod)
         held.watch(node.kubelet.advance(60))
         node.restart(node.settings)
-        assert held.share >= LEAST_SHARE, held.gaps
+        assert held.share >= MIN_SHARE, held.gaps
 
     def test_memory_protection_is_the_kubelets(self, node: KubeletNode, agent: AgentBeside) -> None:
         if node.groups.version != 2:
@@ -121,4 +123,4 @@ class TestBesideTheKubelet:
         held = agent.in_force().watch(node.kubelet.advance(120))
         node.kubelet.remove(pod)
         node.restart(node.settings)
-        assert held.share >= LEAST_SHARE, held.gaps
+        assert held.share >= MIN_SHARE, held.gaps

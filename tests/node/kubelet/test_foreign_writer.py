@@ -1,4 +1,6 @@
-"""A writer that puts everything back to its own values each minute, as systemd does for a kubelet (Koordinator 1734), on plain groups; and one with a new value."""
+"""A writer that puts everything back to its own values each minute, as systemd does for a kubelet (Koordinator
+1734), on plain groups; and one with a new value.
+"""
 
 from __future__ import annotations
 

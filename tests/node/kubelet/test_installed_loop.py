@@ -1,8 +1,12 @@
-"""The whole loop as it is installed: a service burns its budget because of a Job, the Job is named and held, and the recovery is proven, beside the stand-in for the kubelet.
+"""The whole loop as it is installed: a service burns its budget because of a Job, the Job is named and held, and the
+recovery is proven, beside the stand-in for the kubelet.
 
-Real agent without privileges, keeper, trace process and API server; a service whose latency is measured and sent as spans; hogs in real groups. The guard is off, so that the ladder is what ends the
-trouble. The node is one CPU with far more weight than all else on this machine, and what the cluster has elsewhere runs on another CPU: the service is calm alone, also on a busy machine. It asks for
-next to nothing, so that its class has the weight of the hogs' and gets half of the CPU, of which it needs more: any scheduler lets its latency grow. How long the steps take is printed, not asserted.
+Real agent without privileges, keeper, trace process and API server; a service whose latency is measured and sent as
+spans; hogs in real groups. The guard is off, so that the ladder is what ends the trouble. The node is one CPU with far
+more weight than all else on this machine, and what the cluster has elsewhere runs on another CPU: the service is calm
+alone, also on a busy machine. It asks for next to nothing, so that its class has the weight of the hogs' and gets half
+of the CPU, of which it needs more: any scheduler lets its latency grow. How long the steps take is printed, not
+asserted.
 """
 
 from __future__ import annotations
@@ -84,7 +88,7 @@ def test_a_job_that_burns_a_services_budget_is_named_held_and_the_recovery_prove
     def is_calm() -> bool:
         """Its start may have been trouble, too."""
         nonlocal calm_since
-        if any(each["ended_us"] is None for each in story(everything)["incidents"]):
+        if any(entry["ended_us"] is None for entry in story(everything)["incidents"]):
             calm_since = agent.ticks()
         return agent.ticks() >= calm_since + CALM
 
@@ -94,10 +98,10 @@ def test_a_job_that_burns_a_services_budget_is_named_held_and_the_recovery_prove
 
     def shown() -> dict[str, Any] | None:
         """The incident of the Job, once a limit of it has helped and the service is well."""
-        for each in story(everything)["incidents"]:
-            helped = any(proof["helped"] for proof in each["proofs"])
-            if each["workload"] == "Job shop/hogs" and helped and each["recovered_after_us"] is not None:
-                return each
+        for entry in story(everything)["incidents"]:
+            helped = any(proof["helped"] for proof in entry["proofs"])
+            if entry["workload"] == "Job shop/hogs" and helped and entry["recovered_after_us"] is not None:
+                return entry
         return None
 
     try:
@@ -123,7 +127,9 @@ def are_held(everything: Installed, hogs: list[str]) -> bool:
 
 
 def stays_held_through_a_restart_and_pods_that_come_and_go(everything: Installed, hogs: list[str]) -> None:
-    """The kubelet restarts, and a pod comes and goes in each of several periods of the agent: whenever it is looked, the hogs are held."""
+    """The kubelet restarts, and a pod comes and goes in each of several periods of the agent: whenever it is
+    looked, the hogs are held.
+    """
     node, agent = everything.node, everything.agent
     looks: list[bool] = []
     node.restart()

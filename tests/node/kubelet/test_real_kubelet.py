@@ -1,4 +1,6 @@
-"""A real kubelet where one is named: the stand-in leaves the same values as it, and it keeps the contract beside an agent, too."""
+"""A real kubelet where one is named: the stand-in leaves the same values as it, and it keeps the contract beside an
+agent, too.
+"""
 
 from __future__ import annotations
 
@@ -117,14 +119,14 @@ def test_the_stand_in_leaves_the_same_values(
         node.kubelet.add(pod)
     list(node.kubelet.advance(10))
     compare(theirs, trees)
-    for each in (trees, theirs):
-        disturb(each)
+    for entry in (trees, theirs):
+        disturb(entry)
     list(node.kubelet.advance(60))
     weight = trees["cpu"] / "kubepods/besteffort/cpu.shares"
     eventually("the minute's update", lambda: weight.read_text() == "2\n", 90.0, interval_s=0.2)
     compare(theirs, trees)
-    for each in (trees, theirs):
-        disturb(each)
+    for entry in (trees, theirs):
+        disturb(entry)
     kubelet.stop()
     kubelet.start()
     node.restart()
@@ -147,8 +149,8 @@ def test_an_agent_beside_it_breaks_nothing_and_its_limits_last(real: tuple[RealK
     looks: list[bool] = []
 
     def holds() -> bool:
-        class_, pod = (trees["cpu"] / each for each in ("kubepods/besteffort", kubelet.pod_path(PODS["job"])))
-        return any(int((each / "cpu.cfs_quota_us").read_text()) > 0 for each in (class_, pod))
+        class_, pod = (trees["cpu"] / name for name in ("kubepods/besteffort", kubelet.pod_path(PODS["job"])))
+        return any(int((path / "cpu.cfs_quota_us").read_text()) > 0 for path in (class_, pod))
 
     try:
         agent.start()

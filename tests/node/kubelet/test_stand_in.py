@@ -1,4 +1,6 @@
-"""The stand-in by itself: the values that a real kubelet 1.36 with containerd 1.6 and runc 1.1 leaves, and the failures that were seen with it."""
+"""The stand-in by itself: the values that a real kubelet 1.36 with containerd 1.6 and runc 1.1 leaves, and the
+failures that were seen with it.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,7 @@ def test_an_idle_class_keeps_it_from_starting(node: KubeletNode) -> None:
     assert "EINVAL" in step.failed
     with pytest.raises(Failed, match=r"failed to initialize top level QOS containers.*cpu.shares: EINVAL"):
         node.restart()
-    assert {each.error for each in node.failures} == {"EINVAL"}
+    assert {failure.error for failure in node.failures} == {"EINVAL"}
     idle.write_text("0")
     node.restart()
 
@@ -116,7 +118,7 @@ def test_a_resize_is_written_in_the_order_that_always_fits(node: KubeletNode) ->
     for cpu_m in (400, 100):
         before = len(node.groups.recorder.writes)
         node.kubelet.resize(pod, replace(small, cpu_limit_m=cpu_m))
-        quotas = [each.path for each in node.groups.recorder.writes[before:] if each.path.endswith("cfs_quota_us")]
+        quotas = [write.path for write in node.groups.recorder.writes[before:] if write.path.endswith("cfs_quota_us")]
         groups = [
             f"{node.root}/cpu/{group}/cpu.cfs_quota_us"
             for group in (node.kubelet.pod_path(pod), node.runtime.path(pod, "main"))

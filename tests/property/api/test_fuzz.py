@@ -1,4 +1,6 @@
-"""Random and damaged input: every reader answers, or raises what it documents (`python -m bench.fuzz` for more of it)."""
+"""Random and damaged input: every reader answers, or raises what it documents (`python -m bench.fuzz` for more of
+it).
+"""
 
 import logging
 from collections.abc import Iterator

@@ -56,7 +56,12 @@ CRD = {
         ],
     },
 }
-KINDS = [("", "pods", POD), ("apps", "deployments", DEPLOYMENT), ("", "configmaps", CONFIG), ("apiextensions.k8s.io", "customresourcedefinitions", CRD)]  # fmt: skip
+KINDS = [
+    ("", "pods", POD),
+    ("apps", "deployments", DEPLOYMENT),
+    ("", "configmaps", CONFIG),
+    ("apiextensions.k8s.io", "customresourcedefinitions", CRD),
+]
 OPERATIONS: list[Any] = [
     [{"op": "add", "path": "/metadata/labels", "value": {"q": "r"}}],
     [{"op": "replace", "path": "/spec/containers/0/image", "value": "j"}],
@@ -70,15 +75,35 @@ MERGES: list[Any] = [
     {"spec": {"replicas": 3, "template": {"spec": {"$retainKeys": ["containers"], "containers": [{"name": "c", "env": [{"name": "e", "value": "w"}]}]}}}},
     {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a/b"], "$setElementOrder/finalizers": ["c"]}, "data": {"a": "c", "$patch": "replace"}},
 ]  # fmt: skip
-JUNK: list[Any] = [None, True, 0, -1, 1.5, 1e300, 2**70, "", "x", "/", "/~2", "\ud7ff", [], ["add"], [[]], {}, {"op": []}, {"$patch": []}, {"a": {"b": [None]}}]  # fmt: skip
+JUNK: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    1e300,
+    2**70,
+    "",
+    "x",
+    "/",
+    "/~2",
+    "\ud7ff",
+    [],
+    ["add"],
+    [[]],
+    {},
+    {"op": []},
+    {"$patch": []},
+    {"a": {"b": [None]}},
+]
 
 
 def places(value: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """(container, key) of every value within."""
-    for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):
+    for key, entry in list(value.items() if isinstance(value, dict) else enumerate(value)):
         found.append((value, key))
-        if isinstance(each, dict | list):
-            places(each, found)
+        if isinstance(entry, dict | list):
+            places(entry, found)
     return found
 
 

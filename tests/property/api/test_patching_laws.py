@@ -107,9 +107,9 @@ def by_key(obj: Manifest) -> Any:
 
     def ordered(value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
-            return {name: ordered(each, name) for name, each in value.items() if each != {} and each != []}
+            return {name: ordered(entry, name) for name, entry in value.items() if entry != {} and entry != []}
         if isinstance(value, list) and key in ("containers", "env"):
-            return sorted((ordered(each) for each in value), key=lambda each: each["name"])
+            return sorted((ordered(entry) for entry in value), key=lambda entry: entry["name"])
         return sorted(value) if key == "finalizers" else value
 
     return ordered(obj)
@@ -139,8 +139,8 @@ def test_writers_with_disjoint_fields_commute(left: Manifest, right: Manifest) -
 def test_every_field_of_a_tracked_object_was_written_by_the_last_to_set_it(
     a: Manifest, b: Manifest, c: Manifest
 ) -> None:
-    for each in (a, b, c):
-        SCHEMA.decode(each)
+    for element in (a, b, c):
+        SCHEMA.decode(element)
     track(None, a, SCHEMA, "one", "Update", 1)
     b["metadata"]["managedFields"] = a["metadata"].get("managedFields", [])
     track(a, b, SCHEMA, "two", "Update", 2)
@@ -159,7 +159,7 @@ def test_every_field_of_a_tracked_object_was_written_by_the_last_to_set_it(
 @FAST
 @given(OBJECTS, OBJECTS)
 def test_field_sets_are_sets(a: Manifest, b: Manifest) -> None:
-    left, right = (written_object(each, TREE, frozenset()) for each in (a, b))
+    left, right = (written_object(entry, TREE, frozenset()) for entry in (a, b))
     mine, other = set(paths(left)), set(paths(right))
     assert set(paths(union(left, right))) == mine | other
     assert set(paths(difference(left, right))) == mine - other
@@ -171,10 +171,10 @@ def test_field_sets_are_sets(a: Manifest, b: Manifest) -> None:
 @FAST
 @given(OBJECTS, OBJECTS)
 def test_changes_list_the_differences(a: Manifest, b: Manifest) -> None:
-    for each in (a, b):
-        SCHEMA.decode(each)
+    for entry in (a, b):
+        SCHEMA.decode(entry)
     set_, gone = changes(a, b, TREE, frozenset())
-    before, after = (set(paths(written_object(each, TREE, frozenset()))) for each in (a, b))
+    before, after = (set(paths(written_object(entry, TREE, frozenset()))) for entry in (a, b))
     assert after - before <= set(paths(set_))
     frame = (".spec", ".metadata", ".template", ".containers")  # members only while they are empty
     assert {path for path in before - after if not path.endswith(frame)} <= set(paths(gone))
@@ -193,7 +193,7 @@ def merge_diff(old: Any, new: Any) -> Any:
 
 def no_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: no_nulls(each) for key, each in value.items() if each is not None}
+        return {key: no_nulls(entry) for key, entry in value.items() if entry is not None}
     return value
 
 

@@ -1,4 +1,6 @@
-"""Any sequence of writes: the store equals a plain dictionary at every revision, and events lead from one revision to the next."""
+"""Any sequence of writes: the store equals a plain dictionary at every revision, and events lead from one revision
+to the next.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Watch events that come twice, late, out of order, between bookmarks and around relists: the client's cache, and the engine behind it, reach the
-server's state.
+"""Watch events that come twice, late, out of order, between bookmarks and around relists: the client's cache, and the
+engine behind it, reach the server's state.
 """
 
 from __future__ import annotations
@@ -60,16 +60,18 @@ class Follower:
         self.objects: dict[str, Any] = {}
 
     def take(self, happened: list[Notification[Any]]) -> None:
-        for each in happened:
-            if isinstance(each, Changed):
-                assert self.objects.get(each.key) is each.old, f"{each.key}: a change from what was never reported"
-                if each.old is not None and each.new is not None:
-                    assert each.old.metadata.uid == each.new.metadata.uid
-                    assert int(each.old.metadata.resource_version) < int(each.new.metadata.resource_version)
-                if each.new is None:
-                    del self.objects[each.key]
+        for changed in happened:
+            if isinstance(changed, Changed):
+                assert self.objects.get(changed.key) is changed.old, (
+                    f"{changed.key}: a change from what was never reported"
+                )
+                if changed.old is not None and changed.new is not None:
+                    assert changed.old.metadata.uid == changed.new.metadata.uid
+                    assert int(changed.old.metadata.resource_version) < int(changed.new.metadata.resource_version)
+                if changed.new is None:
+                    del self.objects[changed.key]
                 else:
-                    self.objects[each.key] = each.new
+                    self.objects[changed.key] = changed.new
 
 
 events = st.one_of(
@@ -141,7 +143,7 @@ class Scheduling:
 
     def __init__(self) -> None:
         self.now_s = 0.0
-        self.engine = Cluster(profile("first-fit"), np.random.default_rng(0), Settings(most_pods=8))
+        self.engine = Cluster(profile("first-fit"), np.random.default_rng(0), Settings(max_pods=8))
         watches, reader = _Collected(), PodReader()
         claims = ClaimBinder(cast(Client, None), reader.volumes)
         EngineWatches(watches, self.engine, reader, claims, Reports(), lambda: self.now_s)
@@ -159,19 +161,19 @@ class Scheduling:
         self._deliver[kind](happened)
 
     def decide(self) -> None:
-        for each in self.engine.decide(self.now_s):
-            if not isinstance(each, Bind) or not self.engine.sending(each.uid, self.now_s):
+        for instruction in self.engine.decide(self.now_s):
+            if not isinstance(instruction, Bind) or not self.engine.sending(instruction.uid, self.now_s):
                 continue
-            assert each.uid not in self.bound, f"{each.uid} is bound a second time"
-            name = each.uid.rsplit("-", 1)[0]
+            assert instruction.uid not in self.bound, f"{instruction.uid} is bound a second time"
+            name = instruction.uid.rsplit("-", 1)[0]
             present = self.pods.objects.get(name)
             content = self.pods.contents.get(name)
-            if present is None or content is None or present.metadata.uid != each.uid or content[1]:
-                self.engine.bind_failed(each.uid, "conflict", self.now_s, retry=False)
+            if present is None or content is None or present.metadata.uid != instruction.uid or content[1]:
+                self.engine.bind_failed(instruction.uid, "conflict", self.now_s, retry=False)
             else:
-                self.pods.put(name, (content[0], each.node, content[2]))
-                self.engine.bound(each.uid, self.now_s)
-                self.bound.add(each.uid)
+                self.pods.put(name, (content[0], instruction.node, content[2]))
+                self.engine.bound(instruction.uid, self.now_s)
+                self.bound.add(instruction.uid)
 
     def of(self, kind: str) -> tuple[DisorderedServer[Any], ListWatch[Any]]:
         return (self.nodes, self.node_client) if kind == NODES.name else (self.pods, self.pod_client)

@@ -1,4 +1,6 @@
-"""Whatever a pod has or lacks: its patch applies to it, gives the mutated pod, and the pod that was asked about is not changed."""
+"""Whatever a pod has or lacks: its patch applies to it, gives the mutated pod, and the pod that was asked about is
+not changed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Invariants of gangs: a refused gang leaves the state unchanged, no Strict gang is bound in part, and no gang waits for ever for another that cannot run."""
+"""Invariants of gangs: a refused gang leaves the state unchanged, no Strict gang is bound in part, and no gang
+waits for ever for another that cannot run.
+"""
 
 from __future__ import annotations
 
@@ -99,17 +101,17 @@ def test_a_gang_that_does_not_fit_changes_nothing(data: st.DataObject, policy: s
     topology = data.draw(st.sampled_from((None, GangTopology((ZONE,)), GangTopology((ZONE,), True))))
     notes = GangNotes(name="g", min_available=size, topology=topology)
     gang = [data.draw(pods(f"g-{i}", notes)) for i in range(size)]
-    for each in gang:
-        c.pod_seen(each, 1.0)
+    for observed_pod in gang:
+        c.pod_seen(observed_pod, 1.0)
     before = arrays(c)
     out = c.decide(1.0)
-    bound = [each for each in out if isinstance(each, Bind)]
+    bound = [instruction for instruction in out if isinstance(instruction, Bind)]
     assert len(bound) in (0, size)
     c.validate()
-    if not bound and not any(isinstance(each, Preempt) for each in out):
+    if not bound and not any(isinstance(instruction, Preempt) for instruction in out):
         same(before, arrays(c))
     if not bound:
-        assert all(c.state_of(each.uid) is State.QUEUED for each in gang)
+        assert all(c.state_of(observed_pod.uid) is State.QUEUED for observed_pod in gang)
 
 
 class Truth:
@@ -129,15 +131,15 @@ class Truth:
         self.c.pod_gone(uid, self.now_s)
 
     def carry_out(self, out: tuple[Instruction, ...], fails: frozenset[str]) -> None:
-        for each in out:
-            if not isinstance(each, Bind) or not self.c.sending(each.uid, self.now_s):
+        for instruction in out:
+            if not isinstance(instruction, Bind) or not self.c.sending(instruction.uid, self.now_s):
                 continue
-            if each.uid in fails:
-                self.c.bind_failed(each.uid, "no", self.now_s)
+            if instruction.uid in fails:
+                self.c.bind_failed(instruction.uid, "no", self.now_s)
                 continue
-            self.c.bound(each.uid, self.now_s)
-            self.pods[each.uid] = replace(self.pods[each.uid], node=each.node)
-            self.c.pod_seen(self.pods[each.uid], self.now_s)
+            self.c.bound(instruction.uid, self.now_s)
+            self.pods[instruction.uid] = replace(self.pods[instruction.uid], node=instruction.node)
+            self.c.pod_seen(self.pods[instruction.uid], self.now_s)
 
     def bound(self, name: str) -> int:
         return sum(bool(pod.node) for pod in self.pods.values() if pod.demands.gang and pod.demands.gang.name == name)
@@ -170,7 +172,9 @@ def test_no_strict_gang_is_ever_bound_in_part(data: st.DataObject, policy: Match
         out = truth.c.decide(truth.now_s)
         truth.c.validate()
         decided = {
-            name: sum(each.key.startswith(f"default/{name}-") for each in out if isinstance(each, Bind))
+            name: sum(
+                instruction.key.startswith(f"default/{name}-") for instruction in out if isinstance(instruction, Bind)
+            )
             for name in sizes
         }
         for name, count in decided.items():
@@ -179,7 +183,7 @@ def test_no_strict_gang_is_ever_bound_in_part(data: st.DataObject, policy: Match
                 complete.add(name)
             if not any(pod.demands.gang and pod.demands.gang.name == name for pod in truth.pods.values()):
                 complete.discard(name)
-        uids = sorted(each.uid for each in out if isinstance(each, Bind))
+        uids = sorted(instruction.uid for instruction in out if isinstance(instruction, Bind))
         fails = (
             frozenset(data.draw(st.sets(st.sampled_from(uids))))
             if uids and policy is MatchPolicy.ONCE_SATISFIED

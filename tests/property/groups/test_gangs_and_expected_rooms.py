@@ -1,4 +1,6 @@
-"""Whole gangs beside GPUs that are being freed for a pod that waits, against brute force: a gang is placed exactly where it fits without them, unless it is more important."""
+"""Whole gangs beside GPUs that are being freed for a pod that waits, against brute force: a gang is placed exactly
+where it fits without them, unless it is more important.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ MOST = 9  # priority of what is placed already, so nothing is preempted
 
 
 class Case:
-    """Nodes of whole GPUs, some held; `big` waits for room on the first, where pods that hold GPUs are about to leave."""
+    """Nodes of whole GPUs, some held; `big` waits for room on the first, where pods that hold GPUs are about to
+    leave.
+    """
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = np.random.default_rng(seed)

@@ -1,4 +1,6 @@
-"""No plain pod waits for ever beside gangs that cannot complete, whatever they hold, name, evict and how long they wait."""
+"""No plain pod waits for ever beside gangs that cannot complete, whatever they hold, name, evict and how long they
+wait.
+"""
 
 from __future__ import annotations
 
@@ -34,40 +36,40 @@ class Api:
     longest_s: float = 0.0
 
     def create(self, *pods: ObservedPod) -> None:
-        for each in pods:
-            self.pods[each.uid] = each
-            self.c.pod_seen(each, self.now_s)
+        for observed_pod in pods:
+            self.pods[observed_pod.uid] = observed_pod
+            self.c.pod_seen(observed_pod, self.now_s)
 
     def step(self) -> None:
         for _ in range(50):
-            for each in self.c.decide(self.now_s):
-                self._carry_out(each)
+            for instruction in self.c.decide(self.now_s):
+                self._carry_out(instruction)
             if self.c.next_s() > self.now_s:
                 break
         self.c.validate()
         free = [CPU] * self.nodes
-        for each in self.pods.values():
-            if each.node:
-                free[int(each.node[1:])] -= each.pod.requests.get("cpu")
+        for instruction in self.pods.values():
+            if instruction.node:
+                free[int(instruction.node[1:])] -= instruction.pod.requests.get("cpu")
         promised = self.c.reserved()  # room that an eviction has made for a more important pod is not wasted
         for uid, name in promised.items():
             if uid in self.pods and not self.pods[uid].node:
                 free[int(name[1:])] -= self.pods[uid].pod.requests.get("cpu")
-        for uid, each in self.pods.items():
-            fits = max(free) >= each.pod.requests.get("cpu")
-            if each.demands.gang is not None or each.node or not fits:
+        for uid, instruction in self.pods.items():
+            fits = max(free) >= instruction.pod.requests.get("cpu")
+            if instruction.demands.gang is not None or instruction.node or not fits:
                 self.fitted_since_s.pop(uid, None)
                 continue
             since_s = self.fitted_since_s.setdefault(uid, self.now_s)
             self.longest_s = max(self.longest_s, self.now_s - since_s)
 
-    def _carry_out(self, each: Instruction) -> None:
-        if isinstance(each, Bind) and self.c.sending(each.uid, self.now_s):
-            self.c.bound(each.uid, self.now_s)
-            self.pods[each.uid] = replace(self.pods[each.uid], node=each.node)
-            self.c.pod_seen(self.pods[each.uid], self.now_s)
-        elif isinstance(each, Preempt):
-            for victim in each.victims:
+    def _carry_out(self, instruction: Instruction) -> None:
+        if isinstance(instruction, Bind) and self.c.sending(instruction.uid, self.now_s):
+            self.c.bound(instruction.uid, self.now_s)
+            self.pods[instruction.uid] = replace(self.pods[instruction.uid], node=instruction.node)
+            self.c.pod_seen(self.pods[instruction.uid], self.now_s)
+        elif isinstance(instruction, Preempt):
+            for victim in instruction.victims:
                 self.pods.pop(victim.uid, None)
                 self.fitted_since_s.pop(victim.uid, None)
                 self.c.pod_gone(victim.uid, self.now_s)
@@ -78,7 +80,7 @@ def gangs(draw: st.DrawFn, number: int, names: list[str]) -> list[ObservedPod]:
     name = names[number]
     least = draw(st.integers(2, 5))
     linked = draw(st.sets(st.sampled_from(names), max_size=2)) if draw(st.booleans()) else set()
-    groups = tuple(sorted(f"default/{each}" for each in {*linked, name})) if linked else ()
+    groups = tuple(sorted(f"default/{entry}" for entry in {*linked, name})) if linked else ()
     mode = draw(st.sampled_from((Mode.NON_STRICT,) * 4 + (Mode.STRICT,)))
     wait_s = float(draw(st.sampled_from((3, 6, 6, 20))))
     priority = draw(st.sampled_from((0, 0, 0, 5, -5)))
@@ -109,22 +111,25 @@ def test_a_plain_pod_that_fits_beside_completed_gangs_is_placed_in_time(data: st
     api = Api(c, nodes)
     names = [f"g{i}" for i in range(data.draw(st.integers(1, 4), "gangs"))]
     given_gangs = [data.draw(gangs(i, names), f"gang {name}") for i, name in enumerate(names)]
-    for each in given_gangs:
-        api.create(*each)
+    for gang in given_gangs:
+        api.create(*gang)
     window_s = LONGEST_BACKOFF_S + max(
-        each[0].demands.gang.wait_s or 0.0 for each in given_gangs if each[0].demands.gang
+        gang[0].demands.gang.wait_s or 0.0 for gang in given_gangs if gang[0].demands.gang
     )
-    most_s = window_s * (WINDOWS_BESIDE + WINDOWS_PER_GANG * len(names))
+    max_s = window_s * (WINDOWS_BESIDE + WINDOWS_PER_GANG * len(names))
     born = 0
-    while api.now_s < most_s * 3:
+    while api.now_s < max_s * 3:
         api.step()
         if born < 12 and data.draw(st.booleans(), "a plain pod"):
             born += 1
             cpu, priority = data.draw(st.tuples(st.sampled_from((1000, 2000)), st.sampled_from((0, 0, 5, -5))))
             api.create(pod(f"plain-{born}", cpu=cpu, priority=priority, created_s=api.now_s))
             api.step()
-        assert api.longest_s <= most_s, {uid: api.now_s - since_s for uid, since_s in api.fitted_since_s.items()}
+        assert api.longest_s <= max_s, {uid: api.now_s - since_s for uid, since_s in api.fitted_since_s.items()}
         following_s = min(c.next_s(), api.now_s + data.draw(st.sampled_from((1.0, 7.0, 50.0)), "pause"))
         api.now_s = max(api.now_s + 0.25, following_s)
-        if not any(each.demands.gang is None and not each.node for each in api.pods.values()) and born == 12:
+        if (
+            not any(observed_pod.demands.gang is None and not observed_pod.node for observed_pod in api.pods.values())
+            and born == 12
+        ):
             break

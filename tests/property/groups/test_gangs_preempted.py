@@ -1,4 +1,6 @@
-"""Invariants of preemption among gangs: no Strict gang is left below its minimum, a refused attempt leaves the state unchanged, and the preemptor fits afterwards."""
+"""Invariants of preemption among gangs: no Strict gang is left below its minimum, a refused attempt leaves the
+state unchanged, and the preemptor fits afterwards.
+"""
 
 from __future__ import annotations
 
@@ -85,10 +87,10 @@ class Truth:
         self.c.pod_seen(pod, self.now_s)
 
     def bind(self, out: tuple[Instruction, ...]) -> None:
-        for each in out:
-            if isinstance(each, Bind) and self.c.sending(each.uid, self.now_s):
-                self.c.bound(each.uid, self.now_s)
-                self.see(replace(self.pods[each.uid], node=each.node))
+        for instruction in out:
+            if isinstance(instruction, Bind) and self.c.sending(instruction.uid, self.now_s):
+                self.c.bound(instruction.uid, self.now_s)
+                self.see(replace(self.pods[instruction.uid], node=instruction.node))
 
     def delete(self, uid: str) -> None:
         del self.pods[uid]
@@ -104,12 +106,14 @@ class Truth:
 
 
 def told_to_go(out: tuple[Instruction, ...]) -> set[str]:
-    found = {victim.uid for each in out if isinstance(each, Preempt) for victim in each.victims}
-    return found | {each.victim.uid for each in out if isinstance(each, Evict)}
+    found = {victim.uid for instruction in out if isinstance(instruction, Preempt) for victim in instruction.victims}
+    return found | {instruction.victim.uid for instruction in out if isinstance(instruction, Evict)}
 
 
 def check_gangs(truth: Truth, notes: dict[str, GangNotes], before: set[str], gone: set[str]) -> None:
-    """For every Strict gang (or bundle with one) that just lost a member: no member stays, or each gang's minimum does."""
+    """For every Strict gang (or bundle with one) that just lost a member: no member stays, or each gang's minimum
+    does.
+    """
     was, now = truth.staying(before), truth.staying(before | gone)
     bundles = [GANGS[:2], GANGS[2:]] if notes["a"].groups else [(name,) for name in GANGS]
     for bundle in bundles:
@@ -179,9 +183,9 @@ def test_a_preemptor_fits_afterwards_or_nothing_changes(
     before = arrays(truth.c)
     out = truth.c.decide(101.0)
     truth.c.validate()
-    if any(isinstance(each, Bind) for each in out):
+    if any(isinstance(instruction, Bind) for instruction in out):
         return
-    promised = {each.uid: each.node for each in out if isinstance(each, Preempt)}
+    promised = {instruction.uid: instruction.node for instruction in out if isinstance(instruction, Preempt)}
     if not promised:
         assert not told_to_go(out)
         same(before, arrays(truth.c))
@@ -190,7 +194,7 @@ def test_a_preemptor_fits_afterwards_or_nothing_changes(
         truth.delete(uid)
     truth.now_s = 140.0
     last = truth.c.decide(140.0)
-    got = {each.uid: each.node for each in last if isinstance(each, Bind)}
+    got = {instruction.uid: instruction.node for instruction in last if isinstance(instruction, Bind)}
     assert {uid for uid in truth.pods if uid.startswith("uid-vip")} == got.keys()
     if topology is not None:
         assert len({int(node[1:]) % 2 for node in got.values()}) == 1

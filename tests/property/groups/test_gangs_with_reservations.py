@@ -1,4 +1,6 @@
-"""Victims for a gang whose members own reservations, against brute force over all sets of victims and all assignments, on small nodes."""
+"""Victims for a gang whose members own reservations, against brute force over all sets of victims and all
+assignments, on small nodes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _SLOW = settings(max_examples=100, deadline=None, suppress_health_check=[HealthC
 
 @dataclass(frozen=True)
 class Case:
-    """Nodes of 4 cores with reservations and pods of one core, and the members of a gang: size, and whether it may draw."""
+    """Nodes of 4 cores with reservations and pods of one core, and the members of a gang: size, and whether it may
+    draw.
+    """
 
     nodes: int
     reserved: tuple[int, ...]
@@ -55,7 +59,9 @@ def prepared(case: Case) -> World:
 
 
 def fits(free: Sequence[int], left: Sequence[tuple[int, int]], members: Sequence[tuple[int, bool]]) -> bool:
-    """Whether the members can be placed: each on a node's free CPU, or from one reservation and the free CPU beside it."""
+    """Whether the members can be placed: each on a node's free CPU, or from one reservation and the free CPU beside
+    it.
+    """
     if not members:
         return True
     (cpu, draws), rest = members[0], members[1:]
@@ -76,7 +82,7 @@ def fewest(w: World, case: Case) -> int | None:
     names = [f"n{i}" for i in range(case.nodes)]
     free = [CPU - w.room_taken(name) for name in names]
     left = [(names.index(held.node), w.left(held).get("cpu")) for held in w.held.values() if held.node]
-    low = Counter(each.node for each in w.pods.values())
+    low = Counter(observed_pod.node for observed_pod in w.pods.values())
     for gone in sorted(product(*(range(low[name] + 1) for name in names)), key=sum):
         if fits([here + 1000 * more for here, more in zip(free, gone, strict=True)], left, case.members):
             return sum(gone)
@@ -84,21 +90,23 @@ def fewest(w: World, case: Case) -> int | None:
 
 
 def preempted(w: World, case: Case) -> int | None:
-    """How many pods are evicted for the gang, 0 where it is placed at once, None for no plan. What was planned must hold."""
+    """How many pods are evicted for the gang, 0 where it is placed at once, None for no plan. What was planned must
+    hold.
+    """
     gang = Demands(gang=GangNotes(name="g", min_available=len(case.members)))
     for i, (cpu, draws) in enumerate(case.members):
         made = (web if draws else pod)(f"m{i}", cpu, priority=9000, created_s=1.0)
         w.see(replace(made, demands=gang))
     out = w.go()
-    if any(isinstance(each, Bind) for each in out):
+    if any(isinstance(instruction, Bind) for instruction in out):
         return 0
-    victims = [victim for each in out if isinstance(each, Preempt) for victim in each.victims]
+    victims = [victim for instruction in out if isinstance(instruction, Preempt) for victim in instruction.victims]
     if not victims:
         return None
     for victim in victims:
         w.delete(victim.uid.removeprefix("uid-"))
     after = w.go(40.0)
-    assert not any(isinstance(each, Preempt) for each in after), "more is evicted than was planned"
+    assert not any(isinstance(instruction, Preempt) for instruction in after), "more is evicted than was planned"
     assert all(w.on(f"m{i}") for i in range(len(case.members))), "it does not fit as planned"
     return len(victims)
 
@@ -107,7 +115,9 @@ def preempted(w: World, case: Case) -> int | None:
 @_SLOW
 @given(cases(sizes=False))
 def test_a_gang_evicts_no_more_than_needed_beside_what_its_members_draw(case: Case) -> None:
-    """One victim more is allowed: members are served one after another, and which of them draws where is not searched."""
+    """One victim more is allowed: members are served one after another, and which of them draws where is not
+    searched.
+    """
     w = prepared(case)
     least = fewest(w, case)
     got = preempted(w, case)

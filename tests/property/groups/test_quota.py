@@ -137,7 +137,9 @@ AMOUNTS = st.dictionaries(st.sampled_from((*RESOURCES, "pods")), st.integers(0, 
 
 @st.composite
 def a_life(draw: st.DrawFn, tree: QuotaTree) -> None:
-    """Pods arrive, are placed and leave, the cluster changes its size, quotas change and move; some runtimes are read in between."""
+    """Pods arrive, are placed and leave, the cluster changes its size, quotas change and move; some runtimes are
+    read in between.
+    """
     asking: list[tuple[str, Amounts]] = []
     using: list[tuple[str, Amounts, bool]] = []
     names = [quota.name for quota in tree.quotas()]

@@ -1,7 +1,8 @@
-"""Invariants of reservations that hold devices and CPUs by number, over random histories of reservations, owners, other pods, gangs, ends and restarts.
+"""Invariants of reservations that hold devices and CPUs by number, over random histories of reservations, owners, other
+pods, gangs, ends and restarts.
 
-No part of a device and no CPU is held twice, by the API server's state; holders keep what they hold; what owners gave back is the
-reservation's again; and in the end nothing is held.
+No part of a device and no CPU is held twice, by the API server's state; holders keep what they hold; what owners gave
+back is the reservation's again; and in the end nothing is held.
 """
 
 from __future__ import annotations
@@ -96,10 +97,10 @@ def check(w: World) -> None:
 
 def check_restricted(kept: Holdings, owners: list[ObservedPod]) -> None:
     """Owners hold only what was reserved, of the kinds of which anything was reserved."""
-    minors = {each.minor for each in kept.devices}
+    minors = {device.minor for device in kept.devices}
     cpus = set(kept.cpus.cpus) if kept.cpus is not None else set()
     for owner in owners:
-        assert not minors or {each.minor for each in owner.holds.devices} <= minors
+        assert not minors or {device.minor for device in owner.holds.devices} <= minors
         assert not cpus or owner.holds.cpus is None or set(owner.holds.cpus.cpus) <= cpus
 
 
@@ -135,10 +136,10 @@ def test_histories(steps: list[tuple]) -> None:  # type: ignore[type-arg]
                 w.go(after_s)
                 check(w)
             case ("refused",):
-                for each in w.cluster.decide(w.now_s):
-                    w.carry_out(each, answer=False)
-                    if hasattr(each, "holds"):
-                        w.cluster.bind_failed(each.uid, "refused", w.now_s)
+                for instruction in w.cluster.decide(w.now_s):
+                    w.carry_out(instruction, answer=False)
+                    if hasattr(instruction, "holds"):
+                        w.cluster.bind_failed(instruction.uid, "refused", w.now_s)
                 w.go()
                 check(w)
             case ("restart",):
@@ -172,5 +173,5 @@ def end(w: World) -> None:
         assert cpus.available == tuple(range(8))
         devices = w.cluster.plugins.devices.describe(name)
         assert devices is not None
-        assert not any(each.holders or any(amount for _, amount in each.used) for each in devices.devices)
+        assert not any(device.holders or any(amount for _, amount in device.used) for device in devices.devices)
     assert not w.cluster._components.assignments.ledger.nodes.requested.any()

@@ -1,6 +1,8 @@
-"""What is simulated leaves nothing behind: afterwards an engine equals a twin that saw the same events and simulated nothing, in its state and in all later decisions.
+"""What is simulated leaves nothing behind: afterwards an engine equals a twin that saw the same events and simulated
+nothing, in its state and in all later decisions.
 
-The clusters have gangs, reservations, quotas, devices, CPUs, budgets, load figures and rules between pods (tests/fakes/cluster/mixed_world.py); what is simulated are moves and the placement of pods that wait.
+The clusters have gangs, reservations, quotas, devices, CPUs, budgets, load figures and rules between pods
+(tests/fakes/cluster/mixed_world.py); what is simulated are moves and the placement of pods that wait.
 """
 
 from __future__ import annotations
@@ -19,15 +21,17 @@ _ROUNDS = 3
 
 
 def simulate(w: MixedWorld, rng: np.random.Generator) -> int:
-    """Place what waits, and move random pods to random nodes; some of it is taken back at once. Returns how many pods landed."""
+    """Place what waits, and move random pods to random nodes; some of it is taken back at once. Returns how many
+    pods landed.
+    """
     cluster, landed = w.cluster, 0
     with cluster.tentative(w.now_s):
         simulator = LandingSimulator(cluster, w.now_s)
         if rng.random() < 0.8:
             simulator.settle()
         for _ in range(int(rng.integers(0, 6))):
-            placed = [each for each in cluster.every_pod() if each.node and each.seen.node]
-            placed = [each for each in placed if not (each.seen.reservation or is_copy(each.seen.uid))]
+            placed = [pod_info for pod_info in cluster.every_pod() if pod_info.node and pod_info.seen.node]
+            placed = [pod_info for pod_info in placed if not (pod_info.seen.reservation or is_copy(pod_info.seen.uid))]
             if not placed:
                 break
             entry = placed[int(rng.integers(len(placed)))]

@@ -1,4 +1,6 @@
-"""For any events of pods, nodes and topologies: no CPU has two holders, cached verdicts equal fresh ones, and a restart restores the same state."""
+"""For any events of pods, nodes and topologies: no CPU has two holders, cached verdicts equal fresh ones, and a
+restart restores the same state.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ SPECS = st.builds(
     preferred=st.sampled_from([BindPolicy.DEFAULT, BindPolicy.SPREAD]),
     exclusive=st.sampled_from(ExclusivePolicy),
 )
-NUMA = st.sampled_from([NumaTopologySpec(), NumaTopologySpec(), *(NumaTopologySpec(each) for each in TopologyPolicy)])
+NUMA = st.sampled_from(
+    [NumaTopologySpec(), NumaTopologySpec(), *(NumaTopologySpec(policy) for policy in TopologyPolicy)]
+)
 TOPOLOGIES = (
     EIGHT,
     CpuTopology.of(cpus(without=(3, 4))),
@@ -67,11 +71,11 @@ def test_counting_agrees_with_choosing(
     world: CpuNode, spec: ResourceSpec, numa: NumaTopologySpec, count: int, gib: int, own: bool, cards: int
 ) -> None:
     need = CpuNeed(count * 1000, gib << 30, own, spec, numa)
-    ids = tuple(each.id for each in world.ledger.topology.numa)
+    ids = tuple(cpu_group.id for cpu_group in world.ledger.topology.numa)
     sets = sorted(
-        {1 << ids[0], 1 << ids[-1], sum(1 << each for each in ids)}, key=lambda each: (each.bit_count(), each)
+        {1 << ids[0], 1 << ids[-1], sum(1 << number for number in ids)}, key=lambda number: (number.bit_count(), number)
     )
-    some = tuple(Hint(each, each.bit_count() == 1) for each in sets if cards >> sets.index(each) & 1)
+    some = tuple(Hint(number, number.bit_count() == 1) for number in sets if cards >> sets.index(number) & 1)
     counted, chosen = could(world, need, lambda _: {"gpu": some}), give(world, need, lambda _: {"gpu": some})
     assert isinstance(counted, Refusal) == isinstance(chosen, Refusal)
     if isinstance(chosen, Refusal):
@@ -83,8 +87,8 @@ def test_counting_agrees_with_choosing(
     assert chosen.cpus.bit_count() == (count if own else 0)
     assert not chosen.cpus & ~world.ledger.free
     if chosen.numa:
-        assert sum(each.cpu_m or 0 for each in chosen.numa) == need.cpu_m
-        memory = [each.memory_bytes for each in chosen.numa if each.memory_bytes is not None]
+        assert sum(numa_amount.cpu_m or 0 for numa_amount in chosen.numa) == need.cpu_m
+        memory = [numa_amount.memory_bytes for numa_amount in chosen.numa if numa_amount.memory_bytes is not None]
         assert sum(memory) in (need.memory_bytes, 0)
     if TopologyPolicy.SINGLE_NUMA_NODE in (world.options.policy, numa.policy):
         assert len(chosen.numa) == 1
@@ -124,7 +128,7 @@ def _happens(api: Api, event: tuple) -> None:  # type: ignore[type-arg]
     elif kind == "rebuild":
         api.cluster.rebuild(api.now_s)
     elif kind == "node away":
-        known = [each for each in api.nodes if each.name == rest[0]]
+        known = [entry for entry in api.nodes if entry.name == rest[0]]
         if known:
             api.nodes.remove(known[0])
             api.cluster.node_gone(rest[0], api.now_s)
@@ -132,8 +136,8 @@ def _happens(api: Api, event: tuple) -> None:  # type: ignore[type-arg]
             api.nodes.append(node(rest[0], 16))
             api.cluster.node_seen(api.nodes[-1])
     elif kind == "label":
-        for place, each in enumerate(api.nodes):
-            if each.name == rest[0]:
+        for place, entry in enumerate(api.nodes):
+            if entry.name == rest[0]:
                 api.nodes[place] = node(rest[0], 16, numa_topology_policy=rest[1])
                 api.cluster.node_seen(api.nodes[place])
 
@@ -147,10 +151,10 @@ def test_no_cpu_has_two_holders_and_a_restart_restores_the_state(events: list[tu
     for event in events:
         _happens(api, event)
         before = set(api.pods)
-        for each in api.turn():
-            holds = getattr(each, "holds", None)
+        for instruction in api.turn():
+            holds = getattr(instruction, "holds", None)
             if holds is not None and holds.cpus is not None and holds.cpus.cpus:
-                chosen.add(each.uid)  # type: ignore[union-attr]
+                chosen.add(instruction.uid)  # type: ignore[union-attr]
         chosen &= before
         for name in ("a", "b"):
             taken: set[int] = set()
@@ -165,8 +169,8 @@ def test_no_cpu_has_two_holders_and_a_restart_restores_the_state(events: list[tu
     for name, reported in described.items():
         found = api.cluster.plugins.cpus.describe(name)
         assert (found.available if found else ()) == (reported.available if reported else ())
-        held = {each.pod: each.cpus for each in reported.holders} if reported else {}
-        assert ({each.pod: each.cpus for each in found.holders} if found else {}) == held
+        held = {holder.pod: holder.cpus for holder in reported.holders} if reported else {}
+        assert ({holder.pod: holder.cpus for holder in found.holders} if found else {}) == held
     for uid in list(api.pods):
         api.delete(uid.removeprefix("uid-"))
     api.cluster.validate()

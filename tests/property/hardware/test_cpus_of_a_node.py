@@ -1,4 +1,6 @@
-"""For any request for a node's CPUs: exactly the requested number or none, no CPU shared beyond the limit, and exclusion kept where it is required."""
+"""For any request for a node's CPUs: exactly the requested number or none, no CPU shared beyond the limit, and
+exclusion kept where it is required.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,10 @@ def test_a_node_gives_exactly_the_requested_cpus_or_none(data: st.DataObject) ->
         assert ask.within is None or not got.cpus & ~ask.within
         beside = 0
         for group in topology.cores if ask.exclusive is ExclusivePolicy.CORE else topology.numa:
-            held = any(each.exclusive is ask.exclusive and each.cpus & group.mask for each in ledger.holdings)
+            held = any(
+                cpu_holding.exclusive is ask.exclusive and cpu_holding.cpus & group.mask
+                for cpu_holding in ledger.holdings
+            )
             beside |= bool(held and ask.exclusive is not ExclusivePolicy.NONE and group.mask & got.cpus)
         assert got.alone == (not beside)
         assert got.alone or not ask.exclusive_required
@@ -83,7 +88,7 @@ def test_a_node_gives_exactly_the_requested_cpus_or_none(data: st.DataObject) ->
             assert (got.cpus & preferred).bit_count() == min(ask.count, preferred.bit_count())
         ledger = ledger.given(CpuHolding(f"p{number}", got.cpus, ask.exclusive))
         ledger.validate()
-        assert all(ledger.users(cpu) <= ledger.most_users for cpu in numbers_in(topology.mask))
+        assert all(ledger.users(cpu) <= ledger.max_users for cpu in numbers_in(topology.mask))
     assert not (topology.mask & ~ledger.free & ~ledger.reserved) or ledger.holdings
     for holding in data.draw(st.permutations(ledger.holdings)):
         ledger = ledger.returned(holding.uid)

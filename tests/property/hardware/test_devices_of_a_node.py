@@ -1,4 +1,6 @@
-"""For any request for a node's devices: never more than a device has, only healthy ones, whole ones unshared, partitions kept, and everything returned."""
+"""For any request for a node's devices: never more than a device has, only healthy ones, whole ones unshared,
+partitions kept, and everything returned.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ REQUESTS = st.one_of(
     st.builds(lambda core, size: {GPU_CORE: core, GPU_MEMORY: size}, st.integers(0, 100), st.integers(1, 1100)),
     st.builds(lambda core, ratio: {GPU_CORE: core, GPU_MEMORY_RATIO: ratio}, st.integers(0, 100), st.integers(1, 100)),
     st.builds(
-        lambda count, each: {GPU_SHARED: count, GPU_MEMORY_RATIO: count * each}, st.integers(1, 4), st.integers(1, 100)
+        lambda count, integer: {GPU_SHARED: count, GPU_MEMORY_RATIO: count * integer},
+        st.integers(1, 4),
+        st.integers(1, 100),
     ),
 )
 
@@ -86,13 +90,13 @@ TABLES = st.none() | st.builds(
 def within(ledger: DeviceLedger, choice: DeviceChoice, hint: DeviceHint) -> bool:
     """Whether the GPUs of a choice share what the hint demands."""
     devices = {device.minor: device for device in ledger.pools[0].inventory.devices if device is not None}
-    chosen = [devices[each.minor] for each in choice.allocations if each.type is DeviceType.GPU]
+    chosen = [devices[allocation.minor] for allocation in choice.allocations if allocation.type is DeviceType.GPU]
     if hint.scope is Scope.DEVICE:
         return len(chosen) == 1
     if hint.scope is Scope.PCIE:
-        return None not in {each.pcie for each in chosen} and len({(each.numa, each.pcie) for each in chosen}) == 1
+        return None not in {entry.pcie for entry in chosen} and len({(entry.numa, entry.pcie) for entry in chosen}) == 1
     if hint.scope is Scope.NUMA:
-        return len({each.numa for each in chosen}) == 1 or chosen[0].numa is None
+        return len({entry.numa for entry in chosen}) == 1 or chosen[0].numa is None
     return True
 
 
@@ -114,17 +118,17 @@ def test_a_node_gives_the_requested_devices_within_capacity_or_none(data: st.Dat
             continue
         assert parse_allocations(format_allocations(got.allocations)) == got.allocations
         for request in ask.requests:
-            own = [each for each in got.allocations if each.type is request.type]
+            own = [allocation for allocation in got.allocations if allocation.type is request.type]
             beside = ask.joint is not None and request.type is DeviceType.RDMA
             assert len(own) == request.count or (beside and len(own) > request.count)
-            assert len({each.minor for each in own}) == len(own)
-            for each in own:
-                device = by_key[each.type, each.minor]
+            assert len({allocation.minor for allocation in own}) == len(own)
+            for allocation in own:
+                device = by_key[allocation.type, allocation.minor]
                 assert device.healthy
                 assert ask.numa is None or device.numa is None or ask.numa >> device.numa & 1
-                assert all(each.amounts.get(name) == amount for name, amount in request.amounts)
+                assert all(allocation.amounts.get(name) == amount for name, amount in request.amounts)
         gpus = ask.requests[0]
-        chosen = sum(1 << each.minor for each in got.allocations if each.type is DeviceType.GPU)
+        chosen = sum(1 << allocation.minor for allocation in got.allocations if allocation.type is DeviceType.GPU)
         if not gpus.shared:
             assert not chosen & ledger.pools[0].busy
             if honor:
@@ -133,7 +137,10 @@ def test_a_node_gives_the_requested_devices_within_capacity_or_none(data: st.Dat
         assert within(ledger, got, ask.hints[0])
         if ask.joint is not None and ask.joint.same_pcie:
             switches = {
-                type_: {by_key[type_, each.minor].pcie for each in got.allocations if each.type is type_} - {None}
+                type_: {
+                    by_key[type_, allocation.minor].pcie for allocation in got.allocations if allocation.type is type_
+                }
+                - {None}
                 for type_ in DeviceType
             }
             assert switches[DeviceType.GPU] == switches[DeviceType.RDMA]
@@ -142,7 +149,12 @@ def test_a_node_gives_the_requested_devices_within_capacity_or_none(data: st.Dat
         for pool in ledger.pools:
             for used, total in zip(pool.used, pool.inventory.totals, strict=True):
                 assert total is None or all(have <= most for have, most in zip(used, total, strict=True))
-        buses = [one.bus for each in ledger.holdings for part in each.allocations for one in part.functions]
+        buses = [
+            one.bus
+            for device_holding in ledger.holdings
+            for part in device_holding.allocations
+            for one in part.functions
+        ]
         assert len(set(buses)) == len(buses)
     ill = ledger.with_devices([device for device in devices if data.draw(st.booleans())])
     ill.validate()

@@ -17,17 +17,19 @@ POLICIES = st.sampled_from([TopologyPolicy.BEST_EFFORT, TopologyPolicy.RESTRICTE
 
 @st.composite
 def asks(draw: st.DrawFn) -> tuple[tuple[int, ...], Hints]:
-    """NUMA ids, not always from 0, and hints of some resources: sets with any preference, amounts, none, or no possible set."""
+    """NUMA ids, not always from 0, and hints of some resources: sets with any preference, amounts, none, or no
+    possible set.
+    """
     ids = tuple(sorted(draw(st.sets(st.integers(0, 6), min_size=1, max_size=4))))
-    every = sum(1 << each for each in ids)
+    every = sum(1 << number for number in ids)
     asked: dict[str, tuple[Hint, ...] | None] = {}
     for name in draw(st.sets(st.sampled_from(["cpu", "memory", "gpu", "rdma"]))):
         if draw(st.booleans()):
-            rooms = [NumaRoom(each, total := draw(st.integers(0, 8)), draw(st.integers(0, total))) for each in ids]
+            rooms = [NumaRoom(number, total := draw(st.integers(0, 8)), draw(st.integers(0, total))) for number in ids]
             asked[name] = draw(st.sampled_from([None, hints(draw(st.integers(1, 20)), rooms)]))
         else:
-            sets = draw(st.sets(st.integers(1, every).map(lambda each: each & every).filter(bool), max_size=5))
-            found = [Hint(each, draw(st.booleans())) for each in sets]
+            sets = draw(st.sets(st.integers(1, every).map(lambda integer: integer & every).filter(bool), max_size=5))
+            found = [Hint(number, draw(st.booleans())) for number in sets]
             asked[name] = tuple(sorted(found, key=lambda hint: (hint.nodes.bit_count(), hint.nodes)))
     return ids, asked
 
@@ -58,36 +60,36 @@ def test_the_merged_affinity_is_the_best_of_all_combinations(
     case: tuple[tuple[int, ...], Hints], policy: TopologyPolicy
 ) -> None:
     ids, asked = case
-    every = sum(1 << each for each in ids)
+    every = sum(1 << number for number in ids)
     nodes, preferred = searched(policy, asked, every)
     got = align(policy, asked, ids)
     if isinstance(got, Refusal):
         assert not preferred
         assert policy is not TopologyPolicy.BEST_EFFORT
-        named = [name for name, each in asked.items() if each is not None]
+        named = [name for name, entry in asked.items() if entry is not None]
         assert any(name in got.nearest for name in named)
         return
     assert preferred or policy is TopologyPolicy.BEST_EFFORT
-    one = meet_on_one({name: alone_of(each) for name, each in asked.items() if each is not None})
-    widths = [{hint.nodes.bit_count() for hint in each or () if hint.preferred} for each in asked.values()]
-    if all(len(each) < 2 for each in widths):  # as of amounts: what is preferred is as wide as must be
+    one = meet_on_one({name: alone_of(entry) for name, entry in asked.items() if entry is not None})
+    widths = [{hint.nodes.bit_count() for hint in entry or () if hint.preferred} for entry in asked.values()]
+    if all(len(width) < 2 for width in widths):  # as of amounts: what is preferred is as wide as must be
         assert one is None or one == got
     assert got.preferred == preferred
-    cares = any(each is not None for each in asked.values())
+    cares = any(entry is not None for entry in asked.values())
     assert got.nodes == (nodes if cares and (preferred or nodes != every) else None)
-    for name, each in asked.items():
+    for name, entry in asked.items():
         within = got.within(name)
-        around = [hint.nodes for hint in each or () if got.nodes is not None and not got.nodes & ~hint.nodes]
+        around = [hint.nodes for hint in entry or () if got.nodes is not None and not got.nodes & ~hint.nodes]
         assert (within in around) if around else within is None
         assert all(within is not None and within.bit_count() <= other.bit_count() for other in around)
-        if policy is TopologyPolicy.SINGLE_NUMA_NODE and each is not None:
+        if policy is TopologyPolicy.SINGLE_NUMA_NODE and entry is not None:
             assert within == got.nodes
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(1, 8), st.integers(0, 255))
 def test_policy_none_requires_nothing(amount: int, free: int) -> None:
-    rooms = [NumaRoom(each, 8, 2 * (free >> each & 3)) for each in range(3)]
+    rooms = [NumaRoom(number, 8, 2 * (free >> number & 3)) for number in range(3)]
     assert alone(amount, rooms) == alone_of(hints(amount, rooms))
     got = align(TopologyPolicy.NONE, {"cpu": hints(amount, rooms)}, (0, 1, 2))
     assert got == Alignment(None, True, got.why if isinstance(got, Alignment) else "")

@@ -1,4 +1,6 @@
-"""Pods with CPUs and GPUs come and go under NUMA policies: each is allocated within the agreed nodes, caches are never stale, and everything is returned."""
+"""Pods with CPUs and GPUs come and go under NUMA policies: each is allocated within the agreed nodes, caches are
+never stale, and everything is returned.
+"""
 
 from __future__ import annotations
 
@@ -146,22 +148,22 @@ def check_aligned(world: World, number: int) -> None:
     name = NAMES[row]
     reported, holds = world.topologies[name], world.narrowing.holdings(number)
     policy = kind.policy or TopologyPolicy(world.labels[name])
-    has_gpus = [world.devices[name].devices[each.minor].numa for each in holds.devices]
+    has_gpus = [world.devices[name].devices[device.minor].numa for device in holds.devices]
     own = mask_of(holds.cpus.cpus) if holds.cpus is not None else 0
     if kind.own and kind.cpu:
         assert own.bit_count() == kind.cpu
     if policy is TopologyPolicy.NONE or not ((kind.own and kind.cpu) or kind.gpus or kind.policy):
         return
-    has_cpus = {each.id for each in reported.topology.numa if each.mask & own}
+    has_cpus = {cpu_group.id for cpu_group in reported.topology.numa if cpu_group.mask & own}
     amounts = holds.cpus.numa if holds.cpus is not None else ()
-    every = has_cpus | set(has_gpus) | {each.node for each in amounts}
+    every = has_cpus | set(has_gpus) | {amount.node for amount in amounts}
     if policy is TopologyPolicy.SINGLE_NUMA_NODE:
         assert len(every) <= 1
     if policy is TopologyPolicy.RESTRICTED:
         widths = [len(has_cpus), len(set(has_gpus))]
         widths += [
-            len({each.node for each in amounts if each.cpu_m}),
-            len({each.node for each in amounts if each.memory_bytes}),
+            len({amount.node for amount in amounts if amount.cpu_m}),
+            len({amount.node for amount in amounts if amount.memory_bytes}),
         ]
         assert len(every) == max(widths, default=0)  # the narrower ones lie within the widest
 
@@ -195,12 +197,12 @@ def test_allocations_are_aligned_and_caches_are_current(
     probe: Kind,
 ) -> None:
     reported = {
-        name: tells(name, each, zones=zones(*[6] * len(each.numa)) if memory else ())
-        for name, each in zip(NAMES, topologies, strict=True)
+        name: tells(name, cpu_topology, zones=zones(*[6] * len(cpu_topology.numa)) if memory else ())
+        for name, cpu_topology in zip(NAMES, topologies, strict=True)
     }
     placed = dict(zip(NAMES, places, strict=True))
     world = World(
-        dict.fromkeys(NAMES, ""), reported, {name: device_object(name, each, 0) for name, each in placed.items()}
+        dict.fromkeys(NAMES, ""), reported, {name: device_object(name, entry, 0) for name, entry in placed.items()}
     )
     idle = [world.answers(kind) for kind in PROBES]
     for kind, *rest in steps:

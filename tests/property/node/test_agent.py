@@ -1,7 +1,8 @@
 """The node's engine under random behaviour of the machine, the keeper and the clock.
 
-Invariants: the engine's accounts agree after every step; equal events in another order of dictionaries give equal instructions;
-nothing stays held that no policy wants; nothing is requested twice without a cause; and memory does not grow.
+Invariants: the engine's accounts agree after every step; equal events in another order of dictionaries give equal
+instructions; nothing stays held that no policy wants; nothing is requested twice without a cause; and memory does not
+grow.
 """
 
 from __future__ import annotations
@@ -261,7 +262,7 @@ def churn(node: FakeNode, policy: FixedPolicy, first: int, last: int, at_once: i
 @pytest.mark.parametrize("refuses", [False, True])
 def test_ten_thousand_groups_that_come_and_go_leave_no_more_than_two_thousand(refuses: bool) -> None:
     policy = FixedPolicy("only")
-    chosen = AgentSettings(roots=ROOTS, decisions_kept=100, most_series=100, series_points=300)
+    chosen = AgentSettings(roots=ROOTS, decisions_kept=100, max_series=100, series_points=300)
     keeper = FakeKeeper(refuses=lambda setting: "EINVAL" if refuses else "")
     node = FakeNode(Agent(chosen, "node-1", [*enabled_policies(chosen.policies), policy.entry()]), keeper=keeper)
     churn(node, policy, 0, 8000)

@@ -1,6 +1,8 @@
-"""The node's engine and the engine of leases together, over knobs that behave as a kernel's: in the end every knob has its previous value.
+"""The node's engine and the engine of leases together, over knobs that behave as a kernel's: in the end every knob has
+its previous value.
 
-What the agent believes to be held is held; knobs that no policy wants, or that an exited agent left, have their previous value; values written by others stay.
+What the agent believes to be held is held; knobs that no policy wants, or that an exited agent left, have their
+previous value; values written by others stay.
 """
 
 from __future__ import annotations
@@ -126,7 +128,9 @@ def new_agent(policy: FixedPolicy, *, all_policies: bool) -> Agent:
 
 
 def play(story: Sequence[Step], *, all_policies: bool) -> tuple[RealNode, RealKeeper, set[Target]]:
-    """Run a sequence of steps, then withdraw every desired value; returns the node, its keeper, and the knobs written by others."""
+    """Run a sequence of steps, then withdraw every desired value; returns the node, its keeper, and the knobs
+    written by others.
+    """
     policy, keeper = FixedPolicy("only"), RealKeeper()
     node = RealNode(new_agent(policy, all_policies=all_policies), PODS, cpus=2, keeper=keeper)
     outside: set[Target] = set()

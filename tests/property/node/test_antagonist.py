@@ -13,7 +13,7 @@ from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.antagonist import CauseHistory, decide
 from cotenant.policy.interference.correlation import score_ppm
-from cotenant.policy.interference.settings import MOST_SLICES, InterferenceSettings, SuspectSignal, VictimSignal
+from cotenant.policy.interference.settings import MAX_SLICES, InterferenceSettings, SuspectSignal, VictimSignal
 
 SEEDS = range(50)
 LEARNING_S = 6000  # a hundred samples, one a minute
@@ -73,7 +73,7 @@ def test_a_service_throttled_by_its_own_quota_has_no_antagonist(signal: SuspectS
         assert capped(node, config, learned(random, config)) == []
 
 
-pairs = st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)), max_size=MOST_SLICES)
+pairs = st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)), max_size=MAX_SLICES)
 
 
 @given(pairs, st.integers(1, 10**9))

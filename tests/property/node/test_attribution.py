@@ -1,4 +1,6 @@
-"""Attribution over many simulated nodes: a planted culprit is named, and no pod is where the service's trouble has another cause."""
+"""Attribution over many simulated nodes: a planted culprit is named, and no pod is where the service's trouble has
+another cause.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from cotenant.policy.interference.attribution.settings import AttributionSetting
 
 SEEDS = range(25)
 ALL = AttributionSettings()
-NO_PROBE = AttributionSettings(signals=tuple(each for each in Signal if each is not Signal.BLAME))
+NO_PROBE = AttributionSettings(signals=tuple(entry for entry in Signal if entry is not Signal.BLAME))
 pytestmark = pytest.mark.slow
 
 
@@ -147,7 +149,7 @@ columns = st.lists(st.lists(st.floats(-10, 10), min_size=6, max_size=6), min_siz
 @settings(deadline=None)
 def test_a_fit_is_nonnegative_and_no_worse_than_none(given_columns: list[list[float]], target: list[float]) -> None:
     found = nonnegative_fit(given_columns, target)
-    assert all(each >= 0 for each in found)
+    assert all(value >= 0 for value in found)
     assert 0.0 <= explained(given_columns, target, found) <= 1.0
 
 
@@ -158,5 +160,5 @@ def test_a_fit_finds_the_coefficients_of_independent_columns(seed: int, count: i
     given_columns = [[random.gauss(0, 1) for _ in range(60)] for _ in range(count)]
     wanted = [random.choice([0.0, 1.0, 3.0]) for _ in range(count)]
     target = [sum(w * column[at] for w, column in zip(wanted, given_columns, strict=True)) for at in range(60)]
-    for each, want in zip(nonnegative_fit(given_columns, target), wanted, strict=True):
-        assert abs(each - want) <= 0.25
+    for value, want in zip(nonnegative_fit(given_columns, target), wanted, strict=True):
+        assert abs(value - want) <= 0.25

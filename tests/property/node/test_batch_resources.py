@@ -1,4 +1,5 @@
-"""Batch pods over the agent, the keeper and cgroup files of both versions, against a plain model: limits while a pod is there, the old values after it.
+"""Batch pods over the agent, the keeper and cgroup files of both versions, against a plain model: limits while a pod is
+there, the old values after it.
 
 The files refuse what a kernel refuses: on v1 a quota above the parent's or below a child's.
 """
@@ -50,7 +51,9 @@ class FileKeeper(RealKeeper):
 
 @dataclass(frozen=True)
 class Step:
-    """One period: the pods with their containers' amounts, the quota of all best-effort work, and whether the agent starts again."""
+    """One period: the pods with their containers' amounts, the quota of all best-effort work, and whether the agent
+    starts again.
+    """
 
     pods: dict[str, tuple[ContainerAmounts, ...]]
     common_m: int | None

@@ -1,4 +1,6 @@
-"""A pod's class, quota and tenant are those of its bind, whatever its owner writes on it later, for the scheduler and for the node's agent."""
+"""A pod's class, quota and tenant are those of its bind, whatever its owner writes on it later, for the scheduler
+and for the node's agent.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Safety of evictions: no protected pod is evicted, never more victims than needed, and a shortfall is always reported."""
+"""Safety of evictions: no protected pod is evicted, never more victims than needed, and a shortfall is always
+reported.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Budgets of evictions over any sequence of requests, answers and names: what is accepted stays within the limits, and requests are bounded too."""
+"""Budgets of evictions over any sequence of requests, answers and names: what is accepted stays within the limits,
+and requests are bounded too.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +47,12 @@ def test_accepted_and_requested_evictions_are_bounded(steps: list[tuple[int, lis
                 accepted.append(at_us)
         late.clear()
         here = [
-            each if number in named else replace(each, namespace="", name=each.uid, is_named=False)
-            for number, each in enumerate(PODS)
+            node_pod if number in named else replace(node_pod, namespace="", name=node_pod.uid, is_named=False)
+            for number, node_pod in enumerate(PODS)
         ]
         reason = Reason("test", "test")
         verdict = Verdict((reason,), evictions=tuple(EvictPod(here[i].uid, here[i].key, reason) for i in wanted))
-        chosen = evictions.choose([("test", verdict)], {each.uid: each for each in here}, now_us)
+        chosen = evictions.choose([("test", verdict)], {node_pod.uid: node_pod for node_pod in here}, now_us)
         for number, (_, eviction) in enumerate(chosen):
             assert not eviction.key.startswith("/")
             asked.append(now_us)

@@ -1,4 +1,6 @@
-"""Whatever a pod's owner writes about what the pod holds, nobody else is judged otherwise, by the node's agent or by the scheduler."""
+"""Whatever a pod's owner writes about what the pod holds, nobody else is judged otherwise, by the node's agent or
+by the scheduler.
+"""
 
 from __future__ import annotations
 
@@ -88,12 +90,12 @@ QOS = st.sampled_from(["LSE", "LSR", "LS", "BE", "SYSTEM", ""])
 
 def on_node(pods: tuple[dict[str, Any], ...], seals: Seals, claims: Claims) -> tuple[NodePod, ...]:
     """As the agent discovers them."""
-    names = [each["metadata"]["name"] for each in pods]
+    names = [pod["metadata"]["name"] for pod in pods]
     groups = [
         NodePod(f"u-{name}", "", "", f"top/{name}", containers=(NodeContainer("main", f"top/{name}/main"),))
         for name in names
     ]
-    objects = [msgspec.convert(each, NodePodObject, strict=False) for each in pods]
+    objects = [msgspec.convert(pod, NodePodObject, strict=False) for pod in pods]
     return claims.settled(join(groups, declared_pods(objects), Belief(seals, NODE)))
 
 
@@ -103,7 +105,7 @@ def knobs(pods: tuple[NodePod, ...], but: str) -> dict[Target, str]:
     lists = dict.fromkeys((Target(group, Knob.CPUSET_CPUS) for group in groups), "")
     state = node([replace(in_use(pod.name, 0), pod=pod) for pod in pods], 8, knobs=lists)
     verdict, _ = decide(state, OwnCpusConfig(), OwnCpusMemory())
-    return {each.target: each.value for each in verdict.knobs if not each.target.group.startswith(f"top/{but}")}
+    return {knob.target: knob.value for knob in verdict.knobs if not knob.target.group.startswith(f"top/{but}")}
 
 
 def without(notes: Mapping[str, str], *names: str) -> dict[str, str]:
@@ -177,8 +179,8 @@ def test_a_static_pods_uid_is_its_mirrors_alone() -> None:
     """An annotation with another pod's uid does not lay one's own labels over that pod's group."""
     static = manifest("static", "LSR", "1", {CONFIG_HASH: "u-hash", MIRROR: "u-hash"}, owner="Node")
     forged = [manifest("evil", "BE", "1", {CONFIG_HASH: uid, MIRROR: uid}, owner="Node") for uid in ("u-web", "u-hash")]
-    for each in forged:
-        each["metadata"]["creationTimestamp"] = "2026-02-02T00:00:00Z"
-    pods = [msgspec.convert(each, NodePodObject, strict=False) for each in (*forged, static, *OTHERS)]
+    for entry in forged:
+        entry["metadata"]["creationTimestamp"] = "2026-02-02T00:00:00Z"
+    pods = [msgspec.convert(entry, NodePodObject, strict=False) for entry in (*forged, static, *OTHERS)]
     names = {one.uid: one.name for one in declared_pods(pods)}
     assert (names["u-web"], names["u-hash"]) == ("web", "static")

@@ -1,4 +1,6 @@
-"""Whatever is requested, fails, vanishes, is written by others or is killed in between: a knob without a lease has its owner's value."""
+"""Whatever is requested, fails, vanishes, is written by others or is killed in between: a knob without a lease has
+its owner's value.
+"""
 
 from __future__ import annotations
 

@@ -98,9 +98,9 @@ def histories(draw: st.DrawFn) -> list[NodeState]:
 @settings(max_examples=150, deadline=None)
 @given(histories(), st.sampled_from(list(Form)), st.none() | st.integers(0, 100))
 def test_limits_stay_between_floor_and_node_in_canonical_form_and_services_keep_theirs(
-    states, form, least_percent
+    states, form, min_percent
 ) -> None:
-    config = BestEffortCpuConfig(suppress=SuppressConfig(form=form, least_percent=least_percent))
+    config = BestEffortCpuConfig(suppress=SuppressConfig(form=form, min_percent=min_percent))
     memory = BestEffortCpuMemory()
     for state in states:
         verdict, after = decide(state, config, memory)
@@ -118,12 +118,12 @@ def test_limits_stay_between_floor_and_node_in_canonical_form_and_services_keep_
                 quotas += quota_us
         capacity_m = state.host.capacity_cpu_m
         held = len(holders(state))
-        grace_us = 100 * sum(cpu_m for each in after.grace.raised for _, cpu_m in each.paid_by)
-        assert grace_us <= 100 * config.grace.most_m
+        grace_us = 100 * sum(cpu_m for raised in after.grace.raised for _, cpu_m in raised.paid_by)
+        assert grace_us <= 100 * config.grace.max_m
         # one kernel's least for each group may exceed the node's own least, nothing else but the grace exceeds the node
         assert quotas <= max(capacity_m * 100, 1000 * held, 2000) + grace_us
         granted = allowance(state, config.suppress)
-        if granted is not None and least_percent is None and granted.cpu_m > 0:
+        if granted is not None and min_percent is None and granted.cpu_m > 0:
             services = sum(entry.use.cpu_m or 0 for entry in state.services())
             assert services + granted.cpu_m <= capacity_m * config.suppress.threshold_percent // 100
             if form is Form.QUOTA and held and quotas:
@@ -153,7 +153,7 @@ def test_the_guard_never_grows_while_slack_is_short_and_cuts_at_once(states) -> 
                 if entry.pod.objective_p99_us is not None
                 and entry.health is not None
                 and entry.health.age_us <= config.health_age_us
-                and entry.health.requests >= config.least_requests
+                and entry.health.requests >= config.min_requests
                 and slack_ppm(entry.pod.objective_p99_us, entry.health.p99_us) < config.grow_from_ppm
             ]
             if short:

@@ -1,7 +1,9 @@
-"""Whatever knobs are held and given back in whatever order, and wherever the keeper is killed: what stood before stands again.
+"""Whatever knobs are held and given back in whatever order, and wherever the keeper is killed: what stood before stands
+again.
 
-The knobs are those that a kernel couples (idle and weight, quota and burst, a group and its parent, the memory limits), through the real driver, over
-trees that take writes as the kernels of cgroup v1 and v2 do. No other process writes, so none may be reported.
+The knobs are those that a kernel couples (idle and weight, quota and burst, a group and its parent, the memory limits),
+through the real driver, over trees that take writes as the kernels of cgroup v1 and v2 do. No other process writes, so
+none may be reported.
 """
 
 from __future__ import annotations
@@ -158,8 +160,8 @@ class Machine:
             self.now_us += what
             self.attempt(self.executor.tick, fuse)
         else:
-            holds = [each for each in what if isinstance(each, SetKnob)]
-            ends = [GiveBack(each, REASON) for each in what if isinstance(each, Target)]
+            holds = [wish for wish in what if isinstance(wish, SetKnob)]
+            ends = [GiveBack(wish, REASON) for wish in what if isinstance(wish, Target)]
             self.attempt(lambda: self.executor.hold(holds) if holds else self.executor.give_back(ends), fuse)
 
     def restore_all(self) -> None:
@@ -176,7 +178,7 @@ class Machine:
         now = self.texts()
         for group in GROUPS:
             for knob, names in FILES_OF.items():
-                if any((group, each) in busy for each in PARTNERS.get(knob, (knob,))):
+                if any((group, partner) in busy for partner in PARTNERS.get(knob, (knob,))):
                     continue
                 for name in names:
                     for path, text in self.originals.items():
@@ -266,8 +268,8 @@ def test_a_value_of_one_lease_is_never_the_original_of_another(kind: str, name: 
 @given(owner=owners(V1_FILES), steps=st.lists(steps, min_size=2, max_size=14))
 def test_on_v1_what_stood_before_stands_again(owner: dict[tuple[str, str], str], steps: list[Step]) -> None:
     def exists(what: Sequence[SetKnob] | Sequence[Target] | int | None) -> bool:
-        each = what if isinstance(what, list) else []
-        return not any((one.target if isinstance(one, SetKnob) else one).knob in ONLY_V2 for one in each)
+        entry = what if isinstance(what, list) else []
+        return not any((one.target if isinstance(one, SetKnob) else one).knob in ONLY_V2 for one in entry)
 
     lives("v1", owner, [step for step in steps if exists(step[0])])
 

@@ -40,7 +40,9 @@ def agent_settings(form: Form) -> AgentSettings:
 
 
 def recorded(form: Form, cpus: int, hogs: int, seed: int, seconds: int = 12) -> tuple[Event, ...]:
-    """Events of an agent on a plant: a service with requests, another with a curve, hogs that come and go, one that vanishes."""
+    """Events of an agent on a plant: a service with requests, another with a curve, hogs that come and go, one that
+    vanishes.
+    """
     server = Service(SERVICE, 200.0, 2000, 8000, np.random.default_rng(seed))
     pods = hog_pods(hogs)
     loads: list[Load] = [server, Sine(f"{ROOT}/wave")]

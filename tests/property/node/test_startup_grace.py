@@ -26,7 +26,7 @@ STEPS = st.lists(
         st.lists(  # pods that are there: number, tenant, use, phase
             st.tuples(st.integers(0, 40), st.sampled_from(TENANTS), st.integers(0, 400), st.sampled_from(list(Phase))),
             max_size=6,
-            unique_by=lambda each: each[0],
+            unique_by=lambda entry: entry[0],
         ),
         st.sampled_from(["2000 100000", "20000 100000", "95000 100000", "200000 100000", "3000 10000"]),
     ),
@@ -35,7 +35,7 @@ STEPS = st.lists(
 CONFIGS = st.builds(
     StartupGraceConfig,
     each_m=st.sampled_from([50, 200]),
-    most_pods=st.integers(1, 3),
+    max_pods=st.integers(1, 3),
     burst_us=st.sampled_from([0, 500_000, 4_000_000]),
     minute_us=st.sampled_from([0, 4_000_000]),
     tenant_burst_us=st.sampled_from([0, 300_000, 2_000_000]),
@@ -67,10 +67,10 @@ def test_what_is_given_is_bounded_by_the_accounts(config: StartupGraceConfig, st
         in_force = knob.value
         extra_m = (parse_cpu_max(knob.value).cpu_m or 0) - budget_m
         paid: dict[str, int] = {}
-        for each in memory.raised:
-            for tenant, cpu_m in each.paid_by:
+        for entry in memory.raised:
+            for tenant, cpu_m in entry.paid_by:
                 paid[tenant] = paid.get(tenant, 0) + cpu_m
-        assert 0 <= extra_m == sum(paid.values()) <= config.most_m
+        assert 0 <= extra_m == sum(paid.values()) <= config.max_m
         assert extra_m == 0 or budget_m + extra_m <= config.tight_m
         assert sum(term.value for term in knob.reason.terms) == budget_m + extra_m
         assert len(memory.owed) <= len(TENANTS) + 1
@@ -88,5 +88,5 @@ def test_what_is_given_is_bounded_by_the_accounts(config: StartupGraceConfig, st
         for first in range(len(sums)):
             for last in range(first + 1, len(sums)):
                 passed_us = ats[last] - ats[first]
-                most_us = burst_us + minute_us * passed_us / (60 * SECOND_US) + one_us + (last - first)  # rounding
-                assert sums[last] - sums[first] <= most_us
+                max_us = burst_us + minute_us * passed_us / (60 * SECOND_US) + one_us + (last - first)  # rounding
+                assert sums[last] - sums[first] <= max_us

@@ -1,4 +1,6 @@
-"""Whatever a zone is told, in whatever order: its states change legally, a canary ends, and no change comes within the dwell time."""
+"""Whatever a zone is told, in whatever order: its states change legally, a canary ends, and no change comes within
+the dwell time.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,8 @@ class ZoneMachine(RuleBasedStateMachine):
         self.canary_since: float | None = None
 
     def carry_out(self, instructions: tuple[ZoneInstruction, ...]) -> None:
-        for each in instructions:
-            match each:
+        for instruction in instructions:
+            match instruction:
                 case PutRows(rows):
                     self.kernel_rows.update(rows)
                 case Attach(setting):

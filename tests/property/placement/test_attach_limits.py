@@ -36,10 +36,10 @@ class Plain:
 
     def fits(self, name: str, wanted: frozenset[Attachment]) -> bool:
         storage = self.storage[name]
-        held = {each for had, at in self.pods.values() if at == name for each in had} | storage.attached
+        held = {attachment for had, at in self.pods.values() if at == name for attachment in had} | storage.attached
         for driver, limit in storage.limits:
-            new = {each for each in wanted - held if each.driver == driver}
-            if new and len([each for each in held if each.driver == driver]) + len(new) > limit:
+            new = {attachment for attachment in wanted - held if attachment.driver == driver}
+            if new and len([attachment for attachment in held if attachment.driver == driver]) + len(new) > limit:
                 return False
         return True
 

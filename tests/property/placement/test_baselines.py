@@ -43,7 +43,9 @@ WORK_CONSERVING = POLICIES[:3]
 
 
 def random_cluster(seed: int) -> Snapshot:
-    """Few nodes, many pods: taints, selectors, group limits, nodes down, nodes full or over-full, tenants of unequal weight."""
+    """Few nodes, many pods: taints, selectors, group limits, nodes down, nodes full or over-full, tenants of
+    unequal weight.
+    """
     rng = np.random.default_rng(seed)
     n, k, m, t, g = (int(x) for x in rng.integers((1, 1, 0, 1, 1), (9, 8, 40, 5, 4)))
     r = int(rng.integers(3, 5))

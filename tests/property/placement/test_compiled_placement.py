@@ -100,7 +100,7 @@ def test_every_filter_and_score_equals_its_plain_form(score: Score, fit: Fit, se
     rng = np.random.default_rng(seed)
     nodes, shapes = random_nodes(rng, 40), random_shapes(rng, 12, unasked=0.2)
     weights = ("base", "capacity", "fairness", "latency", "dominant", "violations")
-    knobs = Knobs().with_values(tuple((f"founding_{each}", rng.uniform(0, 80)) for each in weights)).array()
+    knobs = Knobs().with_values(tuple((f"founding_{weight}", rng.uniform(0, 80)) for weight in weights)).array()
     placed_by_cache(rng.integers(0, 12, 60), nodes, shapes, fit, 0, True, 0, 100.0, knobs, rng)
     everywhere = np.arange(40)
     for k in range(12):

@@ -1,7 +1,7 @@
 """The score of default spread constraints against kube-scheduler's formula, written out node by node.
 
-Source: PodTopologySpread with `defaultingType: System`: maxSkew 3 over hosts and 5 over zones, ScheduleAnyway; nodes without a key are left out of that
-constraint only.
+Source: PodTopologySpread with `defaultingType: System`: maxSkew 3 over hosts and 5 over zones, ScheduleAnyway; nodes
+without a key are left out of that constraint only.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def expected(nodes: list[Node], placed: list[tuple[Pod, int, bool]], new: Pod, r
             value = nodes[row].labels.get(key)
             if value is not None:
                 cost[at] += counts.get(value, 0) * log(len(here) + 2) + (skew - 1)
-    whole = [round(each) for each in cost]
+    whole = [round(entry) for entry in cost]
     if max(whole) == 0:
         return [100] * len(rows)
-    return [100 * (max(whole) + min(whole) - each) // max(whole) for each in whole]
+    return [100 * (max(whole) + min(whole) - number) // max(whole) for number in whole]
 
 
 @pytest.mark.slow
@@ -73,16 +73,16 @@ def test_scores_are_kube_schedulers(seed: int) -> None:
     for i in range(rng.randint(0, 20)):
         namespace, controller = rng.choice(("default", "default", "other")), rng.choice(("web", "web", "db", ""))
         pod = Pod(f"p{i}", namespace=namespace, labels=Labels.of({"app": rng.choice("xy")}), replica_of=controller)
-        each, k = encoder.add_pod(pod)
-        narrowing.add_pod(each, pod, k)
+        element, k = encoder.add_pod(pod)
+        narrowing.add_pod(element, pod, k)
         row = rng.randrange(len(nodes))
-        narrowing.assign(each, row)
+        narrowing.assign(element, row)
         fate = rng.random()
         if fate < 0.2:
-            narrowing.remove_pod(each)
+            narrowing.remove_pod(element)
         else:
             if fate < 0.4:
-                narrowing.set_terminating(each)
+                narrowing.set_terminating(element)
             placed.append((pod, row, fate < 0.4))
     rows = [
         row for row in range(len(nodes)) if (not selector or "disk" in dict(nodes[row].labels)) and rng.random() < 0.9
@@ -91,7 +91,7 @@ def test_scores_are_kube_schedulers(seed: int) -> None:
         return
     parts = {part.name: part.values for part in narrowing.preferences(number, encoder.nodes().ready.nonzero()[0][rows])}
     assert list(parts) == ["default spread"]
-    assert parts["default spread"].tolist() == [SPREAD_WEIGHT * each for each in expected(nodes, placed, new, rows)]
+    assert parts["default spread"].tolist() == [SPREAD_WEIGHT * entry for entry in expected(nodes, placed, new, rows)]
 
 
 def test_counts_of_replicas_are_given_up_with_their_pods() -> None:

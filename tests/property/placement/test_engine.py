@@ -1,4 +1,6 @@
-"""Whatever happens to it, the engine adds up: one place a pod, sums equal to the residents', nothing over capacity, whatever is measured in between."""
+"""Whatever happens to it, the engine adds up: one place a pod, sums equal to the residents', nothing over capacity,
+whatever is measured in between.
+"""
 
 from dataclasses import replace
 
@@ -64,7 +66,7 @@ class EngineMachine(RuleBasedStateMachine):
     def start(self, seed: int, name: str) -> None:
         self.rng = np.random.default_rng(seed)
         policy = ROUND_POLICIES[name]() if name in ROUND_POLICIES else profile(name)
-        self.engine = Cluster(policy, self.rng, Settings(most_pods=1000))
+        self.engine = Cluster(policy, self.rng, Settings(max_pods=1000))
         self.next, self.now = 0, 0.0
         self.on: dict[str, str] = {}  # uid -> node, as the instructions said
         for row in range(NODES):
@@ -89,15 +91,15 @@ class EngineMachine(RuleBasedStateMachine):
         self.now += seconds
         judged = self.engine.judged
         placed = 0
-        for each in self.engine.decide(self.now):
-            if isinstance(each, Bind):
+        for instruction in self.engine.decide(self.now):
+            if isinstance(instruction, Bind):
                 placed += 1
-                assert self.engine.sending(each.uid, self.now)
-                self.engine.bound(each.uid, self.now)
-                self.on[each.uid] = each.node
-            elif isinstance(each, Evict):
-                assert each.victim.uid in self.on
-                self.leave(each.victim.uid)
+                assert self.engine.sending(instruction.uid, self.now)
+                self.engine.bound(instruction.uid, self.now)
+                self.on[instruction.uid] = instruction.node
+            elif isinstance(instruction, Evict):
+                assert instruction.victim.uid in self.on
+                self.leave(instruction.victim.uid)
         assert self.engine.judged - judged >= placed
         if self.engine.profile.fit is Fit.REQUESTS:
             assert self.engine.over_capacity() == ()

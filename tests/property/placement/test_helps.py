@@ -1,4 +1,6 @@
-"""Every sentence of help is carried out: with the change that it names, an engine built anew places the pod, and the whole gang where it speaks of one."""
+"""Every sentence of help is carried out: with the change that it names, an engine built anew places the pod, and
+the whole gang where it speaks of one.
+"""
 
 from __future__ import annotations
 
@@ -58,24 +60,24 @@ def labelled(text: str) -> Callable[[Node], Node]:
     """`label a=b and c in (d, e) and remove the label f`."""
     added, _, removed = text.partition("remove the label")
     requirements = [
-        requirement(each) for each in added.removeprefix("label ").removesuffix(" and ").split(" and ") if each
+        requirement(name) for name in added.removeprefix("label ").removesuffix(" and ").split(" and ") if name
     ]
     gone = removed.removeprefix("s").strip().split(" and ") if removed else []
 
     def change(node: Node) -> Node:
         labels = {key: value for key, value in node.labels.items if key not in gone}
-        for each in requirements:
-            assert each.key not in (HOSTNAME, ZONE)
-            above = str(int(each.values[0]) + 1) if each.operator is Operator.GT else ""
-            labels[each.key] = above or (each.values[0] if each.values else "anything")
+        for requirement in requirements:
+            assert requirement.key not in (HOSTNAME, ZONE)
+            above = str(int(requirement.values[0]) + 1) if requirement.operator is Operator.GT else ""
+            labels[requirement.key] = above or (requirement.values[0] if requirement.values else "anything")
         return replace(node, labels=Labels.of(labels))
 
     return change
 
 
 def dropped(text: str) -> Callable[[Pod], Pod]:
-    gone = [requirement(each) for each in text.split(" and ")]
-    keys = {each.key for each in gone}
+    gone = [requirement(name) for name in text.split(" and ")]
+    keys = {entry.key for entry in gone}
 
     def change(pod: Pod) -> Pod:
         selector = Labels.of(pair for pair in pod.node_selector if pair[0] not in keys)
@@ -96,8 +98,8 @@ def tolerant(text: str) -> Callable[[Pod], Pod]:
 
 def asking(text: str) -> Callable[[Pod], Pod]:
     less = {}
-    for each in text.removeprefix("ask for ").split(" and "):
-        found = re.match(r"(\S+) (\S+) instead of (\S+)", each)
+    for name in text.removeprefix("ask for ").split(" and "):
+        found = re.match(r"(\S+) (\S+) instead of (\S+)", name)
         assert found is not None, text
         less[found[2]] = parse_amount(found[2], found[1])
         assert less[found[2]] < parse_amount(found[2], found[3])
@@ -154,8 +156,8 @@ def worlds(help_: Help, stored: Stored, gang: list[ObservedPod]) -> list[tuple[S
         return changed
     assert on_pod is not None
     world = stored.copy()
-    for each in gang:
-        world.pods[each.uid] = replace(each, pod=on_pod(each.pod))
+    for observed_pod in gang:
+        world.pods[observed_pod.uid] = replace(observed_pod, pod=on_pod(observed_pod.pod))
     may_be_on = [] if whole or help_.what == "priority" or "..." in rest else fitting(rest)
     return [(world, may_be_on)]
 
@@ -171,8 +173,11 @@ def members(run: Run, pod: ObservedPod) -> tuple[list[ObservedPod], int]:
     view = gangs.describe(gangs.key_of(pod.uid))
     if view is None or least < 2:
         return [pod], 1
-    own = {each.uid for each in view.members}
-    return sorted((each for each in run.waiting() if each.uid in own), key=lambda each: each.uid != pod.uid), least
+    own = {member.uid for member in view.members}
+    return sorted(
+        (observed_pod for observed_pod in run.waiting() if observed_pod.uid in own),
+        key=lambda observed_pod: observed_pod.uid != pod.uid,
+    ), least
 
 
 def a_run(seed: int) -> Run:
@@ -183,28 +188,34 @@ def a_run(seed: int) -> Run:
 
 
 def changed_run(run: Run, seed: int, world: Stored, alone: frozenset[str]) -> Run:
-    """An engine with the state of `run` and the objects of `world`; with `alone`, the other waiting pods, but for those that hold a node, are behind scheduling gates.
+    """An engine with the state of `run` and the objects of `world`; with `alone`, the other waiting pods, but for those
+    that hold a node, are behind scheduling gates.
 
-    It is built anew, except where pods hold nodes for their gang: no object says so, and the same engine is made again and told of the changes.
+    It is built anew, except where pods hold nodes for their gang: no object says so, and the same engine is made again
+    and told of the changes.
     """
-    holding = any(found.state is State.WAITING for each in run.waiting() if (found := run.cluster.find(each.pod.key)))
+    holding = any(
+        found.state is State.WAITING
+        for observed_pod in run.waiting()
+        if (found := run.cluster.find(observed_pod.pod.key))
+    )
     if not holding:
         for uid, node in run.cluster.reserved().items():
             if uid in world.pods:
                 world.pods[uid] = replace(world.pods[uid], nominated_node=node)
         if alone:
-            for uid, each in world.pods.items():
-                if not each.node and uid not in alone:
-                    world.pods[uid] = replace(each, gates=("left out",), nominated_node="")
+            for uid, observed_pod in world.pods.items():
+                if not observed_pod.node and uid not in alone:
+                    world.pods[uid] = replace(observed_pod, gates=("left out",), nominated_node="")
         return Run(world, seed, run.now_s)
     again = a_run(seed)
     again.bound.clear()
     again.evicted.clear()
     if alone:
-        for each in again.waiting():
-            found = again.cluster.find(each.pod.key)
-            if each.uid not in alone and (found is None or found.state is not State.WAITING):
-                again.pod_seen(replace(each, gates=("left out",)))
+        for observed_pod in again.waiting():
+            found = again.cluster.find(observed_pod.pod.key)
+            if observed_pod.uid not in alone and (found is None or found.state is not State.WAITING):
+                again.pod_seen(replace(observed_pod, gates=("left out",)))
     for name, changed in world.nodes.items():
         again.node_seen(name, changed)
     for uid, pod in world.pods.items():
@@ -216,7 +227,7 @@ def changed_run(run: Run, seed: int, world: Stored, alone: frozenset[str]) -> Ru
 def check(run: Run, pod: ObservedPod, answer: PodAnswer, help_: Help, seed: int) -> None:
     """Carry out one sentence of help."""
     gang, least = members(run, pod)
-    own = frozenset(each.uid for each in gang)
+    own = frozenset(observed_pod.uid for observed_pod in gang)
     tried = worlds(help_, run.stored, gang)
     assert tried, help_.words
     for world, nodes in tried:
@@ -239,10 +250,10 @@ def check_what_if(run: Run, pod: ObservedPod, cpu: int, seed: int) -> None:
     assert answer is not None
     gang, _ = members(run, pod)
     world = run.stored.copy()
-    for each in gang:
-        if each.pod.requests == pod.pod.requests:
-            size = each.pod.requests.replaced(Amounts.of({"cpu": cpu}))
-            world.pods[each.uid] = replace(each, pod=replace(each.pod, requests=size))
+    for observed_pod in gang:
+        if observed_pod.pod.requests == pod.pod.requests:
+            size = observed_pod.pod.requests.replaced(Amounts.of({"cpu": cpu}))
+            world.pods[observed_pod.uid] = replace(observed_pod, pod=replace(observed_pod.pod, requests=size))
     changed = changed_run(run, seed, world, frozenset())
     changed.settle(SETTLE_S)
     if "it would wait" not in answer.headline:
@@ -261,12 +272,12 @@ def ask_all(seed: int, counts: dict[str, int] | None = None) -> None:
         assert answer is not None
         if answer.waiting is None:
             continue  # it holds a node and waits for its gang
-        for each in answer.waiting.helps:
-            check(run, pod, answer, each, seed)
+        for entry in answer.waiting.helps:
+            check(run, pod, answer, entry, seed)
         check_what_if(run, pod, int(cpu[len(pod.uid)]), seed)
         if counts is not None:
-            for each in answer.waiting.helps:
-                kind = f"{each.what}{' gang' if 'gang ' in each.words else ''}{' unless' if each.words.endswith(UNLESS) else ''}"
+            for entry in answer.waiting.helps:
+                kind = f"{entry.what}{' gang' if 'gang ' in entry.words else ''}{' unless' if entry.words.endswith(UNLESS) else ''}"
                 counts[kind] = counts.get(kind, 0) + 1
             counts["waits"] = counts.get("waits", 0) + 1
             counts["no help"] = counts.get("no help", 0) + (not answer.waiting.helps)

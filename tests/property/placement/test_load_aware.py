@@ -26,7 +26,7 @@ from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Statistic, Use, Window
 from cotenant.model.resources import NOTHING, Amounts
-from cotenant.policy.placement.load_aware.filtering import enough, most_used, percent
+from cotenant.policy.placement.load_aware.filtering import enough, max_used, percent
 from cotenant.policy.placement.load_aware.forecast import Forecast, History
 from cotenant.policy.placement.load_aware.scoring import score, score_rows
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings, Percentile, Percentiles, Shares
@@ -129,9 +129,13 @@ class World:
                     del self.pods[uid]
                     self.cluster.pod_gone(uid, now_s)
         if rng.random() < 0.6:
-            for each in self.cluster.decide(now_s):
-                if isinstance(each, Bind) and rng.random() < 0.8 and self.cluster.sending(each.uid, now_s):
-                    self.cluster.bound(each.uid, now_s)
+            for instruction in self.cluster.decide(now_s):
+                if (
+                    isinstance(instruction, Bind)
+                    and rng.random() < 0.8
+                    and self.cluster.sending(instruction.uid, now_s)
+                ):
+                    self.cluster.bound(instruction.uid, now_s)
         self.now_s += float(rng.choice([0.0, 1.0, 15.0, 200.0], p=[0.4, 0.4, 0.15, 0.05]))
 
     def check_masks(self) -> None:
@@ -227,7 +231,7 @@ def test_runs_are_found() -> None:
 
 @given(st.integers(1, 2**50), st.integers(0, 2**50), st.integers(1, 100))
 def test_room_is_what_rounds_to_the_threshold(allocatable: int, used: int, threshold: int) -> None:
-    assert (used <= most_used(allocatable, threshold)) == (percent(used, allocatable) <= threshold)
+    assert (used <= max_used(allocatable, threshold)) == (percent(used, allocatable) <= threshold)
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(SETTINGS))

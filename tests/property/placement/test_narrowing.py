@@ -1,4 +1,6 @@
-"""Narrowed rows equal those of the rules checked pair by pair; preferences have their values; and nothing remains after removal."""
+"""Narrowed rows equal those of the rules checked pair by pair; preferences have their values; and nothing remains
+after removal.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,9 @@ def _usual_pod(rng: np.random.Generator) -> Pod:
 def run(
     rng: np.random.Generator, steps: int, check: bool, a_pod: Callable[[np.random.Generator], Pod] = _usual_pod
 ) -> World:
-    """Pods with rules are added, assigned, terminated, unassigned and removed; namespaces change their labels; rounds end."""
+    """Pods with rules are added, assigned, terminated, unassigned and removed; namespaces change their labels;
+    rounds end.
+    """
     world = World([rule_worlds.a_node(rng, i) for i in range(int(rng.integers(1, 7)))])
     for _ in range(steps):
         assigned = sorted(world.assigned)
@@ -206,7 +210,7 @@ def everything_is_many(monkeypatch: pytest.MonkeyPatch) -> None:
         (term_rules, "LARGE", 3),
         (topology, "_MANY_KEYS", 0),
         (label_rows, "_MANY_KEYS", 0),
-        (label_rows, "_MOST_BOUNDS", 1),
+        (label_rows, "_MAX_BOUNDS", 1),
         (label_values, "_FEW", 0),
     ):
         assert isinstance(getattr(module, name), int)

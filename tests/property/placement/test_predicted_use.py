@@ -1,4 +1,6 @@
-"""For any events, predicted sums equal those of a plain reference, and pods with lent requests are placed exactly where requests and predicted use have room."""
+"""For any events, predicted sums equal those of a plain reference, and pods with lent requests are placed exactly
+where requests and predicted use have room.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +109,7 @@ class Reference:
 
     def held(self, node: str, now_s: float) -> tuple[float, float]:
         uses = [self.use_of(known, now_s) for known in self.pods.values() if known.node == node]
-        return sum(each[0] for each in uses), sum(each[1] for each in uses)
+        return sum(use[0] for use in uses), sum(use[1] for use in uses)
 
     def limit(self, node: str) -> tuple[int, int]:
         size = self.nodes[node].allocatable
@@ -212,19 +214,19 @@ class World:
     def decide(self) -> None:
         rounds = self.cluster.decide(self.now_s)
         refused: list[Pod] = []
-        for each in rounds:
-            if isinstance(each, Bind):
-                known = self.plain.pods[each.uid]
-                assert self.plain.takes(known.pod.pod, each.node, self.now_s, -20), each
-                known.node, known.since_s = each.node, self.now_s
-                assert self.cluster.sending(each.uid, self.now_s)
-                self.cluster.bound(each.uid, self.now_s)
-                self.bound.add(each.uid)
+        for instruction in rounds:
+            if isinstance(instruction, Bind):
+                known = self.plain.pods[instruction.uid]
+                assert self.plain.takes(known.pod.pod, instruction.node, self.now_s, -20), instruction
+                known.node, known.since_s = instruction.node, self.now_s
+                assert self.cluster.sending(instruction.uid, self.now_s)
+                self.cluster.bound(instruction.uid, self.now_s)
+                self.bound.add(instruction.uid)
                 started_s = self.now_s + 1e-3 * len(self.bound)  # all different: equal victims are chosen by age
-                known.pod = replace(known.pod, node=each.node, started_s=started_s)
+                known.pod = replace(known.pod, node=instruction.node, started_s=started_s)
                 self.cluster.pod_seen(known.pod, self.now_s)
-            elif isinstance(each, Unschedulable):
-                refused.append(self.plain.pods[each.uid].pod.pod)
+            elif isinstance(instruction, Unschedulable):
+                refused.append(self.plain.pods[instruction.uid].pod.pod)
         for pod in refused:
             for node in self.plain.nodes:
                 assert not self.plain.takes(pod, node, self.now_s, 20), (pod, node)
@@ -323,17 +325,19 @@ class Crossed(World):
 
     def decide(self) -> None:
         given = self.cluster.decide(self.now_s)
-        for each in given:
-            if isinstance(each, Bind):
-                known = self.plain.pods[each.uid]
-                assert self.plain.takes(known.pod.pod, each.node, self.now_s, -20), each
-                known.node, known.since_s = each.node, self.now_s
-                assert self.cluster.sending(each.uid, self.now_s)
-                self.cluster.bound(each.uid, self.now_s)
-            elif isinstance(each, Preempt):
-                held = {victim.uid: self.plain.pods.pop(victim.uid) for victim in each.victims}
-                if not self.cluster.reserved().keys() - {each.uid}:
-                    assert self.plain.takes(self.plain.pods[each.uid].pod.pod, each.node, self.now_s, -20), each
+        for instruction in given:
+            if isinstance(instruction, Bind):
+                known = self.plain.pods[instruction.uid]
+                assert self.plain.takes(known.pod.pod, instruction.node, self.now_s, -20), instruction
+                known.node, known.since_s = instruction.node, self.now_s
+                assert self.cluster.sending(instruction.uid, self.now_s)
+                self.cluster.bound(instruction.uid, self.now_s)
+            elif isinstance(instruction, Preempt):
+                held = {victim.uid: self.plain.pods.pop(victim.uid) for victim in instruction.victims}
+                if not self.cluster.reserved().keys() - {instruction.uid}:
+                    assert self.plain.takes(
+                        self.plain.pods[instruction.uid].pod.pod, instruction.node, self.now_s, -20
+                    ), instruction
                 for uid in held:
                     self.cluster.pod_gone(uid, self.now_s)
         gangs: dict[str, list[bool]] = {}
@@ -372,8 +376,8 @@ class Asked(World):
         """Do what a sentence of help says, and check that it comes true."""
         if asked := re.match(r"ask for (.*): .* then$", words):
             less = {}
-            for each in asked[1].split(" and "):
-                amount, name = each.split(" instead of ")[0].split(" ")
+            for entry in asked[1].split(" and "):
+                amount, name = entry.split(" instead of ")[0].split(" ")
                 less[name] = parse_amount(name, amount)
             pod = replace(known.pod.pod, requests=known.pod.pod.requests.replaced(Amounts.of(less)))
         else:
@@ -382,8 +386,10 @@ class Asked(World):
             pod = replace(known.pod.pod, priority=int(priority[1]))
         known.pod = replace(known.pod, pod=pod)
         self.cluster.pod_seen(known.pod, self.now_s)
-        found = [each for each in self.cluster.decide(self.now_s) if isinstance(each, Bind | Preempt)]
-        mine = next((each for each in found if each.uid == known.pod.uid), None)
+        found = [
+            instruction for instruction in self.cluster.decide(self.now_s) if isinstance(instruction, Bind | Preempt)
+        ]
+        mine = next((instruction for instruction in found if instruction.uid == known.pod.uid), None)
         if asked:
             assert isinstance(mine, Bind), (words, found)
         else:
@@ -404,7 +410,7 @@ def test_what_would_help_comes_true(seed: int) -> None:
     for known in world.waiting()[:1]:
         answer = world.cluster.why.pod(known.pod.pod.key, world.now_s)
         assert answer is not None
-        helps = [each.words for each in answer.waiting.helps] if answer.waiting is not None else []
+        helps = [entry.words for entry in answer.waiting.helps] if answer.waiting is not None else []
         sure = [words for words in helps if "unless" not in words]
         if sure:
             world.carry_out(known, sure[seed % len(sure)])

@@ -1,4 +1,6 @@
-"""Pods of several scheduler names, each scored by its own profile in one engine: every pod goes where an engine with only its profile would put it."""
+"""Pods of several scheduler names, each scored by its own profile in one engine: every pod goes where an engine
+with only its profile would put it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ PROFILES = {
 
 
 def engine(main: PlacementProfile, others: tuple[PlacementProfile, ...], nodes: list[Node]) -> Cluster:
-    made = Cluster(main, np.random.default_rng(0), Settings(most_pods=100, also_scored_by=others))
+    made = Cluster(main, np.random.default_rng(0), Settings(max_pods=100, also_scored_by=others))
     for node in nodes:
         made.node_seen(node)
     return made
@@ -72,16 +74,18 @@ def test_each_pod_goes_where_its_own_profile_puts_it(seed: int) -> None:
     pods = [a_pod(rng, i, "" if (name := rng.choice(named)) == main.name else name) for i in range(rng.randint(1, 25))]
     for i, pod in enumerate(pods):
         together.pod_seen(ObservedPod(pod, f"u{i}", "cotenant", float(i)), 0.0)
-    chosen = {each.uid: each for each in together.decide(100.0) if isinstance(each, Bind)}
+    chosen = {instruction.uid: instruction for instruction in together.decide(100.0) if isinstance(instruction, Bind)}
     together.validate()
     residents: list[ObservedPod] = []
     for i, pod in enumerate(pods):
         alone = engine(PROFILES[pod.scored_by or main.name], (), nodes)
-        for each in residents:
-            alone.pod_seen(each, 0.0)
+        for resident in residents:
+            alone.pod_seen(resident, 0.0)
         seen = ObservedPod(replace(pod, scored_by=""), f"u{i}", "cotenant", float(i))
         alone.pod_seen(seen, 0.0)
-        expected = {each.uid: each for each in alone.decide(100.0) if isinstance(each, Bind)}
+        expected = {
+            instruction.uid: instruction for instruction in alone.decide(100.0) if isinstance(instruction, Bind)
+        }
         assert (f"u{i}" in chosen) == (f"u{i}" in expected)
         if f"u{i}" in expected:
             assert chosen[f"u{i}"].node == expected[f"u{i}"].node, pod
@@ -109,7 +113,7 @@ def test_score_tables_and_explanations_are_those_of_the_pods_profile() -> None:
     small = Amounts.of({"cpu": 500, "memory": GIB})
     for name, scored_by in (("spreads", ""), ("packs", "best-fit")):
         cluster.pod_seen(ObservedPod(Pod(name, requests=small, scored_by=scored_by), name, "cotenant", 1.0), 1.0)
-    bound = {each.uid: each.node for each in cluster.decide(2.0) if isinstance(each, Bind)}
+    bound = {instruction.uid: instruction.node for instruction in cluster.decide(2.0) if isinstance(instruction, Bind)}
     assert bound["packs"] == "n1"
     assert bound["spreads"] != "n1"
     assert listener.first_terms == {"default/spreads": ("least allocated",), "default/packs": ("best fit",)}

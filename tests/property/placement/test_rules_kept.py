@@ -1,4 +1,6 @@
-"""For any events, the scheduler's placements break no rule at the moment of placement, and take the best of the remaining nodes."""
+"""For any events, the scheduler's placements break no rule at the moment of placement, and take the best of the
+remaining nodes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The placement with the verdict cache chooses exactly as the one that judges every row anew, for any changes of rows in between."""
+"""The placement with the verdict cache chooses exactly as the one that judges every row anew, for any changes of
+rows in between.
+"""
 
 from __future__ import annotations
 
@@ -98,10 +100,10 @@ def test_the_cache_changes_no_choice(seed: int, score: Score, sample: int, rando
             assert sample or cached.score[i] == cached.scores[i, 0]
             assert len(set(finite.tolist())) == len(finite)
         row = int(rng.integers(0, 9))  # a row changes: both are updated, the cache by its version
-        for each in (nodes, plain):
-            each.ready[row] = not each.ready[row]
-            each.requested[row] = 0
-            each.report[row] = 0.5
+        for node_arrays in (nodes, plain):
+            node_arrays.ready[row] = not node_arrays.ready[row]
+            node_arrays.requested[row] = 0
+            node_arrays.report[row] = 0.5
         memory.changed(row)
 
 

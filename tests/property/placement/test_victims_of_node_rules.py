@@ -1,4 +1,6 @@
-"""The victims for devices, exclusive CPUs, NUMA nodes and sums together are the cheapest of all sets of residents, tried one by one."""
+"""The victims for devices, exclusive CPUs, NUMA nodes and sums together are the cheapest of all sets of residents,
+tried one by one.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,8 @@ class World:
             asks[RDMA] = int(rng.choice([50, 100]))
         if kind == "cpu":
             qos = QoSClass.LSR
-            # cores required on the first NUMA node that could serve: there more victims can be worse (policy/placement/reprieve.py)
+            # cores required on the first NUMA node that could serve: there more victims can be worse
+            # (policy/placement/reprieve.py)
             bind = None if self.has_policies else rng.choice([None, BindPolicy.FULL_CORES, BindPolicy.SPREAD])
             spec = ResourceSpec(required=bind, exclusive=ExclusivePolicy(rng.choice(list(ExclusivePolicy))))
             is_aligned = self.has_policies and rng.random() < 0.3
@@ -125,33 +128,39 @@ class World:
 
     def fits_without(self, number: int, row: int, gone: Sequence[int]) -> bool:
         """By removing the pods from the arrays and from the node rules."""
-        for each in gone:
-            self.ledger.remove(np.array([each]))
-            self.narrowing.unassign(each)
+        for entry in gone:
+            self.ledger.remove(np.array([entry]))
+            self.narrowing.unassign(entry)
         try:
             return self.fits(number, row)
         finally:
-            for each in reversed(gone):
-                self.ledger.place(np.array([each]), np.array([row]), np.array([self.encoder.shape_of(each)]))
-                self.narrowing.assign(each, row)
+            for entry in reversed(gone):
+                self.ledger.place(np.array([entry]), np.array([row]), np.array([self.encoder.shape_of(entry)]))
+                self.narrowing.assign(entry, row)
 
     def sizes(self, number: int, row: int) -> dict[int, int]:
         found: dict[int, int] = {}
-        for each in self.rules:
-            if each in self.narrowing.node_rules_of(number):
-                vacate = each.vacate(number, row)
+        for rule in self.rules:
+            if rule in self.narrowing.node_rules_of(number):
+                vacate = rule.vacate(number, row)
                 for pod, size in (vacate.sizes if vacate is not None else {}).items():
                     found[pod] = found.get(pod, 0) + size
         return found
 
     def is_exact(self, number: int) -> bool:
-        """Whether node rules decide on every row; else kube-scheduler's procedure by sums is kept, which is not optimal."""
+        """Whether node rules decide on every row; else kube-scheduler's procedure by sums is kept, which is not
+        optimal.
+        """
         rows = self.encoder.node_rows.values()
-        return all(any(each.vacate(number, row) for each in self.narrowing.node_rules_of(number)) for row in rows)
+        return all(
+            any(node_rules.vacate(number, row) for node_rules in self.narrowing.node_rules_of(number)) for row in rows
+        )
 
     def violations(self, gone: Sequence[int], budgets: Sequence[DisruptionBudget]) -> int:
         used, broken = dict.fromkeys(range(len(budgets)), 0), set()
-        for pod in sorted(gone, key=lambda each: (*(-rank for rank in self.rank(each)), self.started_s[each], each)):
+        for pod in sorted(
+            gone, key=lambda number: (*(-rank for rank in self.rank(number)), self.started_s[number], number)
+        ):
             for place, budget in enumerate(budgets):
                 if budget.covers(self.pods[pod]):
                     used[place] += 1
@@ -165,15 +174,15 @@ class World:
     def cost(
         self, number: int, row: int, gone: Sequence[int], budgets: Sequence[DisruptionBudget]
     ) -> tuple[object, ...]:
-        highest = max((self.rank(each) for each in gone), default=(-(2**62), 0))
-        first = min((self.started_s[each] for each in gone if self.rank(each) == highest), default=np.inf)
+        highest = max((self.rank(entry) for entry in gone), default=(-(2**62), 0))
+        first = min((self.started_s[entry] for entry in gone if self.rank(entry) == highest), default=np.inf)
         sizes = self.sizes(number, row)
         return (
             self.violations(gone, budgets),
             highest,
-            sum(self.pods[each].priority + 2**31 for each in gone),
-            sum(self.pods[each].sub_priority for each in gone),
-            sum(sizes.get(each, 0) for each in gone),
+            sum(self.pods[entry].priority + 2**31 for entry in gone),
+            sum(self.pods[entry].sub_priority for entry in gone),
+            sum(sizes.get(entry, 0) for entry in gone),
             -first,
         )
 
@@ -211,8 +220,8 @@ def test_victims_are_the_cheapest_set_of_all(seed: int) -> None:
     best: tuple[object, ...] | None = None
     for row in world.encoder.node_rows.values():
         lower = [
-            each for each in world.ledger.residents(row).tolist()
-            if world.pods[each].priority < 3 and each not in world.fixed
+            resident for resident in world.ledger.residents(row).tolist()
+            if world.pods[resident].priority < 3 and resident not in world.fixed
         ]  # fmt: skip
         for size in range(1, min(len(lower), 8) + 1):
             for gone in combinations(lower, size):
@@ -222,7 +231,7 @@ def test_victims_are_the_cheapest_set_of_all(seed: int) -> None:
     found = world.preempt(number, 3, budgets)
     if best is None:
         assert found.row < 0
-        assert sum(each.nodes for each in found.rejections) == len(world.encoder.node_rows)
+        assert sum(rejection.nodes for rejection in found.rejections) == len(world.encoder.node_rows)
         return
     assert found.row >= 0
     assert world.fits_without(number, found.row, found.victims)

@@ -1,4 +1,6 @@
-"""A question changes nothing: no bit of any array, and no later decision; and its answer equals what a judgement then does."""
+"""A question changes nothing: no bit of any array, and no later decision; and its answer equals what a judgement
+then does.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,7 @@ class World:
 
     def __init__(self, seed: int, name: str) -> None:
         self.rng = np.random.default_rng(seed)
-        self.c = Cluster(profile(name), np.random.default_rng(seed), Settings(most_pods=4))
+        self.c = Cluster(profile(name), np.random.default_rng(seed), Settings(max_pods=4))
         self.pods: dict[str, ObservedPod] = {}
         self.born = 0
         self.now_s = 0.0
@@ -102,15 +104,15 @@ class World:
         if rng.random() < 0.3:
             self.c.node_seen(rule_worlds.a_node(rng, int(rng.integers(5))))
         given = self.c.decide(self.now_s)
-        for each in given:
-            if isinstance(each, Bind):
-                assert self.c.sending(each.uid, self.now_s)
+        for instruction in given:
+            if isinstance(instruction, Bind):
+                assert self.c.sending(instruction.uid, self.now_s)
                 if rng.random() < 0.8:
-                    self.see(replace(self.pods[each.uid], node=each.node))
+                    self.see(replace(self.pods[instruction.uid], node=instruction.node))
                 else:
-                    self.c.bind_failed(each.uid, "no", self.now_s)
-            elif isinstance(each, Preempt):
-                for victim in each.victims:
+                    self.c.bind_failed(instruction.uid, "no", self.now_s)
+            elif isinstance(instruction, Preempt):
+                for victim in instruction.victims:
                     self.see(replace(self.pods[victim.uid], ends_s=self.now_s + 30.0))
         return given
 
@@ -167,15 +169,15 @@ def test_recording_changes_no_placement_and_lists_the_chosen_node_first(seed: in
         watching.seen.clear()
         given = watched.happen()
         plain = left_alone.happen()
-        assert [each for each in given if isinstance(each, Bind | Preempt)] == [
-            each for each in plain if isinstance(each, Bind | Preempt)
+        assert [instruction for instruction in given if isinstance(instruction, Bind | Preempt)] == [
+            instruction for instruction in plain if isinstance(instruction, Bind | Preempt)
         ]
-        for each in given:
-            if isinstance(each, Bind):
-                recorded = watching.seen[each.key]
-                chosen = next(c for c in recorded if c.node == each.node)
+        for instruction in given:
+            if isinstance(instruction, Bind):
+                recorded = watching.seen[instruction.key]
+                chosen = next(c for c in recorded if c.node == instruction.node)
                 assert chosen.score == pytest.approx(recorded[0].score)
-                recorded = next(c.score for c in each.record.candidates if c.node == each.node)
+                recorded = next(c.score for c in instruction.record.candidates if c.node == instruction.node)
                 assert chosen.score == pytest.approx(recorded, rel=1e-6, abs=1e-6)
 
 
@@ -210,6 +212,6 @@ def test_a_what_if_equals_a_pod_with_those_requests_and_that_selector(seed: int)
         assert real is not None
         assert real.waiting is not None
         assert (answer.waiting.rejections, answer.waiting.passing) == (real.waiting.rejections, real.waiting.passing)
-        assert [each.node for each in answer.candidates] == [each.node for each in real.candidates]
+        assert [candidate.node for candidate in answer.candidates] == [candidate.node for candidate in real.candidates]
         world.c.pod_gone("twin", world.now_s)
         world.c.pod_seen(seen, world.now_s)

@@ -1,4 +1,5 @@
-"""No pod waits for an event that has happened: whatever changes, each pod that judging everything again would place, or would evict for, has been woken.
+"""No pod waits for an event that has happened: whatever changes, each pod that judging everything again would place, or
+would evict for, has been woken.
 
 `python -m tests.property.placement.test_woken FIRST LAST` asks the same of many more worlds.
 """
@@ -13,8 +14,8 @@ from tests.fakes.cluster.restless_world import RestlessWorld, not_woken
 
 STEPS = 40
 
-# Worlds in which pods once waited in vain: for room on a nominated node, for a node that was deleted, for evictions beside pods that left, for gangs that could spare
-# members, and for their quota.
+# Worlds in which pods once waited in vain: for room on a nominated node, for a node that was deleted, for evictions
+# beside pods that left, for gangs that could spare members, and for their quota.
 KEPT = (2, 10, 11, 13, 20, 21, 105, 127)
 
 

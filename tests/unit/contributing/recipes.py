@@ -1,7 +1,8 @@
 """Reads the recipes of docs/recipes and applies their blocks to a tree.
 
-A block with `file=PATH` is the whole of a new file. A `diff` block changes PATH: `+` lines are added and `-` lines removed where its other lines stand; `@@` separates changes.
-A change whose lines are not in the file exactly once, or that lacks lines to stand at, raises `Stale`.
+A block with `file=PATH` is the whole of a new file. A `diff` block changes PATH: `+` lines are added and `-` lines
+removed where its other lines stand; `@@` separates changes. A change whose lines are not in the file exactly once, or
+that lacks lines to stand at, raises `Stale`.
 """
 
 from __future__ import annotations

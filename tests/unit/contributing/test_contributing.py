@@ -1,4 +1,6 @@
-"""CONTRIBUTING.md and docs/recipes against the tree: every path that they name exists, and every recipe, followed to the letter, works."""
+"""CONTRIBUTING.md and docs/recipes against the tree: every path that they name exists, and every recipe, followed
+to the letter, works.
+"""
 
 from __future__ import annotations
 

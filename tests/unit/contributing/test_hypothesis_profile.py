@@ -1,4 +1,6 @@
-"""Properties do not depend on the speed of the machine: a first example may compile a kernel, and a shared machine may be busy."""
+"""Properties do not depend on the speed of the machine: a first example may compile a kernel, and a shared machine
+may be busy.
+"""
 
 from __future__ import annotations
 

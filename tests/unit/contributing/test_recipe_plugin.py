@@ -1,4 +1,6 @@
-"""docs/recipes/plugin.md: its plugin, as the page has it, filters, scores, reserves and explains, without a change of ours."""
+"""docs/recipes/plugin.md: its plugin, as the page has it, filters, scores, reserves and explains, without a change
+of ours.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +54,8 @@ def seated(name: str, count: int, cpu: int = 8000) -> Any:
 
 def cluster(plugin: Plugin, *nodes: Any) -> Cluster:
     made = Cluster(profile("least-allocated"), fresh_rng(), None, PluginRegistry(more=(plugin,)))
-    for each in nodes:
-        made.node_seen(each)
+    for entry in nodes:
+        made.node_seen(entry)
     return made
 
 
@@ -96,7 +98,7 @@ def test_its_score_decides_between_nodes_that_the_profile_ranks_alike(seats: typ
 def test_a_seat_returns_when_a_bind_fails(seats: type[Plugin]) -> None:
     made = cluster(seats(), seated("a", 1))
     made.pod_seen(pod("x", 100, labels=ASKS), 0.0)
-    (bind,) = [each for each in made.decide(0.0) if isinstance(each, Bind)]
+    (bind,) = [instruction for instruction in made.decide(0.0) if isinstance(instruction, Bind)]
     assert made.sending(bind.uid, 0.0)
     made.bind_failed(bind.uid, "conflict", 0.0)
     assert outcomes(made.decide(5.0)) == {"uid-x": "a"}

@@ -1,4 +1,6 @@
-"""What each recipe of docs/recipes adds, at work. Runs as a process of its own, on a copy of the tree to which the recipes were applied: `working.py NAME FOLDER`."""
+"""What each recipe of docs/recipes adds, at work. Runs as a process of its own, on a copy of the tree to which the
+recipes were applied: `working.py NAME FOLDER`.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,8 @@ def cluster(profile_name: str, *nodes: Any) -> Any:
     from cotenant.policy.placement.profiles import profile
 
     made = Cluster(profile(profile_name), np.random.default_rng(1))
-    for each in nodes:
-        made.node_seen(each)
+    for node in nodes:
+        made.node_seen(node)
     return made
 
 
@@ -45,8 +47,10 @@ def outcomes(instructions: Any) -> dict[str, str]:
     """The node that each pod is bound to, or its message."""
     from cotenant.engine.framework.instructions import Bind, Unschedulable
 
-    bound = {each.uid: each.node for each in instructions if isinstance(each, Bind)}
-    return bound | {each.uid: each.message for each in instructions if isinstance(each, Unschedulable)}
+    bound = {instruction.uid: instruction.node for instruction in instructions if isinstance(instruction, Bind)}
+    return bound | {
+        instruction.uid: instruction.message for instruction in instructions if isinstance(instruction, Unschedulable)
+    }
 
 
 def arrays() -> tuple[Any, Any]:
@@ -54,8 +58,8 @@ def arrays() -> tuple[Any, Any]:
     from cotenant.engine.encoding.encoder import Encoder
 
     encoder = Encoder(half_node_cores=2.0)
-    for each in (node("a", 8000, 4 << 30), node("b", 4000, 16 << 30)):
-        encoder.add_node(each)
+    for entry in (node("a", 8000, 4 << 30), node("b", 4000, 16 << 30)):
+        encoder.add_node(entry)
     encoder.add_pod(pod("x", 500).pod)
     return encoder.nodes(), encoder.shapes()
 
@@ -87,7 +91,9 @@ def plain_score() -> None:
 
 
 def score() -> None:
-    """The engine binds to the node that the score ranks first, which is neither the first row nor the one with most CPU."""
+    """The engine binds to the node that the score ranks first, which is neither the first row nor the one with most
+    CPU.
+    """
     compiled_score()
     plain_score()
     engine = cluster("memory-left", node("a", 8000, 4 << 30), node("b", 4000, 16 << 30))
@@ -96,7 +102,7 @@ def score() -> None:
     assert [(best.node, part.name, part.value) for part in best.parts] == [("b", "memory left", 0.9375)]
     (bind,) = engine.decide(0.0)
     assert bind.node == "b"
-    assert [each.node for each in bind.record.candidates] == ["b", "a"]
+    assert [candidate.node for candidate in bind.record.candidates] == ["b", "a"]
 
 
 def profile() -> None:
@@ -105,13 +111,14 @@ def profile() -> None:
     from cotenant.services.scheduling.names import cluster_profile
     from cotenant_lab.scenarios.competitors import competitor
 
-    assert "memory-left" in [each.name for each in PROFILES]
+    assert "memory-left" in [entry.name for entry in PROFILES]
     assert cluster_profile("--profile", "memory-left") == competitor("memory-left").build()
     assert "memory-left" in printed("lab", "policies", "--workload", "founding")
 
 
 def filter_() -> None:
-    """A service avoids the node full of batch, and is refused with the filter's reason where there is no other; batch is not.
+    """A service avoids the node full of batch, and is refused with the filter's reason where there is no other; batch
+    is not.
 
     A more important service evicts batch for it.
     """
@@ -128,7 +135,7 @@ def filter_() -> None:
     said = outcomes(engine.decide(1.0))["uid-late"]
     assert said.startswith(f"0/2 nodes are available: 1 Insufficient cpu, 1 {reason}."), said
     why = engine.why.pod("default/late", 1.0).waiting
-    assert (why.passing, [(each.filter, each.nodes) for each in why.rejections]) == (
+    assert (why.passing, [(rejection.filter, rejection.nodes) for rejection in why.rejections]) == (
         0,
         [("NodeResourcesFit", 1), ("BatchShare", 1)],
     )
@@ -138,8 +145,8 @@ def filter_() -> None:
     engine = cluster("least-allocated", node("a", 8000, 64 << 30))
     engine.pod_seen(pod("batch", 5000, on="a", qos=QoSClass.BE), 0.0)
     engine.pod_seen(pod("vip", 900, qos=QoSClass.LS, priority=10), 0.0)
-    (made,) = (each for each in engine.decide(0.0) if isinstance(each, Preempt))
-    assert (made.node, [each.uid for each in made.victims]) == ("a", ["uid-batch"])
+    (made,) = (entry for entry in engine.decide(0.0) if isinstance(entry, Preempt))
+    assert (made.node, [victim.uid for victim in made.victims]) == ("a", ["uid-batch"])
 
 
 def profile_knob() -> None:
@@ -166,7 +173,9 @@ def profile_knob() -> None:
 
 
 def kind() -> None:
-    """Its definition is printed and accepted by the local API server; an object is read, one without a reason refused."""
+    """Its definition is printed and accepted by the local API server; an object is read, one without a reason
+    refused.
+    """
     import msgspec
     import pytest
     import yaml
@@ -280,7 +289,9 @@ def lab_policy() -> None:
 
 
 def console_view() -> None:
-    """Its name is a view, and every text that the sources ask for is there in two languages; the compiler agrees where it is installed."""
+    """Its name is a view, and every text that the sources ask for is there in two languages; the compiler agrees
+    where it is installed.
+    """
     import json
     import re
     import subprocess
@@ -323,11 +334,13 @@ def collector(folder: Path) -> None:
     (proc / "stat").write_text("cpu  1 0 1 5\ncpu0 1 0 1 5\n")
     (proc / "meminfo").write_text("MemTotal: 5 kB\nMemAvailable: 2 kB\n")
 
-    def sample(*each: Any) -> Any:
-        sensor = NodeSensor(CgroupReader(trees.layout), HostReader(str(proc)), lambda: 7, lambda: 1.5, collectors=each)
+    def sample(*element: Any) -> Any:
+        sensor = NodeSensor(
+            CgroupReader(trees.layout), HostReader(str(proc)), lambda: 7, lambda: 1.5, collectors=element
+        )
         return sensor.sample(())
 
-    (found,) = (each for each in collectors(AsyncExitStack()) if each.what == "open files")
+    (found,) = (entry for entry in collectors(AsyncExitStack()) if entry.what == "open files")
     assert sample(found).open_files is not None or not reader().path.exists()
     written = reader(folder / "file-nr")
     assert "open files" in {gap.what for gap in sample(Collector("open files", written.collect)).gaps}
@@ -336,7 +349,9 @@ def collector(folder: Path) -> None:
 
 
 def node_policy(folder: Path) -> None:
-    """Switched on by the configuration, its verdict has the knob, and a reason whose terms add up to the wait beyond what is tolerated."""
+    """Switched on by the configuration, its verdict has the knob, and a reason whose terms add up to the wait
+    beyond what is tolerated.
+    """
     from tests.unit.policy.nodeqos.nodes import in_use
     from tests.unit.policy.nodeqos.nodes import node as machine
 
@@ -353,7 +368,7 @@ def node_policy(folder: Path) -> None:
     waits = in_use("web", 100, signals={"run_delay_ppm": 80_000})
     runner.run(machine([waits, in_use("batch", 100, QoSClass.BE)]), 0)
     verdict = dict(runner.verdicts())["waiting-services"]
-    assert [(each.target, each.value) for each in verdict.knobs] == [(Target("pods/batch", Knob.CPU_WEIGHT), "1")]
+    assert [(knob.target, knob.value) for knob in verdict.knobs] == [(Target("pods/batch", Knob.CPU_WEIGHT), "1")]
     assert sum(term.value for term in verdict.reasons[0].terms) == 30_000
     assert verdict.reasons[0].text == "a service waits 8.0 % of the time, 5.0 % tolerated"
     runner.run(machine([in_use("batch", 100, QoSClass.BE)], at_s=1.0), 1_000_000)
@@ -372,7 +387,7 @@ def metric() -> None:
     from cotenant_lab.metrics import METRICS
     from cotenant_lab.scenarios.colocation import _measures
 
-    assert [each.name for each in METRICS] == [each.name for each in fields(Measures)]
+    assert [entry.name for entry in METRICS] == [field.name for field in fields(Measures)]
     assert "The longest seconds from ready to first start" in " ".join(printed("lab", "metrics").split())
 
     class Account:
@@ -387,7 +402,9 @@ def metric() -> None:
 
 
 def trace(folder: Path) -> None:
-    """A file of two lines is imported: the good one is kept, the bad one counted by its fault; the listing and the help name the format."""
+    """A file of two lines is imported: the good one is kept, the bad one counted by its fault; the listing and the
+    help name the format.
+    """
     import polars as pl
 
     (folder / "nightly.csv").write_text("backup,60,2.5\nreport,120,-1\n")

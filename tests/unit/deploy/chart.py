@@ -17,7 +17,7 @@ SHADOW = f"--values={CHART / 'shadow.yaml'}"
 
 @cache
 def objects(*arguments: str) -> dict[Identity, Obj]:
-    return by_identity([each for each in yaml.load_all(template(*arguments), Loader=yaml.CSafeLoader) if each])
+    return by_identity([entry for entry in yaml.load_all(template(*arguments), Loader=yaml.CSafeLoader) if entry])
 
 
 def refusal(*arguments: str) -> str:

@@ -30,7 +30,7 @@ Identity = tuple[str, str, str]  # kind, namespace, name
 @cache
 def read(path: Path) -> list[Obj]:
     """The objects of one file. Every case asks for all of them, so a file is read once; nobody changes them."""
-    return [each for each in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader) if each]
+    return [entry for entry in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader) if entry]
 
 
 def resources(folder: Path) -> Iterator[Obj]:
@@ -49,7 +49,7 @@ def identity(obj: Obj) -> Identity:
 
 def by_identity(objects: list[Obj]) -> dict[Identity, Obj]:
     """Objects by what they are named by; a name that occurs twice is an error."""
-    found = {identity(each): each for each in objects}
+    found = {identity(entry): entry for entry in objects}
     assert len(found) == len(objects)
     return found
 
@@ -57,18 +57,18 @@ def by_identity(objects: list[Obj]) -> dict[Identity, Obj]:
 def everything() -> list[Obj]:
     """All objects of all parts."""
     found = list(resources(DEPLOY))
-    have = {identity(each) for each in found}
+    have = {identity(entry) for entry in found}
     for part in PARTS:
-        found += [each for each in resources(DEPLOY / part) if identity(each) not in have]
+        found += [resource for resource in resources(DEPLOY / part) if identity(resource) not in have]
     return found
 
 
 def pods() -> dict[str, Obj]:
     """The pods' specs of all workloads, by the workload's name."""
     return {
-        each["metadata"]["name"]: each["spec"]["template"]["spec"]
-        for each in everything()
-        if each["kind"] in ("Deployment", "DaemonSet")
+        entry["metadata"]["name"]: entry["spec"]["template"]["spec"]
+        for entry in everything()
+        if entry["kind"] in ("Deployment", "DaemonSet")
     }
 
 

@@ -1,9 +1,11 @@
-"""What an installation of another version relies on: fields of the kinds, names of Leases and Secrets. Writes promised.json.
+"""What an installation of another version relies on: fields of the kinds, names of Leases and Secrets. Writes
+promised.json.
 
     python -m tests.unit.deploy.promised [COMMIT]         of a commit's chart; run it for each release
 
-Problem: `kubectl apply` of changed kinds must not lose a field of stored objects, and two versions run side by side during an upgrade. Choice: each kind is
-flattened to its served versions and the types of its fields by path; the file is that of the last release (before the first: of the first chart).
+Problem: `kubectl apply` of changed kinds must not lose a field of stored objects, and two versions run side by side
+during an upgrade. Choice: each kind is flattened to its served versions and the types of its fields by path; the file
+is that of the last release (before the first: of the first chart).
 """
 
 from __future__ import annotations
@@ -23,12 +25,14 @@ CRDS = "deploy/chart/crds"
 
 
 def fields(schema: dict[str, Any], path: str = "") -> dict[str, str]:
-    """The type of each field below a schema, by its path; `*` for items and values of maps, `?` where any field is kept."""
+    """The type of each field below a schema, by its path; `*` for items and values of maps, `?` where any field is
+    kept.
+    """
     found = {path: str(schema.get("type", "any"))} if path else {}
     if schema.get("x-kubernetes-preserve-unknown-fields"):
         found[f"{path}.?"] = "any"
-    for name, each in schema.get("properties", {}).items():
-        found |= fields(each, f"{path}.{name}")
+    for name, entry in schema.get("properties", {}).items():
+        found |= fields(entry, f"{path}.{name}")
     for key in ("items", "additionalProperties"):
         if isinstance(schema.get(key), dict):
             found |= fields(schema[key], f"{path}.*")
@@ -38,8 +42,8 @@ def fields(schema: dict[str, Any], path: str = "") -> dict[str, str]:
 def required(schema: dict[str, Any], path: str = "") -> set[str]:
     """Paths of fields that an object must have."""
     found = {f"{path}.{name}" for name in schema.get("required", ())}
-    for name, each in schema.get("properties", {}).items():
-        found |= required(each, f"{path}.{name}")
+    for name, entry in schema.get("properties", {}).items():
+        found |= required(entry, f"{path}.{name}")
     for key in ("items", "additionalProperties"):
         if isinstance(schema.get(key), dict):
             found |= required(schema[key], f"{path}.*")
@@ -54,15 +58,15 @@ def kinds(definitions: Iterable[str]) -> dict[str, Any]:
             spec = document["spec"]
             found[document["metadata"]["name"]] = {
                 "scope": spec["scope"],
-                "stored": next(each["name"] for each in spec["versions"] if each["storage"]),
+                "stored": next(entry["name"] for entry in spec["versions"] if entry["storage"]),
                 "versions": {
-                    each["name"]: {
-                        "fields": fields(each["schema"]["openAPIV3Schema"]),
-                        "required": sorted(required(each["schema"]["openAPIV3Schema"])),
-                        "subresources": sorted(each.get("subresources", {})),
+                    entry["name"]: {
+                        "fields": fields(entry["schema"]["openAPIV3Schema"]),
+                        "required": sorted(required(entry["schema"]["openAPIV3Schema"])),
+                        "subresources": sorted(entry.get("subresources", {})),
                     }
-                    for each in spec["versions"]
-                    if each["served"]
+                    for entry in spec["versions"]
+                    if entry["served"]
                 },
             }
     return found

@@ -1,4 +1,6 @@
-"""What the chart requests is what was measured: the guide's table, made by `python -m bench.capacity`, against the chart's values."""
+"""What the chart requests is what was measured: the guide's table, made by `python -m bench.capacity`, against the
+chart's values.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ def peaks(page: str) -> dict[str, list[int]]:
     """The peaks of memory in a page's table, MiB, by part; the smaller cluster first."""
     text = (GUIDE / page).read_text()
     rows = [(part, re.findall(r"(\d+) MiB", cells)) for part, cells in ROW.findall(text)]
-    return {part: [int(each) for each in found] for part, found in rows if found}  # rows of other tables have none
+    return {part: [int(entry) for entry in found] for part, found in rows if found}  # rows of other tables have none
 
 
 def mib(amount: str) -> float:

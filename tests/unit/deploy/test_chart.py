@@ -1,4 +1,6 @@
-"""The chart: the manifests are its result, values are checked, and each part can be switched off. Needs helm; skipped where there is none."""
+"""The chart: the manifests are its result, values are checked, and each part can be switched off. Needs helm;
+skipped where there is none.
+"""
 
 from __future__ import annotations
 
@@ -56,9 +58,9 @@ def test_the_schema_names_every_value_and_no_other() -> None:
                 "requests",
                 "limits",
             }, path
-            for name, each in value.items():
+            for name, entry in value.items():
                 if f"{path}.{name}" != ".node.config":  # the agent's own settings: test_chart_node.py
-                    same(each, schema["properties"][name], f"{path}.{name}")
+                    same(entry, schema["properties"][name], f"{path}.{name}")
 
     same(values, schema, "")
 
@@ -137,12 +139,12 @@ def test_kernel_schedulers_on_nodes_are_a_choice_of_their_own() -> None:
         (keeper,) = made[name]["spec"]["template"]["spec"]["initContainers"]
         added.append(set(keeper["securityContext"]["capabilities"]["add"]))
         assert keeper["securityContext"]["capabilities"]["drop"] == ["ALL"]
-        assert any(each.startswith("--bpf-root=") for each in keeper["args"]) == (made is loading)
+        assert any(entry.startswith("--bpf-root=") for entry in keeper["args"]) == (made is loading)
     assert added == [{"SYS_RESOURCE"}, {"SYS_RESOURCE", "BPF", "PERFMON", "SYS_NICE"}]
     # what the role of the agent may write is limited to its own node
     policy = loading["ValidatingAdmissionPolicy", "", "cotenant-node"]["spec"]
-    assert any(each["resources"] == ["controlzones/status"] for each in policy["matchConstraints"]["resourceRules"])
-    assert {each["name"] for each in policy["variables"]} == {"before", "after"}
+    assert any(entry["resources"] == ["controlzones/status"] for entry in policy["matchConstraints"]["resourceRules"])
+    assert {entry["name"] for entry in policy["variables"]} == {"before", "after"}
 
 
 @helm_only
@@ -182,10 +184,10 @@ def test_agents_that_report_have_a_token_of_their_own() -> None:
     manager = made["Deployment", "cotenant-system", "cotenant-manager"]["spec"]["template"]["spec"]["containers"][0]
     assert "--authorities-in=cotenant-node/cotenant-ca" in manager["args"]
     pod = made["DaemonSet", "cotenant-node", "cotenant-node"]["spec"]["template"]["spec"]
-    (volume,) = (each for each in pod["volumes"] if each["name"] == "report-token")
+    (volume,) = (entry for entry in pod["volumes"] if entry["name"] == "report-token")
     (source,) = volume["projected"]["sources"]
     assert source["serviceAccountToken"]["audience"] == AUDIENCE
-    mounted = {each["name"]: [m["mountPath"] for m in each["volumeMounts"]] for each in containers(pod)}
+    mounted = {container["name"]: [m["mountPath"] for m in container["volumeMounts"]] for container in containers(pod)}
     assert "/var/run/secrets/cotenant" in mounted["agent"]
     assert "/etc/cotenant-ca" in mounted["agent"]
     assert "/var/run/secrets/cotenant" not in mounted["keeper"]
@@ -209,7 +211,7 @@ def test_a_digest_takes_precedence_over_the_tag_and_further_arguments_are_passed
 def test_rights_that_only_an_option_needs_come_with_the_option() -> None:
     def rights(name: str, *arguments: str) -> set[tuple[str, str]]:
         role = objects("--set=extender.enabled=true", *arguments)["ClusterRole", "", f"cotenant-{name}"]
-        return {(verb, each) for rule in role["rules"] for verb in rule["verbs"] for each in rule["resources"]}
+        return {(verb, entry) for rule in role["rules"] for verb in rule["verbs"] for entry in rule["resources"]}
 
     assert rights("webhook", "--set=webhook.arguments={--quota-admission}") - rights("webhook") == {("watch", "pods")}
     quotas = {("list", "elasticquotas"), ("watch", "elasticquotas")}
@@ -250,17 +252,19 @@ CERTIFIED = ("scheduler", "manager", "rebalancer", "traces", "console")
 @pytest.mark.parametrize("source", ["manager", "cert-manager", "existing", "none"])
 def test_every_port_has_the_certificate_of_its_service(source: str) -> None:
     """Processes read the arguments; probes, Services and Secrets name the same."""
-    made = objects(*switched(**OFF_BY_DEFAULT), f"--set=certificates.source={source}", "--set=certificates.issuer.name=ours")  # fmt: skip
+    made = objects(
+        *switched(**OFF_BY_DEFAULT), f"--set=certificates.source={source}", "--set=certificates.issuer.name=ours"
+    )
     for part in CERTIFIED:
         pod = made["Deployment", "cotenant-system", f"cotenant-{part}"]["spec"]["template"]["spec"]
         (container,) = pod["containers"]
-        probes = {container[each]["httpGet"]["scheme"] for each in ("livenessProbe", "readinessProbe")}
+        probes = {container[name]["httpGet"]["scheme"] for name in ("livenessProbe", "readinessProbe")}
         assert probes == {"HTTP" if source == "none" else "HTTPS"}
-        flags = {each.partition("=")[0] for each in container["args"]}
+        flags = {entry.partition("=")[0] for entry in container["args"]}
         secrets = {
-            each["secret"]["secretName"]: {item["key"] for item in each["secret"]["items"]}
-            for each in pod["volumes"]
-            if each.get("secret", {}).get("secretName", "").endswith("-tls")
+            entry["secret"]["secretName"]: {item["key"] for item in entry["secret"]["items"]}
+            for entry in pod["volumes"]
+            if entry.get("secret", {}).get("secretName", "").endswith("-tls")
         }
         assert "signer.key" not in {key for keys in secrets.values() for key in keys}
         if source == "none":
@@ -279,12 +283,14 @@ def test_every_port_has_the_certificate_of_its_service(source: str) -> None:
             hosts = service_hosts(f"cotenant-{part}", "cotenant-system")
             assert {*certificate["spec"]["dnsNames"], *certificate["spec"]["ipAddresses"]} == set(hosts)
     manager = made["Deployment", "cotenant-system", "cotenant-manager"]["spec"]["template"]["spec"]["containers"][0]
-    kept = {each.partition("=")[2] for each in manager["args"] if each.startswith(("--certificates-for", "--tls-serv"))}
+    kept = {
+        entry.partition("=")[2] for entry in manager["args"] if entry.startswith(("--certificates-for", "--tls-serv"))
+    }
     role = made.get(("Role", "cotenant-system", "cotenant-manager-certificates"))
     assert bool(kept) is (role is not None) is (source == "manager")
     if role is not None:
         assert {f"cotenant-{part}" for part in CERTIFIED} <= kept
-        assert set(role["rules"][1]["resourceNames"]) == {secret_name(each) for each in kept}
+        assert set(role["rules"][1]["resourceNames"]) == {secret_name(entry) for entry in kept}
 
 
 @helm_only
@@ -314,15 +320,15 @@ def test_a_part_sends_its_traces_to_the_trace_process(part: str) -> None:
     _, bound, unused, *_ = app.parse_known_args(container["args"])
     assert not unused
     assert options(bound)["otlp_traces"] == "https://cotenant-traces.cotenant-system.svc:4318"
-    mounted = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
-    secrets = {each["name"]: each["secret"] for each in pods[part]["volumes"] if "secret" in each}
+    mounted = {entry["mountPath"]: entry["name"] for entry in container["volumeMounts"]}
+    secrets = {entry["name"]: entry["secret"] for entry in pods[part]["volumes"] if "secret" in entry}
     for option, secret in (
         ("otlp_traces_token_file", "cotenant-traces-send"),
         ("otlp_traces_ca", "cotenant-traces-tls"),
     ):
         path = options(bound)[option]
         assert secrets[mounted[str(path.parent)]]["secretName"] == secret
-        assert path.name in {each["path"] for each in secrets[mounted[str(path.parent)]]["items"]}
+        assert path.name in {entry["path"] for entry in secrets[mounted[str(path.parent)]]["items"]}
     policies = {
         name: made["NetworkPolicy", "cotenant-system", f"cotenant-{name}"]["spec"] for name in (*pods, "traces")
     }
@@ -350,11 +356,11 @@ def test_the_console_asks_the_credit_process_and_the_agents() -> None:
     assert str(options(bound)["credit_ca"]) == "/etc/cotenant/credit/ca.crt"
     assert str(options(bound)["credit_token_file"]) == "/etc/cotenant/credit-token/token"
     assert options(bound)["agents"] == "http://{ip}:10262/"
-    (secret,) = (each["secret"] for each in pod["volumes"] if each["name"] == "credit-token")
+    (secret,) = (entry["secret"] for entry in pod["volumes"] if entry["name"] == "credit-token")
     assert secret["secretName"] == "books"
     egress = made["NetworkPolicy", "cotenant-system", "cotenant-console"]["spec"]["egress"]
     assert {"ports": [{"port": 10262}], "to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]} in egress
-    assert any(each["ports"] == [{"port": 10265}] for each in egress)
+    assert any(entry["ports"] == [{"port": 10265}] for entry in egress)
     for agents, port in (("http://10.0.0.5", 80), ("https://agents.example/{node}", 443)):
         policy = objects("--set=console.enabled=true", f"--set=console.agents={agents}")[
             "NetworkPolicy", "cotenant-system", "cotenant-console"
@@ -375,7 +381,7 @@ def test_agents_may_report_to_the_extender_without_a_client_certificate() -> Non
     )
     policy = made["NetworkPolicy", "cotenant-system", "cotenant-extended"]["spec"]
     assert {"ports": [{"port": 8889}], "from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]} in policy["ingress"]
-    ports = {each["port"] for each in made["Service", "cotenant-system", "cotenant-extender"]["spec"]["ports"]}
+    ports = {entry["port"] for entry in made["Service", "cotenant-system", "cotenant-extender"]["spec"]["ports"]}
     assert 8889 in ports
     arguments = made["Deployment", "cotenant-system", "cotenant-extended"]["spec"]["template"]["spec"]["containers"][1][
         "args"
@@ -402,17 +408,17 @@ def test_moves_are_requested_only_of_a_rebalancer_that_acts() -> None:
             "containers"
         ]
         assert "--request-moves" in container["args"]
-        resources_of = [each["resources"] for each in made["ClusterRole", "", "cotenant-traces"]["rules"]]
+        resources_of = [entry["resources"] for entry in made["ClusterRole", "", "cotenant-traces"]["rules"]]
         assert ["podmigrationjobs"] in resources_of
 
 
 @helm_only
 def test_the_runtime_hook_is_a_container_of_the_nodes_pod_when_asked_for() -> None:
-    key = next(each for each in objects() if each[0] == "DaemonSet")
+    key = next(entry for entry in objects() if entry[0] == "DaemonSet")
     plain, hooked = (objects(*more)[key]["spec"]["template"]["spec"] for more in ((), ("--set=node.nri.enabled=true",)))
-    assert "nri" not in {each["name"] for each in (*plain["containers"], *plain["volumes"])}
-    (hook,) = (each for each in hooked["containers"] if each["name"] == "nri")
+    assert "nri" not in {entry["name"] for entry in (*plain["containers"], *plain["volumes"])}
+    (hook,) = (entry for entry in hooked["containers"] if entry["name"] == "nri")
     app.parse_args(hook["args"], exit_on_error=False)  # the command takes them
-    assert {each["name"] for each in hook["volumeMounts"]} <= {each["name"] for each in hooked["volumes"]}
+    assert {entry["name"] for entry in hook["volumeMounts"]} <= {entry["name"] for entry in hooked["volumes"]}
     assert hook["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["SYS_NICE"]}
     assert len(hooked["containers"]) == len(plain["containers"]) + 1

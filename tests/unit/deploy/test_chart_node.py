@@ -1,4 +1,6 @@
-"""The chart's part on every node: whose groups, which rights, how it joins the loop of objectives, what may be set. Needs helm; skipped where there is none."""
+"""The chart's part on every node: whose groups, which rights, how it joins the loop of objectives, what may be set.
+Needs helm; skipped where there is none.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ LOOP = "--set=traces.enabled=true,credit.enabled=true"
 
 
 def parts(*arguments: str) -> dict[str, Obj]:
-    return {each["name"]: each for each in containers(pod(*NAME, *arguments))}
+    return {container["name"]: container for container in containers(pod(*NAME, *arguments))}
 
 
 def keeper(*arguments: str) -> dict[str, object]:
@@ -83,7 +85,9 @@ def test_settings_of_the_agent_join_those_of_the_chart_key_by_key() -> None:
 
 @helm_only
 def test_the_loop_of_objectives_closes_by_itself(tmp_path: Path) -> None:
-    """Agents get address, token and authorities; the processes know whose tokens these are, and may ask the API server."""
+    """Agents get address, token and authorities; the processes know whose tokens these are, and may ask the API
+    server.
+    """
     said, made = taken(tmp_path, LOOP), objects(LOOP)
     agent = pod(*NAME, LOOP)
     token, ca = Path("/var/run/secrets/cotenant/token"), Path("/etc/cotenant-ca/ca.crt")
@@ -97,12 +101,12 @@ def test_the_loop_of_objectives_closes_by_itself(tmp_path: Path) -> None:
         rules = made["ClusterRole", "", f"cotenant-{part}"]["rules"]
         assert {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]} in rules
         ingress = made["NetworkPolicy", "cotenant-system", f"cotenant-{part}"]["spec"]["ingress"]
-        blocks = [{"ipBlock": {"cidr": each}} for each in ("0.0.0.0/0", "::/0")]
+        blocks = [{"ipBlock": {"cidr": name}} for name in ("0.0.0.0/0", "::/0")]
         assert {"ports": [{"port": port}], "from": blocks} in ingress  # agents are in the nodes' network
-    mounted = {each["mountPath"]: each["name"] for each in parts(LOOP)["agent"]["volumeMounts"]}
-    writable = {each["mountPath"] for each in parts(LOOP)["agent"]["volumeMounts"] if not each.get("readOnly")}
+    mounted = {entry["mountPath"]: entry["name"] for entry in parts(LOOP)["agent"]["volumeMounts"]}
+    writable = {entry["mountPath"] for entry in parts(LOOP)["agent"]["volumeMounts"] if not entry.get("readOnly")}
     assert str(said.state_dir) in writable  # incidents that wait to be reported
-    volumes = {each["name"]: each for each in agent["volumes"]}
+    volumes = {entry["name"]: entry for entry in agent["volumes"]}
     (source,) = volumes[mounted[str(token.parent)]]["projected"]["sources"]
     assert source["serviceAccountToken"]["audience"] == AUDIENCE
     assert volumes[mounted[str(ca.parent)]]["configMap"] == {
@@ -111,7 +115,7 @@ def test_the_loop_of_objectives_closes_by_itself(tmp_path: Path) -> None:
         "items": [{"key": "ca.crt", "path": "ca.crt"}],
     }
     assert not {str(token.parent), str(ca.parent)} & {
-        each["mountPath"] for each in parts(LOOP)["keeper"]["volumeMounts"]
+        entry["mountPath"] for entry in parts(LOOP)["keeper"]["volumeMounts"]
     }
 
 
@@ -137,10 +141,13 @@ def test_senders_that_are_named_stay_the_only_ones() -> None:
 
 @helm_only
 def test_agents_stay_out_of_the_loop_where_they_are_told_to() -> None:
-    for values in (("--set=traces.agents=false,credit.agents=false", LOOP), (LOOP, "--set=traces.objectives=false,credit.agents=false")):  # fmt: skip
+    for values in (
+        ("--set=traces.agents=false,credit.agents=false", LOOP),
+        (LOOP, "--set=traces.objectives=false,credit.agents=false"),
+    ):
         said = agent_config(*values)
         assert not {"traces", "credit"} & set(said)
-        assert "report-token" not in {each["name"] for each in pod(*NAME, *values)["volumes"]}
+        assert "report-token" not in {entry["name"] for entry in pod(*NAME, *values)["volumes"]}
     plain = agent_config(LOOP, "--set=certificates.source=none")
     assert plain["traces"] == {
         "url": "http://cotenant-traces.cotenant-system.svc:4318",
@@ -151,8 +158,8 @@ def test_agents_stay_out_of_the_loop_where_they_are_told_to() -> None:
 @helm_only
 def test_senders_of_spans_find_a_token_that_is_made_once() -> None:
     made = objects("--set=traces.enabled=true")
-    tokens = [made["Secret", "cotenant-system", f"cotenant-traces{each}"]["data"] for each in ("", "-send")]
-    assert [set(each) for each in tokens] == [{"token"}, {"token"}]
+    tokens = [made["Secret", "cotenant-system", f"cotenant-traces{name}"]["data"] for name in ("", "-send")]
+    assert [set(token) for token in tokens] == [{"token"}, {"token"}]
     assert tokens[0] != tokens[1]
     own = objects("--set=traces.enabled=true,traces.createToken=false")
     assert ("Secret", "cotenant-system", "cotenant-traces") not in own
@@ -171,17 +178,19 @@ def test_the_keepers_rights_are_values(tmp_path: Path) -> None:
 
 @helm_only
 def test_of_the_kubelets_folder_only_one_file_is_seen() -> None:
-    """The folder has the Secrets of every pod of the node; a file that is missing must not be made, or no kubelet would start."""
+    """The folder has the Secrets of every pod of the node; a file that is missing must not be made, or no kubelet
+    would start.
+    """
     spec = pod(*NAME, "--set=node.kubeletFolder=/var/lib/k0s/kubelet/")
-    volumes = {each["name"]: each.get("hostPath") for each in spec["volumes"]}
+    volumes = {entry["name"]: entry.get("hostPath") for entry in spec["volumes"]}
     assert volumes["cpu-manager"] == {"path": "/var/lib/k0s/kubelet/cpu_manager_state", "type": "File"}
     assert volumes["dbus"] == {"path": "/run/dbus", "type": ""}
-    read_only = {each["name"]: each.get("readOnly") for each in parts()["keeper"]["volumeMounts"]}
+    read_only = {entry["name"]: entry.get("readOnly") for entry in parts()["keeper"]["volumeMounts"]}
     assert (read_only["cpu-manager"], read_only["dbus"]) == (True, True)
     without = pod(*NAME, "--set=node.kubeletFolder=,node.dbusFolder=")
-    assert not {"cpu-manager", "dbus"} & {each["name"] for each in without["volumes"]}
-    for each in containers(without):
-        assert not {"cpu-manager", "dbus"} & {mount["name"] for mount in each["volumeMounts"]}
+    assert not {"cpu-manager", "dbus"} & {entry["name"] for entry in without["volumes"]}
+    for container in containers(without):
+        assert not {"cpu-manager", "dbus"} & {mount["name"] for mount in container["volumeMounts"]}
 
 
 @helm_only
@@ -189,8 +198,8 @@ def test_a_slow_start_is_not_ended_by_a_probe() -> None:
     """At a load of fifty a start takes minutes: each may take five."""
     enabled = [f"--set={part}.enabled=true" for part in ("extender", "traces", "rebalancer", "console", "credit")]
     seen = set()
-    for (kind, _, _), each in objects(*enabled).items():
-        for container in containers(each["spec"]["template"]["spec"]) if kind in ("Deployment", "DaemonSet") else ():
+    for (kind, _, _), entry in objects(*enabled).items():
+        for container in containers(entry["spec"]["template"]["spec"]) if kind in ("Deployment", "DaemonSet") else ():
             if "livenessProbe" not in container and container["name"] != "keeper":
                 continue
             probe = container["startupProbe"]
@@ -290,7 +299,7 @@ def test_credit_runs_without_a_storage_class() -> None:
     made = objects("--set=credit.enabled=true,credit.persistent=false")
     assert ("PersistentVolumeClaim", "cotenant-system", "cotenant-credit") not in made
     volumes = made["Deployment", "cotenant-system", "cotenant-credit"]["spec"]["template"]["spec"]["volumes"]
-    (journal,) = (each for each in volumes if each["name"] == "journal")
+    (journal,) = (volume for volume in volumes if volume["name"] == "journal")
     assert "emptyDir" in journal
 
 
@@ -298,11 +307,11 @@ def test_credit_runs_without_a_storage_class() -> None:
 def test_the_default_parts_fit_a_small_node() -> None:
     """Two CPUs of which a control plane of kubeadm requests 0.95, CoreDNS included."""
     asked = 0
-    for (kind, _, _), each in objects().items():
-        if kind not in ("Deployment", "DaemonSet") or "helm.sh/hook" in each["metadata"].get("annotations", {}):
+    for (kind, _, _), entry in objects().items():
+        if kind not in ("Deployment", "DaemonSet") or "helm.sh/hook" in entry["metadata"].get("annotations", {}):
             continue
-        for container in containers(each["spec"]["template"]["spec"]):
+        for container in containers(entry["spec"]["template"]["spec"]):
             cpu = str(container["resources"]["requests"]["cpu"])
             milli = int(cpu.removesuffix("m")) if cpu.endswith("m") else round(float(cpu) * 1000)
-            asked += milli * each["spec"].get("replicas", 1)
+            asked += milli * entry["spec"].get("replicas", 1)
     assert asked <= 2000 - 950

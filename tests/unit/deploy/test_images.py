@@ -26,12 +26,12 @@ def name(requirement: str) -> str:
 def test_the_lock_has_every_requirement(extra: str) -> None:
     locked = {name(line) for line in LOCK.splitlines() if re.match(r"[a-z]", line)}
     wanted = PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"]
-    assert {name(each) for each in wanted if not each.startswith("cotenant")} <= locked
+    assert {name(entry) for entry in wanted if not entry.startswith("cotenant")} <= locked
 
 
 def test_everything_is_pinned_with_hashes() -> None:
     entries = re.split(r"\n(?=[a-z])", LOCK.strip())
-    assert all(re.match(r"[a-z0-9._-]+(\[[a-z]+\])?==\S+ .*\\\n    --hash=sha256:", each) for each in entries)
+    assert all(re.match(r"[a-z0-9._-]+(\[[a-z]+\])?==\S+ .*\\\n    --hash=sha256:", entry) for entry in entries)
     assert FILE.count("--require-hashes") == 2
 
 

@@ -1,4 +1,6 @@
-"""The manifests in deploy/: security, availability and limits of every process, and arguments that its command takes."""
+"""The manifests in deploy/: security, availability and limits of every process, and arguments that its command
+takes.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +18,28 @@ BY_DEFAULT = {"cotenant-scheduler", "cotenant-manager", "cotenant-webhook", "cot
 
 
 def of_kind(kind: str) -> dict[str, Obj]:
-    return {each["metadata"]["name"]: each for each in everything() if each["kind"] == kind}
+    return {entry["metadata"]["name"]: entry for entry in everything() if entry["kind"] == kind}
 
 
 def test_the_parts_are_those_that_run() -> None:
     assert set(pods()) == {*REPLICATED, *SINGLE, "cotenant-node"}
-    default = {each["metadata"]["name"] for each in resources(DEPLOY) if each["kind"] in ("Deployment", "DaemonSet")}
+    default = {
+        resource["metadata"]["name"]
+        for resource in resources(DEPLOY)
+        if resource["kind"] in ("Deployment", "DaemonSet")
+    }
     assert default == BY_DEFAULT
 
 
 @pytest.mark.parametrize("name", sorted(pods()))
 def test_a_command_takes_the_arguments_of_its_container(name: str) -> None:
-    ours = [each for each in containers(pods()[name]) if each["name"] != "kube-scheduler"]
+    ours = [container for container in containers(pods()[name]) if container["name"] != "kube-scheduler"]
     assert ours
-    for each in ours:
-        assert "command" not in each  # the image's entry point is `cotenant`
-        _, _, unused, *_ = app.parse_known_args(each["args"])
+    for our in ours:
+        assert "command" not in our  # the image's entry point is `cotenant`
+        _, _, unused, *_ = app.parse_known_args(our["args"])
         assert not unused
-        assert "--log-format=json" in each["args"]
+        assert "--log-format=json" in our["args"]
 
 
 @pytest.mark.parametrize("name", CONTROL)
@@ -54,37 +60,37 @@ def test_the_control_plane_keeps_to_the_restricted_level(name: str) -> None:
         "secret",
     }
     assert all(set(volume) - {"name"} <= allowed for volume in pod["volumes"])
-    for each in containers(pod):
-        security = each["securityContext"]
+    for container in containers(pod):
+        security = container["securityContext"]
         assert security["allowPrivilegeEscalation"] is False
         assert security["capabilities"] == {"drop": ["ALL"]}
-        assert "hostPort" not in str(each.get("ports", ""))
+        assert "hostPort" not in str(container.get("ports", ""))
 
 
 @pytest.mark.parametrize("name", sorted(pods()))
 def test_every_container_has_a_read_only_root_and_limits(name: str) -> None:
-    for each in containers(pods()[name]):
-        assert each["securityContext"]["readOnlyRootFilesystem"] is True
-        assert {"cpu", "memory"} <= set(each["resources"]["requests"])
-        assert "memory" in each["resources"]["limits"]
-        assert {mount["name"] for mount in each["volumeMounts"]} <= {v["name"] for v in pods()[name]["volumes"]}
+    for container in containers(pods()[name]):
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert {"cpu", "memory"} <= set(container["resources"]["requests"])
+        assert "memory" in container["resources"]["limits"]
+        assert {mount["name"] for mount in container["volumeMounts"]} <= {v["name"] for v in pods()[name]["volumes"]}
     for volume in pods()[name]["volumes"]:
         assert "sizeLimit" in volume.get("emptyDir", {"sizeLimit": ""}), volume
 
 
 @pytest.mark.parametrize("name", sorted(pods()))
 def test_every_process_is_probed_on_a_port_that_it_has(name: str) -> None:
-    for each in containers(pods()[name]):
-        if each["name"] in ("kube-scheduler", "keeper"):  # upstream's; the keeper's socket is its startup probe
+    for container in containers(pods()[name]):
+        if container["name"] in ("kube-scheduler", "keeper"):  # upstream's; the keeper's socket is its startup probe
             continue
-        ports: dict[Any, int] = {port["name"]: port["containerPort"] for port in each.get("ports", ())}
+        ports: dict[Any, int] = {port["name"]: port["containerPort"] for port in container.get("ports", ())}
         for probe in ("livenessProbe", "readinessProbe"):
-            http = each[probe]["httpGet"]
+            http = container[probe]["httpGet"]
             assert http["path"] == {"livenessProbe": "/healthz", "readinessProbe": "/readyz"}[probe]
             assert http["port"] in ports or http["host"] == "127.0.0.1"
         listens = [
             a.partition("=")[2]
-            for a in each["args"]
+            for a in container["args"]
             if a.startswith(("--listen=", "--health-listen=", "--http=", "--grpc="))
         ]
         assert {int(address.rpartition(":")[2]) for address in listens} == set(ports.values())
@@ -94,7 +100,7 @@ def test_every_process_is_probed_on_a_port_that_it_has(name: str) -> None:
 def test_replicas_are_two_and_apart_and_one_stays(name: str) -> None:
     spec = of_kind("Deployment")[name]["spec"]
     assert spec["replicas"] == 2
-    keys = [each["topologyKey"] for each in spec["template"]["spec"]["topologySpreadConstraints"]]
+    keys = [entry["topologyKey"] for entry in spec["template"]["spec"]["topologySpreadConstraints"]]
     assert keys == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
     assert of_kind("PodDisruptionBudget")[name]["spec"]["maxUnavailable"] == 1
 
@@ -105,10 +111,10 @@ def test_ingress_and_egress_of_the_control_plane_are_limited(name: str) -> None:
     labels = of_kind("Deployment")[name]["spec"]["template"]["metadata"]["labels"]
     assert policy["podSelector"]["matchLabels"].items() <= labels.items()
     assert policy["policyTypes"] == ["Ingress", "Egress"]
-    ports = {port["containerPort"] for each in pods()[name]["containers"] for port in each.get("ports", ())}
+    ports = {port["containerPort"] for pod in pods()[name]["containers"] for port in pod.get("ports", ())}
     for rule in policy["ingress"]:
         assert rule["from"]
-        assert {each["port"] for each in rule["ports"]} <= ports
+        assert {entry["port"] for entry in rule["ports"]} <= ports
     assert all(rule["ports"] for rule in policy["egress"])
 
 
@@ -116,12 +122,12 @@ def test_services_reach_ports_that_exist() -> None:
     for service in of_kind("Service").values():
         selector = service["spec"]["selector"]
         (found,) = (
-            each
-            for each in of_kind("Deployment").values()
-            if selector.items() <= each["spec"]["template"]["metadata"]["labels"].items()
+            entry
+            for entry in of_kind("Deployment").values()
+            if selector.items() <= entry["spec"]["template"]["metadata"]["labels"].items()
         )
         names = {p["name"] for c in found["spec"]["template"]["spec"]["containers"] for p in c.get("ports", ())}
-        assert {each["targetPort"] for each in service["spec"]["ports"]} <= names
+        assert {entry["targetPort"] for entry in service["spec"]["ports"]} <= names
 
 
 def test_monitors_select_services_and_their_ports() -> None:
@@ -130,33 +136,33 @@ def test_monitors_select_services_and_their_ports() -> None:
     assert set(monitors) == set(CONTROL)
     for monitor in monitors.values():
         labels = monitor["spec"]["selector"]["matchLabels"]
-        (service,) = (each for each in services if labels.items() <= each["metadata"]["labels"].items())
+        (service,) = (entry for entry in services if labels.items() <= entry["metadata"]["labels"].items())
         assert {e["port"] for e in monitor["spec"]["endpoints"]} <= {p["name"] for p in service["spec"]["ports"]}
 
 
 def test_namespaces_have_the_level_that_their_pods_need() -> None:
     levels = {
-        name: each["metadata"].get("labels", {}).get("pod-security.kubernetes.io/enforce")
-        for name, each in of_kind("Namespace").items()
+        name: entry["metadata"].get("labels", {}).get("pod-security.kubernetes.io/enforce")
+        for name, entry in of_kind("Namespace").items()
     }
     assert levels == {"cotenant-system": "restricted", "cotenant-node": "privileged", "koordinator-system": None}
-    spaces = {identity(each)[1] for each in everything() if each["kind"] == "Deployment"}
+    spaces = {identity(entry)[1] for entry in everything() if entry["kind"] == "Deployment"}
     assert spaces == {"cotenant-system"}
 
 
 def test_every_account_that_is_bound_exists() -> None:
-    accounts = {identity(each)[1:] for each in everything() if each["kind"] == "ServiceAccount"}
-    for each in everything():
-        for subject in each.get("subjects", ()):
+    accounts = {identity(entry)[1:] for entry in everything() if entry["kind"] == "ServiceAccount"}
+    for entry in everything():
+        for subject in entry.get("subjects", ()):
             assert (subject["namespace"], subject["name"]) in accounts
 
 
 def test_reports_are_accepted_from_the_agents_account_only() -> None:
     ((_, namespace, name),) = (
-        identity(each)
-        for each in everything()
-        if each["kind"] == "ServiceAccount" and "node" in each["metadata"]["name"]
+        identity(entry)
+        for entry in everything()
+        if entry["kind"] == "ServiceAccount" and "node" in entry["metadata"]["name"]
     )
     for workload, container in (("cotenant-scheduler", "scheduler"), ("cotenant-extended", "extender")):
-        (found,) = (each for each in containers(pods()[workload]) if each["name"] == container)
+        (found,) = (entry for entry in containers(pods()[workload]) if entry["name"] == container)
         assert f"--report-account={namespace}/{name}" in found["args"]

@@ -42,8 +42,8 @@ def anchors(page: Path) -> set[str]:
 def expressions(board: Any) -> list[str]:
     if isinstance(board, dict):
         own = [board["expr"]] if isinstance(board.get("expr"), str) else []
-        return own + [each for value in board.values() for each in expressions(value)]
-    return [each for value in board for each in expressions(value)] if isinstance(board, list) else []
+        return own + [expression for value in board.values() for expression in expressions(value)]
+    return [expression for value in board for expression in expressions(value)] if isinstance(board, list) else []
 
 
 def test_metrics_are_found_in_expressions() -> None:
@@ -54,7 +54,7 @@ def test_metrics_are_found_in_expressions() -> None:
     assert metrics("a_b * on (instance) group_left () (c_d == 1)") == {"a_b", "c_d"}
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda each: each["alert"])
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda entry: entry["alert"])
 def test_an_alert_names_metrics_that_exist_and_a_section_of_a_runbook(alert: dict[str, Any]) -> None:
     named = metrics(alert["expr"])
     assert named
@@ -68,7 +68,7 @@ def test_an_alert_names_metrics_that_exist_and_a_section_of_a_runbook(alert: dic
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
 def test_a_dashboard_names_metrics_that_exist(path: Path) -> None:
     board = json.loads(path.read_text())
-    named = {name for each in expressions(board) for name in metrics(each)}
+    named = {name for expression in expressions(board) for name in metrics(expression)}
     assert len(named) > 5
     assert named <= EXPORTED | PROCESS
     ids = [panel["id"] for panel in board["panels"]]

@@ -1,7 +1,8 @@
 """The roles in deploy/ grant the verbs that each process uses, and no others.
 
-The calls are found in the source: every module that a process imports is searched for calls of the API client and for watched kinds, so a call
-that no test runs counts too. The extender's role is compared in tests/kube/test_extender_manifests.py.
+The calls are found in the source: every module that a process imports is searched for calls of the API client and for
+watched kinds, so a call that no test runs counts too. The extender's role is compared in
+tests/kube/test_extender_manifests.py.
 """
 
 from __future__ import annotations
@@ -103,15 +104,16 @@ PROCESSES = {
     "traces": Process(
         "cotenant.services.traces.process",
         "traces/rbac.yaml",
-        # with --request-moves, which the manifests leave out as their rebalancer makes a dry run; the chart's test has it
+        # with --request-moves, which the manifests leave out as their rebalancer makes a dry run; the chart's test has
+        # it
         unused=frozenset({Use("get", "", "pods"), Use("create", "scheduling.koordinator.sh", "podmigrationjobs")}),
     ),
     "withdraw": Process(
         "cotenant.cli.cluster.withdraw",
         "uninstall/rbac.yaml",
         paths=frozenset(  # of both kinds, in a loop
-            Use("delete", "admissionregistration.k8s.io", f"{each}webhookconfigurations")
-            for each in ("mutating", "validating")
+            Use("delete", "admissionregistration.k8s.io", f"{element}webhookconfigurations")
+            for element in ("mutating", "validating")
         ),
     ),
     "webhook": Process(
@@ -132,7 +134,9 @@ PROCESSES = {
 
 def source(module: str) -> str | None:
     path = SOURCE.parent / Path(*module.split("."))
-    return next((each.read_text() for each in (path.with_suffix(".py"), path / "__init__.py") if each.is_file()), None)
+    return next(
+        (entry.read_text() for entry in (path.with_suffix(".py"), path / "__init__.py") if entry.is_file()), None
+    )
 
 
 @cache
@@ -143,10 +147,10 @@ def tree(module: str) -> ast.Module | None:
 
 def statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """The statements of a block and of all blocks in it: a tenth of the nodes that `ast.walk` visits."""
-    for each in body:
-        yield each
+    for entry in body:
+        yield entry
         for block in ("body", "orelse", "finalbody", "handlers", "cases"):
-            yield from statements(getattr(each, block, ()))
+            yield from statements(getattr(entry, block, ()))
 
 
 @cache
@@ -204,7 +208,7 @@ def _uses(module: str) -> Iterator[Use]:
                         sub = str(keyword.value.value)
                 yield Use(verb, kind.group, f"{kind.plural}/{sub}" if sub else kind.plural)
             else:  # set_status; without the subresource in the definition the object itself is patched
-                yield from (Use("patch", kind.group, each) for each in (f"{kind.plural}/status", kind.plural))
+                yield from (Use("patch", kind.group, entry) for entry in (f"{kind.plural}/status", kind.plural))
         if not kinds and called in BY_OPERATION and _is_client(function):
             verb, on, sub = BY_OPERATION[called]
             yield Use(verb, on.group, f"{on.plural}/{sub}" if sub else on.plural)
@@ -213,23 +217,25 @@ def _uses(module: str) -> Iterator[Use]:
 
 
 def _kinds(written: ast.expr, parsed: ast.Module, names: Mapping[str, object]) -> Iterator[Kind[Any]]:
-    """The kinds that an argument may be: a constant, or a variable that was assigned from constants or by a function that returns them."""
+    """The kinds that an argument may be: a constant, or a variable that was assigned from constants or by a
+    function that returns them.
+    """
     if not isinstance(written, ast.Name):
         return
     found = names.get(written.id)
     if isinstance(found, Kind):
         yield found
         return
-    for each in statements(parsed.body):
+    for statement in statements(parsed.body):
         targets = (
-            [n.id for t in each.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
-            if isinstance(each, ast.Assign)
+            [n.id for t in statement.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+            if isinstance(statement, ast.Assign)
             else []
         )
         if written.id not in targets:
             continue
-        assert isinstance(each, ast.Assign)
-        for name in (node.id for node in ast.walk(each.value) if isinstance(node, ast.Name)):
+        assert isinstance(statement, ast.Assign)
+        for name in (node.id for node in ast.walk(statement.value) if isinstance(node, ast.Name)):
             value = names.get(name)
             if isinstance(value, Kind):
                 yield value
@@ -239,9 +245,9 @@ def _kinds(written: ast.expr, parsed: ast.Module, names: Mapping[str, object]) -
 
 def _returned(function: FunctionType) -> Iterator[Kind[Any]]:
     parsed = tree(function.__module__)
-    for each in statements(parsed.body) if parsed is not None else ():
-        if isinstance(each, ast.FunctionDef) and each.name == function.__name__:
-            values = (function.__globals__.get(node.id) for node in ast.walk(each) if isinstance(node, ast.Name))
+    for statement in statements(parsed.body) if parsed is not None else ():
+        if isinstance(statement, ast.FunctionDef) and statement.name == function.__name__:
+            values = (function.__globals__.get(node.id) for node in ast.walk(statement) if isinstance(node, ast.Name))
             yield from (value for value in values if isinstance(value, Kind))
 
 
@@ -310,9 +316,9 @@ def test_the_policy_of_the_node_agent_covers_everything_that_its_role_may_write_
     }
     assert covered == written - {("", "pods/eviction")}
     roles = list(yaml.safe_load_all((DEPLOY / "node/rbac.yaml").read_text()))
-    (subject,) = next(each for each in roles if each["kind"] == "ClusterRoleBinding")["subjects"]
+    (subject,) = next(role for role in roles if role["kind"] == "ClusterRoleBinding")["subjects"]
     user = f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
-    assert [user in each["expression"] for each in policy["spec"]["matchConditions"]] == [True]
+    assert [user in entry["expression"] for entry in policy["spec"]["matchConditions"]] == [True]
     assert (policy["spec"]["failurePolicy"], binding["spec"]["policyName"]) == ("Fail", policy["metadata"]["name"])
     assert "Deny" in binding["spec"]["validationActions"]
 
@@ -320,7 +326,7 @@ def test_the_policy_of_the_node_agent_covers_everything_that_its_role_may_write_
 def test_the_agent_gets_a_token_that_names_its_node() -> None:
     """Only a token that the kubelet projects is bound to the pod, and has the claim that the policy compares."""
     documents = yaml.safe_load_all((DEPLOY / "node/daemonset.yaml").read_text())
-    (daemons,) = (each for each in documents if each and each["kind"] == "DaemonSet")
+    (daemons,) = (document for document in documents if document and document["kind"] == "DaemonSet")
     sources = [
         source
         for volume in daemons["spec"]["template"]["spec"]["volumes"]

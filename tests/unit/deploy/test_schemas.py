@@ -12,10 +12,10 @@ FOREIGN = {
     "ServiceMonitor",
     "PrometheusRule",
 }  # our kinds are tested in tests/kube; the rest are the Prometheus Operator's
-OBJECTS = [each for each in everything() if each["kind"] not in FOREIGN]
+OBJECTS = [entry for entry in everything() if entry["kind"] not in FOREIGN]
 
 
-@pytest.mark.parametrize("obj", OBJECTS, ids=lambda each: "-".join(identity(each)))
+@pytest.mark.parametrize("obj", OBJECTS, ids=lambda entry: "-".join(identity(entry)))
 def test_an_object_fits_its_schema(obj: Obj) -> None:
     kubernetes_validate.validate(obj, VERSION, strict=True)
 

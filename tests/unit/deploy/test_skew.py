@@ -1,4 +1,6 @@
-"""An upgrade keeps what the version before relies on: fields of stored objects, versions, and the Leases that both compete for."""
+"""An upgrade keeps what the version before relies on: fields of stored objects, versions, and the Leases that both
+compete for.
+"""
 
 from __future__ import annotations
 
@@ -50,21 +52,21 @@ def test_a_field_that_is_removed_or_newly_required_is_found() -> None:
 def test_replicas_of_both_versions_compete_for_the_same_leases() -> None:
     """Two leaders would act at once during a rolling update if a name changed."""
     leases = {
-        (each["metadata"]["namespace"], name)
-        for each in everything()
-        if each["kind"] == "Role"
-        for rule in each["rules"]
+        (entry["metadata"]["namespace"], name)
+        for entry in everything()
+        if entry["kind"] == "Role"
+        for rule in entry["rules"]
         if "leases" in rule["resources"]
         for name in rule.get("resourceNames", ())
     }
     names = ("scheduler", "manager", "webhook", "rebalancer", "extended", "credit")
-    promised = {("cotenant-system", f"cotenant-{each}") for each in names}
+    promised = {("cotenant-system", f"cotenant-{entry}") for entry in names}
     assert promised <= leases
 
 
 def test_labels_by_which_deployments_select_their_pods_stay() -> None:
     """A selector cannot be changed: the upgrade would be refused."""
     for path in sorted(DEPLOY.glob("*/*.yaml")):
-        for each in read(path) if path.parent.name != "images" else ():
-            if each.get("kind") in ("Deployment", "DaemonSet"):
-                assert each["spec"]["selector"] == {"matchLabels": {"app": each["metadata"]["name"]}}
+        for entry in read(path) if path.parent.name != "images" else ():
+            if entry.get("kind") in ("Deployment", "DaemonSet"):
+                assert entry["spec"]["selector"] == {"matchLabels": {"app": entry["metadata"]["name"]}}

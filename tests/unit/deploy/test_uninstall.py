@@ -1,4 +1,6 @@
-"""What `helm uninstall` does: withdraw, end the agents, clear up; and what it leaves. Needs helm; skipped where there is none."""
+"""What `helm uninstall` does: withdraw, end the agents, clear up; and what it leaves. Needs helm; skipped where
+there is none.
+"""
 
 from __future__ import annotations
 
@@ -40,15 +42,15 @@ def test_it_begins_with_what_the_parts_gave_and_ends_with_what_they_made() -> No
     last, clears = job("cotenant-uninstall-leftovers")
     assert clears["spare"] == last["spec"]["template"]["metadata"]["labels"]["app"]
     daemons = objects()["DaemonSet", NODE, "cotenant-uninstall-folders"]
-    assert [hook(each) for each in (first, daemons, folders, last)] == [
+    assert [hook(entry) for entry in (first, daemons, folders, last)] == [
         ("pre-delete", 1),
         ("pre-delete", 2),
         ("pre-delete", 3),
         ("post-delete", 1),
     ]
-    made = [each for each in objects().values() if "helm.sh/hook" in each["metadata"].get("annotations", {})]
-    assert all(each["metadata"]["name"].startswith("cotenant-uninstall") for each in made)
-    assert all("hook-succeeded" in each["metadata"]["annotations"]["helm.sh/hook-delete-policy"] for each in made)
+    made = [entry for entry in objects().values() if "helm.sh/hook" in entry["metadata"].get("annotations", {})]
+    assert all(entry["metadata"]["name"].startswith("cotenant-uninstall") for entry in made)
+    assert all("hook-succeeded" in entry["metadata"]["annotations"]["helm.sh/hook-delete-policy"] for entry in made)
 
 
 def test_leases_and_secrets_of_every_part_are_named() -> None:
@@ -80,7 +82,7 @@ def test_a_folder_of_the_host_is_removed_where_the_keeper_keeps_it() -> None:
     folder = options(bound)["folder"]
     assert str(folder.parent) == mount["mountPath"]
     keeper = objects()["DaemonSet", NODE, "cotenant-node"]["spec"]["template"]["spec"]
-    paths = {each["hostPath"]["path"] for each in keeper["volumes"] if each["name"] == "state"}
+    paths = {entry["hostPath"]["path"] for entry in keeper["volumes"] if entry["name"] == "state"}
     assert paths == {f"{volume['hostPath']['path']}/{folder.name}"}
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert "serviceAccountName" not in spec
@@ -99,10 +101,10 @@ def test_what_stays_can_be_chosen() -> None:
 
 def test_helm_leaves_priority_classes_to_the_job() -> None:
     """One that a pod names must outlive the release."""
-    classes = [each for (kind, _, _), each in objects().items() if kind == "PriorityClass"]
-    assert {each["metadata"]["annotations"]["helm.sh/resource-policy"] for each in classes} == {"keep"}
+    classes = [entry for (kind, _, _), entry in objects().items() if kind == "PriorityClass"]
+    assert {entry["metadata"]["annotations"]["helm.sh/resource-policy"] for entry in classes} == {"keep"}
     _, asked = job("cotenant-uninstall")
-    assert {each["metadata"]["name"] for each in classes} == set(asked["priority_class"])
+    assert {entry["metadata"]["name"] for entry in classes} == set(asked["priority_class"])
     _, without = job("cotenant-uninstall", "--set=priorityClasses.create=false")
     assert "priority_class" not in without
 
@@ -113,7 +115,7 @@ def test_every_role_is_in_a_namespace_that_is_there_at_that_time() -> None:
     for made, allowed in ((objects(), {SYSTEM}), (kept, {SYSTEM, NODE})):
         late = {
             namespace
-            for (kind, namespace, _), each in made.items()
-            if "post-delete" in each["metadata"].get("annotations", {}).get("helm.sh/hook", "") and namespace
+            for (kind, namespace, _), entry in made.items()
+            if "post-delete" in entry["metadata"].get("annotations", {}).get("helm.sh/hook", "") and namespace
         }
         assert late == allowed

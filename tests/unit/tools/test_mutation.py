@@ -1,4 +1,6 @@
-"""The mutation tool: its changes are programs that differ, and the tests that it would run are those that reach them."""
+"""The mutation tool: its changes are programs that differ, and the tests that it would run are those that reach
+them.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,8 @@ def test_every_change_of_a_real_file_is_a_program_that_differs() -> None:
 def test_a_line_is_tried_by_the_tests_that_reach_it_and_else_by_those_of_its_file(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "coverage") as connection:
         connection.executescript(
-            "CREATE TABLE file (id, path); CREATE TABLE context (id, context); CREATE TABLE line_bits (file_id, context_id, numbits);"
+            "CREATE TABLE file (id, path); CREATE TABLE context (id, context); CREATE TABLE line_bits (file_id, "
+            "context_id, numbits);"
         )
         connection.execute("INSERT INTO file VALUES (1, ?)", (f"{tmp_path}/{SOURCES}/cotenant/a.py",))
         connection.executemany("INSERT INTO context VALUES (?, ?)", [(1, ""), (2, "t.py::x|run"), (3, "t.py::y|setup")])
@@ -106,10 +109,10 @@ def test_slow_tests_are_those_that_import_the_module_and_else_its_folder(tmp_pat
 def test_a_place_may_be_named() -> None:
     file = "packages/cotenant/src/cotenant/services/reviewing/facts.py"
     every = drawn(["services"], [file], 10_000, 1)
-    assert {each.file for each in every} == {file.removeprefix(f"{SOURCES}/")}
+    assert {mutant.file for mutant in every} == {file.removeprefix(f"{SOURCES}/")}
     line = every[0].change.line
-    assert {each.change.line for each in drawn(["services"], [f"{file}:{line}"], 10_000, 1)} == {line}
-    assert {Path(each.file).name for each in drawn(["services"], ["webhook/f*.py"], 10_000, 1)} == {"facts.py"}
+    assert {mutant.change.line for mutant in drawn(["services"], [f"{file}:{line}"], 10_000, 1)} == {line}
+    assert {Path(mutant.file).name for mutant in drawn(["services"], ["webhook/f*.py"], 10_000, 1)} == {"facts.py"}
 
 
 @pytest.mark.slow
@@ -134,14 +137,16 @@ def test_a_change_that_a_test_notices_is_dead_and_the_file_is_as_before(tmp_path
 
 @pytest.mark.slow
 def test_a_mistake_lives_only_where_tests_were_run(tmp_path: Path) -> None:
-    """A case that is not there any more hides no other one, and a file that the mistake makes unreadable is a test that failed."""
+    """A case that is not there any more hides no other one, and a file that the mistake makes unreadable is a test
+    that failed.
+    """
     source = "def limit():\n    return 1 + 2\n\nFIRST = [limit()][0] // (limit() > 2)\n"
     (tmp_path / "src").mkdir()
     (tmp_path / "src/other_module.py").write_text(source)
     (tmp_path / "test_it.py").write_text(
         "from other_module import limit\ndef test_it():\n    assert limit() == 3\ndef test_none():\n    pass\n"
     )
-    plus, *_ = (each for each in changes(source) if each.kind == "arithmetic")
+    plus, *_ = (change for change in changes(source) if change.kind == "arithmetic")
     mutant = Mutant("other_module.py", plus)  # 1 - 2: no division by `False` is possible, so the file is unreadable
     gone = "test_it.py::test_gone"
     assert try_one(tmp_path, mutant, ["test_it.py::test_none"], 60.0).dead

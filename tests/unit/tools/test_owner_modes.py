@@ -10,7 +10,7 @@ from cotenant.model.machine.knob import Knob
 
 
 def of(found: list[Line], policy: str, knob: Knob) -> dict[str, tuple[str, ...]]:
-    return {each.groups: each.cells for each in found if each.policy == policy and knob in each.knobs}
+    return {line.groups: line.cells for line in found if line.policy == policy and knob in line.knobs}
 
 
 def test_best_effort_work_is_limited_but_not_idle() -> None:
@@ -27,11 +27,11 @@ def test_a_static_kubelet_has_the_lists_of_containers() -> None:
 
 def test_without_systemd_its_properties_are_files_and_nothing_else_changes() -> None:
     """As the guide says."""
-    usual = {(each.policy, each.groups, knob): each.cells for each in lines(USUAL) for knob in each.knobs}
+    usual = {(line.policy, line.groups, knob): line.cells for line in lines(USUAL) for knob in line.knobs}
     without = {
-        (each.policy, each.groups, knob): each.cells
-        for each in lines(replace(USUAL, systemd=None))
-        for knob in each.knobs
+        (line.policy, line.groups, knob): line.cells
+        for line in lines(replace(USUAL, systemd=None))
+        for knob in line.knobs
     }
     for key, cells in usual.items():
         assert without[key] == tuple(cell.replace("through systemd", "written") for cell in cells), key

@@ -18,7 +18,8 @@ def test_imports_between_rooms_are_found_wherever_they_are(tmp_path: Path) -> No
         "model/errors.py": "",
         "model/cluster/__init__.py": "",
         "model/cluster/pod.py": "from cotenant.model.errors import InvalidInput\nimport os\n",
-        "engine/cluster.py": "def later():\n    from cotenant.model.cluster import pod\n    import cotenant.model.errors\n",
+        "engine/cluster.py": "def later():\n    from cotenant.model.cluster import pod\n    import "
+        "cotenant.model.errors\n",
     }
     for name, text in files.items():
         (source / name).parent.mkdir(parents=True, exist_ok=True)

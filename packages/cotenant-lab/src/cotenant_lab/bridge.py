@@ -1,10 +1,13 @@
-"""Connects the simulated world and the scheduling engine in virtual time, in place of an API server, kubelets and agents. It translates and never decides.
+"""Connects the simulated world and the scheduling engine in virtual time, in place of an API server, kubelets and
+agents. It translates and never decides.
 
-Problem: the engine measured in the lab must be the one that runs in a cluster. Choice: the lab drives `engine.cluster.Cluster` itself: the world's events go in
-as from a watch, instructions are carried out at once (a bind starts the pod in the world, an eviction ends it there), nodes report once a minute,
-and agents' measurements are passed on in the same round. Every policy gets exactly the same information: the offer (requests, deadlines, noisy estimates),
-the reports, and what an agent can measure. Limits: a round every five simulated seconds when something has changed, which is also the back-off of refused pods; the
-run time of the policy is measured, not added to simulated time; binds never fail.
+Problem: the engine measured in the lab must be the one that runs in a cluster. Choice: the lab drives
+`engine.cluster.Cluster` itself: the world's events go in as from a watch, instructions are carried out at once (a bind
+starts the pod in the world, an eviction ends it there), nodes report once a minute, and agents' measurements are passed
+on in the same round. Every policy gets exactly the same information: the offer (requests, deadlines, noisy estimates),
+the reports, and what an agent can measure. Limits: a round every five simulated seconds when something has changed,
+which is also the back-off of refused pods; the run time of the policy is measured, not added to simulated time; binds
+never fail.
 """
 
 from __future__ import annotations
@@ -42,13 +45,15 @@ from cotenant_lab.world.world import Measured, World
 ROUND_S = 5.0
 _BEST = 5  # candidates kept for the watched pod
 SETTINGS = Settings(
-    schedulers=(SCHEDULER,), most_pods=1 << 30, backoff=Backoff(ROUND_S, ROUND_S), detailed_records=False
+    schedulers=(SCHEDULER,), max_pods=1 << 30, backoff=Backoff(ROUND_S, ROUND_S), detailed_records=False
 )
 
 
 @dataclass(slots=True)
 class DecisionTiming:
-    """Wall time of decisions: one entry per placed pod, its round's time divided by the pods evaluated in that round."""
+    """Wall time of decisions: one entry per placed pod, its round's time divided by the pods evaluated in that
+    round.
+    """
 
     per_decision_us: list[Float] = field(default_factory=list)
     total_s: float = 0.0
@@ -80,7 +85,9 @@ class Bridge:
         lending: Lending | None = None,
         rebalancing: RebalancerSettings | None = None,
     ) -> None:
-        """`watched`: the pod of the offer whose latest decision record is kept in `record`. `lending`: what nodes offer to batch, which then requests that. `rebalancing`: of a rebalancer beside the scheduler."""
+        """`watched`: the pod of the offer whose latest decision record is kept in `record`. `lending`: what nodes
+        offer to batch, which then requests that. `rebalancing`: of a rebalancer beside the scheduler.
+        """
         self.world = world
         self.offer = offer
         self.config = config
@@ -117,7 +124,9 @@ class Bridge:
             self._best = table(seen).best(_BEST)
 
     def learned(self, pod: int) -> InterferenceProfile | None:
-        """What the engine has learned of the application of this pod of the offer; None where the policy does not learn."""
+        """What the engine has learned of the application of this pod of the offer; None where the policy does not
+        learn.
+        """
         return self.engine.workload_profile(self._offered.templates[int(self.offer.shape[pod])])
 
     def run(self, until_s: float = inf) -> None:
@@ -148,7 +157,8 @@ class Bridge:
     ) -> None:
         """Replace the scheduler, as an installation in a running cluster does, with or without a rebalancer.
 
-        The new engines are given the nodes and pods that an API server has, assigned ones with their node. They have measured and learned nothing.
+        The new engines are given the nodes and pods that an API server has, assigned ones with their node. They have
+        measured and learned nothing.
         """
         self.policy = policy
         self.engine = Cluster(policy, rng, SETTINGS)
@@ -235,7 +245,9 @@ class Bridge:
             self.world.start(np.array(pods, dtype=np.int64), np.array(rows, dtype=np.int64))
 
     def _running(self, pods: list[int]) -> list[int]:
-        """Those on a node: a node without memory evicts a pod that a start of this moment left no room for, and reports it later."""
+        """Those on a node: a node without memory evicts a pod that a start of this moment left no room for, and
+        reports it later.
+        """
         return [
             pod
             for pod, row in zip(pods, self.world.assigned(np.array(pods, dtype=np.int64))[0], strict=True)
@@ -252,8 +264,8 @@ class Bridge:
         pods: list[int] = []
         rows: list[int] = []
         evicted: list[int] = []
-        for each in instructions:
-            match each:
+        for instruction in instructions:
+            match instruction:
                 case Bind(uid=uid, node=node, record=record):
                     pod = self._pod[uid]
                     pods.append(pod)
@@ -275,8 +287,8 @@ class Bridge:
     def _keep_record(self, record: DecisionRecord) -> None:
         if isinstance(self.policy, PlacementProfile):
             best = self._best
-            chosen = [each for each in record.candidates if each.node == record.node]
-            if record.node is not None and chosen and all(each.node != record.node for each in best):
+            chosen = [candidate for candidate in record.candidates if candidate.node == record.node]
+            if record.node is not None and chosen and all(candidate.node != record.node for candidate in best):
                 best = (*best[:-1], *chosen)  # with ties or sampling, the chosen node may not be among the best few
             self.record = replace(record, candidates=best)
 

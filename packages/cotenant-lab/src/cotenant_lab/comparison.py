@@ -1,7 +1,9 @@
-"""The runs of an experiment gathered into one comparison: a row per policy and load, paired differences, the sustained load.
+"""The runs of an experiment gathered into one comparison: a row per policy and load, paired differences, the sustained
+load.
 
-Problem: the terminal, the JSON object and the report must show the same figures. Choice: all of them print one `Comparison`,
-computed once. Limits: a failed run is missing from its row's seeds; `Row.seeds` gives the number of seeds present.
+Problem: the terminal, the JSON object and the report must show the same figures. Choice: all of them print one
+`Comparison`, computed once. Limits: a failed run is missing from its row's seeds; `Row.seeds` gives the number of seeds
+present.
 """
 
 from __future__ import annotations
@@ -73,12 +75,12 @@ class SustainedRow:
     @property
     def bounded(self) -> int:
         """Number of seeds with only a bound."""
-        return sum(each.bound != "exact" for each in self.by_seed)
+        return sum(sustained.bound != "exact" for sustained in self.by_seed)
 
     @property
     def bound(self) -> Bound:
         """Whether the mean is exact, or below or above where some seeds are only bounds (all of one kind)."""
-        kinds = {each.bound for each in self.by_seed} - {"exact"}
+        kinds = {sustained.bound for sustained in self.by_seed} - {"exact"}
         return kinds.pop() if len(kinds) == 1 else "exact"
 
 
@@ -263,7 +265,7 @@ def _sustained(
             SustainedRow(
                 policy,
                 roles[policy],
-                interval([each.load for each in by_seed]),
+                interval([sustained.load for sustained in by_seed]),
                 sustained_load(loads, means, LIMIT),
                 by_seed,
                 _used(by_load, tuple(curves), loads, by_seed),
@@ -279,16 +281,22 @@ def _used(
     curves = [[runs[seed].measures.utilisation_used for runs in by_load] for seed in seeds]
     if any(isnan(value) for curve in curves for value in curve):
         return ()
-    return tuple(at_load(loads, curve, each.load) for curve, each in zip(curves, at, strict=True))
+    return tuple(at_load(loads, curve, sustained.load) for curve, sustained in zip(curves, at, strict=True))
 
 
 def _paired_sustained(ours: str, rows: tuple[SustainedRow, ...]) -> tuple[Paired, ...]:
     base = next((row for row in rows if row.policy == ours), None)
     if base is None:
         return ()
-    mine = [each.load for each in base.by_seed]
+    mine = [sustained.load for sustained in base.by_seed]
     return tuple(
-        Paired(row.policy, ours, SUSTAINED_LOAD.name, nan, paired_difference([each.load for each in row.by_seed], mine))
+        Paired(
+            row.policy,
+            ours,
+            SUSTAINED_LOAD.name,
+            nan,
+            paired_difference([sustained.load for sustained in row.by_seed], mine),
+        )
         for row in rows
         if row is not base
     )
@@ -303,7 +311,9 @@ class Standing:
 
 
 def standing(comparison: Comparison, name: str, load: float) -> Standing | None:
-    """The best policy by a figure at a load, bounds excluded; None if the figure does not rank policies or is not defined."""
+    """The best policy by a figure at a load, bounds excluded; None if the figure does not rank policies or is not
+    defined.
+    """
     metric = comparison.metrics[name]
     if metric.better == "neither" or metric.owner not in ("policy", "machine"):
         return None
@@ -348,7 +358,7 @@ def to_object(comparison: Comparison) -> dict[str, object]:
             value = row.get(name)
             shown[name], shown[f"{name}_ci"] = number(value.mean), number(value.half_width)
         shown["by_class"] = {
-            name: {"mean": number(each.mean), "ci": number(each.half_width)} for name, each in row.by_class.items()
+            name: {"mean": number(entry.mean), "ci": number(entry.half_width)} for name, entry in row.by_class.items()
         }
         return shown
 
@@ -362,15 +372,15 @@ def to_object(comparison: Comparison) -> dict[str, object]:
         "rows": [figures(row) for row in comparison.rows],
         "paired": [
             {
-                "policy": each.policy,
-                "against": each.against,
-                "metric": each.metric,
-                "load": number(each.load),
-                "difference": number(each.difference.mean),
-                "difference_ci": number(each.difference.half_width),
-                "seeds": each.difference.count,
+                "policy": paired.policy,
+                "against": paired.against,
+                "metric": paired.metric,
+                "load": number(paired.load),
+                "difference": number(paired.difference.mean),
+                "difference_ci": number(paired.difference.half_width),
+                "seeds": paired.difference.count,
             }
-            for each in comparison.paired
+            for paired in comparison.paired
         ],
         "sustained_load": [
             {
@@ -382,7 +392,7 @@ def to_object(comparison: Comparison) -> dict[str, object]:
                 "bounded_seeds": row.bounded,
                 "of_means": row.of_means.load,
                 "of_means_bound": row.of_means.bound,
-                "by_seed": [each.load for each in row.by_seed],
+                "by_seed": [sustained.load for sustained in row.by_seed],
             }
             for row in comparison.sustained
         ],
@@ -408,12 +418,13 @@ def _infinite(comparison: Comparison) -> tuple[str, ...]:
     found = []
     for row in comparison.rows:
         columns = [name for name in comparison.metrics if isinf(row.get(name).mean)]
-        columns += [f"by_class.{name}" for name, each in row.by_class.items() if isinf(each.mean)]
+        columns += [f"by_class.{name}" for name, entry in row.by_class.items() if isinf(entry.mean)]
         if columns:
             at = f" at load {row.load:g}" if len(comparison.loads) > 1 else ""
             found.append(f"{', '.join(columns)} of {row.policy}{at}")
     if not found:
         return ()
     return (
-        f"null means not defined, except where it stands for infinity (some pod or job never ended): {'; '.join(found)}",
+        "null means not defined, except where it stands for infinity (some pod or job never ended): "
+        f"{'; '.join(found)}",
     )

@@ -1,8 +1,9 @@
 """The contract of the lab's parts: a run's specification, its result, and a scenario that turns one into the other.
 
-A scenario is a workload with a world to run it in (founding, colocation, openb, tianchi, dag, training, takeover). The experiment runner depends
-only on this file: it crosses policies with seeds and loads, runs each specification in a process of its own, and reports the results.
-Equal specifications give equal results: the seed fixes the workload, the failures and every tie.
+A scenario is a workload with a world to run it in (founding, colocation, openb, tianchi, dag, training, takeover). The
+experiment runner depends only on this file: it crosses policies with seeds and loads, runs each specification in a
+process of its own, and reports the results. Equal specifications give equal results: the seed fixes the workload, the
+failures and every tie.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class RunSpec:
     interference: float = 1.0  # scales the world's contention: 0 = none, 1 = calibrated, 2 = twice
     pressure_law: str = "linear"  # of the co-located world: linear, knee, queueing, or mixed (drawn from the seed)
     estimate_error: float = 0.2  # log-normal sd of the estimates every scheduler is shown; 0 = true values
-    declared_profiles: bool = True  # whether schedulers are shown estimates of sensitivity, pressure and tolerance; no = none, as in a cluster
+    # whether schedulers are shown estimates of sensitivity, pressure and tolerance; no = none, as in a cluster
+    declared_profiles: bool = True
     node_qos: bool = True  # whether the nodes protect services from batch
     failures: bool = True  # whether nodes fail and recover
     traces: Path | None = None  # folder of real traces, for the workloads that need them
@@ -40,7 +42,9 @@ class RunSpec:
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """One number per metric; NaN where a workload does not define it. `cotenant_lab/metrics.py` has the definitions. Fractions are 0..1."""
+    """One number per metric; NaN where a workload does not define it. `cotenant_lab/metrics.py` has the
+    definitions. Fractions are 0..1.
+    """
 
     success: float = nan
     utilisation: float = nan  # requested CPU (openb: allocated GPU)
@@ -113,7 +117,9 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class PolicyInfo:
-    """A policy a scenario can run. `role`: ours, rival, variant (of a rival: more informed, other knobs), bound, ablation."""
+    """A policy a scenario can run. `role`: ours, rival, variant (of a rival: more informed, other knobs), bound,
+    ablation.
+    """
 
     name: str
     summary: str
@@ -169,7 +175,9 @@ class Scenario(Protocol):
         ...
 
     def check(self, spec: RunSpec) -> None:
-        """Raise `cotenant.model.errors.InvalidInput` where the specification cannot run (unknown policy, traces absent, absurd load)."""
+        """Raise `cotenant.model.errors.InvalidInput` where the specification cannot run (unknown policy, traces
+        absent, absurd load).
+        """
         ...
 
     def run(self, spec: RunSpec) -> RunResult:

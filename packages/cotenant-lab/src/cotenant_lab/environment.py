@@ -1,9 +1,11 @@
 """What two machines must share for a run to give the same figures on both.
 
-Problem: a run is stored under a digest of its specification and its sources, and must not depend on the machine that made it. Libraries and processors differ between
-machines: NumPy's exponential with AVX-512 differs from that with AVX2 in the last bit, and one bit can change a placement. Choice: an environment is compared before a run: sources,
-versions of the libraries that calculate, a digest of elementary functions at fixed points, and the names and sizes of the trace files. Limits: functions that the digest does not
-evaluate are not compared, nor are trace files of equal names and sizes.
+Problem: a run is stored under a digest of its specification and its sources, and must not depend on the machine that
+made it. Libraries and processors differ between machines: NumPy's exponential with AVX-512 differs from that with AVX2
+in the last bit, and one bit can change a placement. Choice: an environment is compared before a run: sources, versions
+of the libraries that calculate, a digest of elementary functions at fixed points, and the names and sizes of the trace
+files. Limits: functions that the digest does not evaluate are not compared, nor are trace files of equal names and
+sizes.
 """
 
 from __future__ import annotations
@@ -109,7 +111,9 @@ def arithmetic_digest() -> str:
 
 
 def traces_digest(folder: Path) -> str:
-    """Number and size of the files in a folder of traces, with a digest of their names and sizes: "12 files, 3456 bytes (1a2b3c4d)"."""
+    """Number and size of the files in a folder of traces, with a digest of their names and sizes: "12 files, 3456
+    bytes (1a2b3c4d)".
+    """
     digest = hashlib.sha256()
     count = size = 0
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):

@@ -1,9 +1,10 @@
 """Policies x paired seeds x loads, resumable.
 
-Problem: a comparison is hundreds of runs; it must use every core, survive being killed, and name the runs that failed. Choice: a
-plan lists its specifications; each finished run is stored under a digest of its specification, so the same command
-continues where it stopped; failed runs are reported with their specification while the others continue. Seeds are the outermost loop, so an
-interrupted experiment contains whole pairs. Limits: runs share the machine, so decision latencies hold for that many parallel runs.
+Problem: a comparison is hundreds of runs; it must use every core, survive being killed, and name the runs that failed.
+Choice: a plan lists its specifications; each finished run is stored under a digest of its specification, so the same
+command continues where it stopped; failed runs are reported with their specification while the others continue. Seeds
+are the outermost loop, so an interrupted experiment contains whole pairs. Limits: runs share the machine, so decision
+latencies hold for that many parallel runs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from cotenant_lab.contract import RunResult, RunSpec, Scenario
 from cotenant_lab.metrics import METRICS
 from cotenant_lab.storage import RunRecord
 
-MOST_SLOWDOWNS = 2_000
+MAX_SLOWDOWNS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,9 @@ class RunProgress:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of an experiment. `records` in the order of the specifications; `reused` of them were stored before."""
+    """The result of an experiment. `records` in the order of the specifications; `reused` of them were stored
+    before.
+    """
 
     records: tuple[RunRecord, ...]
     failures: tuple[Failure, ...]
@@ -84,7 +87,9 @@ class Outcome:
 
 
 def check(plan: Plan, scenario: Scenario) -> None:
-    """Raise `InvalidInput` if the plan cannot run: policies, knobs' owners, seeds and loads, then the scenario's own checks."""
+    """Raise `InvalidInput` if the plan cannot run: policies, knobs' owners, seeds and loads, then the scenario's
+    own checks.
+    """
     known = [info.name for info in scenario.policies()]
     for policy in (*plan.policies, *(owner for owner, _, _ in plan.overrides)):
         if policy not in known:
@@ -115,7 +120,8 @@ def run(
     on_step: Callable[[RunProgress], None] = lambda _: None,
     perform: Perform | None = None,
 ) -> Outcome:
-    """Run what is not stored yet under `folder`, `jobs` at a time (default: the cores this process may use; 1 = in this process).
+    """Run what is not stored yet under `folder`, `jobs` at a time (default: the cores this process may use; 1 = in this
+    process).
 
     Raises `InvalidInput` at once if a run rejects its input; other failures are collected.
     """
@@ -219,8 +225,8 @@ def check_result(result: RunResult, spec: RunSpec) -> None:
         if series.x.shape != series.y.shape or series.x.ndim != 1:
             refuse(f"the series {series.name} has {series.x.shape} x and {series.y.shape} y")
     slow = result.slowdowns
-    if slow.ndim != 1 or slow.size > MOST_SLOWDOWNS or np.isnan(slow).any() or (slow[1:] < slow[:-1]).any():
-        refuse(f"slowdowns must be at most {MOST_SLOWDOWNS} numbers in ascending order")
+    if slow.ndim != 1 or slow.size > MAX_SLOWDOWNS or np.isnan(slow).any() or (slow[1:] < slow[:-1]).any():
+        refuse(f"slowdowns must be at most {MAX_SLOWDOWNS} numbers in ascending order")
     machines = result.machine_map
     if machines is not None:
         lengths = {machines.machine.size, len(machines.owner), machines.cpu_share.size, machines.is_service.size}
@@ -236,7 +242,7 @@ def check_result(result: RunResult, spec: RunSpec) -> None:
 def measured(records: tuple[RunRecord, ...]) -> tuple[str, ...]:
     """The fields of `Measures` defined by any of the runs."""
     names = [metric.name for metric in METRICS]
-    return tuple(name for name in names if any(not isnan(getattr(each.measures, name)) for each in records))
+    return tuple(name for name in names if any(not isnan(getattr(record.measures, name)) for record in records))
 
 
 def prepare(folder: Path) -> None:

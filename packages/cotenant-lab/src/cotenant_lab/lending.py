@@ -1,9 +1,11 @@
 """What each node of the simulated world lends, minute by minute: the decisions of `cotenant manager` over columns.
 
-Problem: resources for batch exist in the lab only where a manager offers them, by the same policies and with the same rules of writing as in a cluster, and hundreds of nodes are measured
-every simulated minute. Choice: the policies of `policy/overcommit` over columns; a test feeds the same measurements to the manager's engine and compares every amount. A node's measurement counts when
-its report arrives, so one that is late or lost delays its amounts too, and 15 minutes without one withdraw them (the strategy's default). Limits: the world has no system use, reservations, mid pods, zones or
-third parties; amounts are computed once a minute, where the manager also acts a second after a pod is assigned.
+Problem: resources for batch exist in the lab only where a manager offers them, by the same policies and with the same
+rules of writing as in a cluster, and hundreds of nodes are measured every simulated minute. Choice: the policies of
+`policy/overcommit` over columns; a test feeds the same measurements to the manager's engine and compares every amount.
+A node's measurement counts when its report arrives, so one that is late or lost delays its amounts too, and 15 minutes
+without one withdraw them (the strategy's default). Limits: the world has no system use, reservations, mid pods, zones
+or third parties; amounts are computed once a minute, where the manager also acts a second after a pod is assigned.
 """
 
 from __future__ import annotations
@@ -87,7 +89,8 @@ class Lending:
     ) -> Int:
         """The rows whose amounts changed. Call it once a minute.
 
-        `reported_s[N]`: time of each node's last report, NaN for none. `measured`: node, key, cores and bytes in use of the high-priority pods in reports that are new.
+        `reported_s[N]`: time of each node's last report, NaN for none. `measured`: node, key, cores and bytes in use of
+        the high-priority pods in reports that are new.
         `present`: node and key of the high-priority pods on nodes.
         """
         fresh = ~np.isnan(reported_s) & ((reported_s > self._reported_s) | np.isnan(self._reported_s))
@@ -143,7 +146,9 @@ class Lending:
         return PodColumns._make(np.concatenate(pair) for pair in zip(here, gone, strict=True))
 
     def _judge(self, fresh: Mask, pods: list[PodColumns], beside: Int, now_s: float) -> None:
-        """Whether use + lent exceeded the capacity, by the hour; a past hour of all nodes corrects the level, as in the manager."""
+        """Whether use + lent exceeded the capacity, by the hour; a past hour of all nodes corrects the level, as in
+        the manager.
+        """
         hour = int(now_s // 3600)
         over = fresh & (self._hour != -1) & (self._hour != hour)
         for past in np.unique(self._hour[over]).tolist():
@@ -155,7 +160,7 @@ class Lending:
         for resource, peak in self._peaks.items():
             exceeded = peak.exceeded(pods[resource], beside, np.maximum(0, self.lent[:, resource]))
             self._broken |= exceeded & fresh
-        for past in [each for each in self._unjudged if each < hour - 1]:
+        for past in [number for number in self._unjudged if number < hour - 1]:
             hours, broken = self._unjudged.pop(past)
             for peak in self._peaks.values():
                 peak.pool = calibrated(peak.pool, broken, hours, self.settings)
@@ -180,9 +185,9 @@ class Lending:
             self.lent[:, ~by_peak], wanted[:, ~by_peak], self.strategy.resource_diff_threshold or 0.0
         )
         since_s = now_s - self._written_s
-        most_s = float(self.strategy.update_time_threshold_seconds or 0)
-        writes = differing & (held | moved | np.isnan(since_s) | (since_s > most_s))
-        self._look_again(differing & ~writes, self._written_s + most_s + 1.0)
+        max_s = float(self.strategy.update_time_threshold_seconds or 0)
+        writes = differing & (held | moved | np.isnan(since_s) | (since_s > max_s))
+        self._look_again(differing & ~writes, self._written_s + max_s + 1.0)
         rows = np.flatnonzero(writes)
         self.lent[rows] = wanted[rows]
         self._written_s[rows] = self._look_s[rows] = now_s

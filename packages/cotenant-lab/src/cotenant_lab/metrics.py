@@ -1,10 +1,10 @@
 """Definitions of every figure the lab reports.
 
 Problem: the same word (success, utilisation, fairness) means different things in different papers, so a table without
-definitions cannot be trusted. Choice: one record per field of `Measures`, with its unit, which direction is better, its exact
-definition and what determines it: a figure that the policy cannot influence must not be read as a merit. The command line, the
-report and the documentation all print these records. Limits: definitions that differ for a workload are in
-`metrics_by_workload.py`.
+definitions cannot be trusted. Choice: one record per field of `Measures`, with its unit, which direction is better, its
+exact definition and what determines it: a figure that the policy cannot influence must not be read as a merit. The
+command line, the report and the documentation all print these records. Limits: definitions that differ for a workload
+are in `metrics_by_workload.py`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "higher",
         "policy",
-        "Pods started within 600 s of becoming ready (services from t = 0), over all pods of the workload, those that never "
+        "Pods started within 600 s of becoming ready (services from t = 0), over all pods of the workload, those that "
+        "never "
         "started included. Nearly every policy reads 100 % below saturation.",
     ),
     Metric(
@@ -70,7 +71,8 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "neither",
         "load",
-        "Time mean over [1 h, H] of requested CPU / CPU capacity. It follows from the load, and rises when a policy is bad, "
+        "Time mean over [1 h, H] of requested CPU / CPU capacity. It follows from the load, and rises when a policy "
+        "is bad, "
         "because slowed pods stay longer: no merit. Above 1 where batch is fitted by predicted use.",
     ),
     Metric(
@@ -107,7 +109,8 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "lower",
         "policy",
-        "Every 5 min, summed over nodes: idle requested CPU x the share of 200 pod shapes drawn from the workload that do not "
+        "Every 5 min, summed over nodes: idle requested CPU x the share of 200 pod shapes drawn from the workload "
+        "that do not "
         "fit that node (CPU and memory); mean over time, as a share of CPU capacity.",
     ),
     Metric(
@@ -117,8 +120,10 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "lower",
         "policy",
-        "Core-hours that missed their objective / core-hours demanded. Service: cores x one-minute windows whose p99 latency is "
-        "above the objective (a replica without a node counts as violated). Batch: cores x duration alone of all pods of a job "
+        "Core-hours that missed their objective / core-hours demanded. Service: cores x one-minute windows whose p99 "
+        "latency is "
+        "above the objective (a replica without a node counts as violated). Batch: cores x duration alone of all pods "
+        "of a job "
         "that ended after its deadline or never.",
     ),
     Metric(
@@ -146,7 +151,8 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "lower",
         "policy",
-        "The same by number of pods instead of core-hours: for services the violated share of their windows, for batch the pods "
+        "The same by number of pods instead of core-hours: for services the violated share of their windows, for "
+        "batch the pods "
         "of jobs that missed their deadline. A few giant jobs cannot decide this one.",
     ),
     Metric(
@@ -156,7 +162,8 @@ METRICS: tuple[Metric, ...] = (
         "index",
         "higher",
         "policy",
-        "Jain's index over batch pods of x = duration alone / (finish - ready), x = 0 where unfinished. Hardly moved by the "
+        "Jain's index over batch pods of x = duration alone / (finish - ready), x = 0 where unfinished. Hardly moved "
+        "by the "
         "policy below 90 % load.",
     ),
     Metric(
@@ -166,7 +173,8 @@ METRICS: tuple[Metric, ...] = (
         "index",
         "neither",
         "trace",
-        "Jain's index over tenants of the time-mean dominant share, the largest over CPU and memory of requested / cluster "
+        "Jain's index over tenants of the time-mean dominant share, the largest over CPU and memory of requested / "
+        "cluster "
         "capacity. With every request granted it is 1 / (1 + CV^2) of the tenants' demand: the trace's property.",
     ),
     Metric(
@@ -176,7 +184,8 @@ METRICS: tuple[Metric, ...] = (
         "index",
         "higher",
         "policy",
-        "Jain's index over tenants of granted / (granted + queued) dominant share, time mean: 1 when every tenant gets the same "
+        "Jain's index over tenants of granted / (granted + queued) dominant share, time mean: 1 when every tenant "
+        "gets the same "
         "part of what it asks for.",
     ),
     Metric(
@@ -214,7 +223,8 @@ METRICS: tuple[Metric, ...] = (
         "seconds",
         "lower",
         "policy",
-        "99th percentile over pods of the seconds from ready to first start; a pod that never started waits to the end of the run.",
+        "99th percentile over pods of the seconds from ready to first start; a pod that never started waits to the "
+        "end of the run.",
     ),
     Metric(
         "wait_mean_s",
@@ -223,7 +233,8 @@ METRICS: tuple[Metric, ...] = (
         "seconds",
         "lower",
         "policy",
-        "Mean over pods of the seconds from ready to first start; a pod that never started waits to the end of the run.",
+        "Mean over pods of the seconds from ready to first start; a pod that never started waits to the end of the "
+        "run.",
     ),
     Metric(
         "wait_p50_s",
@@ -232,7 +243,8 @@ METRICS: tuple[Metric, ...] = (
         "seconds",
         "lower",
         "policy",
-        "Median over pods of the seconds from ready to first start; a pod that never started waits to the end of the run.",
+        "Median over pods of the seconds from ready to first start; a pod that never started waits to the end of the "
+        "run.",
     ),
     Metric(
         "completion_mean_s",
@@ -268,7 +280,8 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "lower",
         "policy",
-        "What is held on nodes by jobs that do not run, because members are missing, starting or ending, over all that is held.",
+        "What is held on nodes by jobs that do not run, because members are missing, starting or ending, over all "
+        "that is held.",
     ),
     Metric(
         "guarantee_missed",
@@ -277,7 +290,8 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "lower",
         "policy",
-        "Over time and teams: what a team requested and was guaranteed but did not hold, over what it requested and was guaranteed.",
+        "Over time and teams: what a team requested and was guaranteed but did not hold, over what it requested and "
+        "was guaranteed.",
     ),
     Metric(
         "racks_crossed",
@@ -286,7 +300,8 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "lower",
         "policy",
-        "Runs of jobs of several pods whose pods were not all in one rack, over those that one empty rack could have held.",
+        "Runs of jobs of several pods whose pods were not all in one rack, over those that one empty rack could have "
+        "held.",
     ),
     Metric(
         "evictions",
@@ -295,7 +310,8 @@ METRICS: tuple[Metric, ...] = (
         "count",
         "lower",
         "policy",
-        "Batch pods that a node evicted for want of memory or lost in a failure. Each starts again from zero after a pause.",
+        "Batch pods that a node evicted for want of memory or lost in a failure. Each starts again from zero after a "
+        "pause.",
     ),
     Metric(
         "preemptions",
@@ -313,7 +329,8 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "neither",
         "load",
-        "Workload takeover: core-weighted share of replicas that missed their objective, mean over the half hour before the policy "
+        "Workload takeover: core-weighted share of replicas that missed their objective, mean over the half hour "
+        "before the policy "
         "took over from best-fit.",
     ),
     Metric(
@@ -332,7 +349,8 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "lower",
         "policy",
-        "The same share at the same hours, in a run of the same seed in which the policy placed everything from the start.",
+        "The same share at the same hours, in a run of the same seed in which the policy placed everything from the "
+        "start.",
     ),
     Metric(
         "moved_recovery",
@@ -350,7 +368,8 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "lower",
         "policy",
-        "Moves an hour from hour 1 to the horizon / replicas, in the run in which the policy placed everything from the start.",
+        "Moves an hour from hour 1 to the horizon / replicas, in the run in which the policy placed everything from "
+        "the start.",
     ),
     Metric(
         "moved_again",
@@ -377,7 +396,8 @@ METRICS: tuple[Metric, ...] = (
         "microseconds",
         "lower",
         "machine",
-        "Median wall time of the policy for one placed pod, on the machine named in the report, with the experiment's other runs "
+        "Median wall time of the policy for one placed pod, on the machine named in the report, with the experiment's "
+        "other runs "
         "side by side. Policies that decide a round at once: the round's time / its pods.",
         "a placed pod",
     ),
@@ -406,7 +426,8 @@ METRICS: tuple[Metric, ...] = (
         "seconds",
         "neither",
         "machine",
-        "Wall time of the whole run: workload, world and policy. A property of the machine and the code, never of a policy's merit.",
+        "Wall time of the whole run: workload, world and policy. A property of the machine and the code, never of a "
+        "policy's merit.",
     ),
 )
 
@@ -429,7 +450,8 @@ USED_AT_OBJECTIVE = Metric(
     "fraction",
     "higher",
     "policy",
-    "Used CPU (`utilisation_used`) at the sustained load, by linear interpolation between the swept loads, seed by seed: the largest mean use of the cluster at which "
+    "Used CPU (`utilisation_used`) at the sustained load, by linear interpolation between the swept loads, seed by "
+    "seed: the largest mean use of the cluster at which "
     "services and batch each violate at most 1 %. A bound where the sustained load is one.",
 )
 

@@ -1,7 +1,9 @@
-"""Metrics that a workload defines differently from `metrics.py`: the same field of `Measures`, with another denominator, unit of count or instant.
+"""Metrics that a workload defines differently from `metrics.py`: the same field of `Measures`, with another
+denominator, unit of count or instant.
 
-Problem: jobs of tasks, arrivals without departures and services beside batch cannot share one definition of success or latency. Choice: one
-record per figure and workload, shown with the workload's figures. Limits: figures of one name do not compare across workloads.
+Problem: jobs of tasks, arrivals without departures and services beside batch cannot share one definition of success or
+latency. Choice: one record per figure and workload, shown with the workload's figures. Limits: figures of one name do
+not compare across workloads.
 """
 
 from __future__ import annotations
@@ -34,23 +36,27 @@ _VARIANTS: dict[str, tuple[Metric, ...]] = {
     "openb": (
         _here(
             "success",
-            "Pods placed, over all pods that arrived, up to the end of arrivals; nothing departs and nothing is tried twice.",
+            "Pods placed, over all pods that arrived, up to the end of arrivals; nothing departs and nothing is tried "
+            "twice.",
         ),
         _here(
             "utilisation",
-            "GPU allocated / GPUs of the cluster when the last pod has arrived. A pod that fits somewhere must be placed.",
+            "GPU allocated / GPUs of the cluster when the last pod has arrived. A pod that fits somewhere must be "
+            "placed.",
             "GPU allocated",
             "GPU alloc.",
             better="higher",
         ),
         _here(
             "fragmentation",
-            "Idle GPU that a random pod of the list cannot use (FGD, ATC'23), as a share of all GPUs, at the end of arrivals.",
+            "Idle GPU that a random pod of the list cannot use (FGD, ATC'23), as a share of all GPUs, at the end of "
+            "arrivals.",
             "GPU fragment",
         ),
         _here(
             "decision_p50_us",
-            "Median over arrivals, refused ones included, of the wall time of a block of up to 32 decisions / its arrivals.",
+            "Median over arrivals, refused ones included, of the wall time of a block of up to 32 decisions / its "
+            "arrivals.",
             subject="an arrived pod",
         ),
         _here(
@@ -61,7 +67,8 @@ _VARIANTS: dict[str, tuple[Metric, ...]] = {
     "tianchi": (
         _here(
             "success",
-            "Containers placed, over all that arrived, up to the end of arrivals; nothing departs and nothing is tried twice.",
+            "Containers placed, over all that arrived, up to the end of arrivals; nothing departs and nothing is "
+            "tried twice.",
         ),
         _here(
             "utilisation",
@@ -72,7 +79,8 @@ _VARIANTS: dict[str, tuple[Metric, ...]] = {
         ),
         _here(
             "utilisation_used",
-            "Mean over the day's 98 samples of the placed containers' CPU in use / CPU capacity, after the last arrival.",
+            "Mean over the day's 98 samples of the placed containers' CPU in use / CPU capacity, after the last "
+            "arrival.",
         ),
         _here(
             "utilisation_memory",
@@ -82,7 +90,8 @@ _VARIANTS: dict[str, tuple[Metric, ...]] = {
         ),
         _here(
             "fragmentation",
-            "Idle CPU that a random container of the workload cannot use, as a share of CPU capacity, at the end of arrivals.",
+            "Idle CPU that a random container of the workload cannot use, as a share of CPU capacity, at the end of "
+            "arrivals.",
             "CPU fragment",
         ),
         _here(
@@ -96,22 +105,27 @@ _VARIANTS: dict[str, tuple[Metric, ...]] = {
     "dag": (
         _here(
             "success",
-            "Pods of counted jobs (arrived in [1 h, 5 h)) that started within 600 s of their task becoming ready, which is when all its "
+            "Pods of counted jobs (arrived in [1 h, 5 h)) that started within 600 s of their task becoming ready, "
+            "which is when all its "
             "parents have ended, over all pods of counted jobs. Every pod starts in the end.",
         ),
         _here(
             "utilisation",
-            "Time mean over [1 h, 5 h] of requested CPU / CPU capacity, uncounted jobs included. Follows from the load, and from "
+            "Time mean over [1 h, 5 h] of requested CPU / CPU capacity, uncounted jobs included. Follows from the "
+            "load, and from "
             "how much of the work an order defers beyond 5 h.",
         ),
         _here(
             "utilisation_memory",
-            "Time mean over [1 h, 5 h] of requested memory / memory capacity, uncounted jobs included. Follows from the load.",
+            "Time mean over [1 h, 5 h] of requested memory / memory capacity, uncounted jobs included. Follows from "
+            "the load.",
         ),
         _here(
             "violation",
-            "Core-seconds (pods x cores x recorded duration) of counted jobs that ended after their deadline, over those of all "
-            "counted jobs. Deadline: arrival + 1.5, 2 or 3 times the job alone + 60 s; alone: the longest path of its tasks' durations.",
+            "Core-seconds (pods x cores x recorded duration) of counted jobs that ended after their deadline, over "
+            "those of all "
+            "counted jobs. Deadline: arrival + 1.5, 2 or 3 times the job alone + 60 s; alone: the longest path of its "
+            "tasks' durations.",
             "Deadlines missed, by work",
         ),
         _here(
@@ -133,7 +147,8 @@ _VARIANTS: dict[str, tuple[Metric, ...]] = {
         ),
         _here(
             "slowdown_p50",
-            "Median over counted jobs of (end - arrival) / the job alone, which is the longest path of its tasks' durations.",
+            "Median over counted jobs of (end - arrival) / the job alone, which is the longest path of its tasks' "
+            "durations.",
             "Job slowdown, median",
             subject="jobs",
         ),
@@ -150,7 +165,8 @@ _VARIANTS: dict[str, tuple[Metric, ...]] = {
         ),
         _here(
             "decision_p50_us",
-            "Median wall time of a placement round, which starts all that fits after one event time; not divided by its pods. One round "
+            "Median wall time of a placement round, which starts all that fits after one event time; not divided by "
+            "its pods. One round "
             "in 64 is timed.",
             "Round latency, median",
             "round p50",
@@ -164,7 +180,8 @@ _VARIANTS: dict[str, tuple[Metric, ...]] = {
         ),
         _here(
             "run_s",
-            "Wall time of the event loop with its placements; reading and drawing the jobs, and compiling, are not in it.",
+            "Wall time of the event loop with its placements; reading and drawing the jobs, and compiling, are not in "
+            "it.",
         ),
     ),
     # Counted jobs: those that arrive in [2 h, 10 h); the run goes on until every job has ended, at most 48 h.
@@ -174,27 +191,31 @@ _VARIANTS: dict[str, tuple[Metric, ...]] = {
         ),
         _here(
             "utilisation",
-            "Time mean over [2 h, 10 h] of GPUs held by pods that were decided or bound / GPUs of the cluster: allocated, whether or not the job runs.",
+            "Time mean over [2 h, 10 h] of GPUs held by pods that were decided or bound / GPUs of the cluster: "
+            "allocated, whether or not the job runs.",
             "GPU allocated",
             "GPU alloc.",
         ),
         _here(
             "utilisation_used",
-            "Time mean over [2 h, 10 h] of GPUs held by jobs that run / GPUs of the cluster, including time whose work is later lost.",
+            "Time mean over [2 h, 10 h] of GPUs held by jobs that run / GPUs of the cluster, including time whose "
+            "work is later lost.",
             "GPU computing",
             "GPU comput.",
             better="higher",
         ),
         _here(
             "granted_fairness",
-            "Jain's index over teams of GPU-time held / GPU-time deserved in [2 h, 10 h]. Deserved: weighted max-min by guarantees, among "
+            "Jain's index over teams of GPU-time held / GPU-time deserved in [2 h, 10 h]. Deserved: weighted max-min "
+            "by guarantees, among "
             "organisations, then among their teams, capped at what each requests.",
             "Delivered over deserved",
             "deserved",
         ),
         _here(
             "slowdown_p50",
-            "Median over counted jobs of (end - arrival) / duration alone; a job that never ended is taken to end with the run.",
+            "Median over counted jobs of (end - arrival) / duration alone; a job that never ended is taken to end "
+            "with the run.",
             "Job slowdown, median",
             subject="jobs",
         ),
@@ -226,7 +247,8 @@ _VARIANTS: dict[str, tuple[Metric, ...]] = {
         _here("evictions", "Pods on nodes that failed. Their jobs begin again at the last checkpoint."),
         _here(
             "preemptions",
-            "Pods that the scheduler had evicted, for a more important pod or for a quota. Their jobs begin again at the last checkpoint.",
+            "Pods that the scheduler had evicted, for a more important pod or for a quota. Their jobs begin again at "
+            "the last checkpoint.",
         ),
         _here(
             "decision_p50_us",

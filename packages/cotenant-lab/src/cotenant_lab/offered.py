@@ -1,8 +1,10 @@
-"""An offer as the values that a scheduler gets from an API server: nodes by name, pods with requests, tenants, deadlines and estimates.
+"""An offer as the values that a scheduler gets from an API server: nodes by name, pods with requests, tenants,
+deadlines and estimates.
 
-Problem: the scheduling engine takes nodes and pods as a cluster has them, while workload generators produce columns. Choice: one template per shape, completed
-with a name for each pod; evicted pods are created again with a new UID, as by a controller. Limits: one namespace; all pods have the same priority
-and the same priority class, so neither affects a choice.
+Problem: the scheduling engine takes nodes and pods as a cluster has them, while workload generators produce columns.
+Choice: one template per shape, completed with a name for each pod; evicted pods are created again with a new UID, as by
+a controller. Limits: one namespace; all pods have the same priority and the same priority class, so neither affects a
+choice.
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ from cotenant_lab.world.config import WorldConfig
 from cotenant_lab.world.offer import Offer
 
 SCHEDULER = "cotenant"
-_MOST_PODS = 1_000_000  # a node's limit, never reached
+_MAX_PODS = 1_000_000  # a node's limit, never reached
 OBJECTIVE_MS = 100.0  # marks a service; decisions use the estimate's allowance
 
 
 def nodes_of(config: WorldConfig) -> tuple[Node, ...]:
     """The world's machines, all equal, in the order of its rows."""
     allocatable = Amounts.of(
-        {CPU_NAME: config.node_cores * 1000, MEMORY_NAME: config.node_memory_bytes, PODS_NAME: _MOST_PODS}
+        {CPU_NAME: config.node_cores * 1000, MEMORY_NAME: config.node_memory_bytes, PODS_NAME: _MAX_PODS}
     )
     return tuple(Node(f"node {row}", allocatable) for row in range(config.nodes))
 
@@ -68,7 +70,9 @@ class OfferedPods:
         return self.created(pod, ready_s)
 
     def created(self, pod: int, ready_s: float) -> ObservedPod:
-        """The pod as it was created last, which is how a scheduler that starts later first sees it; it has arrived before."""
+        """The pod as it was created last, which is how a scheduler that starts later first sees it; it has arrived
+        before.
+        """
         attempts = self._attempts[pod] - 1
         name = f"pod {pod}" if attempts == 0 else f"pod {pod}, try {attempts + 1}"
         return ObservedPod(Pod(name=name, **self._fields[self._shape[pod]]), name, SCHEDULER, ready_s)
@@ -101,7 +105,8 @@ def _template(offer: Offer, k: int, path_s: float, work: float, lent: bool) -> P
 
 
 def paths_of(offer: Offer) -> tuple[Float, Float]:
-    """By shape: estimated seconds alone from its start to its job's end, and the job's remaining work (seconds x demand) from it on.
+    """By shape: estimated seconds alone from its start to its job's end, and the job's remaining work (seconds x
+    demand) from it on.
 
     Demand is normalised as in Tetris: CPU and memory each as a fraction of a node, added.
     """

@@ -35,7 +35,9 @@ class Provenance:
 
 
 def provenance(arguments: Sequence[str], jobs: int, cluster: str = "") -> Provenance:
-    """Describe this process, the command line `arguments` (without the program's name), and the cluster that runs are made on."""
+    """Describe this process, the command line `arguments` (without the program's name), and the cluster that runs
+    are made on.
+    """
     return Provenance(
         command=shlex.join(("cotenant", *arguments)),
         cotenant=__version__,

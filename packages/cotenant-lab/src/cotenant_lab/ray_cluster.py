@@ -1,9 +1,12 @@
 """Runs on a Ray cluster, stored by this process as if it had made them.
 
-Problem: a sweep of hundreds of runs wants more than one machine, and its figures must not depend on where they were made. Choice: each run is a Ray task of one CPU. Its worker compares its environment with
-this process's (`environment.py`), refuses the run where they differ, and returns the result, which this process stores under the digest of the specification. A run whose worker is lost is submitted once more,
-then reported; Ray's own retries are off, because a run that ends its process would be repeated without end. Limits: the package and the traces that a workload reads must be on each machine, at the same
-paths; a cluster that has no free CPU is waited for; Ray's client needs the same versions of Ray and Python on both sides.
+Problem: a sweep of hundreds of runs wants more than one machine, and its figures must not depend on where they were
+made. Choice: each run is a Ray task of one CPU. Its worker compares its environment with this process's
+(`environment.py`), refuses the run where they differ, and returns the result, which this process stores under the
+digest of the specification. A run whose worker is lost is submitted once more, then reported; Ray's own retries are
+off, because a run that ends its process would be repeated without end. Limits: the package and the traces that a
+workload reads must be on each machine, at the same paths; a cluster that has no free CPU is waited for; Ray's client
+needs the same versions of Ray and Python on both sides.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ _COLOURS = re.compile("\x1b\\[[0-9;]*m")
 _REACH_S = 5.0  # until a TCP connection must stand
 _CONNECT_S = 60.0  # until Ray must have answered; it starts a process for each client
 _WAIT_S = 5.0  # how long one call waits in the cluster
-_MOST_SAID = 300  # characters of Ray's reason for not connecting; a version mismatch takes 250
+_MAX_SAID = 300  # characters of Ray's reason for not connecting; a version mismatch takes 250
 _EXPECTED_WORKERS = "workers whose runs give the same figures"
 # Names in `ray.exceptions`: the process or the machine was lost, not the run.
 _LOST = ("WorkerCrashedError", "NodeDiedError", "LocalRayletDiedError", "OutOfMemoryError", "ObjectLostError")
@@ -72,7 +75,8 @@ class RayCluster:
         return f"{self.address}: {self.nodes} node{'' if self.nodes == 1 else 's'}, {self.cpus} CPUs"
 
     def perform(self, tasks: Sequence[Task], jobs: int) -> Iterator[Finished[Task]]:
-        """Do every task, at most `jobs` at once; yields each when its result is stored, or it has failed. Closing the iterator cancels the rest.
+        """Do every task, at most `jobs` at once; yields each when its result is stored, or it has failed. Closing the
+        iterator cancels the rest.
 
         Raises `Permanent` if the connection is lost, and `InvalidInput` if a worker cannot load this package.
         """
@@ -145,12 +149,15 @@ class RayCluster:
         except Exception as error:  # Ray's client raises ConnectionError, gRPC's errors and plain exceptions
             self.alive = False
             raise Permanent(
-                f"the connection to {self.address} was lost: {_first_line(error)}; finished runs are stored, the same command continues"
+                f"the connection to {self.address} was lost: {_first_line(error)}; finished runs are stored, the same "
+                "command continues"
             ) from error
 
 
 def run_assigned(assignment: Assignment) -> Finished[RunSpec]:
-    """Do one run in a worker of the cluster; the value is its result. `refused`: this machine cannot make the figures asked for."""
+    """Do one run in a worker of the cluster; the value is its result. `refused`: this machine cannot make the
+    figures asked for.
+    """
     workers.tune_process()
     wrong = _unfit(assignment)
     if wrong:
@@ -238,7 +245,7 @@ def _reach(ray: Any, address: str, connect_s: float) -> None:
     if not answered:
         raise InvalidInput("--on", address, f"a Ray client server that answers within {connect_s:g} s")
     if failure:
-        said = " ".join(_lines(failure[0]))[:_MOST_SAID]
+        said = " ".join(_lines(failure[0]))[:_MAX_SAID]
         port = "; its port is that of `ray start --head --ray-client-server-port`, 10001 by default"
         hint = said + port if isinstance(failure[0], ConnectionError) else said
         raise InvalidInput("--on", address, "a Ray client server", hint) from failure[0]

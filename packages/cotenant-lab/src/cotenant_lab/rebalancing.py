@@ -1,10 +1,14 @@
-"""The rebalancer of a cluster beside the simulated world: its planner, its migrations and its limits, with the lab as their API server.
+"""The rebalancer of a cluster beside the simulated world: its planner, its migrations and its limits, with the lab as
+their API server.
 
-Problem: what moves pods in a cluster must be what the lab measures. Choice: the objects of `cotenant rebalancer` themselves: an engine that sees the scheduler's pods and learns from NodeMetrics, `plan_round` every two
-minutes, and `Migrations`, whose writes are carried out here at once. The scheduler's part of a reservation is taken over: the two engines know the same pods between two scheduling rounds, so what the simulation
-placed, the scheduler would place; the reservation is granted on the simulated node, and the replacement is created on it. If that node fails meanwhile, the replacement is queued like any pod.
-Limits: a NodeMetric has no number of requests, so a window counts as one of 200, as in a cluster; there are no ServiceObjectives, so services' own reports decide; no budgets, no other rebalancer, no lost writes. Services are ReplicaSets and stages of batch
-jobs are Jobs.
+Problem: what moves pods in a cluster must be what the lab measures. Choice: the objects of `cotenant rebalancer`
+themselves: an engine that sees the scheduler's pods and learns from NodeMetrics, `plan_round` every two minutes, and
+`Migrations`, whose writes are carried out here at once. The scheduler's part of a reservation is taken over: the two
+engines know the same pods between two scheduling rounds, so what the simulation placed, the scheduler would place; the
+reservation is granted on the simulated node, and the replacement is created on it. If that node fails meanwhile, the
+replacement is queued like any pod. Limits: a NodeMetric has no number of requests, so a window counts as one of 200, as
+in a cluster; there are no ServiceObjectives, so services' own reports decide; no budgets, no other rebalancer, no lost
+writes. Services are ReplicaSets and stages of batch jobs are Jobs.
 """
 
 from __future__ import annotations
@@ -125,7 +129,9 @@ class LabRebalancer:
         self.cluster.pod_gone(uid, now_s)
 
     def room_for(self, seen: ObservedPod, shape: int) -> str:
-        """The node whose reservation this new pod takes; empty = none. Where its node is down, nothing is reserved any more."""
+        """The node whose reservation this new pod takes; empty = none. Where its node is down, nothing is reserved
+        any more.
+        """
         reservation = self._reservations.pop(_controller(shape), None)
         if reservation is None:
             return ""
@@ -137,7 +143,9 @@ class LabRebalancer:
         return reservation.node
 
     def measured(self, measured: Measured, names: Sequence[str], uid_of: Sequence[str], now_s: float) -> None:
-        """The measurements of a minute, as the NodeMetrics that agents write. `uid_of`: of each pod of the offer now."""
+        """The measurements of a minute, as the NodeMetrics that agents write. `uid_of`: of each pod of the offer
+        now.
+        """
         if isnan(measured.at_s):
             return
         ratio = np.full(len(measured.pods), np.nan)
@@ -146,7 +154,7 @@ class LabRebalancer:
         used_cores = np.bincount(measured.rows, measured.cpu_cores, len(names)).tolist()
         used_bytes = np.bincount(measured.rows, measured.memory_bytes, len(names)).tolist()
         columns = (measured.pods, measured.rows, np.rint(measured.cpu_cores * 1000.0), measured.memory_bytes, ratio)
-        for pod, row, cpu_m, memory, p99 in zip(*(each.tolist() for each in columns), strict=True):
+        for pod, row, cpu_m, memory, p99 in zip(*(column.tolist() for column in columns), strict=True):
             use = Use(int(cpu_m), int(memory))
             signals = NO_SIGNALS if isnan(p99) else PodSignals(latency_p99_ms=p99 * OBJECTIVE_MS)
             pods.setdefault(row, {})[self._pods[uid_of[pod]].pod.key] = MeasuredPod(use, signals=signals)
@@ -167,11 +175,11 @@ class LabRebalancer:
         if now_s >= self._due_s:
             self._due_s = now_s + self.settings.acting.interval_s
             plan, intents = plan_round(self.planner, self.migrations, self.settings, now_s)
-            made = [each for each in intents if not each.stays]
-            abouts = {each.move.about for each in made if each.move.trigger == DEFRAGMENTATION}
+            made = [intent for intent in intents if not intent.stays]
+            abouts = {intent.move.about for intent in made if intent.move.trigger == DEFRAGMENTATION}
             rooms = [self._keep(room) for room in plan.rooms if room.about in abouts]
-            for each in made:
-                self._carry_out(CreateJob(each.job), [])
+            for intent in made:
+                self._carry_out(CreateJob(intent.job), [])
         evicted: list[str] = []
         if self.migrations.next_s(now_s) <= now_s + self.settings.acting.interval_s:
             while writes := self.migrations.decide(now_s):
@@ -205,7 +213,9 @@ class LabRebalancer:
                 evicted.append(job.pod.uid)
             case DeleteReservation(name=name):
                 self.migrations.reservation_gone(name)
-                self._reservations = {key: each for key, each in self._reservations.items() if each.name != name}
+                self._reservations = {
+                    key: reservation for key, reservation in self._reservations.items() if reservation.name != name
+                }
             case DeleteJob(job=job):
                 self.migrations.job_gone(job.name)
         return ""

@@ -1,9 +1,9 @@
 """The registry of workloads, without loading them.
 
-Problem: a listing must be quick, but a scenario's module compiles kernels and reads traces. Choice: one line per workload here,
-and the module is imported when used; each such module has `SCENARIOS`, a tuple of objects that implement `Scenario`. Further
-modules are named by `COTENANT_SCENARIOS` (comma separated, importable), so a scenario can live outside this package. Limits: those modules are
-imported for a listing.
+Problem: a listing must be quick, but a scenario's module compiles kernels and reads traces. Choice: one line per
+workload here, and the module is imported when used; each such module has `SCENARIOS`, a tuple of objects that implement
+`Scenario`. Further modules are named by `COTENANT_SCENARIOS` (comma separated, importable), so a scenario can live
+outside this package. Limits: those modules are imported for a listing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ EXTRA = "COTENANT_SCENARIOS"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A registered workload. `loads` is the default sweep; empty = the scenario's own load. `reads_traces`: whether `--traces` can change its figures."""
+    """A registered workload. `loads` is the default sweep; empty = the scenario's own load. `reads_traces`: whether
+    `--traces` can change its figures.
+    """
 
     name: str
     summary: str
@@ -74,7 +76,8 @@ BUILT_IN: tuple[Entry, ...] = (
     ),
     Entry(
         "dag",
-        "DAG jobs with deadlines, real with --traces: stages wait for their parents; tuning or held-out: one half of the jobs",
+        "DAG jobs with deadlines, real with --traces: stages wait for their parents; tuning or held-out: one half of "
+        "the jobs",
         "cotenant_lab.scenarios.dag",
         variants="JOBS",
     ),
@@ -91,7 +94,7 @@ def entries(environment: Mapping[str, str] = os.environ) -> tuple[Entry, ...]:
     """Every workload, the built-in ones first."""
     found = list(BUILT_IN)
     for module in filter(None, (part.strip() for part in environment.get(EXTRA, "").split(","))):
-        found += [Entry(each.name, each.summary, module) for each in _scenarios(module, EXTRA)]
+        found += [Entry(scenario.name, scenario.summary, module) for scenario in _scenarios(module, EXTRA)]
     return tuple(found)
 
 
@@ -99,12 +102,12 @@ def entry(workload: str) -> Entry:
     """The entry that `workload` (`NAME` or `NAME:VARIANT`) names. Raises `InvalidInput` with the closest names."""
     known = entries()
     name, _, variant = workload.partition(":")
-    for each in known:
-        if each.name == name:
-            if variant and not each.variants:
+    for element in known:
+        if element.name == name:
+            if variant and not element.variants:
                 raise InvalidInput("--workload", workload, f"{name} without ':{variant}'", "it has no variants")
-            return each
-    names = [each.name for each in known]
+            return element
+    names = [element.name for element in known]
     close = get_close_matches(name, names, n=2, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}?" if close else "`cotenant lab workloads` lists them"
     raise InvalidInput("--workload", workload, f"{', '.join(names)} or a .yaml file", hint)
@@ -113,9 +116,9 @@ def entry(workload: str) -> Entry:
 def scenario(workload: str) -> Scenario:
     """Load the scenario that `workload` names. Raises `InvalidInput` if it is unknown or cannot be loaded."""
     found = entry(workload)
-    for each in _scenarios(found.module, "--workload"):
-        if each.name in (found.name, workload):
-            return each
+    for element in _scenarios(found.module, "--workload"):
+        if element.name in (found.name, workload):
+            return element
     raise InvalidInput("--workload", workload, f"a scenario of that name in {found.module}")
 
 

@@ -1,9 +1,9 @@
 """Statistics for comparing policies.
 
-Problem: a difference between two policies on a few random workloads may be chance. Choice: Student-t intervals over seeds, and
-paired differences (the same seed gives both policies the same workload, so the variation between workloads cancels). Limits: t intervals
-assume roughly normal figures, which shares near 0 or 1 are not; with many comparisons at once some of the 95 %
-intervals miss by chance.
+Problem: a difference between two policies on a few random workloads may be chance. Choice: Student-t intervals over
+seeds, and paired differences (the same seed gives both policies the same workload, so the variation between workloads
+cancels). Limits: t intervals assume roughly normal figures, which shares near 0 or 1 are not; with many comparisons at
+once some of the 95 % intervals miss by chance.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
 
 
 def paired_difference(first: ArrayLike, second: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
-    """Interval of first - second, value by value. Equal lengths; a pair with a NaN, or infinite on both sides, is left out."""
+    """Interval of first - second, value by value. Equal lengths; a pair with a NaN, or infinite on both sides, is
+    left out.
+    """
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if a.shape != b.shape:
         raise ValueError(f"pairs of unequal number: {a.shape} and {b.shape}")
@@ -102,7 +104,8 @@ def cumulative(sample: NDArray[np.float64], points: int = 200) -> tuple[NDArray[
 
 @dataclass(frozen=True, slots=True)
 class Sustained:
-    """The largest load that holds every limit. `bound`: exact, below (not even the lowest swept load), above (the highest holds).
+    """The largest load that holds every limit. `bound`: exact, below (not even the lowest swept load), above (the
+    highest holds).
 
     `load` is the lowest or highest swept load where it is a bound. `gaps`: swept loads below it that do not hold.
     """
@@ -118,7 +121,9 @@ def at_load(loads: Sequence[float], figure: Sequence[float], load: float) -> flo
 
 
 def paired_ratio(first: ArrayLike, second: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
-    """Interval of first / second, value by value; a pair with a NaN or a divisor of 0 is left out. Raises ValueError for unequal lengths."""
+    """Interval of first / second, value by value; a pair with a NaN or a divisor of 0 is left out. Raises
+    ValueError for unequal lengths.
+    """
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if a.shape != b.shape:
         raise ValueError(f"pairs of unequal number: {a.shape} and {b.shape}")
@@ -129,8 +134,8 @@ def paired_ratio(first: ArrayLike, second: ArrayLike, confidence: float = CONFID
 def sustained_load(loads: Sequence[float], figures: Sequence[Sequence[float]], limit: float = 0.01) -> Sustained:
     """The largest load where every figure is <= limit, each figure linear between the swept loads.
 
-    `loads` ascending, length m; `figures` one sequence of length m a figure, e.g. (V_LS, V_BE). Raises ValueError where they
-    do not match or a figure is NaN.
+    `loads` ascending, length m; `figures` one sequence of length m a figure, e.g. (V_LS, V_BE). Raises ValueError where
+    they do not match or a figure is NaN.
     """
     x = np.asarray(loads, dtype=np.float64)
     y = np.asarray(figures, dtype=np.float64)

@@ -1,9 +1,10 @@
 """Files of an experiment on disk.
 
-Problem: an experiment may be killed, or the disk may fill, at any moment; a half-written file must not be taken for a result, and an earlier
-report must survive. Choice: every file is written to a temporary name, flushed and renamed. A run is a JSON file, with an NPZ file of
-its arrays written first, both named by a digest of the specification, the sources that produce results and, where one is used, the
-contents of the workload's file. Limits: the digest covers neither the traces nor the versions of dependencies.
+Problem: an experiment may be killed, or the disk may fill, at any moment; a half-written file must not be taken for a
+result, and an earlier report must survive. Choice: every file is written to a temporary name, flushed and renamed. A
+run is a JSON file, with an NPZ file of its arrays written first, both named by a digest of the specification, the
+sources that produce results and, where one is used, the contents of the workload's file. Limits: the digest covers
+neither the traces nor the versions of dependencies.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ def replaceable(path: Path) -> Path:
 
 
 def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a complete new file at `path`, or leave the previous one; a symbolic link stays, and its target is replaced.
+    """Write a complete new file at `path`, or leave the previous one; a symbolic link stays, and its target is
+    replaced.
 
     Raises `Permanent` with the reason, e.g. a full disk, and `InvalidInput` as `replaceable` does.
     """
@@ -208,17 +210,19 @@ def write_json(path: Path, value: object) -> None:
 
 
 def write_parquet(path: Path, records: Iterable[RunRecord]) -> None:
-    """One row per run: the specification's fields, then the measures, then the scenario's further figures; NaN becomes null, infinity stays."""
+    """One row per run: the specification's fields, then the measures, then the scenario's further figures; NaN
+    becomes null, infinity stays.
+    """
     import polars as pl  # loaded when used: it costs a fifth of a second
 
     rows = [
         {
-            **{name: value for name, value in _plain_spec(each.spec).items() if name != "overrides"},
-            "overrides": " ".join(f"{knob}={value:g}" for knob, value in each.spec.overrides),
-            **{name: _or_null(value) for name, value in asdict(each.measures).items()},
-            **{f"class: {name}": _or_null(value) for name, value in each.by_class},
+            **{name: value for name, value in _plain_spec(record.spec).items() if name != "overrides"},
+            "overrides": " ".join(f"{knob}={value:g}" for knob, value in record.spec.overrides),
+            **{name: _or_null(value) for name, value in asdict(record.measures).items()},
+            **{f"class: {name}": _or_null(value) for name, value in record.by_class},
         }
-        for each in records
+        for record in records
     ]
     frame = pl.DataFrame(rows, infer_schema_length=None)
     buffer = io.BytesIO()  # polars would report a full disk as a broken Parquet file
@@ -227,7 +231,9 @@ def write_parquet(path: Path, records: Iterable[RunRecord]) -> None:
 
 
 def write_failures(folder: Path, failures: Sequence[tuple[str, str]]) -> None:
-    """The failed runs with their tracebacks, in `failures.txt`; no such file if none failed. Raises as `write_atomic`."""
+    """The failed runs with their tracebacks, in `failures.txt`; no such file if none failed. Raises as
+    `write_atomic`.
+    """
     path = folder / FAILURES
     if failures:
         text = "\n".join(f"{line}\n{detail}" for line, detail in failures)
@@ -263,7 +269,7 @@ def _plain_spec(spec: RunSpec) -> dict[str, object]:
     plain: dict[str, object] = {field.name: getattr(spec, field.name) for field in fields(spec)}
     plain["traces"] = str(spec.traces) if spec.traces else None
     plain["file"] = str(spec.file) if spec.file else None
-    plain["overrides"] = [list(each) for each in sorted(spec.overrides)]
+    plain["overrides"] = [list(override) for override in sorted(spec.overrides)]
     return plain
 
 

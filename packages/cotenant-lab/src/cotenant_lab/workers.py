@@ -1,9 +1,9 @@
 """Worker processes for parallel tasks that may crash.
 
-Problem: a run may raise, or its process may be killed (out of memory); the other runs must continue, and the failed run must be identified.
-`concurrent.futures` gives up the whole pool when one process dies. Choice: a few spawned processes, a pipe to each, one task at a
-time; a dead process is replaced and its task reported. Processes are spawned, so that no thread or lock of the parent is copied. Limits: a
-task that hangs is not ended.
+Problem: a run may raise, or its process may be killed (out of memory); the other runs must continue, and the failed run
+must be identified. `concurrent.futures` gives up the whole pool when one process dies. Choice: a few spawned processes,
+a pipe to each, one task at a time; a dead process is replaced and its task reported. Processes are spawned, so that no
+thread or lock of the parent is copied. Limits: a task that hangs is not ended.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS", 
 
 @dataclass(frozen=True, slots=True)
 class Finished(Generic[Task]):
-    """A task is done (`error` empty) or has failed. `refused`: its input is invalid, so other tasks are likely to fail too."""
+    """A task is done (`error` empty) or has failed. `refused`: its input is invalid, so other tasks are likely to
+    fail too.
+    """
 
     task: Task
     value: Any = None
@@ -52,9 +54,12 @@ class _Worker(Generic[Task]):
 
 
 def tune_process() -> None:
-    """Make this process fit for runs beside others: one thread a library that has not been loaded yet, and fewer garbage collections."""
+    """Make this process fit for runs beside others: one thread a library that has not been loaded yet, and fewer
+    garbage collections.
+    """
     for name in _ONE_THREAD:
-        # A loaded Numba reads all its settings again when one changes in the environment, and forgets the folder of compiled code.
+        # A loaded Numba reads all its settings again when one changes in the environment, and forgets the folder of
+        # compiled code.
         if not (name.startswith("NUMBA_") and "numba" in sys.modules):
             os.environ.setdefault(name, "1")
     gc.set_threshold(*_GARBAGE)
@@ -77,7 +82,8 @@ def perform(function: str, task: Task) -> Finished[Task]:
 def perform_all(function: str, tasks: Sequence[Task], jobs: int) -> Iterator[Finished[Task]]:
     """Do every task in at most `jobs` spawned processes, in the given order; yields each as it finishes.
 
-    Closing the iterator ends the processes. Tasks, the function's name and its values are sent through a pipe, so they must be picklable.
+    Closing the iterator ends the processes. Tasks, the function's name and its values are sent through a pipe, so they
+    must be picklable.
     """
     waiting = deque(tasks)
     context = multiprocessing.get_context("spawn")

@@ -1,8 +1,8 @@
 """A user's own workload, described in YAML.
 
 Problem: a misspelt field must not be ignored, and an invalid number must be refused at its field. Choice: one frozen
-record read strictly; unknown fields are errors that name the field and the closest known one. Limits: it varies only the co-located
-world; a workload of another kind is a scenario module.
+record read strictly; unknown fields are errors that name the field and the closest known one. Limits: it varies only
+the co-located world; a workload of another kind is a scenario module.
 
     base: colocation          # founding, colocation or replay: whose defaults apply
     title: a small cluster with more services
@@ -29,7 +29,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant_lab.seeds import read_seeds
 
 SUFFIXES = (".yaml", ".yml")
-MOST_LOAD = 1.5  # the limit of the co-located world
+MAX_LOAD = 1.5  # the limit of the co-located world
 
 
 class WorkloadFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -87,8 +87,8 @@ def read_workload_file(path: Path) -> WorkloadFile:
     if read.seeds is not None:
         read_seeds(read.seeds, f"{name}: seeds")
     for load in read.loads or ():
-        if not isfinite(load) or not 0 < load <= MOST_LOAD:
-            raise InvalidInput(f"{name}: load", load, f"a share of the cluster's CPU above 0, at most {MOST_LOAD:g}")
+        if not isfinite(load) or not 0 < load <= MAX_LOAD:
+            raise InvalidInput(f"{name}: load", load, f"a share of the cluster's CPU above 0, at most {MAX_LOAD:g}")
         if read.service_share is not None and load <= read.service_share:
             raise InvalidInput(
                 f"{name}: load", load, f"more than service_share = {read.service_share:g}, so that there is batch"

@@ -282,7 +282,9 @@ def test_the_loader_counts_what_it_leaves_out_and_reweights(tmp_path: Path) -> N
 
 
 def test_the_halves_of_the_jobs_are_disjoint_and_complete(tmp_path: Path) -> None:
-    """Told apart by the number of pods, which is different for each job; one-task jobs stay with the job they were cut from."""
+    """Told apart by the number of pods, which is different for each job; one-task jobs stay with the job they were
+    cut from.
+    """
     jobs = [
         f"{name},{j + 1},j_{j},1,Terminated,100,110,100,0.3"
         for j in range(40)

@@ -267,7 +267,9 @@ def test_fgd_is_reproduced_on_every_list_and_ours_is_ahead_of_it(name: str) -> N
 
 
 def thinned(name: str, ratio: float, path: Path) -> Path:
-    """A copy of a list without some of its CPU-only pods, evenly spread, so that it asks for `ratio` times as much of the CPU as of the GPU."""
+    """A copy of a list without some of its CPU-only pods, evenly spread, so that it asks for `ratio` times as much
+    of the CPU as of the GPU.
+    """
     cluster = read_cluster(node_list_path(TRACES / FOLDER))
     pods = read_pods(pod_list_path(TRACES / FOLDER, name), cluster.models)
     cpu_only = (pods.shapes.gpu_count == 0)[pods.shape]
@@ -293,7 +295,9 @@ def thinned(name: str, ratio: float, path: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("ratio", [0.86, 0.95, 0.998])
 def test_no_pod_is_refused_much_earlier_than_by_fgd_near_equal_demand(tmp_path: Path, ratio: float) -> None:
-    """With a switch of the surplus term at 1, the list at 0.998 was first refused a pod at less than half of FGD's load."""
+    """With a switch of the surplus term at 1, the list at 0.998 was first refused a pod at less than half of FGD's
+    load.
+    """
     file = thinned("cpu250", ratio, tmp_path / "pods.csv")
     runs = {
         policy: [SCENARIO.run(spec(TRACES, policy, seed=seed, load=1.3, file=file)).measures for seed in (42, 43)]
@@ -309,7 +313,9 @@ def test_no_pod_is_refused_much_earlier_than_by_fgd_near_equal_demand(tmp_path: 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["default", "cpu250", "gpushare80", "multigpu50"])
 def test_no_class_of_pods_pays_for_the_allocation(name: str) -> None:
-    """First refusal, CPU-only and 8-GPU acceptance beside FGD's; a mean of 3 seeds, so the margins are those of results.md and a half."""
+    """First refusal, CPU-only and 8-GPU acceptance beside FGD's; a mean of 3 seeds, so the margins are those of
+    results.md and a half.
+    """
     runs = {
         policy: [
             SCENARIO.run(spec(TRACES, policy, workload=f"openb:{name}", seed=seed, load=1.3)) for seed in range(42, 45)

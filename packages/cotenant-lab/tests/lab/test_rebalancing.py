@@ -1,4 +1,6 @@
-"""A cluster's rebalancer in the simulated world: it sees what the scheduler sees, its moves end where they were simulated, and its limits hold."""
+"""A cluster's rebalancer in the simulated world: it sees what the scheduler sees, its moves end where they were
+simulated, and its limits hold.
+"""
 
 from collections import defaultdict
 from itertools import pairwise
@@ -46,11 +48,15 @@ def rebalancer(bridge: Bridge) -> LabRebalancer:
 
 def test_both_engines_know_the_same_pods_on_the_same_nodes(bridge: Bridge, rebalancer: LabRebalancer) -> None:
     assert bridge.engine.assigned() == rebalancer.cluster.assigned()
-    assert {each.seen.uid for each in bridge.engine.every_pod()} == {each.seen.uid for each in rebalancer.cluster.every_pod()}  # fmt: skip
+    assert {pod_info.seen.uid for pod_info in bridge.engine.every_pod()} == {
+        pod_info.seen.uid for pod_info in rebalancer.cluster.every_pod()
+    }
     rebalancer.cluster.validate()
 
 
-def test_moves_are_jobs_whose_replacements_are_where_they_were_simulated(bridge: Bridge, rebalancer: LabRebalancer) -> None:  # fmt: skip
+def test_moves_are_jobs_whose_replacements_are_where_they_were_simulated(
+    bridge: Bridge, rebalancer: LabRebalancer
+) -> None:
     done = [job for job in rebalancer.migrations.jobs.values() if job.phase is JobPhase.SUCCEEDED]
     assert done
     for job in done:
@@ -78,4 +84,11 @@ def test_a_replica_moves_once_an_hour_and_a_workload_once_in_five_minutes(bridge
 def test_round_policies_have_no_rebalancer(spec: RunSpec, bridge: Bridge) -> None:
     ours, tetris = competitor(POLICY), competitor("tetris")
     with pytest.raises(InvalidInput, match="a rebalancer simulates single placements"):
-        Bridge(bridge.world, bridge.offer, bridge.config, tetris.build(), np.random.default_rng(0), rebalancing=ours.rebalances)  # fmt: skip
+        Bridge(
+            bridge.world,
+            bridge.offer,
+            bridge.config,
+            tetris.build(),
+            np.random.default_rng(0),
+            rebalancing=ours.rebalances,
+        )

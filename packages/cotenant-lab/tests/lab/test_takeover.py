@@ -1,4 +1,6 @@
-"""The takeover scenario on a small cluster: the second engine knows what an API server has, moves repair, and the figures are of the stated hours."""
+"""The takeover scenario on a small cluster: the second engine knows what an API server has, moves repair, and the
+figures are of the stated hours.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -44,13 +46,13 @@ def test_the_second_engine_has_every_pod_of_the_first_where_it_runs(spec: RunSpe
     assert bridge.engine is not first
 
     def known(engine: Cluster) -> dict[str, Pod]:
-        return {each.seen.uid: each.seen.pod for each in engine.every_pod()}
+        return {pod_info.seen.uid: pod_info.seen.pod for pod_info in engine.every_pod()}
 
     assert known(bridge.engine) == known(first)
     pods = np.array(sorted(bridge._pod.values()))
     rows, _ = bridge.world.assigned(pods)
     bridge.engine.decide(AT_S)
-    at = {bridge._pod[each.seen.uid]: each.row for each in bridge.engine.every_pod()}
+    at = {bridge._pod[pod_info.seen.uid]: pod_info.row for pod_info in bridge.engine.every_pod()}
     assert [at[pod] for pod in pods[rows >= 0].tolist()] == rows[rows >= 0].tolist()
     bridge.engine.validate()
 

@@ -159,7 +159,9 @@ def test_dangling_rows_are_counted_and_unrelated_files_refused(tmp_path: Path) -
 @real
 @pytest.mark.slow
 def test_published_operating_curve_is_reproduced_on_real_containers() -> None:
-    """Success and fragment at 77/90/100 % and allocation at the last, on other seeds than those of the published figures."""
+    """Success and fragment at 77/90/100 % and allocation at the last, on other seeds than those of the published
+    figures.
+    """
     published = {
         "least-allocated": (0.9981, 0.8779, 0.833, 0.162),
         "best-fit": (1.0, 0.9566, 0.952, 0.048),

@@ -106,7 +106,7 @@ def test_parallel_runs_equal_sequential_runs(tmp_path: Path) -> None:
     wanted = plan("cotenant", "random", seeds=1)
     alone = experiment.run(wanted, tmp_path / "a", jobs=1)
     beside = experiment.run(wanted, tmp_path / "b", jobs=2)
-    reported = [[replace(record.measures, run_s=0.0) for record in each.records] for each in (alone, beside)]
+    reported = [[replace(record.measures, run_s=0.0) for record in outcome.records] for outcome in (alone, beside)]
     assert repr(reported[0]) == repr(reported[1])
 
 
@@ -213,7 +213,10 @@ def test_a_sweep_gives_the_used_cpu_at_objective_and_its_ratio_to_that_of_ours(t
     assert (packer.policy, packer.bound, packer.mean.mean) == ("best-fit", "below", pytest.approx(0.57 * 0.75))
     assert packer.ratio.mean == pytest.approx(ours.mean.mean / packer.mean.mean)
     shown = to_object(found)["used_at_objective"]
-    assert [(each["policy"], each["against"]) for each in shown] == [("cotenant", "cotenant"), ("best-fit", "cotenant")]
+    assert [(entry["policy"], entry["against"]) for entry in shown] == [
+        ("cotenant", "cotenant"),
+        ("best-fit", "cotenant"),
+    ]
     assert shown[1]["ratio"] == pytest.approx(packer.ratio.mean)
     single = plan("cotenant", seeds=1)
     assert compare(single, registry.scenario("fake"), experiment.run(single, tmp_path, jobs=1)).used_at_objective == ()

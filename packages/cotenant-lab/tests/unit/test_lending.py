@@ -81,7 +81,7 @@ class Both:
                 for pod in pods.tolist()
                 if self.row[pod] == row
             }
-            total = Use(sum(each.use.cpu_m for each in seen.values()), 0)
+            total = Use(sum(measured_pod.use.cpu_m for measured_pod in seen.values()), 0)
             self.manager.metric_seen(NodeMetric(f"n{row}", 0.0, use=total, pods=seen, updated_s=now_s), now_s)
         there = np.flatnonzero(self.row >= 0)
         self.lab.step(
@@ -90,12 +90,16 @@ class Both:
             (self.row[there], self.lab.key_of(there, self.attempts[there])),
             now_s,
         )
-        for each in self.manager.decide(now_s):
-            if isinstance(each, WriteAmounts):
-                row = int(each.node[1:])
+        for write_amounts in self.manager.decide(now_s):
+            if isinstance(write_amounts, WriteAmounts):
+                row = int(write_amounts.node[1:])
                 node = self.nodes[row]
-                lent = {name: amount for name, amount in {**node.lent, **each.amounts}.items() if amount is not None}
-                self.nodes[row] = replace(node, lent=lent, written=each.annotation or "")
+                lent = {
+                    name: amount
+                    for name, amount in {**node.lent, **write_amounts.amounts}.items()
+                    if amount is not None
+                }
+                self.nodes[row] = replace(node, lent=lent, written=write_amounts.annotation or "")
                 self.manager.node_seen(self.nodes[row])
 
     def compare(self) -> None:

@@ -1,4 +1,6 @@
-"""Runs on a Ray cluster: the figures of this machine, a lost worker costs its run only, and one line for an address that does not answer."""
+"""Runs on a Ray cluster: the figures of this machine, a lost worker costs its run only, and one line for an address
+that does not answer.
+"""
 
 import socket
 from collections.abc import Iterator
@@ -61,7 +63,7 @@ def test_a_comparison_continues_on_the_cluster_and_back(tmp_path: Path) -> None:
 def test_no_more_runs_are_submitted_at_once_than_jobs(tmp_path: Path) -> None:
     ray = FakeRay()
     assert len(on(ray, plan(seeds=5), tmp_path, jobs=3).records) == 10
-    assert ray.most_running == 3
+    assert ray.max_running == 3
 
 
 def test_a_lost_worker_costs_its_run_a_second_submission_and_the_others_nothing(tmp_path: Path) -> None:
@@ -87,12 +89,16 @@ def test_a_run_that_loses_its_worker_twice_is_reported_and_the_same_plan_continu
 
 
 def test_a_worker_that_cannot_load_the_package_stops_the_comparison_in_one_line(tmp_path: Path) -> None:
-    text = "\x1b[36mray::run_assigned()\x1b[39m (pid=7, ip=192.0.2.7)\n  At least one argument\nModuleNotFoundError: No module named 'cotenant'"
+    text = (
+        "\x1b[36mray::run_assigned()\x1b[39m (pid=7, ip=192.0.2.7)\n  At least one argument\nModuleNotFoundError: "
+        "No module named 'cotenant'"
+    )
     ray = FakeRay(fault=lambda run, attempt: RayTaskError(text) if run.spec.seed == 1 else None)
     with pytest.raises(InvalidInput) as caught:
         on(ray, plan("cotenant", seeds=9), tmp_path)
     assert str(caught.value) == (
-        f"--on: {ADDRESS}: expected workers whose runs give the same figures; on 192.0.2.7: ModuleNotFoundError: No module named 'cotenant'"
+        f"--on: {ADDRESS}: expected workers whose runs give the same figures; on 192.0.2.7: ModuleNotFoundError: No "
+        "module named 'cotenant'"
     )
     assert len(ray.cancelled) == 1
     assert on(FakeRay(), plan("cotenant", seeds=9), tmp_path).reused == 1

@@ -1,4 +1,6 @@
-"""The lab's driver of a rebalancer with a few pods placed by hand: room for a pod that waits, an emptied node, and what a failed node does to a reservation."""
+"""The lab's driver of a rebalancer with a few pods placed by hand: room for a pod that waits, an emptied node, and
+what a failed node does to a reservation.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Driven:
             self.lab.bound(f"p{number}", name, 0.0)
 
     def pod(self, name: str, shape: int, cpu_m: int, now_s: float = 0.0) -> ObservedPod:
-        made = Pod(name, requests=Amounts.of({"cpu": cpu_m, "memory": GIB}), objective_p99_ms=100.0 if shape == SMALL else None)  # fmt: skip
+        made = Pod(
+            name, requests=Amounts.of({"cpu": cpu_m, "memory": GIB}), objective_p99_ms=100.0 if shape == SMALL else None
+        )
         seen = ObservedPod(made, name, "cotenant", now_s)
         self.lab.pod_seen(seen, shape, now_s)
         return seen

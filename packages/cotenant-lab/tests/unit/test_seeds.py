@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cotenant.model.errors import InvalidInput
-from cotenant_lab.seeds import MOST_SEEDS, read_seeds
+from cotenant_lab.seeds import MAX_SEEDS, read_seeds
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from cotenant_lab.seeds import MOST_SEEDS, read_seeds
         ("0-4,20-29", (*range(5), *range(20, 30))),
         (" 7-7 ", (7,)),
         ("5, 3", (5, 3)),
-        (str(MOST_SEEDS), tuple(range(MOST_SEEDS))),
+        (str(MAX_SEEDS), tuple(range(MAX_SEEDS))),
     ],
 )
 def test_what_names_seeds(text: int | str, seeds: tuple[int, ...]) -> None:
@@ -39,8 +39,8 @@ def test_what_names_seeds(text: int | str, seeds: tuple[int, ...]) -> None:
         ("²", "a number of seeds"),
         ("0", "at least 1"),
         (-1, "a number of seeds"),
-        (MOST_SEEDS + 1, "at most"),
-        (f"0-{MOST_SEEDS}", "at most"),
+        (MAX_SEEDS + 1, "at most"),
+        (f"0-{MAX_SEEDS}", "at most"),
         ("9999999999-9999999999", "seeds up to"),
         ("1-99999999999999999999", "a number of seeds"),
     ],

@@ -139,7 +139,7 @@ def test_a_full_disk_leaves_the_earlier_report_and_no_remains(tmp_path: Path) ->
     with pytest.raises(Permanent, match=r"report.html: No space left on device; the previous content is unchanged"):
         storage.write_atomic(path, full)
     assert path.read_bytes() == b"earlier"
-    assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
 
 
 def test_a_pipe_or_a_folder_is_not_replaced_and_a_link_is_followed(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_pipe_or_a_folder_is_not_replaced_and_a_link_is_followed(tmp_path: Pat
         storage.write_atomic(tmp_path / name, write)
         assert (tmp_path / name).is_symlink()
         assert (tmp_path / target).read_bytes() == b"new"
-        assert [each.name for each in (tmp_path / target).parent.iterdir()] == ["report"]
+        assert [path.name for path in (tmp_path / target).parent.iterdir()] == ["report"]
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     (tmp_path / "runs" / ".a.json.77.tmp").write_text("{")
     (tmp_path / "runs" / "a.json").write_text("{}")
     assert storage.remove_leftovers(tmp_path) == 1
-    assert [each.name for each in (tmp_path / "runs").iterdir()] == ["a.json"]
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["a.json"]
 
 
 def test_parquet_has_a_row_a_run_null_for_what_is_not_defined_and_infinities(tmp_path: Path) -> None:

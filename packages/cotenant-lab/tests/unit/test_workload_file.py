@@ -17,8 +17,10 @@ def write(folder: Path, text: str) -> Path:
 def test_every_field_is_read(tmp_path: Path) -> None:
     path = write(
         tmp_path,
-        "base: colocation\ntitle: mine\nnodes: 100\nload: [0.7, 0.8]\nservice_share: 0.45\ninterference: 2\npressure_law: mixed\ndeclared_profiles: no\n"
-        "estimate_error: 0.5\nnode_qos: no\nnode_guard: yes\nfailures: true\nhorizon_h: 6\nseeds: 5\npolicies: [cotenant, random]\n",
+        "base: colocation\ntitle: mine\nnodes: 100\nload: [0.7, 0.8]\nservice_share: 0.45\ninterference: "
+        "2\npressure_law: mixed\ndeclared_profiles: no\n"
+        "estimate_error: 0.5\nnode_qos: no\nnode_guard: yes\nfailures: true\nhorizon_h: 6\nseeds: 5\npolicies: "
+        "[cotenant, random]\n",
     )
     assert read_workload_file(path) == WorkloadFile(
         base="colocation",

@@ -1,1 +1,3 @@
-"""A stand-in for the kubelet and its runtime on a real cgroup tree: the kubelet's steps, the drivers that write, the record of every write."""
+"""A stand-in for the kubelet and its runtime on a real cgroup tree: the kubelet's steps, the drivers that write,
+the record of every write.
+"""

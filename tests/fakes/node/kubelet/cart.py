@@ -2,8 +2,8 @@
 
     python cart.py TRACES POD NAMESPACE SERVICE RATE WORK_MS STEPS
 
-Only the standard library: it starts within the group of its container, where each import is paid for by the service. The latency counts from the instant at which
-a request was due. A request waits for others between its steps, as most
+Only the standard library: it starts within the group of its container, where each import is paid for by the service.
+The latency counts from the instant at which a request was due. A request waits for others between its steps, as most
 do: after each wait it wants its CPU back at once.
 """
 

@@ -1,7 +1,8 @@
 """The kubelet's static CPU manager: whole CPUs for guaranteed containers, the rest for all others.
 
-Source: Kubernetes 1.36, pkg/kubelet/cm/cpumanager (policy_static.go, cpu_manager.go): every ten seconds a container whose CPUs are not those that this
-process last wrote is updated; after a restart that is every container. Limits: CPUs are taken in the order of their numbers, without topology.
+Source: Kubernetes 1.36, pkg/kubelet/cm/cpumanager (policy_static.go, cpu_manager.go): every ten seconds a container
+whose CPUs are not those that this process last wrote is updated; after a restart that is every container. Limits: CPUs
+are taken in the order of their numbers, without topology.
 """
 
 from __future__ import annotations

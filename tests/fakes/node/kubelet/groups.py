@@ -1,8 +1,9 @@
 """Groups as the kubelet and runc make and set them: opencontainers' managers `fs` and `fs2`, over plain files.
 
-The order of writes and what becomes of their errors is the library's: a first error ends a `set`, except that a period that does not fit the old quota is
-written again after it. Source: github.com/opencontainers/cgroups as vendored by Kubernetes 1.36, fs/{fs,cpu,cpuset,memory,pids,hugetlb}.go and
-fs2/{fs2,cpu,cpuset,memory,pids,hugetlb,create}.go; runc 1.1 has the same order. Limits: no devices, freezer, block I/O or real time.
+The order of writes and what becomes of their errors is the library's: a first error ends a `set`, except that a period
+that does not fit the old quota is written again after it. Source: github.com/opencontainers/cgroups as vendored by
+Kubernetes 1.36, fs/{fs,cpu,cpuset,memory,pids,hugetlb}.go and fs2/{fs2,cpu,cpuset,memory,pids,hugetlb,create}.go; runc
+1.1 has the same order. Limits: no devices, freezer, block I/O or real time.
 """
 
 from __future__ import annotations
@@ -96,7 +97,9 @@ def enter(recorder: Recorder, folder: Path, pid: int | None) -> None:
 
 
 class V1Groups:
-    """The driver `cgroupfs` on cgroup v1. `trees`: mounted folders by controller; `systemd` and `unified` are the named tree and hybrid's v2."""
+    """The driver `cgroupfs` on cgroup v1. `trees`: mounted folders by controller; `systemd` and `unified` are the
+    named tree and hybrid's v2.
+    """
 
     version = 1
 
@@ -114,7 +117,7 @@ class V1Groups:
         return [tree / path for tree in dict.fromkeys(self._trees.values())]
 
     def exists(self, name: Sequence[str]) -> bool:
-        return all((self._trees[each] / plain_path(name)).is_dir() for each in NEEDED_V1 if each in self._trees)
+        return all((self._trees[entry] / plain_path(name)).is_dir() for entry in NEEDED_V1 if entry in self._trees)
 
     def create(self, name: Sequence[str], resources: Resources) -> None:
         self._apply(plain_path(name), None, resources)
@@ -139,7 +142,7 @@ class V1Groups:
         remove_folders(self.folders(self.container_path(pod, container_id)))
 
     def _apply(self, path: str, pid: int | None, resources: Resources) -> None:
-        for controller in ("cpuset", *(each for each in self._trees if each != "cpuset")):
+        for controller in ("cpuset", *(name for name in self._trees if name != "cpuset")):
             tree = self._trees.get(controller)
             if tree is None:
                 continue
@@ -230,7 +233,7 @@ class V2Groups:
             has = (self.root / self.path(name) / "cgroup.controllers").read_text().split()
         except OSError:
             return False
-        return {each for each in self._available() if each in NEEDED_V2} <= set(has)
+        return {entry for entry in self._available() if entry in NEEDED_V2} <= set(has)
 
     def create(self, name: Sequence[str], resources: Resources) -> None:
         self.make(self.path(name))
@@ -257,13 +260,13 @@ class V2Groups:
 
     def make(self, path: str) -> None:
         """The group and all above it, with every controller handed down."""
-        every = " ".join(f"+{each}" for each in self._available())
+        every = " ".join(f"+{name}" for name in self._available())
         at = self.root
         for part in path.split("/"):
             # refused as a whole, each is tried alone; what is still refused shows when a value is set
             if not self.recorder.write(at, "cgroup.subtree_control", every, lambda number: True):
-                for each in every.split():
-                    self.recorder.write(at, "cgroup.subtree_control", each, lambda number: True)
+                for name in every.split():
+                    self.recorder.write(at, "cgroup.subtree_control", name, lambda number: True)
             at = at / part
             at.mkdir(exist_ok=True)
 

@@ -1,10 +1,12 @@
 """A stand-in for the kubelet: what it does to cgroups, when, in which order, and which failures it survives.
 
-Problem: a test that writes the other owner's side itself finds only what its author thought of. Choice: the steps of Kubernetes 1.36 on a real tree, each
-from the source (pkg/kubelet/cm: container_manager_linux.go, qos_container_manager_linux.go, node_container_manager_linux.go, pod_container_manager_linux.go;
-pkg/kubelet/kubelet.go, kubelet_pods.go; kuberuntime/kuberuntime_manager.go for a resize). Time is an argument: `advance` does what falls due and says it step
-by step. A write that fails ends what the real one ends: a start raises `Failed`; a minute's update is given up until the next.
-Limits: one container after the other; no probes, volumes or images; the node's limits are updated once at a start instead of in the background.
+Problem: a test that writes the other owner's side itself finds only what its author thought of. Choice: the steps of
+Kubernetes 1.36 on a real tree, each from the source (pkg/kubelet/cm: container_manager_linux.go,
+qos_container_manager_linux.go, node_container_manager_linux.go, pod_container_manager_linux.go; pkg/kubelet/kubelet.go,
+kubelet_pods.go; kuberuntime/kuberuntime_manager.go for a resize). Time is an argument: `advance` does what falls due
+and says it step by step. A write that fails ends what the real one ends: a start raises `Failed`; a minute's update is
+given up until the next. Limits: one container after the other; no probes, volumes or images; the node's limits are
+updated once at a start instead of in the background.
 """
 
 from __future__ import annotations
@@ -62,7 +64,9 @@ class Step:
 
 @dataclass(slots=True)
 class Kubelet:
-    """One process of it. What outlives it (runtime, checkpoint, the node's pods) is given to the next one by `restarted`."""
+    """One process of it. What outlives it (runtime, checkpoint, the node's pods) is given to the next one by
+    `restarted`.
+    """
 
     groups: GroupManager
     runtime: Runtime
@@ -104,7 +108,8 @@ class Kubelet:
                     self.groups.create(name, asked)
             except Failed as error:
                 raise Failed(f"failed to initialize top level QOS containers: {error}") from error
-        # the first update and reconcile come before it knows its pods: a service's class has the least shares until the next pod or minute
+        # the first update and reconcile come before it knows its pods: a service's class has the least shares until the
+        # next pod or minute
         self._try("Failed to reserve QoS requests", lambda: self.update_qos(()))
         self._due = {"minute": self.now_s + QOS_UPDATE_S}
         if self.settings.static_cpus:
@@ -136,7 +141,9 @@ class Kubelet:
     def update_qos(self, known: Iterable[Pod] | None = None) -> None:
         """The classes' weights (and protection), as each minute and before and after each pod. Raises `Failed`."""
         pods = tuple(self.pods.values() if known is None else known)
-        burstable = sum(each.cpu_request_m for pod in pods if pod.qos is Qos.BURSTABLE for each in pod.containers)
+        burstable = sum(
+            container.cpu_request_m for pod in pods if pod.qos is Qos.BURSTABLE for container in pod.containers
+        )
         pages = Resources(huge_page_bytes=UNBOUNDED_PAGES)
         asked = {
             Qos.GUARANTEED: pages,
@@ -153,29 +160,31 @@ class Kubelet:
 
     def add(self, pod: Pod) -> None:
         """A pod is bound to this node. Raises `Failed` where it does not run at last."""
-        for each in pod.containers if self.settings.static_cpus else ():
-            if not self._cpus.take((pod.uid, each.name), each.exclusive_cpus):
-                raise Failed(f"UnexpectedAdmissionError: not enough cpus for {each.name}")
+        for container in pod.containers if self.settings.static_cpus else ():
+            if not self._cpus.take((pod.uid, container.name), container.exclusive_cpus):
+                raise Failed(f"UnexpectedAdmissionError: not enough cpus for {container.name}")
         self.pods[pod.uid] = pod
         self.sync(pod)
 
     def sync(self, pod: Pod) -> None:
-        """Bring a pod's group and containers about; nothing where they are. Raises `Failed`; the real one tries again later."""
+        """Bring a pod's group and containers about; nothing where they are. Raises `Failed`; the real one tries
+        again later.
+        """
         name = self.pod_name(pod)
         if not self.groups.exists(name):
             self._try("Failed to update QoS cgroups while syncing pod", self.update_qos)
             pids = self.settings.pod_pids or None
             self.groups.create(name, replace(resources_of_pod(pod, self._protects, self._owns_cpus(pod)), pids=pids))
-        for each in (SANDBOX, *(container.name for container in pod.containers)):
-            if (pod.uid, each) not in self.runtime.running:
-                resources = Resources() if each == SANDBOX else self._asked_for(pod, each)
-                self.runtime.start(pod.uid, each, name, resources)
+        for entry in (SANDBOX, *(container.name for container in pod.containers)):
+            if (pod.uid, entry) not in self.runtime.running:
+                resources = Resources() if entry == SANDBOX else self._asked_for(pod, entry)
+                self.runtime.start(pod.uid, entry, name, resources)
                 if resources.cpus:
-                    self._cpus.written.pop((pod.uid, each), None)
+                    self._cpus.written.pop((pod.uid, entry), None)
 
     def reconcile(self) -> str:
         """The static CPU manager's ten seconds: what failed, "" if nothing."""
-        running = [(pod.uid, each.name) for pod in self.pods.values() for each in pod.containers]
+        running = [(pod.uid, container.name) for pod in self.pods.values() for container in pod.containers]
         failed = ""
         for key in self._cpus.due([key for key in running if key in self.runtime.running]):
             cpus = self._cpus.cpus_of(key)
@@ -189,7 +198,7 @@ class Kubelet:
 
     def resize(self, uid: str, container: Container) -> None:
         """In-place: memory, then CPU; a pod's group first where it grows, last where it shrinks. Raises `Failed`."""
-        old = next(each for each in self.pods[uid].containers if each.name == container.name)
+        old = next(entry for entry in self.pods[uid].containers if entry.name == container.name)
         pod = self.pods[uid].resized(container)
         name, wanted = self.pod_name(pod), resources_of_pod(pod, no_quota=self._owns_cpus(pod))
         asked = resources_of_container(container)
@@ -227,7 +236,9 @@ class Kubelet:
         self._try("Failed to update QoS cgroups while killing pod", self.update_qos)
 
     def reduce(self, uid: str) -> str:
-        """Housekeeping of a dead pod whose volumes are still there: the least shares. What failed; it is only logged."""
+        """Housekeeping of a dead pod whose volumes are still there: the least shares. What failed; it is only
+        logged.
+        """
         name = self.pod_name(self.ended[uid])
         least = Resources(cpu_shares=2, huge_page_bytes=0)
         return self._try(
@@ -256,10 +267,10 @@ class Kubelet:
         return self.settings.memory_qos and self.groups.version == 2
 
     def _owns_cpus(self, pod: Pod) -> bool:
-        return any(self._cpus.is_exclusive((pod.uid, each.name)) for each in pod.containers)
+        return any(self._cpus.is_exclusive((pod.uid, container.name)) for container in pod.containers)
 
     def _asked_for(self, pod: Pod, name: str) -> Resources:
-        container = next(each for each in pod.containers if each.name == name)
+        container = next(entry for entry in pod.containers if entry.name == name)
         if not self.settings.static_cpus:
             return resources_of_container(container)
         key: Key = (pod.uid, name)
@@ -330,4 +341,4 @@ class Kubelet:
 
 
 def _memory_requests(pods: Iterable[Pod], qos: Qos) -> int:
-    return sum(each.memory_request_bytes for pod in pods if pod.qos is qos for each in pod.containers)
+    return sum(container.memory_request_bytes for pod in pods if pod.qos is qos for container in pod.containers)

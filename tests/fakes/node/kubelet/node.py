@@ -66,14 +66,16 @@ class KubeletNode:
 
     def best_effort(self) -> list[str]:
         """UIDs of the pods of that class."""
-        return [each.uid for each in self.kubelet.pods.values() if each.qos is Qos.BEST_EFFORT]
+        return [pod.uid for pod in self.kubelet.pods.values() if pod.qos is Qos.BEST_EFFORT]
 
     def has_quota(self, pod: str) -> bool:
         """Whether anything from the class's group down to the pod's container bounds its CPU time."""
         return any(_quota(folder) for folder in self._above(pod))
 
     def cores_of(self, pod: str) -> float | None:
-        """The CPU time that the smallest quota from the class's group down to the pod's container permits; None without one."""
+        """The CPU time that the smallest quota from the class's group down to the pod's container permits; None
+        without one.
+        """
         return min((cores for folder in self._above(pod) if (cores := _cores(folder)) is not None), default=None)
 
     def is_idle(self, group: str) -> bool:
@@ -88,9 +90,9 @@ class KubeletNode:
     def end(self) -> None:
         """Every pod and group of the kubelet."""
         self.runtime.stop_all()
-        for each in (*self.kubelet.pods, *self.kubelet.ended):
-            self.kubelet.ended.setdefault(each, self.kubelet.pods.pop(each, self.kubelet.ended.get(each, Pod(each))))
-            self.kubelet.destroy(each)
+        for pod in (*self.kubelet.pods, *self.kubelet.ended):
+            self.kubelet.ended.setdefault(pod, self.kubelet.pods.pop(pod, self.kubelet.ended.get(pod, Pod(pod))))
+            self.kubelet.destroy(pod)
         for qos in (Qos.BEST_EFFORT, Qos.BURSTABLE):
             self.groups.remove((*self.settings.root, qos.value))
         self.groups.remove(self.settings.root)
@@ -120,7 +122,9 @@ def _cores(folder: Path) -> float | None:
 
 @contextmanager
 def trees_alone(top: str, folder: Path) -> Iterator[dict[str, Path]]:
-    """One group of each of this machine's v1 trees, mounted in `folder` as if it were the whole tree: another kubelet's groups are not seen there."""
+    """One group of each of this machine's v1 trees, mounted in `folder` as if it were the whole tree: another
+    kubelet's groups are not seen there.
+    """
     machine = Path("/sys/fs/cgroup")
     with ExitStack() as stack:
         trees: dict[str, Path] = {}

@@ -1,7 +1,7 @@
 """Containers as containerd and runc start, update and stop them: one sleeping process in a group of its own.
 
-Source: containerd 1.6/1.7, pkg/cri/server (a sandbox has the least shares; an update merges into the container's whole resources and hands all of them to
-runc) and runc 1.1, libcontainer/process_linux.go and update.go.
+Source: containerd 1.6/1.7, pkg/cri/server (a sandbox has the least shares; an update merges into the container's whole
+resources and hands all of them to runc) and runc 1.1, libcontainer/process_linux.go and update.go.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tests.fakes.node.kubelet.groups import GroupManager
-from tests.fakes.node.kubelet.pods import LEAST_SHARES, Resources
+from tests.fakes.node.kubelet.pods import MIN_SHARES, Resources
 
 SANDBOX = "POD"
 _SLEEP = ("sleep", "1000000")
@@ -40,7 +40,7 @@ class Runtime:
         """Create and start. Raises `Failed`, and leaves nothing behind then."""
         container_id = hashlib.sha256(f"{uid}/{name}".encode()).hexdigest()
         if name == SANDBOX:
-            resources = Resources(cpu_shares=LEAST_SHARES)
+            resources = Resources(cpu_shares=MIN_SHARES)
         process = subprocess.Popen(
             self.command if name != SANDBOX else _SLEEP, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )

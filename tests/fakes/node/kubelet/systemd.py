@@ -1,8 +1,9 @@
 """The driver `systemd` on cgroup v2: every group is a unit, set by D-Bus first and by its files after that.
 
-Problem: a group of a slice is systemd's; what the kubelet asks for goes through `SetUnitProperties`, upon which systemd writes every file of the unit that it
-knows anew, and opencontainers' manager then writes the same files itself. Choice: the real calls, by `busctl`, in that order. Source:
-github.com/opencontainers/cgroups as vendored by Kubernetes 1.36, systemd/{common,v2}.go. Limits: systemd 244 or newer.
+Problem: a group of a slice is systemd's; what the kubelet asks for goes through `SetUnitProperties`, upon which systemd
+writes every file of the unit that it knows anew, and opencontainers' manager then writes the same files itself. Choice:
+the real calls, by `busctl`, in that order. Source: github.com/opencontainers/cgroups as vendored by Kubernetes 1.36,
+systemd/{common,v2}.go. Limits: systemd 244 or newer.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def cpu_bits(cpus: str) -> Property:
 
 
 def rounded_quota(quota_us: int, period_us: int) -> tuple[int, int]:
-    """(microseconds per second for systemd, the quota for the file): systemd counts whole percents, so a quota is rounded up to one."""
+    """(microseconds per second for systemd, the quota for the file): systemd counts whole percents, so a quota is
+    rounded up to one.
+    """
     if quota_us <= 0:
         return INFINITY, quota_us
     per_second = quota_us * 1_000_000 // period_us
@@ -134,7 +137,7 @@ class SystemdGroups(V2Groups):
         unit = path.rpartition("/")[2]
         accounting = [Property(f"{kind}Accounting", "b", "true") for kind in ("Memory", "CPU", "IO", "Tasks")]
         asked = [*properties, *accounting, Property("DefaultDependencies", "b", "false")]
-        words = [str(len(asked)), *(word for each in asked for word in each.words)]
+        words = [str(len(asked)), *(word for property_ in asked for word in property_.words)]
         error = self._call("StartTransientUnit", "ssa(sv)a(sa(sv))", unit, "replace", *words, "0", unit=unit)
         if error and not (may_exist and "already" in error):
             raise Failed(f"unable to start unit {unit!r}: {error}")
@@ -145,7 +148,7 @@ class SystemdGroups(V2Groups):
     def _set_unit(self, path: str, resources: Resources) -> None:
         unit = path.rpartition("/")[2]
         asked = properties_of(resources)
-        words = [str(len(asked)), *(word for each in asked for word in each.words)]
+        words = [str(len(asked)), *(word for property_ in asked for word in property_.words)]
         error = self._call("SetUnitProperties", "sba(sv)", unit, "true", *words, unit=unit)
         if error:
             raise Failed(f"unable to set unit properties: {error}")

@@ -32,7 +32,7 @@ class Recorder:
     @property
     def failures(self) -> list[Write]:
         """Those that failed and should not have."""
-        return [each for each in self.writes if each.error and not each.ignored]
+        return [write for write in self.writes if write.error and not write.ignored]
 
     def write(self, folder: Path, file: str, value: str, ignores: Callable[[int], bool] = lambda number: False) -> bool:
         """Whether it was written; False for an error that `ignores` accepts. Raises `Failed`."""

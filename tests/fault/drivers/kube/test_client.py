@@ -140,7 +140,7 @@ def test_parts_of_a_status_then_a_first_one(talking: Any) -> None:
             await exchange.answer({})
 
     server, _ = ask(talking, handler, lambda c: c.set_status(NODES, "", "n", "u1", {"phase": "x"}, keeps=True))
-    parts, whole = (json.loads(each.body) for each in server.requests)
+    parts, whole = (json.loads(request.body) for request in server.requests)
     assert parts[1:] == [{"op": "add", "path": "/status/phase", "value": "x"}]
     assert whole[1:] == [{"op": "add", "path": "/status", "value": {"phase": "x"}}]
 
@@ -161,9 +161,9 @@ def test_a_status_without_its_subresource_is_patched_into_the_object(
 
     with caplog.at_level("INFO"):
         server, _ = ask(talking, handler, question)
-    assert [each.path.rpartition("/")[2] for each in server.requests] == ["status", "n", "n"]
-    assert [json.loads(each.body)[0]["value"] for each in server.requests] == ["u1"] * 3
-    assert sum("has no status subresource" in each.message for each in caplog.records) == 1
+    assert [request.path.rpartition("/")[2] for request in server.requests] == ["status", "n", "n"]
+    assert [json.loads(request.body)[0]["value"] for request in server.requests] == ["u1"] * 3
+    assert sum("has no status subresource" in record.message for record in caplog.records) == 1
 
 
 def test_a_status_subresource_that_comes_later_is_noticed(talking: Any) -> None:
@@ -187,7 +187,7 @@ def test_a_status_subresource_that_comes_later_is_noticed(talking: Any) -> None:
             await client.set_status(NODES, "", "n", "u1", {"phase": phase})
 
     server, _ = ask(talking, handler, question)
-    assert [each.path.rpartition("/")[2] for each in server.requests] == ["status", "n", "n", "status", "status"]
+    assert [request.path.rpartition("/")[2] for request in server.requests] == ["status", "n", "n", "status", "status"]
 
 
 def test_a_status_of_an_object_that_is_gone(talking: Any) -> None:

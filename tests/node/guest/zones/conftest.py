@@ -1,4 +1,6 @@
-"""Groups and processes for schedulers under test. Processes are forks of this one: starting Python takes seconds of the guest's time."""
+"""Groups and processes for schedulers under test. Processes are forks of this one: starting Python takes seconds of
+the guest's time.
+"""
 
 from __future__ import annotations
 
@@ -67,12 +69,12 @@ class Group:
                 start = time.perf_counter()
                 time.sleep(period_s)
                 late.append((time.perf_counter() - start - period_s) * 1e3)
-            os.write(writing, " ".join(f"{each:.4f}" for each in sorted(late)).encode())
+            os.write(writing, " ".join(f"{value:.4f}" for value in sorted(late)).encode())
 
         with self.run(body) as _:
             os.close(writing)
             with open(reading) as lines:
-                return [float(each) for each in lines.read().split()]
+                return [float(name) for name in lines.read().split()]
 
 
 def burn() -> None:

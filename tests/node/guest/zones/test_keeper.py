@@ -1,4 +1,6 @@
-"""The keeper loads a zone's schedulers with the capabilities and the arguments of the chart's DaemonSet (`node.zoneSchedulers`): created, switched, destroyed through its socket."""
+"""The keeper loads a zone's schedulers with the capabilities and the arguments of the chart's DaemonSet
+(`node.zoneSchedulers`): created, switched, destroyed through its socket.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def sleeper() -> None:
 
 
 def until(what: Callable[[], bool], log: Path) -> None:
-    """Wait for the keeper. The guest's clock leaps while a file is read from the host, so the time is long; the guest as a whole has less."""
+    """Wait for the keeper. The guest's clock leaps while a file is read from the host, so the time is long; the
+    guest as a whole has less.
+    """
     end_s = time.monotonic() + 20_000
     while not what():
         assert time.monotonic() < end_s, log.read_text()
@@ -70,7 +74,7 @@ def test_a_zone_in_the_keeper(groups, tmp_path: Path):
         assert created["setting"] == "root/throughput", read_log(states, "shop", 50)
         assert kernel_state().runs("cotenant_throughput")
         status = Path(f"/proc/{keeper.pid}/status").read_text()
-        assert f"CapEff:\t{sum(1 << each for each in GRANTED):016x}\n" in status
+        assert f"CapEff:\t{sum(1 << capability for capability in GRANTED):016x}\n" in status
         assert (bpf / "cotenant-zone-shop" / "zone_policy").exists()
         with service.run(sleeper), batch.burning(2):
             until(lambda: read_state(states, "shop")["setting"] == "root/latency", log)

@@ -45,9 +45,9 @@ def zone(loaded, groups) -> Iterator[ZoneSchedulers]:
 
 def shares(groups, seconds: float) -> tuple[float, float]:
     """CPU seconds of both groups in the next `seconds`."""
-    before = [each.used_s() for each in groups]
+    before = [group.used_s() for group in groups]
     time.sleep(seconds)
-    service, batch = (each.used_s() - then for each, then in zip(groups, before, strict=True))
+    service, batch = (group.used_s() - then for group, then in zip(groups, before, strict=True))
     return service, batch
 
 
@@ -80,7 +80,8 @@ def test_a_switch_takes_milliseconds_keeps_rows_and_loses_no_task(zone, groups):
     with service.burning(), batch.burning():
         time.sleep(0.1)  # until both are in their group: a move waits for the same locks
         switches_ms(zone, 1)  # a process that has just forked copies each page that it writes
-        # without real-time RCU threads 23 ms at the median: the kernel waits for grace periods beside two tasks that never sleep
+        # without real-time RCU threads 23 ms at the median: the kernel waits for grace periods beside two tasks that
+        # never sleep
         took = switches_ms(zone, 12)
         assert took[6] <= 15, took  # the worst was 10 to 18 ms: pages that are touched for the first time
         assert zone.maps.get(service.id) == SERVICE

@@ -41,7 +41,7 @@ class AgreeingKeeper:
     """Says that it holds what it is asked for."""
 
     async def hold(self, changes: Sequence[SetKnob]) -> tuple[LeaseAnswer, ...]:
-        return tuple(LeaseAnswer(each.target, LeaseState.HELD) for each in changes)
+        return tuple(LeaseAnswer(change.target, LeaseState.HELD) for change in changes)
 
     async def give_back(self, changes: Sequence[GiveBack]) -> tuple[LeaseAnswer, ...]:
         return ()
@@ -110,7 +110,7 @@ def test_a_broken_zone_is_ejected_alone_and_descends_the_ladder_while_the_other_
             assert starved.used_s() > batch, "the parent runs the tasks of the broken zone"
         assert dict.fromkeys(ids.values(), Mode.LATENCY.shown) in side_by_side
         history = list(broken.zone.history)
-        assert [each.what for each in history[:3]] == [
+        assert [entry.what for entry in history[:3]] == [
             f"setting {s}" for s in ("sub/latency", "root/latency", "weights")
         ]
         assert "failed to run for" in history[1].reason.text, history

@@ -20,8 +20,9 @@ pytestmark = pytest.mark.skipif(
 def test_when_a_zone_is_worth_it(groups):
     found = measure(Path("/sys/fs/cgroup"), ZoneTrials(samples=150, slow_samples=40, settle=30, batch_s=0.6))
     told = found.to_object()
-    # A kernel thread at work (DAMON's, 3 ms) delays two of 150 wake-ups in some boots, so what rests on a p99 of the fair class is judged by the command alone.
-    assert [each.what for each in found.checks if not each.passed and "p99 of auto" not in each.what] == [], told
+    # A kernel thread at work (DAMON's, 3 ms) delays two of 150 wake-ups in some boots, so what rests on a p99 of the
+    # fair class is judged by the command alone.
+    assert [check.what for check in found.checks if not check.passed and "p99 of auto" not in check.what] == [], told
     arms = found.figures["arms"]
     # for one light service weights come near a kernel scheduler: the guide says so, and the default back end is weights
     assert max(arms[name]["p50"] for name in ("fair", "weights", "latency", "auto")) < 0.2, told

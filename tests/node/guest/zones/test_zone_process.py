@@ -1,4 +1,6 @@
-"""The loop from label to scheduler and back, on a kernel: late dispatches of a service change the scheduler, and end."""
+"""The loop from label to scheduler and back, on a kernel: late dispatches of a service change the scheduler, and
+end.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,7 @@ def test_late_dispatches_change_rows_at_once_and_the_scheduler_within_the_dwell_
     reader = load.enter_context(CgroupReader(detect()))
 
     def used() -> dict[str, int]:
-        return {each.group: each.cpu_us or 0 for each in reader.read(["service", "batch"])}
+        return {entry.group: entry.cpu_us or 0 for entry in reader.read(["service", "batch"])}
 
     runner = ZoneRunner(definition.machine(root=True), {Backend.ROOT: backend}, used, log=log.append)
     begun: list[Gate] = []
@@ -95,13 +97,14 @@ def test_late_dispatches_change_rows_at_once_and_the_scheduler_within_the_dwell_
         asyncio.run(runner.run(stop, definition.period_ms / 1000, 20, look))
     assert len(runner.zone.history) >= 3, (runner.zone.history, runner.last, log)
     first, second, third = list(runner.zone.history)[:3]
-    assert [each.what for each in (first, second, third)] == [
+    assert [entry.what for entry in (first, second, third)] == [
         "setting root/weighted",
         "rows of service",
         "setting root/latency",
     ]
     (acted,) = [float(line.split()[1]) for line in log if line.startswith("acted ")]
-    # 1.8 to 6.1 ms by what the process does for the first time then (the goal is 5); a whole period without the event's wake-up
+    # 1.8 to 6.1 ms by what the process does for the first time then (the goal is 5); a whole period without the event's
+    # wake-up
     assert acted <= 25, f"{acted} ms from a late dispatch to the changed row"
     assert third.kept
     assert third.before is not None

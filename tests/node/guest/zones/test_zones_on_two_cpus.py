@@ -1,4 +1,6 @@
-"""CPUs that only services use: the exclusive scheduler of the machine, and of one cgroup. The guest's second CPU is online for these cases."""
+"""CPUs that only services use: the exclusive scheduler of the machine, and of one cgroup. The guest's second CPU is
+online for these cases.
+"""
 
 from __future__ import annotations
 
@@ -49,16 +51,20 @@ def pinned() -> None:
 
 
 def used(groups: tuple[Group, Group], seconds: float) -> tuple[float, float]:
-    """CPUs used by both groups. With two CPUs the guest's clocks are uneven: the sum can be a fifth above or below what there is."""
-    before, start = [each.used_s() for each in groups], time.perf_counter()
+    """CPUs used by both groups. With two CPUs the guest's clocks are uneven: the sum can be a fifth above or below
+    what there is.
+    """
+    before, start = [group.used_s() for group in groups], time.perf_counter()
     time.sleep(seconds)
     took = time.perf_counter() - start
-    service, batch = ((each.used_s() - then) / took for each, then in zip(groups, before, strict=True))
+    service, batch = ((group.used_s() - then) / took for group, then in zip(groups, before, strict=True))
     return service, batch
 
 
 def check_sides(zone: ZoneSchedulers, service: Group, batch: Group) -> None:
-    """Batch has the shared CPU and never the other one; services have that, and the shared one while no batch wants it."""
+    """Batch has the shared CPU and never the other one; services have that, and the shared one while no batch wants
+    it.
+    """
     zone.maps.put(service.id, ZoneRow(ZoneClass.SERVICE))
     zone.maps.put(batch.id, ZoneRow(ZoneClass.BATCH))
     zone.attach(Mode.EXCLUSIVE)
@@ -78,7 +84,9 @@ def check_sides(zone: ZoneSchedulers, service: Group, batch: Group) -> None:
 
 
 def check_side_by_side(first: int, second: int) -> None:
-    """Each of two processes has a CPU and runs there. How much time two CPUs give together depends on what else the guest's machine does."""
+    """Each of two processes has a CPU and runs there. How much time two CPUs give together depends on what else the
+    guest's machine does.
+    """
     time.sleep(0.1)
     before = ran_s(first), ran_s(second)
     places = []

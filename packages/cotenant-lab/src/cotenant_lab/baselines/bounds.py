@@ -1,9 +1,10 @@
 """Upper bounds on the share of the waiting demand that any scheduler could place at once.
 
-Problem: a success rate is meaningless without what was possible. Choice: volume (free over demanded, one resource) and a linear
-programme over node kinds, in which pods are divisible: of each request class a fraction may go to each kind of node (nodes with equal
-capacity, taints and labels), every resource of a kind is one pool, and a class may only use kinds where one whole pod of it fits
-some node. Both are upper bounds for whole pods. Limits: one instant, without departures; fragmentation within a kind is ignored.
+Problem: a success rate is meaningless without what was possible. Choice: volume (free over demanded, one resource) and
+a linear programme over node kinds, in which pods are divisible: of each request class a fraction may go to each kind of
+node (nodes with equal capacity, taints and labels), every resource of a kind is one pool, and a class may only use
+kinds where one whole pod of it fits some node. Both are upper bounds for whole pods. Limits: one instant, without
+departures; fragmentation within a kind is ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from cotenant_lab.baselines.fitting import scan
 
 
 def volume_bound(snapshot: Snapshot, resource: int = CPU) -> float:
-    """Upper bound, 0..1, on the placeable share of the pending demand for `resource`: what ready nodes have free; 1 without demand."""
+    """Upper bound, 0..1, on the placeable share of the pending demand for `resource`: what ready nodes have free; 1
+    without demand.
+    """
     nodes = snapshot.nodes
     demanded = int(snapshot.shapes.request[snapshot.pending.shape, resource].sum())
     free = np.maximum(nodes.capacity - nodes.requested, 0)[nodes.ready, resource].sum()
@@ -26,7 +29,8 @@ def volume_bound(snapshot: Snapshot, resource: int = CPU) -> float:
 
 
 def lp_bound(snapshot: Snapshot, resource: int = CPU) -> float:
-    """Upper bound, 0..1, on the placeable share of the pending demand for `resource` with divisible pods; never above `volume_bound`.
+    """Upper bound, 0..1, on the placeable share of the pending demand for `resource` with divisible pods; never above
+    `volume_bound`.
 
     Raises `Unsupported` without SciPy, `Permanent` where its solver fails.
     """

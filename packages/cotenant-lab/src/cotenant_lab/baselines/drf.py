@@ -1,10 +1,11 @@
 """Dominant resource fairness (Ghodsi et al., NSDI 2011).
 
-Problem: tenants want different mixes of resources; one number must rank their allocations. Choice: the dominant share, max over
-resources of allocated / cluster capacity, divided by the tenant's weight; progressive filling serves the tenant with the
-smallest share whose next task fits, and repeats after every placement. DRF chooses the tenant, not the node: here the node is the best
-fit (least sum of normalised leftovers). A tenant's next task is its earliest that some node can still take; a tenant without
-one is skipped for the round, as nothing is freed within one. Limits: tenants as users; no preemption; `PODS` has no share.
+Problem: tenants want different mixes of resources; one number must rank their allocations. Choice: the dominant share,
+max over resources of allocated / cluster capacity, divided by the tenant's weight; progressive filling serves the
+tenant with the smallest share whose next task fits, and repeats after every placement. DRF chooses the tenant, not the
+node: here the node is the best fit (least sum of normalised leftovers). A tenant's next task is its earliest that some
+node can still take; a tenant without one is skipped for the round, as nothing is freed within one. Limits: tenants as
+users; no preemption; `PODS` has no share.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ def dominant_share(allocated: Int, total: Int, weight: Float, tenant: int) -> fl
 def progressive_filling(capacity: Int, demand: Int, weight: Float | None = None, tasks: Int | None = None) -> Int:
     """Number of whole tasks that each user gets from one pool (the paper's algorithm 1).
 
-    `capacity` [R], `demand` [U, R] of one task of each user, `weight` [U] (default equal), `tasks` [U] that a user wants at most
-    (default as many as fit). Every column counts here. Ties go to the lowest user. Raises `InvalidInput` for a user whose task
-    demands nothing, or for a weight that is not positive.
+    `capacity` [R], `demand` [U, R] of one task of each user, `weight` [U] (default equal), `tasks` [U] that a user
+    wants at most (default as many as fit). Every column counts here. Ties go to the lowest user. Raises `InvalidInput`
+    for a user whose task demands nothing, or for a weight that is not positive.
     """
     users = demand.shape[0]
     weights = np.ones(users) if weight is None else np.asarray(weight, np.float64)
@@ -77,7 +78,9 @@ def _fill(
     order: Int,
     placed: int,
 ) -> int:
-    """Progressive filling over `queue`, pods sorted by tenant, tenant t in `start[t]..start[t + 1]`; returns how many are placed in all."""
+    """Progressive filling over `queue`, pods sorted by tenant, tenant t in `start[t]..start[t + 1]`; returns how
+    many are placed in all.
+    """
     tenants = allocated.shape[0]
     request = shapes.request
     rows = np.arange(nodes.capacity.shape[0])
@@ -128,7 +131,9 @@ class DominantResourceFairness:
     name: str = field(default="drf-best-fit", init=False)
 
     def decide(self, snapshot: Snapshot, now_s: float, rng: np.random.Generator) -> RoundDecision:
-        """One round of progressive filling. Neither the time nor `rng` is used: ties go to the lowest tenant and row."""
+        """One round of progressive filling. Neither the time nor `rng` is used: ties go to the lowest tenant and
+        row.
+        """
         nodes = working_copy(snapshot.nodes)
         pending, tenants = snapshot.pending, snapshot.tenants
         allocated = tenants.allocated.copy()

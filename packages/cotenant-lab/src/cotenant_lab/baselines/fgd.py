@@ -4,16 +4,17 @@ Problem: comparing with a published table requires reproducing it. Choice: the r
 sections 4 and 6) with the settings of their published simulator:
 
 - random: any node on which the pod fits, any device with enough left.
-- dot-product: least (cpu requested x cpu free / 128^2 + gpu requested x gpu free / 8^2) / 2, in whole percent; the fullest device.
-- clustering: nodes that run only pods of the same kind (shared, 1, 2, 4, 8 GPUs), then those that run it among others, then idle
-  nodes, then the rest; within each, in steps of a quarter, the one with least GPU left; the fullest device.
+- dot-product: least (cpu requested x cpu free / 128^2 + gpu requested x gpu free / 8^2) / 2, in whole percent; the
+  fullest device.
+- clustering: nodes that run only pods of the same kind (shared, 1, 2, 4, 8 GPUs), then those that run it among others,
+  then idle nodes, then the rest; within each, in steps of a quarter, the one with least GPU left; the fullest device.
 - packing: devices already shared first, then idle devices of used nodes, then idle nodes; the fullest device.
 - best-fit: least (cpu left / 128 + gpu left / 8) / 2, in whole percent; the fullest device.
-- FGD: highest floor(100 x sigmoid(F before - F after)), F in GPUs over the most frequent classes that cover 95 % of the pods, CPU-only
-  classes included (for them all idle GPU is a fragment); the first device with that score.
+- FGD: highest floor(100 x sigmoid(F before - F after)), F in GPUs over the most frequent classes that cover 95 % of the
+  pods, CPU-only classes included (for them all idle GPU is a fragment); the first device with that score.
 
-Ties go to the lowest row; the caller decides the order of rows, which matters a lot for these rules. Limits: means are comparable
-with the table, single seeds are not (its shuffles come from another generator).
+Ties go to the lowest row; the caller decides the order of rows, which matters a lot for these rules. Limits: means are
+comparable with the table, single seeds are not (its shuffles come from another generator).
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ from cotenant.policy.placement.gpu.state import (
     tightest_device,
 )
 
-_MOST_CPU = 128_000.0  # milli-CPU of the largest node: the simulator's unit
-_MOST_GPU = 8_000.0  # milli-GPU of the largest node
+_MAX_CPU = 128_000.0  # milli-CPU of the largest node: the simulator's unit
+_MAX_GPU = 8_000.0  # milli-GPU of the largest node
 TYPICAL_COVER = 0.95  # FGD's typical pods: the most frequent classes that together reach this share of the list
 
 
@@ -60,7 +61,9 @@ class GpuRule(IntEnum):
 
 @njit
 def node_term(rule: int, nodes: GpuNodes, n: int, mix: GpuMix, w: GpuWeights) -> float:
-    """Return what a score on node `n` needs of the node alone (kept until the node changes): Phi in GPUs, or F in milli-GPU x pods."""
+    """Return what a score on node `n` needs of the node alone (kept until the node changes): Phi in GPUs, or F in
+    milli-GPU x pods.
+    """
     if rule == GpuRule.POTENTIAL:
         return phi(nodes, n, mix, w)
     if rule == GpuRule.FGD:
@@ -91,11 +94,11 @@ def score_node(
         if nodes.gpu_free[n, i] == WHOLE_GPU_MILLI:
             whole += 1
     if rule == GpuRule.BEST_FIT:
-        left = (cpu_left / _MOST_CPU + (idle - count * milli) / _MOST_GPU) / 2.0
+        left = (cpu_left / _MAX_CPU + (idle - count * milli) / _MAX_GPU) / 2.0
         return np.floor(100.0 * (1.0 - left)), chosen
     if rule == GpuRule.DOT_PRODUCT:
-        dot = shapes.cpu[k] / _MOST_CPU * nodes.cpu_free[n] / _MOST_CPU
-        dot += count * milli / _MOST_GPU * idle / _MOST_GPU
+        dot = shapes.cpu[k] / _MAX_CPU * nodes.cpu_free[n] / _MAX_CPU
+        dot += count * milli / _MAX_GPU * idle / _MAX_GPU
         return np.floor(100.0 * (1.0 - dot / 2.0)), chosen
     if count == 0 or rule == GpuRule.RANDOM:
         return 0.0, chosen

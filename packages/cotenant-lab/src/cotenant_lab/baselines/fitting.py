@@ -1,11 +1,13 @@
 """Feasibility of a pod on a node, and the best-fit rule that the rivals share.
 
-Problem: every rival checks thousands of times per round whether a shape fits a row, over all rows for one shape or over all
-shapes for one row. Choice: one compiled `scan` over pairs of rows and shapes, whose two step sizes allow either side to be
-fixed, so the rule is written once and costs a few nanoseconds per pair. A call per pair would cost fifty, because each call
-counts references to a dozen arrays. Limits: row-local rules only (capacity, readiness, taints, selectors, group limits).
+Problem: every rival checks thousands of times per round whether a shape fits a row, over all rows for one shape or over
+all shapes for one row. Choice: one compiled `scan` over pairs of rows and shapes, whose two step sizes allow either
+side to be fixed, so the rule is written once and costs a few nanoseconds per pair. A call per pair would cost fifty,
+because each call counts references to a dozen arrays. Limits: row-local rules only (capacity, readiness, taints,
+selectors, group limits).
 
-`PODS` counts towards what fits but not towards scores and shares: it is a setting of the node, not a resource that tenants compete for.
+`PODS` counts towards what fits but not towards scores and shares: it is a setting of the node, not a resource that
+tenants compete for.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ def scan(
     count: int,
     found: Int,
 ) -> int:
-    """Pairs that fit: writes every i < count for which shape `kinds[i * kind_step]` fits row `rows[i * row_step]`; returns how many.
+    """Pairs that fit: writes every i < count for which shape `kinds[i * kind_step]` fits row `rows[i * row_step]`;
+    returns how many.
 
     A step of 0 fixes that side at its first entry. `found` must hold `count` entries.
     """
@@ -92,10 +95,11 @@ def fits_somewhere(nodes: NodeArrays, shapes: ShapeArrays, kinds: Int) -> Mask:
 
 @njit
 def best_fit_row(nodes: NodeArrays, shapes: ShapeArrays, shape: int, rows: Int, found: Int) -> int:
-    """The feasible row with the least sum of normalised leftovers after placing one pod of `shape`; -1 where none is feasible.
+    """The feasible row with the least sum of normalised leftovers after placing one pod of `shape`; -1 where none is
+    feasible.
 
-    Leftover of a resource = (capacity - requested - request) / capacity; resources the node lacks do not count. Ties go to the
-    earliest entry of `rows`, the rows to look at. `found` is scratch of the same length.
+    Leftover of a resource = (capacity - requested - request) / capacity; resources the node lacks do not count. Ties go
+    to the earliest entry of `rows`, the rows to look at. `found` is scratch of the same length.
     """
     capacity, requested, request = nodes.capacity, nodes.requested, shapes.request
     kind = np.full(1, shape)

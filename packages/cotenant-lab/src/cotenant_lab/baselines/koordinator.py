@@ -1,16 +1,22 @@
-"""Koordinator's scheduler as it is installed: kube-scheduler's resource scores over native and batch resources, with load-aware filter and score.
+"""Koordinator's scheduler as it is installed: kube-scheduler's resource scores over native and batch resources, with
+load-aware filter and score.
 
-Problem: who runs Koordinator today places batch pods on resources that its manager offers, by scores that kube-scheduler has and by what nodes use. Choice, for each waiting pod in the queue's order, services first:
+Problem: who runs Koordinator today places batch pods on resources that its manager offers, by scores that
+kube-scheduler has and by what nodes use. Choice, for each waiting pod in the queue's order, services first:
 
-    filter  requests fit (the batch resources of a batch pod); use + estimates + the pod's estimate are at most 65 % of CPU and 95 % of memory
+    filter  requests fit (the batch resources of a batch pod); use + estimates + the pod's estimate are at most 65 % of
+    CPU and 95 % of memory
     score   NodeResourcesFit (LeastAllocated over CPU, memory, and the batch resources that the pod requests) + NodeResourcesBalancedAllocation
             (pods with native requests only) + LoadAwareScheduling, each 0..100
 
-Use is that of a node's last report; pods placed since that report count by their estimate, 85 % of their CPU and 70 % of their memory request. A node whose report is older than 180 s is filtered, one that
-never reported has no score by load and is not filtered. As in kube-scheduler, only some of the feasible nodes are scored, beginning where the last pod's search ended, and ties are broken at random.
-A pod without native requests is scored as if it requested 0.1 cores and 200 MB, as in kube-scheduler.
-Limits: such pods on a node do not count in its native sums; a report's use has no pods, so a pod that ended since the report still counts until the next one; no percentile, production or aggregated thresholds (all off by default).
-Source: Koordinator, LoadAwareSchedulingArgs defaults and the scheduler configuration of its chart; kube-scheduler, noderesources.
+Use is that of a node's last report; pods placed since that report count by their estimate, 85 % of their CPU and 70 %
+of their memory request. A node whose report is older than 180 s is filtered, one that never reported has no score by
+load and is not filtered. As in kube-scheduler, only some of the feasible nodes are scored, beginning where the last
+pod's search ended, and ties are broken at random. A pod without native requests is scored as if it requested 0.1 cores
+and 200 MB, as in kube-scheduler. Limits: such pods on a node do not count in its native sums; a report's use has no
+pods, so a pod that ended since the report still counts until the next one; no percentile, production or aggregated
+thresholds (all off by default). Source: Koordinator, LoadAwareSchedulingArgs defaults and the scheduler configuration
+of its chart; kube-scheduler, noderesources.
 """
 
 from __future__ import annotations
@@ -32,7 +38,9 @@ _CPU_USED, _MEMORY_USED, _AT = int(Report.CPU_USED), int(Report.MEMORY_USED), in
 
 @njit
 def _fits(nodes: NodeArrays, shapes: ShapeArrays, n: int, k: int) -> bool:
-    """Kubernetes' filters. A resource that the pod does not request is not checked: what is lent may fall below what is in use."""
+    """Kubernetes' filters. A resource that the pod does not request is not checked: what is lent may fall below
+    what is in use.
+    """
     if not nodes.ready[n] or nodes.taints[n] & ~shapes.tolerated[k]:
         return False
     for r in range(nodes.capacity.shape[1]):
@@ -151,7 +159,9 @@ def _place(
 
 @dataclass(slots=True)
 class Koordinator:
-    """The default plugins of Koordinator's scheduler that concern CPU and memory. Keeps what it placed since the last report of each node."""
+    """The default plugins of Koordinator's scheduler that concern CPU and memory. Keeps what it placed since the
+    last report of each node.
+    """
 
     cpu_threshold: float = 0.65
     memory_threshold: float = 0.95

@@ -1,13 +1,14 @@
 """DRF by offers, as Mesos does it (Hindman et al., NSDI 2011; shares after Ghodsi et al., NSDI 2011).
 
-Problem: the allocator does not know tasks; it can only offer resources, and a framework accepts or declines. Choice: in each
-allocation cycle the agents are visited in random order, and each one's whole free bundle is offered to the framework (a tenant) with
-the smallest weighted dominant share, offers of this cycle included, that still has tasks and has not
-declined this agent. Then every framework launches its tasks, in order of arrival, each on the first agent it was offered
-(in order of the offers, so in effect a random agent) that fits. What remains is idle until the next cycle. A cycle is a
-second; a round of five seconds holds five. An agent offered to a framework is filtered for it for 5 s, so to the round's end:
-the filter needs no memory between rounds. Limits: agents with no CPU or no memory left are not offered; a tenant's services and its
-batch are frameworks of their own, and services' offers come first, under the same rule.
+Problem: the allocator does not know tasks; it can only offer resources, and a framework accepts or declines. Choice: in
+each allocation cycle the agents are visited in random order, and each one's whole free bundle is offered to the
+framework (a tenant) with the smallest weighted dominant share, offers of this cycle included, that still has tasks and
+has not declined this agent. Then every framework launches its tasks, in order of arrival, each on the first agent it
+was offered (in order of the offers, so in effect a random agent) that fits. What remains is idle until the next cycle.
+A cycle is a second; a round of five seconds holds five. An agent offered to a framework is filtered for it for 5 s, so
+to the round's end: the filter needs no memory between rounds. Limits: agents with no CPU or no memory left are not
+offered; a tenant's services and its batch are frameworks of their own, and services' offers come first, under the same
+rule.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def _offer(
     filtered: Mask,
     offered_to: Int,
 ) -> int:
-    """Give each agent's free bundle to one tenant, -1 = none; returns how many are offered. `offered_to` [agents] is written."""
+    """Give each agent's free bundle to one tenant, -1 = none; returns how many are offered. `offered_to` [agents]
+    is written.
+    """
     capacity, requested = nodes.capacity, nodes.requested
     tenants, resources = allocated.shape
     holds = allocated.copy()  # including this cycle's offers
@@ -81,7 +84,9 @@ def _launch(
     order: Int,
     placed: int,
 ) -> int:
-    """Every tenant launches what fits its offers; `left[t]` pods remain at the front of its run in `queue`, still in order."""
+    """Every tenant launches what fits its offers; `left[t]` pods remain at the front of its run in `queue`, still
+    in order.
+    """
     request = shapes.request
     tenants = allocated.shape[0]
     mine = np.empty(agents.shape[0], np.int64)

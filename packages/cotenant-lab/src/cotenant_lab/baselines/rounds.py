@@ -1,7 +1,8 @@
 """What all round policies share: services before batch, and the result in the contract's form.
 
-Problem: the rivals' papers consider batch tasks only; here services wait in the same queue. Choice: each rival runs its own rule
-twice, first over the waiting services, then over the batch, so a packer also packs services and a spreader spreads them.
+Problem: the rivals' papers consider batch tasks only; here services wait in the same queue. Choice: each rival runs its
+own rule twice, first over the waiting services, then over the batch, so a packer also packs services and a spreader
+spreads them.
 Limits: a service that fits nowhere does not hold back capacity from the batch behind it.
 """
 
@@ -23,7 +24,9 @@ NEXT_ROUND = "waits for the next round"
 
 @dataclass(slots=True)
 class RoundTally:
-    """A round's result while it is built: `row` as in `RoundDecision`; the first `placed` entries of `order` are decided."""
+    """A round's result while it is built: `row` as in `RoundDecision`; the first `placed` entries of `order` are
+    decided.
+    """
 
     row: Int
     order: Int

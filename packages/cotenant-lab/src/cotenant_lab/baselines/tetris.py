@@ -1,21 +1,23 @@
 """Tetris: multi-resource packing that chooses the task for a machine (Grandl et al., SIGCOMM 2014).
 
-Problem: slots waste what tasks do not need, and fairness alone packs badly. Choice, following the paper's section 3: a machine
-with free resources takes, of the tasks whose peak demand fits it in every dimension, the one with the highest a + eps p.
+Problem: slots waste what tasks do not need, and fairness alone packs badly. Choice, following the paper's section 3: a
+machine with free resources takes, of the tasks whose peak demand fits it in every dimension, the one with the highest a
++ eps p.
 
 - a, alignment: dot product of the task's demand and what the machine has free, both over the machine's capacity.
-- p, less remaining work first: 1 - (jobs with less work) / (jobs waiting), in (0, 1]; work is the estimate every policy is given.
-  Services have no end, so their p is 0.
+- p, less remaining work first: 1 - (jobs with less work) / (jobs waiting), in (0, 1]; work is the estimate every policy
+  is given. Services have no end, so their p is 0.
 - eps = mean a / mean p over the candidates, so both terms weigh the same.
 - fairness f in [0, 1): candidates come only from the ceil((1 - f) T) tenants with the least dominant shares among the T
   tenants with a task that fits this machine (ties at the border included). 0 = packing alone; near 1 = DRF's tenant.
 
-The machine chooses the task, not the task the machine: by the dot product a task would choose the emptiest machine, which
-is worst fit. Machines are visited in random order, `tasks_per_visit` tasks per visit until nothing fits (1 = one container per heartbeat, as in the
-paper's host system; 0 = as many as fit).
+The machine chooses the task, not the task the machine: by the dot product a task would choose the emptiest machine,
+which is worst fit. Machines are visited in random order, `tasks_per_visit` tasks per visit until nothing fits (1 = one
+container per heartbeat, as in the paper's host system; 0 = as many as fit).
 
-Limits: peak demand is the request. No input locality here, so the penalty for remote input does not apply. The paper's barrier
-knob (a stage that is 90 % complete goes first) is left out: a snapshot has the waiting pods, not the progress of their stage. No objective.
+Limits: peak demand is the request. No input locality here, so the penalty for remote input does not apply. The paper's
+barrier knob (a stage that is 90 % complete goes first) is left out: a snapshot has the waiting pods, not the progress
+of their stage. No objective.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ def alignments(nodes: NodeArrays, shapes: ShapeArrays, row: int, kinds: Int, cou
 
 
 def preference(job: Int, work: Float) -> Float:
-    """p of each pod: 1 - (jobs with less remaining work) / (jobs), 0 for pods without a job. Pods of a job share its work."""
+    """p of each pod: 1 - (jobs with less remaining work) / (jobs), 0 for pods without a job. Pods of a job share
+    its work.
+    """
     p = np.zeros(job.shape[0])
     has_job = job >= 0
     _, first = np.unique(job[has_job], return_index=True)
@@ -66,7 +70,9 @@ def preference(job: Int, work: Float) -> Float:
 def _eligible(
     share: Float, owner: Int, candidates: Int, count: int, unfairness: float, seen: Mask, allowed: Mask
 ) -> None:
-    """Mark in `allowed` the tenants whose candidates may be chosen; `unfairness` = 1 - f. `seen` and `allowed` are scratch [T]."""
+    """Mark in `allowed` the tenants whose candidates may be chosen; `unfairness` = 1 - f. `seen` and `allowed` are
+    scratch [T].
+    """
     tenants = share.shape[0]
     for t in range(tenants):
         seen[t] = False

@@ -64,7 +64,8 @@ def compare(
     declared_profiles: Annotated[
         bool | None,
         Parameter(
-            help="Whether schedulers are shown each application's sensitivity, pressure and tolerance; default yes. No: as in a cluster, where nobody declares them."
+            help="Whether schedulers are shown each application's sensitivity, pressure and tolerance; default yes. "
+            "No: as in a cluster, where nobody declares them."
         ),
     ] = None,
     node_qos: Annotated[bool | None, Parameter(help="Whether nodes protect services from batch; default yes.")] = None,
@@ -84,8 +85,8 @@ def compare(
 ) -> int:
     """Compare policies on a workload: a table, OUT/report.html, OUT/results.json and OUT/results.parquet.
 
-    The same command continues an interrupted comparison. Exit status: 0 done, 1 a run failed, 2 bad input, 130 interrupted.
-    `cotenant lab metrics` defines every figure.
+    The same command continues an interrupted comparison. Exit status: 0 done, 1 a run failed, 2 bad input, 130
+    interrupted. `cotenant lab metrics` defines every figure.
     """
     from cotenant_lab.cli import values
     from cotenant_lab.seeds import read_seeds
@@ -97,8 +98,8 @@ def compare(
         values.read_loads(load)
     if pressure_law is not None:
         values.check_law(pressure_law)
-    for each in set_:
-        values.read_override(each)
+    for name in set_:
+        values.read_override(name)
     from cotenant_lab.cli import comparing
 
     request = comparing.CompareArguments(
@@ -151,10 +152,12 @@ def tune(
     jobs: Annotated[int | None, Parameter(help="Parallel runs; default: one per core. 1 runs in this process.")] = None,
     json: Json = False,
 ) -> int:
-    """Tune a policy's knobs for useful utilisation, fairness and SLO violation, and judge the Pareto front on held-out seeds.
+    """Tune a policy's knobs for useful utilisation, fairness and SLO violation, and judge the Pareto front on held-out
+    seeds.
 
-    Writes OUT/report.html, OUT/tuning.json, OUT/profile.yaml (for `cotenant scheduler --profile`) and OUT/profiles/. The same
-    command continues an interrupted search. Needs the extra `tune`. Exit status: 0 done, 1 a run failed, 2 bad input, 130 interrupted.
+    Writes OUT/report.html, OUT/tuning.json, OUT/profile.yaml (for `cotenant scheduler --profile`) and OUT/profiles/.
+    The same command continues an interrupted search. Needs the extra `tune`. Exit status: 0 done, 1 a run failed, 2 bad
+    input, 130 interrupted.
     """
     from cotenant_lab.cli import tuning
 

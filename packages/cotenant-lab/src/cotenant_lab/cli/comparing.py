@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SEEDS = "10"
 TRACES = "COTENANT_TRACES"
-_MOST_SHOWN = 10
+_MAX_SHOWN = 10
 _BESIDE = Path("../shared/traces")
 
 T = TypeVar("T")
@@ -96,10 +96,10 @@ def _compared(
         progress(total, quiet=request.json) as on_step,
     ):
         outcome = experiment.run(plan, folder, jobs, on_step, cluster.perform if cluster else None)
-    for failure in outcome.failures[:_MOST_SHOWN]:
+    for failure in outcome.failures[:_MAX_SHOWN]:
         print(f"cotenant: failed: {failure.line()}", file=sys.stderr)
-    if len(outcome.failures) > _MOST_SHOWN:
-        print(f"cotenant: failed: {len(outcome.failures) - _MOST_SHOWN} more, listed in {folder}", file=sys.stderr)
+    if len(outcome.failures) > _MAX_SHOWN:
+        print(f"cotenant: failed: {len(outcome.failures) - _MAX_SHOWN} more, listed in {folder}", file=sys.stderr)
     failed = [(failure.line(), failure.detail) for failure in outcome.failures]
     unwritten = _failing(lambda: storage.write_failures(folder, failed))
     if not outcome.records:

@@ -1,8 +1,9 @@
 """A comparison as tables for a terminal.
 
-Problem: twenty policies by ten figures, each with an interval, do not fit a terminal. Choice: as many figures per table as fit, the
-rest in further tables; one number of decimals per column, from its intervals; sorted by the leading figure, ours
-marked. With several loads: one table per figure, one column per load. Limits: figures beyond the workload's headline are in the report.
+Problem: twenty policies by ten figures, each with an interval, do not fit a terminal. Choice: as many figures per table
+as fit, the rest in further tables; one number of decimals per column, from its intervals; sorted by the leading figure,
+ours marked. With several loads: one table per figure, one column per load. Limits: figures beyond the workload's
+headline are in the report.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def _sweep(console: Console, comparison: Comparison, name: str) -> None:
 def _sustained(console: Console, comparison: Comparison) -> None:
     if not comparison.sustained:
         return
-    against = {each.policy: each for each in comparison.paired if each.metric == SUSTAINED_LOAD.name}
+    against = {entry.policy: entry for entry in comparison.paired if entry.metric == SUSTAINED_LOAD.name}
     console.print("Sustained load: the largest with V_LS <= 1 % and V_BE <= 1 %, and CPU used at it, %", style="bold")
     cells = [_sustained_text(row) for row in comparison.sustained]
     means = [_of_means_text(row) for row in comparison.sustained]

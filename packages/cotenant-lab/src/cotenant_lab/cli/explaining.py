@@ -59,7 +59,7 @@ def _print(found: TaskExplanation, where: str) -> None:
     for line in found.lines:
         tables.print_line(f"  {line}")
     if found.rejected:
-        rows = [(f"{count:,}", reason) for reason, count in sorted(found.rejected, key=lambda each: -each[1])]
+        rows = [(f"{count:,}", reason) for reason, count in sorted(found.rejected, key=lambda entry: -entry[1])]
         tables.print_words(("nodes", "rejected because"), rows, right=("nodes",))
     if found.candidates:
         parts = list(dict.fromkeys(name for _, _, scores in found.candidates for name, _ in scores))

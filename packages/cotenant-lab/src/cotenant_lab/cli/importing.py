@@ -32,9 +32,9 @@ def import_trace(name: str, source: Path, destination: Path, json: bool) -> int:
 
 def _without_paths(value: object) -> object:
     if isinstance(value, dict):
-        return {key: _without_paths(each) for key, each in value.items()}
+        return {key: _without_paths(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_paths(each) for each in value]
+        return [_without_paths(entry) for entry in value]
     return str(value) if isinstance(value, Path) else value
 
 

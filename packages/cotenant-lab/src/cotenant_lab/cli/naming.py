@@ -1,8 +1,8 @@
 """Renames the fields of errors to what the user typed.
 
-Problem: a scenario names its parameters (`load`, `policy`, a knob), because it also serves as a library; a user who typed `--load` looks for that.
-Choice: the fields are renamed in one place, where a command calls the lab; the rest of the error is unchanged. Limits: fields that are not listed here,
-such as a file with its line, are unchanged.
+Problem: a scenario names its parameters (`load`, `policy`, a knob), because it also serves as a library; a user who
+typed `--load` looks for that. Choice: the fields are renamed in one place, where a command calls the lab; the rest of
+the error is unchanged. Limits: fields that are not listed here, such as a file with its line, are unchanged.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def _renamed(
     if kind in _KNOB:
         name = knob or str(error.value)
         settings = [
-            (f"{owner}.{each}" if not knob else f"{owner}.{each}={value:g}")
-            for owner, each, value in overrides
-            if each == name and (not knob or value == error.value)
+            (f"{owner}.{override}" if not knob else f"{owner}.{override}={value:g}")
+            for owner, override, value in overrides
+            if override == name and (not knob or value == error.value)
         ]
         return InvalidInput("--set", settings[0] if settings else name, error.expected, error.hint)
     if error.field in names:

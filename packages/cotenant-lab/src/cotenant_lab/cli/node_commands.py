@@ -47,7 +47,8 @@ def sine(
 ) -> int:
     """A sine-wave service and batch work on one core: alone, together, together under the agent. About 75 s a round.
 
-    Exit status of every experiment: 0 all checks pass, 1 a check or the run failed, 2 bad input, 3 too disturbed to decide, 130 interrupted.
+    Exit status of every experiment: 0 all checks pass, 1 a check or the run failed, 2 bad input, 3 too disturbed to
+    decide, 130 interrupted.
     """
     from cotenant_lab.cli import node_experiments
 
@@ -57,7 +58,9 @@ def sine(
 
 @app.command
 def guard(*, rounds: Rounds = None, out: Out = None, seed: Seed = 1, json: Json = False) -> int:
-    """Redis under an open-loop load beside stress-ng: does the agent protect its p99 while the batch work progresses?"""
+    """Redis under an open-loop load beside stress-ng: does the agent protect its p99 while the batch work
+    progresses?
+    """
     from cotenant_lab.cli import node_experiments
 
     return node_experiments.run("guard", rounds, out, seed, json)
@@ -80,7 +83,9 @@ def culprit(
     once: Annotated[bool, Parameter(negative=(), help="Each block once, whatever else runs on this machine.")] = False,
     json: Json = False,
 ) -> int:
-    """A service in trouble for a neighbour, its own load or its own quota: is the right cause named, and no innocent group?"""
+    """A service in trouble for a neighbour, its own load or its own quota: is the right cause named, and no
+    innocent group?
+    """
     from cotenant_lab.cli import node_experiments
 
     return node_experiments.run("culprit", rounds, out, seed, json, once=once)
@@ -95,7 +100,9 @@ def recovery(
     once: Annotated[bool, Parameter(negative=(), help="Each block once, whatever else runs on this machine.")] = False,
     json: Json = False,
 ) -> int:
-    """A hog arrives beside a service: does the agent name it, limit only it, and does the service recover within 20 s?"""
+    """A hog arrives beside a service: does the agent name it, limit only it, and does the service recover within 20
+    s?
+    """
     from cotenant_lab.cli import node_experiments
 
     return node_experiments.run("recovery", rounds, out, seed, json, once=once)
@@ -111,7 +118,9 @@ def loop(
     limit: Limit = None,
     json: Json = False,
 ) -> int:
-    """The ride service of the examples beside a batch hog: from its spans to the burning objective, the cause and the recovery."""
+    """The ride service of the examples beside a batch hog: from its spans to the burning objective, the cause and
+    the recovery.
+    """
     from cotenant_lab.cli import node_experiments
 
     return node_experiments.run("loop", rounds, out, seed, json, once=once, limit_min=limit)
@@ -127,7 +136,9 @@ def burst(*, rounds: Rounds = None, out: Out = None, seed: Seed = 1, json: Json 
 
 @app.command
 def overhead(*, rounds: Rounds = None, out: Out = None, seed: Seed = 1, json: Json = False) -> int:
-    """The cost of the agent with 50 and 200 groups: CPU, memory, calls, bytes, and the tail latency of a service beside it."""
+    """The cost of the agent with 50 and 200 groups: CPU, memory, calls, bytes, and the tail latency of a service
+    beside it.
+    """
     from cotenant_lab.cli import node_experiments
 
     return node_experiments.run("overhead", rounds, out, seed, json)
@@ -143,9 +154,11 @@ def step(*, rounds: Rounds = None, out: Out = None, seed: Seed = 1, json: Json =
 
 @app.command
 def zone(*, out: Out = None, json: Json = False) -> int:
-    """Wake-up delay of a service beside batch under each kind of scheduling of a Control Zone, a broken zone beside another, and a load that changes. One run, about a minute.
+    """Wake-up delay of a service beside batch under each kind of scheduling of a Control Zone, a broken zone beside
+    another, and a load that changes. One run, about a minute.
 
-    Needs Linux 6.12 with sched_ext, cgroup v2 and built objects (make bpf); sub-schedulers need Linux 7.3. All tasks of the machine run under our schedulers meanwhile.
+    Needs Linux 6.12 with sched_ext, cgroup v2 and built objects (make bpf); sub-schedulers need Linux 7.3. All tasks of
+    the machine run under our schedulers meanwhile.
     """
     from cotenant_lab.cli import node_experiments
 

@@ -1,4 +1,6 @@
-"""`cotenant node experiment`: runs an experiment, shows its progress on standard error, and prints the checks as a table or one JSON object."""
+"""`cotenant node experiment`: runs an experiment, shows its progress on standard error, and prints the checks as a
+table or one JSON object.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,16 @@ def run(
     once: bool = False,
     limit_min: float | None = None,
 ) -> int:
-    """Run one experiment; the exit status is that of `STATUS`. `period_s`: of the sine's demand; `once`: `ExperimentSettings.once`; `limit_min`: no round begins after so many minutes."""
+    """Run one experiment; the exit status is that of `STATUS`. `period_s`: of the sine's demand; `once`:
+    `ExperimentSettings.once`; `limit_min`: no round begins after so many minutes.
+    """
     if seed < 0:
         raise InvalidInput("--seed", seed, "0 or more")
     if period_s is not None and not 0 < period_s <= LONGEST_PERIOD_S:
         raise InvalidInput("--period", period_s, f"seconds, above 0, at most {LONGEST_PERIOD_S:g}")
     count = rounds if rounds is not None else registry.DEFAULT_ROUNDS[name]
     settings = (
-        ExperimentSettings.once(count, seed) if once else ExperimentSettings(count, seed, most_s=_seconds(limit_min))
+        ExperimentSettings.once(count, seed) if once else ExperimentSettings(count, seed, max_s=_seconds(limit_min))
     )
     folder = out or Path("runs") / f"node-{name}"
     if folder.exists() and not folder.is_dir():
@@ -117,7 +121,8 @@ def show(outcome: Findings, folder: Path) -> None:
     for note in outcome.notes:
         tables.print_folded(note)
     tables.print_folded(
-        f"Rounds that count: {outcome.rounds}, left out: {len(outcome.discarded)}; disturbed blocks run again: {outcome.repeated}. Other work used at most {outcome.worst_foreign:.1%} of the plant's core in a "
+        f"Rounds that count: {outcome.rounds}, left out: {len(outcome.discarded)}; disturbed blocks run again: "
+        f"{outcome.repeated}. Other work used at most {outcome.worst_foreign:.1%} of the plant's core in a "
         f"block, the hypervisor stole at most {outcome.worst_steal:.1%}."
     )
     for number, why in outcome.discarded:

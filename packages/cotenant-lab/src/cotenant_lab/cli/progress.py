@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress(total: int, quiet: bool) -> Iterator[Callable[[RunProgress], None]]:
-    """Yields a function that takes each step of `total` runs. Silent if `quiet`, or if standard error is not a terminal."""
+    """Yields a function that takes each step of `total` runs. Silent if `quiet`, or if standard error is not a
+    terminal.
+    """
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -25,7 +25,7 @@ from cotenant_lab.provenance import provenance
 from cotenant_lab.report.tuning_page import TuningFacts, label, sentence, shown, write_tuning_page
 from cotenant_lab.scenarios.competitors import competitor
 from cotenant_lab.seeds import read_seeds
-from cotenant_lab.tuning.judging import MOST_JUDGED, Tuned, judge
+from cotenant_lab.tuning.judging import MAX_JUDGED, Tuned, judge
 from cotenant_lab.tuning.objectives import OBJECTIVES
 from cotenant_lab.tuning.search import Evaluator, Knobs, Trial, load_optuna, search
 from cotenant_lab.tuning.spaces import SPACES, Space, space_of
@@ -34,7 +34,7 @@ from cotenant_lab.workload_file import is_workload_file, read_workload_file
 TUNING_JSON = "tuning.json"
 PROFILE = "profile.yaml"
 PROFILES_FOLDER = "profiles"
-MOST_TRIALS = 10_000
+MAX_TRIALS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ def tune(request: TuneArguments) -> int:
     both = sorted(set(seeds) & set(held_out))
     if both:
         raise InvalidInput("--held-out", request.held_out, "seeds that --seeds does not have", f"both have {both[0]}")
-    if not 2 <= request.trials <= MOST_TRIALS:
-        raise InvalidInput("--trials", request.trials, f"2 to {MOST_TRIALS}")
+    if not 2 <= request.trials <= MAX_TRIALS:
+        raise InvalidInput("--trials", request.trials, f"2 to {MAX_TRIALS}")
     if request.jobs is not None and request.jobs < 1:
         raise InvalidInput("--jobs", request.jobs, "at least 1")
     with as_typed(COMPARE | {"--policies": "--policy", "policy": "--policy"}):
@@ -77,7 +77,7 @@ def tune(request: TuneArguments) -> int:
     origin = provenance(command(request, folder), jobs)
     experiment.prepare(folder)
     per_candidate = len(plan.loads)
-    total = per_candidate * (request.trials * len(seeds) + (MOST_JUDGED + 2) * len(held_out))
+    total = per_candidate * (request.trials * len(seeds) + (MAX_JUDGED + 2) * len(held_out))
     with progress(total, quiet=request.json) as on_step:
         evaluate = Evaluator(plan, folder, jobs, total, on_step)
         try:
@@ -141,12 +141,12 @@ def to_object(tuned: Tuned, facts: TuningFacts) -> dict[str, Any]:
     """The JSON object of a tuning."""
     names = [objective.name for objective in OBJECTIVES]
 
-    def trial(each: Trial) -> dict[str, Any]:
+    def trial(entry: Trial) -> dict[str, Any]:
         return {
-            "trial": each.number,
-            "knobs": dict(facts.defaults) | dict(each.knobs),
-            "objectives": dict(zip(names, each.figures, strict=True)),
-            "on_front": each.number in tuned.front,
+            "trial": entry.number,
+            "knobs": dict(facts.defaults) | dict(entry.knobs),
+            "objectives": dict(zip(names, entry.figures, strict=True)),
+            "on_front": entry.number in tuned.front,
         }
 
     return {
@@ -162,11 +162,11 @@ def to_object(tuned: Tuned, facts: TuningFacts) -> dict[str, Any]:
             {"name": o.name, "definition": o.definition, "better": "higher" if o.sign > 0 else "lower"}
             for o in OBJECTIVES
         ],
-        "trials": [trial(each) for each in tuned.found.trials],
+        "trials": [trial(entry) for entry in tuned.found.trials],
         "held_out_figures": [
             {
-                "trial": each.trial.number,
-                "verdict": each.verdict,
+                "trial": judged.trial.number,
+                "verdict": judged.verdict,
                 **{
                     name: {
                         "mean": mean.mean,
@@ -174,10 +174,10 @@ def to_object(tuned: Tuned, facts: TuningFacts) -> dict[str, Any]:
                         "difference": difference.mean,
                         "difference_half_width": _finite(difference.half_width),
                     }
-                    for name, mean, difference in zip(names, each.means, each.differences, strict=True)
+                    for name, mean, difference in zip(names, judged.means, judged.differences, strict=True)
                 },
             }
-            for each in tuned.judged
+            for judged in tuned.judged
         ],
         "selected": tuned.selected,
         "recommended": tuned.recommended,
@@ -209,7 +209,7 @@ def _plan(request: TuneArguments) -> tuple[Plan, Scenario]:
 
 def _base(policy: str) -> PlacementProfile:
     """The built-in profile whose knobs are tuned. Raises `InvalidInput` for a policy without one."""
-    names = [each.name for each in PROFILES]
+    names = [entry.name for entry in PROFILES]
     if policy not in names:
         competitor(policy)  # an unknown name is refused as such
         tunable = ", ".join(name for name in sorted(SPACES) if name in names)
@@ -228,9 +228,11 @@ def _default_folder(request: TuneArguments, plan: Plan, space: Space) -> Path:
 
 def _write(folder: Path, tuned: Tuned, facts: TuningFacts) -> None:
     storage.write_json(folder / TUNING_JSON, to_object(tuned, facts))
-    for each in tuned.judged[1:]:
-        _write_profile(folder / PROFILES_FOLDER / f"trial-{each.trial.number}.yaml", each.trial, each.verdict, facts)
-    recommended = next(each for each in tuned.judged if each.trial.number == tuned.recommended)
+    for judged in tuned.judged[1:]:
+        _write_profile(
+            folder / PROFILES_FOLDER / f"trial-{judged.trial.number}.yaml", judged.trial, judged.verdict, facts
+        )
+    recommended = next(judged for judged in tuned.judged if judged.trial.number == tuned.recommended)
     _write_profile(folder / PROFILE, recommended.trial, recommended.verdict, facts)
     write_tuning_page(folder / storage.REPORT, tuned, facts)
 
@@ -247,7 +249,7 @@ def _set(knobs: Knobs) -> Knobs:
 
 def _print(tuned: Tuned, facts: TuningFacts, folder: Path, base: PlacementProfile) -> None:
     heads = [f"{o.title}{f', {o.unit}' if o.unit else ''}" for o in OBJECTIVES]
-    by_number = {each.number: each for each in tuned.found.trials}
+    by_number = {entry.number: entry for entry in tuned.found.trials}
     tables.print_line(f"Front on the tuning seeds ({facts.seeds}), load {facts.load}", strong=True)
     rows = []
     for number in dict.fromkeys((0, *tuned.front)):
@@ -264,14 +266,14 @@ def _print(tuned: Tuned, facts: TuningFacts, folder: Path, base: PlacementProfil
     )
     judged = [
         [
-            label(tuned, each.trial),
+            label(tuned, entry.trial),
             *(
-                shown(o, mean) + ("" if each.verdict == "defaults" else f" ({shown(o, difference)})")
-                for o, mean, difference in zip(OBJECTIVES, each.means, each.differences, strict=True)
+                shown(o, mean) + ("" if entry.verdict == "defaults" else f" ({shown(o, difference)})")
+                for o, mean, difference in zip(OBJECTIVES, entry.means, entry.differences, strict=True)
             ),
-            "" if each.verdict == "defaults" else each.verdict,
+            "" if entry.verdict == "defaults" else entry.verdict,
         ]
-        for each in tuned.judged
+        for entry in tuned.judged
     ]
     tables.print_words(["trial", *heads, "verdict"], judged, right=heads)
     tables.print_line("")
@@ -282,6 +284,7 @@ def _print(tuned: Tuned, facts: TuningFacts, folder: Path, base: PlacementProfil
     tables.print_line(f"profile: {folder / PROFILE}; one per judged trial under {folder / PROFILES_FOLDER}")
     if base.fit is not Fit.REQUESTS:
         tables.print_line(
-            f"`cotenant scheduler --profile` refuses it: {base.name} fits batch by predicted use, which kubelets do not admit"
+            f"`cotenant scheduler --profile` refuses it: {base.name} fits batch by predicted use, which kubelets do "
+            "not admit"
         )
     tables.print_line(f"report: {folder / storage.REPORT}")

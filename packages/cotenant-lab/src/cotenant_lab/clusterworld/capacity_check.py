@@ -1,7 +1,8 @@
 """What pods hold on each node, counted independently of the engine to check it.
 
-Problem: a scheduler that overcommits by mistake would look good in all of its own figures. Choice: amounts by node and shares by device,
-summed from accepted binds only; exceeding the capacity raises an error. Limits: GPUs are checked individually only if the bind names them.
+Problem: a scheduler that overcommits by mistake would look good in all of its own figures. Choice: amounts by node and
+shares by device, summed from accepted binds only; exceeding the capacity raises an error. Limits: GPUs are checked
+individually only if the bind names them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class CapacityCheck:
         self._nodes[node.name] = _Held(dict(node.allocatable.items))
 
     def assign(self, uid: str, pod: Pod, name: str, holds: Holdings) -> None:
-        """Record an accepted bind. Raises `Permanent` if the pod is assigned already, or the node or a device is overcommitted."""
+        """Record an accepted bind. Raises `Permanent` if the pod is assigned already, or the node or a device is
+        overcommitted.
+        """
         if uid in self._pods:
             raise Permanent(f"pod {pod.key} is already assigned to {self._pods[uid][1]}")
         self._pods[uid] = pod, name, holds
@@ -47,7 +50,8 @@ class CapacityCheck:
         for resource, _ in pod.requests:
             if node.amounts[resource] > node.allocatable.get(resource, 0):
                 raise Permanent(
-                    f"{name} has {node.allocatable.get(resource, 0)} {resource}, its pods request {node.amounts[resource]}"
+                    f"{name} has {node.allocatable.get(resource, 0)} {resource}, its pods request "
+                    f"{node.amounts[resource]}"
                 )
         for (kind, minor), percent in node.parts.items():
             if percent > _WHOLE:
@@ -63,6 +67,6 @@ class CapacityCheck:
         node = self._nodes[name]
         for resource, amount in pod.requests:
             node.amounts[resource] = node.amounts.get(resource, 0) + sign * amount
-        for each in holds.devices:
-            key = (each.type.value, each.minor)
-            node.parts[key] = node.parts.get(key, 0) + sign * each.amounts.get(GPU_CORE)
+        for device in holds.devices:
+            key = (device.type.value, device.minor)
+            node.parts[key] = node.parts.get(key, 0) + sign * device.amounts.get(GPU_CORE)

@@ -1,10 +1,11 @@
 """Behaviour of the simulated cluster around the engine: delays, failures, checkpoints.
 
-Problem: the benefit of gangs, quotas and topology depends on the cost of an interruption and the duration of a bind. Choice: one frozen value with each
-parameter and its source. Limits: those marked "ours" are not measured.
+Problem: the benefit of gangs, quotas and topology depends on the cost of an interruption and the duration of a bind.
+Choice: one frozen value with each parameter and its source. Limits: those marked "ours" are not measured.
 
-Sources: of Kueue's waitForPodsReady the time-out of 5 minutes and the requeuing back-off of 60 s, doubled, at most an hour; Kubernetes' default grace of
-30 s; a node of eight GPUs failing about once in 264 days (Llama 3 report: 419 unexpected interruptions in 54 days on 16,384 GPUs).
+Sources: of Kueue's waitForPodsReady the time-out of 5 minutes and the requeuing back-off of 60 s, doubled, at most an
+hour; Kubernetes' default grace of 30 s; a node of eight GPUs failing about once in 264 days (Llama 3 report: 419
+unexpected interruptions in 54 days on 16,384 GPUs).
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from math import inf
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """All times in seconds of simulated time; a simulated second represents `time_scale` seconds (see cotenant_lab/workloads/training.py)."""
+    """All times in seconds of simulated time; a simulated second represents `time_scale` seconds (see
+    cotenant_lab/workloads/training.py).
+    """
 
     period_s: float = 1.0  # between scheduling rounds, ours
     bind_s: tuple[float, float] = (0.1, 0.5)  # from decision to response, uniform, ours
@@ -30,7 +33,7 @@ class ClusterConfig:
     between_failures_s: float = 264 * 86400.0 / 20.0  # of a node, exponential; inf = none
     outage_s: float = 1800.0  # ours
     crossing: float = 0.1  # share by which a job takes longer if its members are not all in one rack, ours
-    most_s: float = 48 * 3600.0  # the run ends then, even with unfinished jobs
+    max_s: float = 48 * 3600.0  # the run ends then, even with unfinished jobs
 
 
 WAIT_FOR_PODS_READY_S = 300.0

@@ -1,7 +1,8 @@
 """The engine's features that a policy enables through pods and objects.
 
-Problem: the policies of one comparison must differ in one feature only. Choice: a frozen value with the features; the engine is always the same, and a feature
-is enabled if pods have its annotations or labels and its objects exist, as in a cluster. Limits: all policies use one score profile each.
+Problem: the policies of one comparison must differ in one feature only. Choice: a frozen value with the features; the
+engine is always the same, and a feature is enabled if pods have its annotations or labels and its objects exist, as in
+a cluster. Limits: all policies use one score profile each.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from cotenant_lab.clusterworld.racks import BLOCK, RACK
 from cotenant_lab.clusterworld.world import PodAttributes
 from cotenant_lab.workloads.training import TEAMS, JobPlan, quotas
 
-MOST_PODS = 512  # per scheduling round, so that no gang is split
+MAX_PODS = 512  # per scheduling round, so that no gang is split
 PACKED = DeviceSettings(Strategy.BINPACK, Strategy.BINPACK)
 SPREAD = DeviceSettings(Strategy.SPREAD, Strategy.SPREAD)
 COUNTED = DeviceSettings(
@@ -46,13 +47,15 @@ class Features:
 
 
 def make_cluster(features: Features, nodes: int, rng: np.random.Generator) -> Cluster:
-    """The engine for a cluster with this number of nodes, with the objects of the features; the world adds the nodes."""
+    """The engine for a cluster with this number of nodes, with the objects of the features; the world adds the
+    nodes.
+    """
     plugins = PluginRegistry(devices=DeviceRules(features.devices))
-    cluster = Cluster(profile(features.profile), rng, Settings(most_pods=MOST_PODS), plugins)
+    cluster = Cluster(profile(features.profile), rng, Settings(max_pods=MAX_PODS), plugins)
     if features.quotas:
-        for each in quotas(nodes):
-            key = f"{each.parent if not each.is_parent else each.name}/{each.name}"
-            plugins.quotas.quota_seen(QuotaObject(key, f"uid-{each.name}", each), 0.0)
+        for quota in quotas(nodes):
+            key = f"{quota.parent if not quota.is_parent else quota.name}/{quota.name}"
+            plugins.quotas.quota_seen(QuotaObject(key, f"uid-{quota.name}", quota), 0.0)
     return cluster
 
 

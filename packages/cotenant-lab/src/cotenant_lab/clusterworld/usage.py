@@ -1,8 +1,9 @@
 """GPUs held, GPUs computing, and the GPUs that each team deserves, integrated over a window of time.
 
-Problem: time means of values that change at every event must not depend on when they are sampled. Choice: sums of level times duration, updated before
-every change; a team's deserved share is weighted max-min over the tree, first among organisations and then among their teams, weighted by their guarantees
-and capped at their demand. Limits: GPUs only; GPUs held by terminating pods count as held and not computing.
+Problem: time means of values that change at every event must not depend on when they are sampled. Choice: sums of level
+times duration, updated before every change; a team's deserved share is weighted max-min over the tree, first among
+organisations and then among their teams, weighted by their guarantees and capped at their demand. Limits: GPUs only;
+GPUs held by terminating pods count as held and not computing.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ _EPSILON = 1e-9
 
 
 def max_min(amount: float, demand: Float, weight: Float) -> Float:
-    """Weighted max-min: no share exceeds its demand, and no share can grow except at the cost of one that is smaller relative to its weight."""
+    """Weighted max-min: no share exceeds its demand, and no share can grow except at the cost of one that is
+    smaller relative to its weight.
+    """
     given = np.zeros(len(demand))
     unmet = demand > _EPSILON
     while amount > _EPSILON and unmet.any():
@@ -36,9 +39,9 @@ def deserved(total: float, demand: Float, guarantee: Float, group: Int) -> Float
     groups = int(group.max()) + 1
     by_group = max_min(total, _sums(group, demand, groups), _sums(group, guarantee, groups))
     found = np.zeros(len(demand))
-    for each in range(groups):
-        inside = group == each
-        found[inside] = max_min(float(by_group[each]), demand[inside], guarantee[inside])
+    for number in range(groups):
+        inside = group == number
+        found[inside] = max_min(float(by_group[number]), demand[inside], guarantee[inside])
     return found
 
 

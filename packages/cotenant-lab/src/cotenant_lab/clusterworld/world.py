@@ -1,10 +1,12 @@
-"""The cluster around the engine in virtual time: API server, kubelets and a job controller that carry out its instructions.
+"""The cluster around the engine in virtual time: API server, kubelets and a job controller that carry out its
+instructions.
 
-Problem: the benefit of gangs, quotas and topology shows only in the outcome of jobs, and the engine under test must be the one that a cluster
-runs. Choice: a queue of events around `engine.cluster.Cluster`: facts go in as from a watch, instructions are carried out after a delay,
-some binds and nodes fail, a job computes while all of its members run, and one that loses a member restarts from its last checkpoint. What pods hold on
-nodes is counted again (capacity_check.py), so an engine that overfills a node is detected. Limits: events of one pod arrive in order and are not lost
-(tests/fault covers that); eviction always succeeds after its grace period.
+Problem: the benefit of gangs, quotas and topology shows only in the outcome of jobs, and the engine under test must be
+the one that a cluster runs. Choice: a queue of events around `engine.cluster.Cluster`: facts go in as from a watch,
+instructions are carried out after a delay, some binds and nodes fail, a job computes while all of its members run, and
+one that loses a member restarts from its last checkpoint. What pods hold on nodes is counted again (capacity_check.py),
+so an engine that overfills a node is detected. Limits: events of one pod arrive in order and are not lost (tests/fault
+covers that); eviction always succeeds after its grace period.
 """
 
 from __future__ import annotations
@@ -82,8 +84,8 @@ class ClusterWorld:
         ] = []  # seconds, GPUs held, GPUs computing; at least five minutes apart
         self._check = CapacityCheck()
         racked = tuple(nodes)
-        self._nodes = {each.node.name: each.node for each in racked}
-        self._rack_of = {each.node.name: each.rack for each in racked}
+        self._nodes = {racked_node.node.name: racked_node.node for racked_node in racked}
+        self._rack_of = {racked_node.node.name: racked_node.rack for racked_node in racked}
         self._rack_gpus = rack_gpus
         self._attributes = attributes
         self._config = config
@@ -95,11 +97,11 @@ class ClusterWorld:
         self._open = len(self.jobs)
         teams = len(usage.held)
         self._levels = Levels(np.zeros(teams), np.zeros(teams), np.zeros(teams))
-        for each in racked:
-            self._check.add_node(each.node)
-            cluster.node_seen(each.node)
-            cluster.plugins.devices.seen(NodeDevices(each.node.name, each.devices))
-            self._fail_later(each.node.name)
+        for racked_node in racked:
+            self._check.add_node(racked_node.node)
+            cluster.node_seen(racked_node.node)
+            cluster.plugins.devices.seen(NodeDevices(racked_node.node.name, racked_node.devices))
+            self._fail_later(racked_node.node.name)
         for job in self.jobs:
             self._at(job.plan.arrival_s, self._arrival(job))
 
@@ -114,7 +116,7 @@ class ClusterWorld:
             if isfinite(wanted):
                 wanted = ceil(wanted / self._config.period_s) * self._config.period_s
             at = min(next_event, wanted)
-            if at >= self._config.most_s:
+            if at >= self._config.max_s:
                 break
             self.usage.advance(at, self._levels)
             self.now_s = at
@@ -125,7 +127,7 @@ class ClusterWorld:
                 decided_s = at
                 self._decide()
             self._measure()
-        self.usage.advance(min(self.now_s, self._config.most_s), self._levels)
+        self.usage.advance(min(self.now_s, self._config.max_s), self._levels)
 
     def _at(self, at_s: float, action: Callable[[], None]) -> None:
         heappush(self._events, (at_s, next(self._order), action))
@@ -135,11 +137,11 @@ class ClusterWorld:
         instructions = self.cluster.decide(self.now_s)
         taken = perf_counter() - started
         self.decision_s += taken
-        binds = sum(isinstance(each, Bind) for each in instructions)
+        binds = sum(isinstance(instruction, Bind) for instruction in instructions)
         if binds:
             self.decision_us += [taken / binds * 1e6] * binds
-        for each in instructions:
-            self._carry_out(each)
+        for instruction in instructions:
+            self._carry_out(instruction)
 
     def _measure(self) -> None:
         """Update the current levels by team."""
@@ -182,9 +184,9 @@ class ClusterWorld:
         if member is None or not job.alive or job.attempt != attempt:
             return
         member.started = True
-        if len(job.members) < job.plan.pods or not all(each.started for each in job.members.values()):
+        if len(job.members) < job.plan.pods or not all(entry.started for entry in job.members.values()):
             return
-        racks = {self._rack_of[each.seen.node] for each in job.members.values()}
+        racks = {self._rack_of[entry.seen.node] for entry in job.members.values()}
         crosses = len(racks) > 1 and job.plan.gpus <= self._rack_gpus
         job.crossed += crosses
         job.runs += 1
@@ -209,7 +211,9 @@ class ClusterWorld:
             self._remove(member)
 
     def _interrupt(self, job: Job, restart_s: float, why: str) -> None:
-        """A member was lost, or the job is requeued: delete the other members, and create all of them again after a delay."""
+        """A member was lost, or the job is requeued: delete the other members, and create all of them again after a
+        delay.
+        """
         if not job.alive:
             return
         job.alive = False

@@ -1,18 +1,24 @@
-"""Runs an experiment: arms in short blocks, in random order within each round, raw data stored, disturbed rounds counted and left out.
+"""Runs an experiment: arms in short blocks, in random order within each round, raw data stored, disturbed rounds
+counted and left out.
 
-Problem: on a shared machine, one arm measured after another shows the neighbours, not the arm. Choice: each round runs every arm once, in an order drawn from the
-seed; figures are ratios within a round; a block during which other work, or the hypervisor, had too much of the plant's core, or that the experiment itself
-considers disturbed, is repeated; an interrupted run is judged by its whole rounds;
-a round that is still disturbed, or that the experiment's own test rejects, is left out, and others are run for it until enough count or a limit of time or
-rounds is reached. A check is decided where half of the rounds are undisturbed in the arms that it rests on, else it neither passes nor fails, and says why in a sentence. Limits: a check of all
-arms loses a whole round for one disturbed block.
+Problem: on a shared machine, one arm measured after another shows the neighbours, not the arm. Choice: each round runs
+every arm once, in an order drawn from the seed; figures are ratios within a round; a block during which other work, or
+the hypervisor, had too much of the plant's core, or that the experiment itself considers disturbed, is repeated; an
+interrupted run is judged by its whole rounds;
+a round that is still disturbed, or that the experiment's own test rejects, is left out, and others are run for it until
+enough count or a limit of time or rounds is reached. A check is decided where half of the rounds are undisturbed in the
+arms that it rests on, else it neither passes nor fails, and says why in a sentence. Limits: a check of all arms loses a
+whole round for one disturbed block.
 
-How to add an experiment: a class that implements `Experiment` in a module of `studies/`, and a line in `registry.py`. `prepare` creates groups by
-`site.make_plant(...)` and starts what runs through all rounds; `block` starts one arm's loads (`site.start`), waits (`site.wait_until`), ends them (`site.stop`) and
-returns a plain JSON object with its measurements; `judge` turns the counted rounds into figures, checks and pictures. What `block` leaves running is killed with the
-groups, also when it raises. The regulated arm runs the agent itself (`site/agent_process.py`); an experiment never writes a knob of the groups that it compares.
+How to add an experiment: a class that implements `Experiment` in a module of `studies/`, and a line in `registry.py`.
+`prepare` creates groups by `site.make_plant(...)` and starts what runs through all rounds; `block` starts one arm's
+loads (`site.start`), waits (`site.wait_until`), ends them (`site.stop`) and returns a plain JSON object with its
+measurements; `judge` turns the counted rounds into figures, checks and pictures. What `block` leaves running is killed
+with the groups, also when it raises. The regulated arm runs the agent itself (`site/agent_process.py`); an experiment
+never writes a knob of the groups that it compares.
 
-Source: interleaved blocks, log ratios and bootstrap as in randomised block designs; pass lines: docs/guide/node-experiments.md.
+Source: interleaved blocks, log ratios and bootstrap as in randomised block designs; pass lines:
+docs/guide/node-experiments.md.
 """
 
 from __future__ import annotations
@@ -34,9 +40,9 @@ from cotenant_lab.experiments.outcome import Check, Findings, Picture
 from cotenant_lab.experiments.site.site import Conditions, Site, open_site
 
 RAW = "raw.jsonl"
-MOST_FOREIGN = 0.10  # of the plant's core
-MOST_STOLEN = 0.15  # of the plant's core, by the hypervisor
-MOST_TIMES = 3  # as many rounds, and as long, as on a quiet machine
+MAX_FOREIGN = 0.10  # of the plant's core
+MAX_STOLEN = 0.15  # of the plant's core, by the hypervisor
+MAX_TIMES = 3  # as many rounds, and as long, as on a quiet machine
 _QUIET_S = 20.0
 _AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?")
 
@@ -110,7 +116,9 @@ class Experiment(Protocol):
         ...
 
     def disturbed(self, record: Record) -> str:
-        """Why a block was too disturbed to count, by its own measurement; empty where it was not. It is then repeated."""
+        """Why a block was too disturbed to count, by its own measurement; empty where it was not. It is then
+        repeated.
+        """
         ...
 
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
@@ -134,14 +142,16 @@ class BlockProgress:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentSettings:
-    """How to run. `more_rounds`: at most this many further rounds are run for discarded ones, and after `most_s` no round and no second try begins."""
+    """How to run. `more_rounds`: at most this many further rounds are run for discarded ones, and after `max_s` no
+    round and no second try begins.
+    """
 
     rounds: int
     seed: int = 1
-    most_foreign: float = MOST_FOREIGN
-    most_stolen: float = MOST_STOLEN
-    more_rounds: int | None = None  # None: `MOST_TIMES` as many in all
-    most_s: float | None = None  # None: `MOST_TIMES` as long as without a disturbance
+    max_foreign: float = MAX_FOREIGN
+    max_stolen: float = MAX_STOLEN
+    more_rounds: int | None = None  # None: `MAX_TIMES` as many in all
+    max_s: float | None = None  # None: `MAX_TIMES` as long as without a disturbance
     quiet_s: float | None = (
         None  # how long a block waits for the plant's core to be free of other work; None: by its length
     )
@@ -150,29 +160,31 @@ class ExperimentSettings:
     def __post_init__(self) -> None:
         if not 1 <= self.rounds <= 1000:
             raise InvalidInput("--rounds", self.rounds, "1 to 1000")
-        if self.most_s is not None and self.most_s <= 0:
-            raise InvalidInput("--limit", self.most_s / 60, "minutes, above 0")
+        if self.max_s is not None and self.max_s <= 0:
+            raise InvalidInput("--limit", self.max_s / 60, "minutes, above 0")
 
     def disturbed(self, conditions: Conditions) -> str:
         """Why the plant's core was too disturbed; empty where it was not."""
-        if conditions.foreign_share > self.most_foreign and not conditions.may_be_used_idle:
+        if conditions.foreign_share > self.max_foreign and not conditions.may_be_used_idle:
             return f"others used {conditions.foreign_share:.0%} of the plant's core"
-        if conditions.steal_share > self.most_stolen:
+        if conditions.steal_share > self.max_stolen:
             return f"the hypervisor took {conditions.steal_share:.0%} of the plant's core"
         return ""
 
     @classmethod
     def once(cls, rounds: int, seed: int = 1) -> ExperimentSettings:
-        """Each block once, whatever other work runs on the machine: no retries, no further rounds, little waiting for a quiet core."""
+        """Each block once, whatever other work runs on the machine: no retries, no further rounds, little waiting
+        for a quiet core.
+        """
         return cls(rounds, seed, more_rounds=0, quiet_s=2.0, tries=1)
 
     @property
-    def most_rounds(self) -> int:
+    def max_rounds(self) -> int:
         """The number of rounds including those that replace discarded ones."""
-        return self.rounds * MOST_TIMES if self.more_rounds is None else self.rounds + self.more_rounds
+        return self.rounds * MAX_TIMES if self.more_rounds is None else self.rounds + self.more_rounds
 
     @property
-    def least_rounds(self) -> int:
+    def min_rounds(self) -> int:
         """The number of rounds that have to count for a verdict."""
         return -(-self.rounds // 2)
 
@@ -199,9 +211,9 @@ class _Run:
             while number < self.wanted and not self._is_over():
                 self._round(site, number, drawn, self.wanted)
                 number += 1
-                short = self.settings.rounds - sum(not each.why_discarded for each in self.judged())
+                short = self.settings.rounds - sum(not round_.why_discarded for round_ in self.judged())
                 if number == self.wanted and short > 0:
-                    self.wanted = min(self.wanted + short, self.settings.most_rounds)
+                    self.wanted = min(self.wanted + short, self.settings.max_rounds)
         except KeyboardInterrupt:
             if not self.rounds:
                 raise
@@ -210,29 +222,29 @@ class _Run:
 
     def _is_over(self) -> bool:
         self.took_s = self.now_s() - self.began_s
-        most_s = self.settings.most_s
-        if most_s is None:
-            most_s = MOST_TIMES * self.settings.rounds * len(self.experiment.arms) * self.experiment.block_s
-        return self.took_s >= most_s
+        max_s = self.settings.max_s
+        if max_s is None:
+            max_s = MAX_TIMES * self.settings.rounds * len(self.experiment.arms) * self.experiment.block_s
+        return self.took_s >= max_s
 
     def judged(self, arms: Sequence[str] = ()) -> list[Round]:
         """The rounds, with why each does not count for what rests on these arms; () = all."""
         whys = dict(self.experiment.discard(self.rounds))
-        for each in self.rounds:
-            for block in each.blocks.values():
+        for round_ in self.rounds:
+            for block in round_.blocks.values():
                 if (not arms or block.arm in arms) and (why := self._disturbed(block)):
-                    whys[each.number] = f"{why} during {block.arm}"
-        return [Round(each.number, each.blocks, whys.get(each.number, "")) for each in self.rounds]
+                    whys[round_.number] = f"{why} during {block.arm}"
+        return [Round(round_.number, round_.blocks, whys.get(round_.number, "")) for round_ in self.rounds]
 
     def decided(self, check: Check) -> Check:
         """The check by the rounds that are undisturbed in its arms; with the reason where they are too few."""
         judged = self.judged(check.arms)
-        counted = [each for each in judged if not each.why_discarded]
-        if len(counted) < self.settings.least_rounds:
+        counted = [round_ for round_ in judged if not round_.why_discarded]
+        if len(counted) < self.settings.min_rounds:
             return replace(check, why_not_decided=_why_not_decided(self.settings, judged, self.took_s, self.cut))
         if not check.arms:
             return check
-        return next(each for each in self.experiment.judge(counted).checks if each.what == check.what)
+        return next(entry for entry in self.experiment.judge(counted).checks if entry.what == check.what)
 
     def _round(self, site: Site, number: int, drawn: random.Random, wanted: int) -> None:
         arms = list(self.experiment.arms)
@@ -258,7 +270,7 @@ class _Run:
         quiet_s = self.settings.quiet_s
         if quiet_s is None:
             quiet_s = max(_QUIET_S, self.experiment.block_s)  # to wait costs no more than a block that does not count
-        site.wait_for_quiet(self.settings.most_foreign, quiet_s)
+        site.wait_for_quiet(self.settings.max_foreign, quiet_s)
         with site.measured_conditions() as conditions:
             record = self.experiment.block(site, arm, seed)
             return Block(arm, record, conditions(), again)
@@ -274,9 +286,9 @@ def run(
 ) -> Findings:
     """Run it on this machine; raw data are written to `folder` as they come.
 
-    Raises `Unsupported` where the machine cannot, `Permanent` where a load fails, `KeyboardInterrupt` for SIGINT, SIGTERM and
-    SIGHUP before the first whole round; later what was measured is judged, and the findings say that it was interrupted.
-    Nothing that it made is left in any case.
+    Raises `Unsupported` where the machine cannot, `Permanent` where a load fails, `KeyboardInterrupt` for SIGINT,
+    SIGTERM and SIGHUP before the first whole round; later what was measured is judged, and the findings say that it was
+    interrupted. Nothing that it made is left in any case.
     """
     folder.mkdir(parents=True, exist_ok=True)
     raw = folder / RAW
@@ -286,7 +298,7 @@ def run(
             state = _Run(experiment, settings, raw, report, now_s)
             state.all(site)
         judged = state.judged()
-    counted = [each for each in judged if not each.why_discarded]
+    counted = [round_ for round_ in judged if not round_.why_discarded]
     # If every round was disturbed, all are shown, and decide nothing.
     shown = counted or judged
     judgement = experiment.judge(shown)
@@ -294,7 +306,7 @@ def run(
         experiment=experiment.name,
         title=experiment.title,
         rounds=len(counted),
-        discarded=tuple((each.number, each.why_discarded) for each in judged if each.why_discarded),
+        discarded=tuple((round_.number, round_.why_discarded) for round_ in judged if round_.why_discarded),
         seed=settings.seed,
         figures=judgement.figures,
         checks=tuple(state.decided(check) for check in judgement.checks),
@@ -302,23 +314,24 @@ def run(
         rows=tuple(tuple(row) for row in judgement.rows),
         notes=(*judgement.notes, *([f"The run was {state.cut}."] if state.cut else [])),
         pictures=tuple(judgement.pictures),
-        worst_foreign=max(block.conditions.foreign_share for each in shown for block in each.blocks.values()),
-        repeated=sum(block.again for each in judged for block in each.blocks.values()),
-        worst_steal=max(block.conditions.steal_share for each in shown for block in each.blocks.values()),
+        worst_foreign=max(block.conditions.foreign_share for round_ in shown for block in round_.blocks.values()),
+        repeated=sum(block.again for round_ in judged for block in round_.blocks.values()),
+        worst_steal=max(block.conditions.steal_share for round_ in shown for block in round_.blocks.values()),
     )
 
 
 def _why_not_decided(settings: ExperimentSettings, judged: Sequence[Round], took_s: float, cut: str) -> str:
     """One sentence for too few rounds that count: how many, and what most often was against it."""
-    whys = [each.why_discarded for each in judged if each.why_discarded]
+    whys = [round_.why_discarded for round_ in judged if round_.why_discarded]
     counted = len(judged) - len(whys)
     if not whys:
-        return f"{cut or 'ended early'}: {counted} count, fewer than the {settings.least_rounds} needed"
+        return f"{cut or 'ended early'}: {counted} count, fewer than the {settings.min_rounds} needed"
     kinds = Counter(_AMOUNT.sub("", why) for why in whys)
     kind, count = kinds.most_common(1)[0]
     example = next(why for why in reversed(whys) if _AMOUNT.sub("", why) == kind)
     return (
-        f"{f'{cut}; ' if cut else ''}{counted} of {len(judged)} rounds in {took_s / 60:.0f} min were undisturbed, fewer than the {settings.least_rounds} needed; "
+        f"{f'{cut}; ' if cut else ''}{counted} of {len(judged)} rounds in {took_s / 60:.0f} min were undisturbed, "
+        f"fewer than the {settings.min_rounds} needed; "
         f"most often ({count}): {example}"
     )
 
@@ -328,13 +341,13 @@ def interruptible() -> Iterator[None]:
     """SIGTERM and SIGHUP interrupt like Ctrl-C, so that groups and files are removed."""
 
     def stop(*_: object) -> None:
-        for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            signal.signal(each, signal.SIG_IGN)  # the clean-up is not interrupted
+        for signals in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(signals, signal.SIG_IGN)  # the clean-up is not interrupted
         raise KeyboardInterrupt
 
-    before = {each: signal.signal(each, stop) for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    before = {signals: signal.signal(signals, stop) for signals in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for signals, handler in before.items():
+            signal.signal(signals, handler)

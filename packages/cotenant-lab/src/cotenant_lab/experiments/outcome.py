@@ -1,8 +1,9 @@
 """The outcome of an experiment: figures, checks against their pass lines, the table, the plots; as JSON and readable.
 
-Problem: a script, a terminal and a page must show the same, and a machine that other work disturbed proves nothing, neither way. Choice: one value; `to_object` is what `--json` prints
-and `results.json` holds. A verdict is one of three: where too few rounds were undisturbed it is not decided, and says why in a sentence. Limits: figures are the experiment's own JSON
-object, for each has other arms.
+Problem: a script, a terminal and a page must show the same, and a machine that other work disturbed proves nothing,
+neither way. Choice: one value; `to_object` is what `--json` prints and `results.json` holds. A verdict is one of three:
+where too few rounds were undisturbed it is not decided, and says why in a sentence. Limits: figures are the
+experiment's own JSON object, for each has other arms.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether the figure itself meets its bound, however disturbed the rounds were; the interval is informational."""
+        """Whether the figure itself meets its bound, however disturbed the rounds were; the interval is
+        informational.
+        """
         if self.measured is None or math.isnan(self.measured):
             return False
         return self.measured >= self.bound if self.at_least else self.measured <= self.bound
@@ -132,18 +135,18 @@ class Findings:
             "passed": self.passed,
             "checks": [
                 {
-                    "what": each.what,
-                    "measured": each.measured,
-                    "low": each.low,
-                    "high": each.high,
-                    "bound": each.bound,
-                    "at_least": each.at_least,
-                    "unit": each.unit,
-                    "verdict": each.verdict.value,
-                    "passed": None if each.verdict is Verdict.NOT_DECIDED else each.passed,
-                    "why_not_decided": each.why_not_decided,
+                    "what": check.what,
+                    "measured": check.measured,
+                    "low": check.low,
+                    "high": check.high,
+                    "bound": check.bound,
+                    "at_least": check.at_least,
+                    "unit": check.unit,
+                    "verdict": check.verdict.value,
+                    "passed": None if check.verdict is Verdict.NOT_DECIDED else check.passed,
+                    "why_not_decided": check.why_not_decided,
                 }
-                for each in self.checks
+                for check in self.checks
             ],
             "notes": list(self.notes),
             "worst_foreign_share": round(self.worst_foreign, 4),

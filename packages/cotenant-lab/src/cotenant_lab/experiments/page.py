@@ -1,7 +1,9 @@
 """The HTML report of an experiment: checks, table, plots; one self-contained file.
 
-Problem: results must be viewable, shareable and reproducible. Choice: a page of the house (cotenant_lab/report/document.py); the command that reproduces it is at the top,
-every check beside its pass line, failures as visibly as passes, and what is not decided as neither. Limits: a curve is drawn as it was measured, point by point.
+Problem: results must be viewable, shareable and reproducible. Choice: a page of the house
+(cotenant_lab/report/document.py); the command that reproduces it is at the top, every check beside its pass line,
+failures as visibly as passes, and what is not decided as neither. Limits: a curve is drawn as it was measured, point by
+point.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ def part(outcome: Findings, command: str, pictures_first: bool = False) -> tuple
         f"{''.join(f'<p class=soft>{escape(note)}</p>' for note in outcome.notes)}{discarded}"
         f"{'' if pictures_first else drawings}"
     )
-    return Section("node", "On a node", body), [each for group in groups for each in group]
+    return Section("node", "On a node", body), [figure for group in groups for figure in group]
 
 
 def conditions(outcome: Findings) -> str:
@@ -50,8 +52,10 @@ def conditions(outcome: Findings) -> str:
     verdict = f"{count} of {len(outcome.checks)} checks pass"
     why = f", others are not decided: {outcome.why_not_decided}" if outcome.why_not_decided else ""
     return (
-        f"{verdict}{why}. Rounds that count: {outcome.rounds}, left out: {len(outcome.discarded)}, blocks run again: {outcome.repeated}. "
-        f"Linux {where['kernel']}, {where['cpus']} CPUs. Others used at most {outcome.worst_foreign:.1%} of the plant's core in a block, "
+        f"{verdict}{why}. Rounds that count: {outcome.rounds}, left out: {len(outcome.discarded)}, blocks run again: "
+        f"{outcome.repeated}. "
+        f"Linux {where['kernel']}, {where['cpus']} CPUs. Others used at most {outcome.worst_foreign:.1%} of the "
+        "plant's core in a block, "
         f"the hypervisor stole at most {outcome.worst_steal:.1%}."
     )
 

@@ -1,7 +1,7 @@
 """The experiments by name, and the files that a run writes.
 
-Problem: the command, the demonstration and tests start experiments alike. Choice: one function per name; an experiment's module is imported when it
-runs. Limits: none.
+Problem: the command, the demonstration and tests start experiments alike. Choice: one function per name; an
+experiment's module is imported when it runs. Limits: none.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ def run(
     command: str,
     report: Callable[[harness.BlockProgress], None],
 ) -> Findings:
-    """Run it, and write `raw.jsonl`, `results.json` and `report.html` in the folder. Raises what `harness.run` raises."""
+    """Run it, and write `raw.jsonl`, `results.json` and `report.html` in the folder. Raises what `harness.run`
+    raises.
+    """
     _make(folder)
     outcome = harness.run(experiment, settings, folder, report)
     _write(outcome, folder, command)
@@ -88,7 +90,9 @@ def run(
 
 
 def run_zone(folder: Path, command: str) -> Findings:
-    """The zone experiment, which is one run without arms in random order; writes `results.json` and `report.html`. Raises `Unsupported` where this host cannot."""
+    """The zone experiment, which is one run without arms in random order; writes `results.json` and `report.html`.
+    Raises `Unsupported` where this host cannot.
+    """
     from cotenant.drivers.cgroup.layout import detect
     from cotenant_lab.experiments.studies.zone import ZoneTrials, measure
 
@@ -126,7 +130,7 @@ def encode(outcome: Findings) -> str:
 
 def _finite(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
+        return {key: _finite(entry) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_finite(each) for each in value]
+        return [_finite(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

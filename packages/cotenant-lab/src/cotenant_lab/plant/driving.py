@@ -1,8 +1,9 @@
 """Runs the agent's engine on the plant, as its process does on a real node, in virtual time.
 
-Problem: plant and engine each have a clock. Choice: in each period of the agent services report, watched knobs are read, a
-sample is taken, instructions go to the keeper and its answers back; PSI triggers are checked in every step of the plant and go to the
-engine at once. Limits: reading, deciding and writing take no time; discovery answers once, at the start, and when `show` is called.
+Problem: plant and engine each have a clock. Choice: in each period of the agent services report, watched knobs are
+read, a sample is taken, instructions go to the keeper and its answers back; PSI triggers are checked in every step of
+the plant and go to the engine at once. Limits: reading, deciding and writing take no time; discovery answers once, at
+the start, and when `show` is called.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ class Drive:
             now = self.plant.now_us
             for trigger in self.triggers:
                 if trigger.raised(now, self.plant.stalled_us(trigger.group)):
-                    least_ppm = trigger.stall_us * PPM // trigger.window_us
-                    self._carry_out(self.engine.pressed(now, trigger.group, "cpu", least_ppm))
+                    min_ppm = trigger.stall_us * PPM // trigger.window_us
+                    self._carry_out(self.engine.pressed(now, trigger.group, "cpu", min_ppm))
 
     def _tick(self) -> None:
         now = self.plant.now_us

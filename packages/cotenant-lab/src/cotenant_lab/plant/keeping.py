@@ -1,7 +1,8 @@
 """A keeper over simulated knobs: the real engine of leases, with a state file in memory.
 
-Problem: requests of the agent on a simulated node must take the same path as on a real one, including leases, read-backs and restores. Choice:
-`engine.leases.Leases` is driven here as the privileged process drives it. Limits: persisting never fails, and nothing blocks.
+Problem: requests of the agent on a simulated node must take the same path as on a real one, including leases,
+read-backs and restores. Choice: `engine.leases.Leases` is driven here as the privileged process drives it. Limits:
+persisting never fails, and nothing blocks.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, LeaseS
 
 
 class PlantKeeper:
-    """Holds leases over a port. `clock_us` is virtual; `wall` gives Unix seconds, those of that clock where it is not given."""
+    """Holds leases over a port. `clock_us` is virtual; `wall` gives Unix seconds, those of that clock where it is
+    not given.
+    """
 
     def __init__(self, port: KnobPort, clock_us: Callable[[], int], wall: Callable[[], float] | None = None) -> None:
         self._wall = wall or (lambda: clock_us() / 1e6)
@@ -37,12 +40,12 @@ class PlantKeeper:
 
     def hold(self, desired: Sequence[SetKnob]) -> tuple[LeaseAnswer, ...]:
         """As the Protocol `Keeper`. Knobs without an undo are written once and answered RESTORED."""
-        lasting = [each for each in desired if each.target.knob.undoable]
+        lasting = [wish for wish in desired if wish.target.knob.undoable]
         now = self._clock_us()
         self._leases.hold(lasting, now, self._wall())
         self._carry_out()
         answers = iter(self._leases.answers())
-        return tuple(next(answers) if each.target.knob.undoable else self._write_once(each) for each in desired)
+        return tuple(next(answers) if wish.target.knob.undoable else self._write_once(wish) for wish in desired)
 
     def give_back(self, requests: Sequence[GiveBack]) -> tuple[LeaseAnswer, ...]:
         """As the Protocol `Keeper`."""

@@ -1,8 +1,9 @@
 """Loads in the plant's groups: hogs, programs whose demand follows a curve, and services with queues of requests.
 
-Problem: a controller must be tested against work that takes all available CPU, work with a given demand at a given time, and work whose quality is a
-latency. Choice: a load states how much CPU it could use in the next step, is granted some, and keeps its own counters. Limits: a request's CPU
-time is fixed; a thread that is granted less than it wants runs slower evenly over the step.
+Problem: a controller must be tested against work that takes all available CPU, work with a given demand at a given
+time, and work whose quality is a latency. Choice: a load states how much CPU it could use in the next step, is granted
+some, and keeps its own counters. Limits: a request's CPU time is fixed; a thread that is granted less than it wants
+runs slower evenly over the step.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Load(Protocol):
     def granted(self, now_us: int, step_us: int, cpu_us: int, collision_ppm: int) -> tuple[int, int]:
         """Returns the CPU time used of `cpu_us`, and the total waiting time of its threads, microseconds.
 
-        `collision_ppm`: probability that a thread that wakes up finds its CPUs occupied by a thread that is not preempted at once.
+        `collision_ppm`: probability that a thread that wakes up finds its CPUs occupied by a thread that is not
+        preempted at once.
         """
         ...
 

@@ -1,9 +1,10 @@
 """The plant: a machine's CPUs, groups and loads, advanced in small steps of virtual time; its counters are a `Sensor`.
 
-Problem: a controller that is tested only on a live machine is tested rarely, and never twice under equal conditions. Choice: steps of a few
-milliseconds; in each, threads are spread over the CPUs they may use, each CPU is shared out (`sharing.py`), loads do their work, and counters grow
-as the kernel's do: CPU time, periods, throttling, time waited, pressure. Equal loads and seeds give equal counters. Limits: CPU only; throttling
-is detected at the end of a step; a child's pressure counts for its parents at most once.
+Problem: a controller that is tested only on a live machine is tested rarely, and never twice under equal conditions.
+Choice: steps of a few milliseconds; in each, threads are spread over the CPUs they may use, each CPU is shared out
+(`sharing.py`), loads do their work, and counters grow as the kernel's do: CPU time, periods, throttling, time waited,
+pressure. Equal loads and seeds give equal counters. Limits: CPU only; throttling is detected at the end of a step; a
+child's pressure counts for its parents at most once.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ class Plant:
         return NodeSample(self.now_us, WALL_S + self.now_us / PPM, host, counters)
 
     def stalled_us(self, group: str) -> int:
-        """Time since the start in which some thread of a group waited, as a PSI trigger measures it. "" = the machine."""
+        """Time since the start in which some thread of a group waited, as a PSI trigger measures it. "" = the
+        machine.
+        """
         return self.host.some_us if not group else self.counted.setdefault(group, Counted()).some_us
 
     def _counters(self, group: str) -> GroupCounters:
@@ -169,13 +172,13 @@ class Plant:
         places: list[list[tuple[str, int]]] = [[] for _ in range(self.cpus)]
         filled = [0] * self.cpus
         idle = [any(node.idle for node in self._up(load.group)) for load, _ in running]
-        for i in sorted(range(len(running)), key=lambda each: (idle[each], -running[each][1])):
+        for i in sorted(range(len(running)), key=lambda number: (idle[number], -running[number][1])):
             load, wanted = running[i]
-            each = -(-wanted // load.threads)
+            entry = -(-wanted // load.threads)
             for _ in range(load.threads):
                 cpu = min(self._allowed[load.group], key=filled.__getitem__)
-                places[cpu].append((load.group, min(each, self.step_us)))
-                filled[cpu] += each
+                places[cpu].append((load.group, min(entry, self.step_us)))
+                filled[cpu] += entry
         return places
 
     def _collision(self, group: str) -> int:

@@ -1,7 +1,8 @@
 """Trials on the plant: the founding Test 1, and a hog that appears beside a service with an objective.
 
-Problem: the results of the experiments on real cgroups must be exactly repeatable without them. Choice: one function per trial and arm, each
-giving the figures of the live experiment. Limits: those of the plant, see `machine.py`; a p99 here does not predict one there.
+Problem: the results of the experiments on real cgroups must be exactly repeatable without them. Choice: one function
+per trial and arm, each giving the figures of the live experiment. Limits: those of the plant, see `machine.py`; a p99
+here does not predict one there.
 
 Source: Test 1 of the founding notes (a service whose CPU use is a sine wave, and a hog bound to the same core).
 """
@@ -64,7 +65,9 @@ class StepResult:
 
 
 def policies(threshold_percent: int, idle: bool = True, guard: GuardConfig | None = None) -> PolicySettings:
-    """Best-effort CPU by quota only. Koordinator's threshold is meant for many CPUs; on a single CPU it would leave the hog almost nothing."""
+    """Best-effort CPU by quota only. Koordinator's threshold is meant for many CPUs; on a single CPU it would leave
+    the hog almost nothing.
+    """
     suppress = SuppressConfig(form=Form.QUOTA, threshold_percent=threshold_percent)
     return PolicySettings(best_effort_cpu=BestEffortCpuConfig(suppress, guard or GuardConfig(), idle))
 
@@ -83,7 +86,9 @@ def hog_pods(count: int) -> tuple[NodePod, ...]:
 
 
 def sine(arm: Arm, seconds: int = 60, hogs: int = 8) -> SineResult:
-    """Test 1 on one CPU: the service wants 10 to 70 % of it, the hogs all, each in a group of its own beside the service's where unregulated."""
+    """Test 1 on one CPU: the service wants 10 to 70 % of it, the hogs all, each in a group of its own beside the
+    service's where unregulated.
+    """
     wave = Sine(SERVICE)
     pods = hog_pods(hogs) if arm is not Arm.ALONE else ()
     # Unregulated, as on a machine without a kubelet: all groups are siblings of equal weight.

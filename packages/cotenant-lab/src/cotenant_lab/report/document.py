@@ -1,9 +1,11 @@
 """A page in the console's design language: one HTML file that needs no network.
 
-Problem: the lab's reports, the demonstration and the node experiments write pages that are mailed and opened years later, on a phone as well as on a wide screen; three styles of
-their own would drift apart. Choice: one document with the console's own style and components, built from its sources (console/src/report -> built/), light and dark by the reader's preference. Sentences and tables are plain
-HTML that needs no script; a script draws the figures from data in the file, and the values of each figure are a folded table below it. A policy in the file lets the browser run this script and nothing else. Limits: about
-90 KB before a page's own data; maps and figures need a browser of 2024 or later.
+Problem: the lab's reports, the demonstration and the node experiments write pages that are mailed and opened years
+later, on a phone as well as on a wide screen; three styles of their own would drift apart. Choice: one document with
+the console's own style and components, built from its sources (console/src/report -> built/), light and dark by the
+reader's preference. Sentences and tables are plain HTML that needs no script; a script draws the figures from data in
+the file, and the values of each figure are a folded table below it. A policy in the file lets the browser run this
+script and nothing else. Limits: about 90 KB before a page's own data; maps and figures need a browser of 2024 or later.
 """
 
 from __future__ import annotations
@@ -58,8 +60,10 @@ def document(
     colours: Mapping[str, str],
     runs: EmbeddedRuns | None = None,
 ) -> str:
-    """The page. `colours`: names of colours (figures.py) of the names that tables share with legends. `runs`: drawn in the section that has `LAB_VIEW`."""
-    data = PageData({each.key: each.drawing for each in figures}, dict(colours), runs)
+    """The page. `colours`: names of colours (figures.py) of the names that tables share with legends. `runs`: drawn
+    in the section that has `LAB_VIEW`.
+    """
+    data = PageData({figure.key: figure.drawing for figure in figures}, dict(colours), runs)
     embedded = msgspec.json.encode(data).decode().replace("<", "\\u003c")
     contents = "".join(f'<a href="#{section.key}">{escape(section.title)}</a>' for section in sections)
     body = "".join(
@@ -67,13 +71,18 @@ def document(
         for section in sections
     )
     style, script = _built("report.css"), _built("report.js")
-    policy = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; "
+        "form-action 'none'"
+    )
     return (
         "<!doctype html>\n"
         f'<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light '
+        'dark">'
         f"<title>{escape(heading.title)}</title><style>{style}</style></head>"
-        f"<body class=report><header><div class=inner><p class=brand>{escape(heading.brand)}</p><nav aria-label=Contents>{contents}</nav></div></header>"
+        f"<body class=report><header><div class=inner><p class=brand>{escape(heading.brand)}</p><nav "
+        f"aria-label=Contents>{contents}</nav></div></header>"
         f"<main><h1>{escape(heading.name)}</h1><p class=lead>{escape(heading.lead)}</p>{body}</main>"
         f"<footer>{escape(heading.footer)}</footer>"
         f'<script type="application/json" id="report-data">{embedded}</script><script>{script}</script></body></html>\n'
@@ -85,7 +94,7 @@ LAB_VIEW = '<div id="lab-view" class="services lab"><p class=soft>This part is d
 
 def drawn(figures: Sequence[Figure]) -> str:
     """The places of figures, one below the other, each with its values as a folded table."""
-    return "".join(_picture(each) for each in figures)
+    return "".join(_picture(figure) for figure in figures)
 
 
 def side_by_side(figures: Sequence[Figure]) -> str:

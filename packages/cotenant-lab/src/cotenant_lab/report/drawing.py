@@ -19,7 +19,7 @@ from cotenant_lab.statistics import Interval
 
 Floats = NDArray[np.float64]
 
-_LEAST_SHOWN = 0.01  # percent: smaller values are drawn at the bottom of a logarithmic axis
+_MIN_SHOWN = 0.01  # percent: smaller values are drawn at the bottom of a logarithmic axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,9 @@ def percent(value: float) -> str:
 
 
 def drawn_last(comparison: Comparison) -> list[str]:
-    """The policies in drawing order: the worst first, ours on top of the others, so that legends, which read from the top, begin with ours and the best."""
+    """The policies in drawing order: the worst first, ours on top of the others, so that legends, which read from
+    the top, begin with ours and the best.
+    """
     ranked = [row.policy for row in comparison.rows if row.load == comparison.focus]
     ranked += [policy for policy in comparison.policies if policy not in ranked]
     return [policy for policy in reversed(ranked) if policy != comparison.ours] + [comparison.ours]
@@ -92,12 +94,14 @@ def with_unit(metric: Metric) -> str:
 
 
 def raised(lines: Sequence[Line], title: str) -> tuple[list[Line], Axis, str]:
-    """Lines over a logarithmic y axis, since violations span three orders: values too small for it lie at its bottom. With the addition to the caption."""
-    values = [value for each in lines for value in each.y if value is not None]
-    least = min((value for value in values if value >= _LEAST_SHOWN), default=_LEAST_SHOWN)
+    """Lines over a logarithmic y axis, since violations span three orders: values too small for it lie at its
+    bottom. With the addition to the caption.
+    """
+    values = [value for line in lines for value in line.y if value is not None]
+    least = min((value for value in values if value >= _MIN_SHOWN), default=_MIN_SHOWN)
     lifted = [
-        msgspec.structs.replace(each, y=[None if value is None else max(value, least) for value in each.y])
-        for each in lines
+        msgspec.structs.replace(line, y=[None if value is None else max(value, least) for value in line.y])
+        for line in lines
     ]
     axis = logarithmic(title, least * 0.8, max(*ends(lifted), 1.0) * 1.15)
     bottom = f" less than {least:.2g} % is drawn at the bottom." if min(values) < least else ""

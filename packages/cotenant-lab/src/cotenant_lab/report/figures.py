@@ -1,7 +1,10 @@
-"""What a figure is: lines with intervals, values with intervals, machines of one moment; with axes, marks, captions and names of colours.
+"""What a figure is: lines with intervals, values with intervals, machines of one moment; with axes, marks, captions and
+names of colours.
 
-Problem: four kinds of pages draw figures, and what a drawing library takes is a dictionary whose misspelt key draws nothing. Choice: frozen structures, encoded as they are into the page, where the console's components draw
-them (console/src/report/data.ts has the same fields). Colours are names, which the page resolves in both themes. Axes have their ends here, so that a figure looks the same whichever of its lines are hidden.
+Problem: four kinds of pages draw figures, and what a drawing library takes is a dictionary whose misspelt key draws
+nothing. Choice: frozen structures, encoded as they are into the page, where the console's components draw them
+(console/src/report/data.ts has the same fields). Colours are names, which the page resolves in both themes. Axes have
+their ends here, so that a figure looks the same whichever of its lines are hidden.
 Limits: x and y of a line are numbers; a value that is not there is None, and the line is broken.
 """
 
@@ -39,7 +42,9 @@ def ablation(number: int) -> str:
 
 
 class Axis(msgspec.Struct, frozen=True, kw_only=True):
-    """From `low` to `high`. `tail`: of a share in percent, equal steps for 90, 99 and 99.9 %. No `ticks`: the page makes them."""
+    """From `low` to `high`. `tail`: of a share in percent, equal steps for 90, 99 and 99.9 %. No `ticks`: the page
+    makes them.
+    """
 
     title: str
     low: float
@@ -50,7 +55,9 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """Points, joined or not. `half`: half of the 95 % interval of each; `notes`: words of each point. A click on its name in a legend hides all lines of that name."""
+    """Points, joined or not. `half`: half of the 95 % interval of each; `notes`: words of each point. A click on
+    its name in a legend hides all lines of that name.
+    """
 
     name: str
     x: list[float]
@@ -77,7 +84,9 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Chart(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="chart"):
-    """Lines over an axis, in the order in which they are drawn: the last lies on top and is the first of the legend. `is_united`: one reading shows the lines' values at the same x."""
+    """Lines over an axis, in the order in which they are drawn: the last lies on top and is the first of the
+    legend. `is_united`: one reading shows the lines' values at the same x.
+    """
 
     x: Axis
     y: Axis
@@ -116,7 +125,9 @@ class Readings(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
 
 
 class TenantMap(msgspec.Struct, frozen=True):
-    """The machines of one policy, the fullest first. `shares`: thousandths of a machine's CPU, by machine, then services of each tenant, then batch of each."""
+    """The machines of one policy, the fullest first. `shares`: thousandths of a machine's CPU, by machine, then
+    services of each tenant, then batch of each.
+    """
 
     policy: str
     machine: list[int]
@@ -144,7 +155,7 @@ class Figure(msgspec.Struct, frozen=True):
 
 def over(title: str, values: Iterable[float | None], *, from_zero: bool = False, unit: str = "") -> Axis:
     """A linear axis over values, with a little room at its ends."""
-    known = [each for each in values if each is not None and isfinite(each)] or [0.0, 1.0]
+    known = [value for value in values if value is not None and isfinite(value)] or [0.0, 1.0]
     low, high = min(known), max(known)
     room = 0.03 * (high - low) or 0.05 * abs(high) or 1.0
     if from_zero and low >= 0.0:

@@ -52,7 +52,9 @@ def against_load(drawing: Drawing, name: str, caption: str, limit: float | None 
 
 
 def frontier(drawing: Drawing) -> Figure | None:
-    """Violation (or fragmentation) against utilisation: every policy at every load, and a line through the best of them."""
+    """Violation (or fragmentation) against utilisation: every policy at every load, and a line through the best of
+    them.
+    """
     comparison = drawing.comparison
     known = comparison.measured
     x_name = "utilisation_used" if "utilisation_used" in known and "violation" in known else "utilisation"
@@ -99,7 +101,7 @@ def frontier(drawing: Drawing) -> Figure | None:
     caption = "Down and to the right is better; the broad grey line joins the Pareto-optimal points. "
     if x_name == "utilisation_used":
         caption += "Slowed batch work stays longer, so a bad policy moves to the right without merit."
-    all_x = [x for each in lines for x in each.x]
+    all_x = [x for entry in lines for x in entry.x]
     x_axis = over(with_unit(x_metric), all_x)
     if max(all_x) - min(all_x) < 0.2:  # practically equal: do not magnify rounding
         x_axis = Axis(title=x_axis.title, low=min(all_x) - 1, high=max(all_x) + 1)
@@ -128,7 +130,8 @@ def sustained(drawing: Drawing) -> Figure | None:
     low, high = min(comparison.loads) * 100, max(comparison.loads) * 100
     axis = Axis(title="load, % of the cluster's CPU", low=low - 2, high=high + 2)
     caption = (
-        "Largest load with at most 1 % violation of services and at most 1 % of batch, interpolated seed by seed, with its "
+        "Largest load with at most 1 % violation of services and at most 1 % of batch, interpolated seed by seed, "
+        "with its "
         "95 % interval. The axis starts below the lowest swept load, not at zero."
     )
     drawn = Readings(axis=axis, rows=tuple(found), series=(("sustained load", "ours"),))

@@ -10,8 +10,8 @@ from cotenant_lab.contract import MachineMap
 from cotenant_lab.report.drawing import Drawing, drawn_last
 from cotenant_lab.report.figures import Figure, TenantMap, TenantMaps
 
-MOST_MACHINES = 250
-MOST_POLICIES = 6
+MAX_MACHINES = 250
+MAX_POLICIES = 6
 _NAMED = 5  # tenants with a separate shade; the others share the last
 
 
@@ -33,10 +33,12 @@ def machine_map(drawing: Drawing) -> Figure | None:
     )
     first = maps[chosen[0]]
     machines = int(np.unique(first.machine).size)
-    shown = min(machines, MOST_MACHINES)
+    shown = min(machines, MAX_MACHINES)
     caption = (
-        f"{first.at.capitalize()}, seed {drawing.comparison.seeds[0]}, {drawing.where}. Each cell is a machine, fullest first"
-        f"{f' ({shown} of {machines}, evenly picked)' if shown < machines else ''}; services from the left in blue, then batch in "
+        f"{first.at.capitalize()}, seed {drawing.comparison.seeds[0]}, {drawing.where}. Each cell is a machine, "
+        "fullest first"
+        f"{f' ({shown} of {machines}, evenly picked)' if shown < machines else ''}; services from the left in blue, "
+        "then batch in "
         "orange, one shade per tenant. What is left at the right is free CPU."
     )
     return Figure("machines", "Machine map", caption, drawn)
@@ -46,8 +48,8 @@ def ours_and_best(drawing: Drawing, among: Mapping[str, object]) -> list[str]:
     """Ours, its best rivals, and the last of the ranking."""
     ours = drawing.comparison.ours
     ranked = [policy for policy in reversed(drawn_last(drawing.comparison)) if policy in among and policy != ours]
-    if len(ranked) >= MOST_POLICIES:
-        ranked = [*ranked[: MOST_POLICIES - 2], ranked[-1]]
+    if len(ranked) >= MAX_POLICIES:
+        ranked = [*ranked[: MAX_POLICIES - 2], ranked[-1]]
     return ([ours] if ours in among else []) + ranked
 
 
@@ -61,8 +63,8 @@ def _map(policy: str, found: MachineMap, tenants: Sequence[str]) -> TenantMap:
     machines, row = np.unique(found.machine, return_inverse=True)
     total = np.bincount(row, weights=found.cpu_share)
     order = np.argsort(-total, kind="stable")
-    if order.size > MOST_MACHINES:
-        order = order[np.linspace(0, order.size - 1, MOST_MACHINES).round().astype(np.int64)]
+    if order.size > MAX_MACHINES:
+        order = order[np.linspace(0, order.size - 1, MAX_MACHINES).round().astype(np.int64)]
     place = {name: i for i, name in enumerate(tenants)}
     shade = np.array([place.get(owner, len(tenants)) for owner in found.owner], dtype=np.int64)
     kinds = len(tenants) + 1

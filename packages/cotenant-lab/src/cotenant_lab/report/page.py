@@ -1,7 +1,9 @@
 """The report of a comparison: one HTML file that needs no network.
 
-Problem: a result must be mailable, readable, verifiable and reproducible in a year. Choice: a page of the house (`document`) with the command that reproduces the figures at the
-top, then sentences, tables, figures and definitions; the console's view of the experiment with the runs that the file carries (`runs`). Limits: a figure shows the comparison's focus load, except those against load.
+Problem: a result must be mailable, readable, verifiable and reproducible in a year. Choice: a page of the house
+(`document`) with the command that reproduces the figures at the top, then sentences, tables, figures and definitions;
+the console's view of the experiment with the runs that the file carries (`runs`). Limits: a figure shows the
+comparison's focus load, except those against load.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from cotenant_lab.report.drawing import Drawing, percent
 from cotenant_lab.report.figures import Figure
 from cotenant_lab.report.findings import findings
 from cotenant_lab.report.palette import styles
-from cotenant_lab.report.runs import MOST_FRAMES, Carried, carried
+from cotenant_lab.report.runs import MAX_FRAMES, Carried, carried
 
 
 def write_report(path: Path, comparison: Comparison, origin: Provenance) -> None:
@@ -47,7 +49,7 @@ def render(comparison: Comparison, origin: Provenance, results: Mapping[str, Seq
     return document(
         heading(name, f"{name}: placement policies compared", comparison.summary, origin),
         sections,
-        [each for group in pictures for each in group],
+        [figure for group in pictures for figure in group],
         {policy: style.colour for policy, style in drawing.styles.items()},
         inside.runs,
     )
@@ -65,7 +67,8 @@ def _pictures(drawing: Drawing) -> tuple[list[Figure], list[Figure], list[Figure
         load_figures.against_load(
             drawing,
             "violation",
-            "Dotted: 1 %. With 95 % intervals over the seeds. Click a policy in a legend to hide or show it in every picture; twice to see it alone. Drag to zoom, double-click to go back; the arrow keys read values.",
+            "Dotted: 1 %. With 95 % intervals over the seeds. Click a policy in a legend to hide or show it in every "
+            "picture; twice to see it alone. Drag to zoom, double-click to go back; the arrow keys read values.",
             LIMIT,
         ),
         load_figures.against_load(
@@ -82,7 +85,7 @@ def _pictures(drawing: Drawing) -> tuple[list[Figure], list[Figure], list[Figure
         shape_figures.decision_latency(drawing),
     ]
     place = [machines.machine_map(drawing)]
-    kept = [[each for each in group if each is not None] for group in (load, shape, place)]
+    kept = [[figure for figure in group if figure is not None] for group in (load, shape, place)]
     return kept[0], kept[1], kept[2]
 
 
@@ -119,11 +122,16 @@ def _any_two(inside: Carried) -> str:
     """The console's view of the experiment, and what it has no room for."""
     runs = inside.runs
     words = (
-        f"<p>The console's view of this experiment. Curves{' and machines over time' if inside.has_machines else ''} are those of load {percent(runs.load)}, "
-        f"seed {runs.seed}{f', at no more than {MOST_FRAMES} moments' if inside.has_machines else ''}; <code>cotenant console --results DIR</code> shows every run.</p>"
+        f"<p>The console's view of this experiment. Curves{' and machines over time' if inside.has_machines else ''} "
+        f"are those of load {percent(runs.load)}, "
+        f"seed {runs.seed}{f', at no more than {MAX_FRAMES} moments' if inside.has_machines else ''}; <code>cotenant "
+        "console --results DIR</code> shows every run.</p>"
     )
     if inside.left_out:
-        words += f"<p class=soft>Their curves and machines are left out of this file for its size: {escape(', '.join(inside.left_out))}.</p>"
+        words += (
+            "<p class=soft>Their curves and machines are left out of this file for its size: "
+            f"{escape(', '.join(inside.left_out))}.</p>"
+        )
     return words + LAB_VIEW
 
 
@@ -159,7 +167,8 @@ def _world(spec: RunSpec) -> str:
     )
     hidden = "" if spec.declared_profiles else ", no profiles declared"
     return (
-        f"contention {contention}, {spec.pressure_law} law; estimates off by a log-normal of sd {spec.estimate_error:g}{hidden}; "
+        f"contention {contention}, {spec.pressure_law} law; estimates off by a log-normal of sd "
+        f"{spec.estimate_error:g}{hidden}; "
         f"node QoS {'on' if spec.node_qos else 'off'}; node failures {'on' if spec.failures else 'off'}"
     )
 
@@ -170,8 +179,11 @@ def _knobs(comparison: Comparison) -> str:
 
 
 def _says(comparison: Comparison) -> str:
-    items = "".join(f"<li class={each.kind}>{escape(each.text)}</li>" for each in findings(comparison))
-    key = "<p class=kinds><b class=lead>ours leads</b><b class=loss>ours ties or loses</b><b class=caution>caution</b><b class=fact>fact</b></p>"
+    items = "".join(f"<li class={finding.kind}>{escape(finding.text)}</li>" for finding in findings(comparison))
+    key = (
+        "<p class=kinds><b class=lead>ours leads</b><b class=loss>ours ties or loses</b><b "
+        "class=caution>caution</b><b class=fact>fact</b></p>"
+    )
     return f"{key}<ul class=says>{items}</ul>" if items else ""
 
 
@@ -184,8 +196,10 @@ def _summary(comparison: Comparison) -> str:
     )
     words = (
         f"<p>Sorted by {escape(comparison.metrics[comparison.leading].title)}, ours emphasised. {interval} "
-        "<b class=best>Best</b> of a column, and <b class=tied>those that paired seeds do not separate from it</b>; bounds do not compete. "
-        "▲ higher is better, ▼ lower; no arrow: the figure is not a policy's merit. Point at a heading for its definition.</p>"
+        "<b class=best>Best</b> of a column, and <b class=tied>those that paired seeds do not separate from it</b>; "
+        "bounds do not compete. "
+        "▲ higher is better, ▼ lower; no arrow: the figure is not a policy's merit. Point at a heading for its "
+        "definition.</p>"
     )
     parts = []
     for load in comparison.loads:
@@ -203,8 +217,10 @@ def _paired(comparison: Comparison) -> str:
     if not table:
         return ""
     words = (
-        f"<p>Each policy minus {escape(comparison.ours)} on the same seed, mean and 95 % interval, at {percent(comparison.focus)} load. "
-        "<b class=worse>Worse than ours</b> and <b class=better>better than ours</b> where the interval excludes zero; plain where it does "
+        f"<p>Each policy minus {escape(comparison.ours)} on the same seed, mean and 95 % interval, at "
+        f"{percent(comparison.focus)} load. "
+        "<b class=worse>Worse than ours</b> and <b class=better>better than ours</b> where the interval excludes "
+        "zero; plain where it does "
         "not.</p>"
     )
     return words + table

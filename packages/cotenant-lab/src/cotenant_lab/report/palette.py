@@ -1,7 +1,8 @@
 """One style per policy, the same in every figure.
 
-Ours has the console's accent and the widest line; rivals have the colours of the console's map that are not blue; a bound is grey and dashed; ablations are paler than ours and dotted. With more rivals than colours, dashes
-distinguish them. Colours are names: console/src/report/colours.ts resolves them, in both themes.
+Ours has the console's accent and the widest line; rivals have the colours of the console's map that are not blue; a
+bound is grey and dashed; ablations are paler than ours and dotted. With more rivals than colours, dashes distinguish
+them. Colours are names: console/src/report/colours.ts resolves them, in both themes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The runs that a report carries, for the console's view of the experiment inside the file.
 
-Problem: curves and machines over time explain a difference between two policies, and a mailed file cannot ask a server; all runs of a comparison are larger than the rest of the page. Choice: the console's answers for the
-focus load and the first seed, deflated, of at most `MOST_FRAMES` moments; ours first, then by rank, until `MOST_BYTES` are full. What is left out is said in the page. Limits: the tables of the view have every load, its
-curves and maps one run per policy.
+Problem: curves and machines over time explain a difference between two policies, and a mailed file cannot ask a server;
+all runs of a comparison are larger than the rest of the page. Choice: the console's answers for the focus load and the
+first seed, deflated, of at most `MAX_FRAMES` moments; ours first, then by rank, until `MAX_BYTES` are full. What is
+left out is said in the page. Limits: the tables of the view have every load, its curves and maps one run per policy.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from cotenant_lab.comparison import Comparison, to_object
 from cotenant_lab.contract import RunResult
 from cotenant_lab.report.views import EmbeddedPage, EmbeddedRuns, metric_views
 
-MOST_BYTES = 700_000  # of deflated curves and machines, in base64
-MOST_FRAMES = 48  # of the machines of a run
+MAX_BYTES = 700_000  # of deflated curves and machines, in base64
+MAX_FRAMES = 48  # of the machines of a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +42,13 @@ def carried(comparison: Comparison, results: Mapping[str, Sequence[RunResult]]) 
     curves: dict[str, str] = {}
     machines: dict[str, str | None] = {}
     left_out = []
-    room = MOST_BYTES
+    room = MAX_BYTES
     ranked = [row.policy for row in comparison.rows if row.load == comparison.focus]
     for policy in dict.fromkeys((comparison.ours, *ranked)):
-        run = next((each for each in results.get(policy, ()) if each.spec.seed == seed), None)
+        run = next((run_result for run_result in results.get(policy, ()) if run_result.spec.seed == seed), None)
         if run is None:
             continue
-        drawn = _packed([curve_view(each) for each in run.series])
+        drawn = _packed([curve_view(series) for series in run.series])
         maps = None if run.machine_frames is None else _packed(_by_column(run.machine_frames))
         size = len(drawn) + len(maps or "")
         if size > room:
@@ -63,7 +64,7 @@ def carried(comparison: Comparison, results: Mapping[str, Sequence[RunResult]]) 
 
 def _by_column(frames: MachineFrames) -> MachineFramesView:
     """The console's view of the machines at some of the moments, with its cells by column, machine and frame."""
-    step = -(-len(frames.time_s) // MOST_FRAMES) or 1
+    step = -(-len(frames.time_s) // MAX_FRAMES) or 1
     kept = MachineFrames(
         frames.time_s[::step],
         frames.machine,

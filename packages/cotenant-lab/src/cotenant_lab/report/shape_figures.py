@@ -33,7 +33,7 @@ from cotenant_lab.report.figures import (
     over,
 )
 
-MOST_POINTS = 320  # of a line over time
+MAX_POINTS = 320  # of a line over time
 _WIDE = 6.0  # curves whose means differ by more are drawn on a logarithmic axis
 _START = 0.03  # of a curve: its first minutes
 _PEAK = 1.3  # a value above the rest by more does not set the scale
@@ -60,7 +60,7 @@ def violation_by_class(drawing: Drawing) -> Figure | None:
             reading(row.get(name), 100.0, shown_with_half(row.get(name), 100.0, " %"), colour)
             for name, _, colour in parts
         ]
-        kept = tuple(each for each in values if isfinite(each.value))
+        kept = tuple(entry for entry in values if isfinite(entry.value))
         found.append(ReadingRow(row.policy, row.policy == comparison.ours, kept))
     title = "core-hours that missed their objective, % of the class"
     drawn = Readings(
@@ -105,7 +105,10 @@ def slowdowns(drawing: Drawing) -> Figure | None:
         scale="tail",
         ticks=tuple((float(share), f"{share:g}") for share in _SHARES),
     )
-    caption = f"All seeds together, {drawing.where}. Further left and up is better. The upper end is stretched, because the tail is where policies differ."
+    caption = (
+        f"All seeds together, {drawing.where}. Further left and up is better. The upper end is stretched, "
+        "because the tail is where policies differ."
+    )
     return Figure("slowdowns", f"Slowdown of {subject}", caption, Chart(x=x_axis, y=y_axis, lines=tuple(lines)))
 
 
@@ -127,7 +130,7 @@ def over_time(drawing: Drawing) -> list[Figure]:
                 continue
             x = runs[0].x
             y = np.mean([np.interp(x, run.x, run.y) for run in runs], axis=0)
-            step = -(-x.size // MOST_POINTS)
+            step = -(-x.size // MAX_POINTS)
             lines.append(line(drawing, policy, rounded(x[::step]), list(rounded(y[::step]))))
         if not lines:
             continue
@@ -155,17 +158,20 @@ def decision_latency(drawing: Drawing) -> Figure | None:
             median, median if known else None, tail if known else None, shown, drawing.styles[row.policy].colour
         )
         found.append(ReadingRow(row.policy, row.policy == comparison.ours, (value,)))
-    every = [end for row in found for each in row.readings for end in (each.value, each.high) if end]
+    every = [end for row in found for entry in row.readings for end in (entry.value, entry.high) if end]
     title = f"microseconds {comparison.metrics['decision_p50_us'].subject}, log scale"
     axis = logarithmic(title, min(every) * 0.8, max(every) * 1.2)
-    caption = "Dot: median; end of the bar: 99th percentile. Wall time on the machine named above, with the experiment's runs in parallel."
+    caption = (
+        "Dot: median; end of the bar: 99th percentile. Wall time on the machine named above, with the "
+        "experiment's runs in parallel."
+    )
     drawn = Readings(axis=axis, rows=tuple(found), series=(("median to p99", "ours"),))
     return Figure("latency", "Time for a decision", caption, drawn)
 
 
 def _whole(title: str, lines: Sequence[Line]) -> Axis:
     """The axis of x from the first point to the last."""
-    every = [x for each in lines for x in each.x]
+    every = [x for entry in lines for x in entry.x]
     return Axis(title=title, low=min(every), high=max(every) if max(every) > min(every) else min(every) + 1)
 
 
@@ -175,23 +181,25 @@ def _peak(top: float) -> str:
 
 def _after_the_start(lines: Sequence[Line]) -> float:
     """The end of an axis for what comes after the first minutes, in which all services are placed at once."""
-    first, last = min(each.x[0] for each in lines), max(each.x[-1] for each in lines)
+    first, last = min(entry.x[0] for entry in lines), max(entry.x[-1] for entry in lines)
     counted = first + _START * (last - first)
-    later = [y for each in lines for x, y in zip(each.x, each.y, strict=True) if y is not None and x > counted]
+    later = [y for entry in lines for x, y in zip(entry.x, entry.y, strict=True) if y is not None and x > counted]
     return max(later, default=0.0) * _HIGHER
 
 
 def _fitted(lines: Sequence[Line], title: str) -> tuple[list[Line], Axis, str]:
-    """A logarithmic axis for curves that differ by orders of magnitude, else one that ends below a short peak; with the addition to the caption."""
-    values = np.array([y for each in lines for y in each.y], dtype=np.float64)
-    levels = [float(np.mean([y for y in each.y if y is not None])) for each in lines]
+    """A logarithmic axis for curves that differ by orders of magnitude, else one that ends below a short peak; with
+    the addition to the caption.
+    """
+    values = np.array([y for entry in lines for y in entry.y], dtype=np.float64)
+    levels = [float(np.mean([y for y in entry.y if y is not None])) for entry in lines]
     usual, top = float(np.quantile(values, 0.995)), float(values.max())
     later = _after_the_start(lines)
     if max(levels) > _WIDE * min(levels) > 0:
         foot = min(levels) / _WIDE
         cut = [
-            msgspec.structs.replace(each, y=[y if y is not None and y > foot else None for y in each.y])
-            for each in lines
+            msgspec.structs.replace(entry, y=[y if y is not None and y > foot else None for y in entry.y])
+            for entry in lines
         ]
         words = f" The axis is logarithmic; values below {foot:.1g} are left out."
         if top > _PEAK * later > 2 * foot:

@@ -1,4 +1,6 @@
-"""The report's tables, as HTML that needs no script: every cell has its column's label, for the cards of a narrow screen."""
+"""The report's tables, as HTML that needs no script: every cell has its column's label, for the cards of a narrow
+screen.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from cotenant_lab.comparison import Comparison, Paired, SustainedRow, UsedRow, s
 from cotenant_lab.metrics import DERIVED, OWNER_WORDS, SUSTAINED_LOAD, USED_AT_OBJECTIVE, Metric, decimals, show
 from cotenant_lab.report.wide import Cell, Head, Row, cell, head, wide
 
-_MOST_PAIRED = 8
+_MAX_PAIRED = 8
 _FIRST = (head("policy", "name"), head("role", "role"))
 
 
@@ -26,7 +28,7 @@ def summary(comparison: Comparison, load: float) -> str:
         cells = [_policy_cell(comparison, row.policy), cell(row.role, "role")]
         for name in names:
             value = row.get(name)
-            places = _places([each.get(name).half_width for each in rows], comparison.metrics[name])
+            places = _places([entry.get(name).half_width for entry in rows], comparison.metrics[name])
             found = best[name]
             mark = ""
             if found is not None and row.role != "bound":
@@ -45,7 +47,7 @@ def paired(comparison: Comparison) -> str:
         for n in ("violation_service", "violation_batch", "slowdown_p99")
         if n in comparison.measured and n not in ranking
     ]
-    names = ranking[:_MOST_PAIRED]
+    names = ranking[:_MAX_PAIRED]
     known = {(p.policy, p.metric): p for p in comparison.paired if p.load == load or isnan(p.load)}
     others = [row.policy for row in comparison.rows if row.load == load and row.policy != comparison.ours]
     metrics = [comparison.metrics[name] for name in names]
@@ -216,7 +218,7 @@ def _sign(bound: str) -> str:
 
 
 def _beyond(row: SustainedRow) -> str:
-    below = sum(each.bound == "below" for each in row.by_seed)
-    above = sum(each.bound == "above" for each in row.by_seed)
+    below = sum(sustained.bound == "below" for sustained in row.by_seed)
+    above = sum(sustained.bound == "above" for sustained in row.by_seed)
     counts = [f"{count} {side}" for count, side in ((below, "below"), (above, "above")) if count]
     return ", ".join(counts) if counts else "none"

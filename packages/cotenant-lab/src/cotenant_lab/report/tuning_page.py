@@ -1,7 +1,8 @@
 """The page of a tuning: the Pareto front as a picture and a table, and the judgement on held-out seeds.
 
-Problem: three objectives do not fit one plane, and a front on tuning seeds is no result. Choice: two planes with the violation on both vertical axes, every trial drawn, the front as
-a line; the judgement on held-out seeds is a table of its own, before the front. Limits: one front; knobs are columns, so that wide spaces scroll.
+Problem: three objectives do not fit one plane, and a front on tuning seeds is no result. Choice: two planes with the
+violation on both vertical axes, every trial drawn, the front as a line; the judgement on held-out seeds is a table of
+its own, before the front. Limits: one front; knobs are columns, so that wide spaces scroll.
 """
 
 from __future__ import annotations
@@ -66,11 +67,17 @@ def render(tuned: Tuned, facts: TuningFacts) -> str:
 def sentence(tuned: Tuned) -> str:
     """The result in one sentence."""
     members = len(tuned.front)
-    on_front = f"{len(tuned.found.trials)} trials, {members} on the front, {'with' if 0 in tuned.front else 'without'} the defaults."
+    on_front = (
+        f"{len(tuned.found.trials)} trials, {members} on the front, "
+        f"{'with' if 0 in tuned.front else 'without'} the defaults."
+    )
     if tuned.recommended:
         return f"{on_front} Trial {tuned.recommended} is better than the defaults on held-out seeds."
     if tuned.selected:
-        return f"{on_front} Trial {tuned.selected}, selected on the tuning seeds, is not shown to be better on held-out seeds: the defaults stay."
+        return (
+            f"{on_front} Trial {tuned.selected}, selected on the tuning seeds, is not shown to be better on "
+            "held-out seeds: the defaults stay."
+        )
     return f"{on_front} No trial has less violation without being worse elsewhere: the defaults stay."
 
 
@@ -84,16 +91,16 @@ def shown(objective: Objective, figure: Interval) -> str:
 def _plane(tuned: Tuned, across: int) -> Figure:
     x, y = OBJECTIVES[across], OBJECTIVES[-1]
     trials = tuned.found.trials
-    by_number = {each.number: each for each in trials}
-    members = sorted((by_number[number] for number in tuned.front), key=lambda each: each.figures[across])
+    by_number = {trial.number: trial for trial in trials}
+    members = sorted((by_number[number] for number in tuned.front), key=lambda trial: trial.figures[across])
 
     def points(name: str, of: Sequence[Trial], size: float, mark: Mark = "circle") -> Line:
         return Line(
             name=name,
-            x=[each.figures[across] * x.scale for each in of],
-            y=[each.figures[-1] * y.scale for each in of],
+            x=[trial.figures[across] * x.scale for trial in of],
+            y=[trial.figures[-1] * y.scale for trial in of],
             colour=_COLOURS[name],
-            notes=[f"trial {each.number}" for each in of],
+            notes=[f"trial {trial.number}" for trial in of],
             mark=mark,
             size=size,
             is_points=True,
@@ -108,11 +115,14 @@ def _plane(tuned: Tuned, across: int) -> Figure:
         lines.append(points("selected", [by_number[tuned.selected]], 15, "star"))
     unit = f", {x.unit}" if x.unit else ""
     chart = Chart(
-        x=over(f"{x.title}{unit}, more is better", [each for line in lines for each in line.x]),
-        y=over(f"{y.title}, {y.unit}, less is better", [each for line in lines for each in line.y], from_zero=True),
+        x=over(f"{x.title}{unit}, more is better", [value for line in lines for value in line.x]),
+        y=over(f"{y.title}, {y.unit}, less is better", [value for line in lines for value in line.y], from_zero=True),
         lines=tuple(lines),
     )
-    caption = "Means over the tuning seeds. The front has three objectives, so that its members need not lie on a curve of this plane."
+    caption = (
+        "Means over the tuning seeds. The front has three objectives, so that its members need not lie on a "
+        "curve of this plane."
+    )
     return Figure(f"plane-{x.name}", f"{y.title} against {x.title.lower()}", caption, chart)
 
 
@@ -134,21 +144,23 @@ def _what_was_run(tuned: Tuned, facts: TuningFacts) -> str:
 
 def _held_out(tuned: Tuned) -> str:
     words = (
-        "<p>Means with half of the 95 % interval; in brackets the paired difference from the defaults. <b class=better>Better</b>: no objective is worse and at least one is better, "
-        "with an interval that excludes zero. Only the selected trial was chosen before these seeds were run; verdicts on the others are several comparisons at once.</p>"
+        "<p>Means with half of the 95 % interval; in brackets the paired difference from the defaults. <b "
+        "class=better>Better</b>: no objective is worse and at least one is better, "
+        "with an interval that excludes zero. Only the selected trial was chosen before these seeds were run; "
+        "verdicts on the others are several comparisons at once.</p>"
     )
     heads = [head("trial", "name"), *(head(o.title, unit=o.unit) for o in OBJECTIVES), head("verdict", "words")]
-    return words + wide(heads, [_held_out_row(tuned, each) for each in tuned.judged])
+    return words + wide(heads, [_held_out_row(tuned, judged) for judged in tuned.judged])
 
 
-def _held_out_row(tuned: Tuned, each: Judged) -> Row:
+def _held_out_row(tuned: Tuned, judged: Judged) -> Row:
     cells = [
-        cell(f"{shown(o, mean)}{'' if each.verdict == 'defaults' else f' ({shown(o, difference)})'}")
-        for o, mean, difference in zip(OBJECTIVES, each.means, each.differences, strict=True)
+        cell(f"{shown(o, mean)}{'' if judged.verdict == 'defaults' else f' ({shown(o, difference)})'}")
+        for o, mean, difference in zip(OBJECTIVES, judged.means, judged.differences, strict=True)
     ]
-    colour = _VERDICTS[each.verdict]
-    verdict = f"<b class={colour}>{each.verdict}</b>" if colour else each.verdict
-    return Row([cell(label(tuned, each.trial), "name"), *cells, Cell(verdict, "words")])
+    colour = _VERDICTS[judged.verdict]
+    verdict = f"<b class={colour}>{judged.verdict}</b>" if colour else judged.verdict
+    return Row([cell(label(tuned, judged.trial), "name"), *cells, Cell(verdict, "words")])
 
 
 def label(tuned: Tuned, trial: Trial) -> str:
@@ -161,7 +173,7 @@ def label(tuned: Tuned, trial: Trial) -> str:
 def _front_table(tuned: Tuned, facts: TuningFacts) -> str:
     names = [name for name, _ in facts.defaults]
     heads = [head("trial", "name"), *(head(o.title) for o in OBJECTIVES), *(head(name) for name in names)]
-    by_number = {each.number: each for each in tuned.found.trials}
+    by_number = {entry.number: entry for entry in tuned.found.trials}
     rows = []
     for number in dict.fromkeys((0, *tuned.front)):
         if number not in by_number:

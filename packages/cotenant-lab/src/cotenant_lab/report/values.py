@@ -1,7 +1,8 @@
 """A figure's values as a table, which needs no script: folded below the figure.
 
-Problem: a figure is drawn by a script, and a reader without one, or with a screen reader, must have its values. Choice: a row per name. Lines are read at their own points where they share a few of them, else at some places
-between their ends, joined linearly; the heading says which. Limits: a long curve has no more than `PLACES` values here.
+Problem: a figure is drawn by a script, and a reader without one, or with a screen reader, must have its values. Choice:
+a row per name. Lines are read at their own points where they share a few of them, else at some places between their
+ends, joined linearly; the heading says which. Limits: a long curve has no more than `PLACES` values here.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _of_readings(drawn: Readings) -> str:
     heads = ("", *(name for name, _ in drawn.series))
     return plain_table(
         heads,
-        [(row.name, *(each.shown for each in row.readings)) for row in drawn.rows],
+        [(row.name, *(reading.shown for reading in row.readings)) for row in drawn.rows],
         ours=[row.name for row in drawn.rows if row.is_ours],
     )
 
@@ -86,13 +87,20 @@ def _of_readings(drawn: Readings) -> str:
 def _of_maps(drawn: TenantMaps) -> str:
     kinds = 2 * len(drawn.tenants)
     rows = []
-    for each in drawn.maps:
-        held = [sum(each.shares[k : k + kinds]) for k in range(0, len(each.shares), kinds)]
-        services = sum(sum(each.shares[k : k + kinds // 2]) for k in range(0, len(each.shares), kinds))
+    for tenant_map in drawn.maps:
+        held = [sum(tenant_map.shares[k : k + kinds]) for k in range(0, len(tenant_map.shares), kinds)]
+        services = sum(sum(tenant_map.shares[k : k + kinds // 2]) for k in range(0, len(tenant_map.shares), kinds))
         whole = 10.0 * len(held) or 1.0
         full, empty = sum(share >= _FULL for share in held), sum(share == 0 for share in held)
         rows.append(
-            (each.policy, f"{sum(held) / whole:.1f}", f"{services / whole:.1f}", f"{full}", f"{empty}", f"{len(held)}")
+            (
+                tenant_map.policy,
+                f"{sum(held) / whole:.1f}",
+                f"{services / whole:.1f}",
+                f"{full}",
+                f"{empty}",
+                f"{len(held)}",
+            )
         )
     heads = ("policy", "CPU allocated, %", "of it services, %", "machines at 90 % or more", "empty", "machines shown")
     return plain_table(heads, rows)

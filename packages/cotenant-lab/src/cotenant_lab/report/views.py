@@ -1,6 +1,7 @@
 """What the console's view of an experiment answers from inside a report's file.
 
-Problem: the console answers questions about runs, and a report carries the answers in its file; both are drawn by the same view. Choice: one form of each answer (`model/results` of the product), packed here.
+Problem: the console answers questions about runs, and a report carries the answers in its file; both are drawn by the
+same view. Choice: one form of each answer (`model/results` of the product), packed here.
 Limits: those of the answers.
 """
 
@@ -26,7 +27,8 @@ class EmbeddedPage(msgspec.Struct, frozen=True):
 class EmbeddedRuns(msgspec.Struct, frozen=True):
     """What the view inside the file answers from: deflated JSON in base64, the page's and by policy.
 
-    `machines`: the bytes of a view's cells are by column, machine and frame, which packs to half; None = the run records no machines over time.
+    `machines`: the bytes of a view's cells are by column, machine and frame, which packs to half; None = the run
+    records no machines over time.
     """
 
     page: str
@@ -39,6 +41,6 @@ class EmbeddedRuns(msgspec.Struct, frozen=True):
 def metric_views(metrics: Mapping[str, Metric]) -> tuple[MetricView, ...]:
     """The figures of a workload, in their order."""
     return tuple(
-        MetricView(each.name, each.title, each.short, each.unit, each.better, each.ranks, each.definition)
-        for each in metrics.values()
+        MetricView(metric.name, metric.title, metric.short, metric.unit, metric.better, metric.ranks, metric.definition)
+        for metric in metrics.values()
     )

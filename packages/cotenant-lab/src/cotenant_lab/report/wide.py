@@ -1,4 +1,5 @@
-"""Tables: as wide as the page, and a card per row on a narrow screen, as in the console (`.wide` of console/src/style.css).
+"""Tables: as wide as the page, and a card per row on a narrow screen, as in the console (`.wide` of
+console/src/style.css).
 
 A card has no heading row, so that each cell carries its column's label. The first cell of a row is its heading.
 """
@@ -52,12 +53,12 @@ def cell(text: str, kind: str = "") -> Cell:
 def wide(heads: Sequence[Head], rows: Sequence[Row], is_sortable: bool = False) -> str:
     """The table."""
     top = "".join(
-        f"<th scope=col{_attribute('class', each.kind)}{_attribute('title', each.hint)}>{each.html}</th>"
-        for each in heads
+        f"<th scope=col{_attribute('class', head.kind)}{_attribute('title', head.hint)}>{head.html}</th>"
+        for head in heads
     )
     body = "".join(
         f"<tr{_attribute('class', row.kind)}>"
-        + "".join(_cell(each, heads[k].label if k else None) for k, each in enumerate(row.cells))
+        + "".join(_cell(cell, heads[k].label if k else None) for k, cell in enumerate(row.cells))
         + "</tr>"
         for row in rows
     )
@@ -77,12 +78,12 @@ def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]], ours: Seq
     )
 
 
-def _cell(each: Cell, label: str | None) -> str:
-    kind, hint = _attribute("class", each.kind), _attribute("title", each.hint)
+def _cell(cell: Cell, label: str | None) -> str:
+    kind, hint = _attribute("class", cell.kind), _attribute("title", cell.hint)
     if label is None:
-        return f"<th scope=row{kind}{hint}>{each.html}</th>"
-    value = "" if each.value is None else _attribute("data-value", each.value, is_kept=True)
-    return f"<td{kind}{hint}{value}{_attribute('data-label', label)}>{each.html}</td>"
+        return f"<th scope=row{kind}{hint}>{cell.html}</th>"
+    value = "" if cell.value is None else _attribute("data-value", cell.value, is_kept=True)
+    return f"<td{kind}{hint}{value}{_attribute('data-label', label)}>{cell.html}</td>"
 
 
 def _attribute(name: str, value: str, is_kept: bool = False) -> str:

@@ -1,7 +1,8 @@
 """Upper bound of what any policy could hold at once in the co-located world.
 
-Problem: a success rate means little without the possible maximum. Choice: at some instants, take the services and every stage that would
-be running if its job ran alone on arrival, and compute with the LP bound which share of their CPU demand fluid pods could be given.
+Problem: a success rate means little without the possible maximum. Choice: at some instants, take the services and every
+stage that would be running if its job ran alone on arrival, and compute with the LP bound which share of their CPU
+demand fluid pods could be given.
 Limits: no departures, no contention, fractions of pods: an upper bound, not a forecast.
 """
 
@@ -18,8 +19,10 @@ from cotenant_lab.world.config import WorldConfig
 from cotenant_lab.world.offer import Offer
 
 
-def most_held(offer: Offer, config: WorldConfig, times_s: Float) -> tuple[Float, Float]:
-    """For each instant: the largest share of the demand that can be held, and the demand as a fraction of the cluster's CPU."""
+def max_held(offer: Offer, config: WorldConfig, times_s: Float) -> tuple[Float, Float]:
+    """For each instant: the largest share of the demand that can be held, and the demand as a fraction of the
+    cluster's CPU.
+    """
     encoder = Encoder(config.node_cores / 2.0)
     for node in nodes_of(config):
         encoder.add_node(node)

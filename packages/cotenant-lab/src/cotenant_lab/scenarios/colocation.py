@@ -1,8 +1,9 @@
 """Services and batch on shared machines: `founding` at one load, `colocation` over a sweep of loads.
 
-Problem: the founding table compared policies at one load, at which random placement passes every target. Choice: the same world twice:
-once as in the founding table (figures that are properties of the trace are marked as such), once over a sweep, where the largest load that
-each policy sustains distinguishes them. Limits: a synthetic workload calibrated on published figures, durations stretched about 79 times.
+Problem: the founding table compared policies at one load, at which random placement passes every target. Choice: the
+same world twice: once as in the founding table (figures that are properties of the trace are marked as such), once over
+a sweep, where the largest load that each policy sustains distinguishes them. Limits: a synthetic workload calibrated on
+published figures, durations stretched about 79 times.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from cotenant.model.results.forms import Series
 from cotenant_lab.bridge import Bridge
 from cotenant_lab.contract import Measures, PolicyInfo, RunResult, RunSpec, Scenario, TaskExplanation
 from cotenant_lab.lending import lending_of
-from cotenant_lab.scenarios.ceiling import most_held
+from cotenant_lab.scenarios.ceiling import max_held
 from cotenant_lab.scenarios.competitors import BOUND, COMPETITORS, competitor
 from cotenant_lab.workload_file import read_workload_file
 from cotenant_lab.workloads.colocation import generate
@@ -33,7 +34,10 @@ from cotenant_lab.world.truth import Truth
 from cotenant_lab.world.world import World
 
 REPLAY = "replay"
-_STRETCHED = "Real v2018 instances last 35 s: 20,000 of them would fill 249 nodes for half a minute. Durations are stretched about 79 times."
+_STRETCHED = (
+    "Real v2018 instances last 35 s: 20,000 of them would fill 249 nodes for half a minute. Durations are "
+    "stretched about 79 times."
+)
 _SAMPLE = 2000  # slowdowns kept per run
 _PLAIN = (  # in the founding table by default, beside ours
     "cotenant", "random", "first-fit", "best-fit", "kube-default", "drf-best-fit", "mesos-offers", "tetris",
@@ -43,7 +47,9 @@ _PLAIN = (  # in the founding table by default, beside ours
 
 
 def configuration(spec: RunSpec) -> WorldConfig:
-    """The world of a specification, with the values of a user's file applied; a mixed law is drawn from its seed. Raises `InvalidInput`."""
+    """The world of a specification, with the values of a user's file applied; a mixed law is drawn from its seed.
+    Raises `InvalidInput`.
+    """
     config = WorldConfig(interference=spec.interference, node_qos=spec.node_qos, failures=spec.failures)
     config = drawn(config, spec.pressure_law, spec.seed)
     replayed = _replayed(spec)
@@ -64,7 +70,9 @@ def configuration(spec: RunSpec) -> WorldConfig:
 
 
 def workload(spec: RunSpec, config: WorldConfig, error: float) -> tuple[Truth, Offer, tuple[str, ...]]:
-    """The workload of a specification, drawn or replayed from a trace, with notes on where it comes from. Raises `InvalidInput`."""
+    """The workload of a specification, drawn or replayed from a trace, with notes on where it comes from. Raises
+    `InvalidInput`.
+    """
     replayed = _replayed(spec)
     truth, offer = generate(config, spec.seed, spec.load, error, given=replayed)
     return truth, offer, replayed.notes() if replayed is not None else (_STRETCHED,)
@@ -134,7 +142,8 @@ class CoLocation:
         lines = [
             f"{kind}, tenant {bridge.offer.tenant[shape]}, requests {bridge.offer.cpu_milli[shape] / 1000:g} cores and "
             f"{bridge.offer.memory_bytes[shape] / 2**30:.1f} GiB",
-            f"estimated: {bridge.offer.est_use_cores[shape]:.2f} cores in use, sensitivity {bridge.offer.est_sensitivity[shape]:.2f}, "
+            f"estimated: {bridge.offer.est_use_cores[shape]:.2f} cores in use, sensitivity "
+            f"{bridge.offer.est_sensitivity[shape]:.2f}, "
             f"pressure {bridge.offer.est_pressure[shape]:.2f}",
             bridge.world.story(pod),
         ]
@@ -154,11 +163,13 @@ class CoLocation:
         )
 
     def _bound(self, spec: RunSpec) -> RunResult:
-        """The upper bound of what could be held at once, every ten minutes of the averaging window, if every job ran alone on arrival."""
+        """The upper bound of what could be held at once, every ten minutes of the averaging window, if every job
+        ran alone on arrival.
+        """
         config = configuration(spec)
         _, offer, _ = workload(spec, config, 0.0)
         times = np.arange(config.averages_from_s, config.horizon_s, 600.0)
-        held, demanded = most_held(offer, config, times)
+        held, demanded = max_held(offer, config, times)
         return RunResult(
             spec=spec,
             measures=Measures(utilisation=float((held * demanded).mean()), run_s=0.0),
@@ -167,7 +178,8 @@ class CoLocation:
                 ("demand, time mean", float(demanded.mean())),
             ),
             notes=(
-                "The bound assumes fluid pods that run alone from their arrival: real runs take longer, so they demand more at once.",
+                "The bound assumes fluid pods that run alone from their arrival: real runs take longer, so they "
+                "demand more at once.",
             ),
         )
 
@@ -177,7 +189,9 @@ class CoLocation:
     def built(
         self, spec: RunSpec, watched: int = -1, packed_by: str = "", rebalancing: RebalancerSettings | None = None
     ) -> tuple[Bridge, tuple[str, ...]]:
-        """The bridge of a run, and what its notes say of the workload. `packed_by`: the policy to start with, given what `spec.policy` is given. `rebalancing`: of a rebalancer that the policy does not have itself."""
+        """The bridge of a run, and what its notes say of the workload. `packed_by`: the policy to start with, given
+        what `spec.policy` is given. `rebalancing`: of a rebalancer that the policy does not have itself.
+        """
         config = configuration(spec)
         chosen = competitor(spec.policy)
         error = 0.0 if chosen.true_values else spec.estimate_error
@@ -285,7 +299,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     CoLocation(
         name="colocation",
-        summary="the same world over a sweep of loads: the largest load of each policy at <= 1 % violation of either class",
+        summary="the same world over a sweep of loads: the largest load of each policy at <= 1 % violation of either "
+            "class",
         default_load=0.85,
         default_policies=("cotenant", "founding", "kube-default", "edf-least-allocated", "edf-paragon", "edf-paragon-overcommit", "edf-paragon-measured"),
         headline=(
@@ -294,12 +309,14 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     CoLocation(
         name=REPLAY,
-        summary="an imported trace in the co-located world: its arrivals, sizes and usage; what it does not record is drawn",
+        summary="an imported trace in the co-located world: its arrivals, sizes and usage; what it does not record is "
+            "drawn",
         default_load=0.85,
         default_policies=("cotenant", "cotenant-requests", "founding", "kube-default", "edf-best-fit", "edf-least-allocated", "edf-paragon"),
         headline=(
             "success", "utilisation", "violation", "violation_service", "violation_batch", "slowdown_p99", "fragmentation",
         ),
-        provenance="the trace in --traces (pai2020, azure-vm, alibaba2017, swim, dlrm2025, google2019 or generic); the notes say what of it is used",
+        provenance="the trace in --traces (pai2020, azure-vm, alibaba2017, swim, dlrm2025, google2019 or generic); "
+            "the notes say what of it is used",
     ),
 )  # fmt: skip

@@ -1,7 +1,8 @@
 """The policies compared in the co-located world: ours, rivals, better-informed variants, and ablations of ours.
 
-Problem: a comparison is fair only if all policies get the same information. Choice: every policy gets the same estimates, except those whose name ends in
-`-true`: they get the true values, to show the effect of better estimates alone. Limits: round policies are built when they run, so listing needs no solver.
+Problem: a comparison is fair only if all policies get the same information. Choice: every policy gets the same
+estimates, except those whose name ends in `-true`: they get the true values, to show the effect of better estimates
+alone. Limits: round policies are built when they run, so listing needs no solver.
 """
 
 from __future__ import annotations
@@ -142,7 +143,9 @@ _LENT = (
 
 
 def _rebalanced(name: str, summary: str, objectives: MissedObjectives) -> Competitor:
-    """cotenant-learned beside a cluster's rebalancer, which moves pods instead of the scheduler, with the limits that it has by default."""
+    """cotenant-learned beside a cluster's rebalancer, which moves pods instead of the scheduler, with the limits
+    that it has by default.
+    """
     return Competitor(
         PolicyInfo(name, summary, "variant"),
         lambda: replace(profile("cotenant-learned"), name=name, moves_victims=False),
@@ -214,7 +217,8 @@ COMPETITORS: tuple[Competitor, ...] = (
     ),
     _ours(
         "cotenant-learned-few-moves",
-        "cotenant-learned with at most 0.2 % of replicas moved an hour, none twice in an hour, and 4.5 % once after a takeover",
+        "cotenant-learned with at most 0.2 % of replicas moved an hour, none twice in an hour, and 4.5 % once after a "
+        "takeover",
         of="cotenant-learned",
         move_hour_share=0.002,
         move_rest_s=3600.0,

@@ -1,12 +1,14 @@
-"""Jobs that are graphs of tasks, with deadlines, on 249 machines at 90 % of CPU: the effect of the order when not every job can be on time.
+"""Jobs that are graphs of tasks, with deadlines, on 249 machines at 90 % of CPU: the effect of the order when not every
+job can be on time.
 
-Problem: real batch jobs are a few wide ones among thousands of narrow ones; a burst of wide ones exceeds the cluster for minutes, and
-the order then decides which deadlines are missed. Choice: jobs of Alibaba's 2018 trace (or synthetic ones without --traces), see
-workloads/dag.py; a task starts when all pods of its parents have ended (barrier), its pods start one by one as room appears.
-No contention: use equals requests, a pod runs its recorded duration. Every scheduler gets the same noisy durations (log-normal,
-sd 1.5 x estimate error, 0.3 by default), never the true ones. Violation: core-seconds of jobs that end after their deadline over all,
-and by number of jobs; a job that does not end is violated. Counted: jobs that arrive in the window after the warm-up; the run continues
-until every job has ended. Limits: no failures, no preemption, one tenant; interference and node QoS have no effect.
+Problem: real batch jobs are a few wide ones among thousands of narrow ones; a burst of wide ones exceeds the cluster
+for minutes, and the order then decides which deadlines are missed. Choice: jobs of Alibaba's 2018 trace (or synthetic
+ones without --traces), see workloads/dag.py; a task starts when all pods of its parents have ended (barrier), its pods
+start one by one as room appears. No contention: use equals requests, a pod runs its recorded duration. Every scheduler
+gets the same noisy durations (log-normal, sd 1.5 x estimate error, 0.3 by default), never the true ones. Violation:
+core-seconds of jobs that end after their deadline over all, and by number of jobs; a job that does not end is violated.
+Counted: jobs that arrive in the window after the warm-up; the run continues until every job has ended. Limits: no
+failures, no preemption, one tenant; interference and node QoS have no effect.
 """
 
 from __future__ import annotations
@@ -35,10 +37,11 @@ CORES = workload.NODES * workload.NODE_MILLI_CPU / 1000.0
 WINDOW = (workload.WARM_UP_S, workload.WARM_UP_S + workload.MEASURED_S)
 TIMED_EVERY = 64  # one placement in this many is timed
 SMALL_WORK = 5_000.0  # core-seconds: below this a job is small
-MOST_SLOWDOWNS = 2_000
+MAX_SLOWDOWNS = 2_000
 TURNABLE = ("margin", "hopeless", "small_work", "share", "believe")
 PLAIN = OrderKnobs()
-# The best of 12 trials (the earlier knobs, then random ones) on the tuning half of the jobs, seeds 100 to 103, load 1.0.
+# The best of 12 trials (the earlier knobs, then random ones) on the tuning half of the jobs, seeds 100 to 103, load
+# 1.0.
 OURS = OrderKnobs(margin=1.24, hopeless=0.9, small_work=20_000.0, share=0.5, cores=CORES, believe=0.8)
 
 
@@ -251,15 +254,20 @@ def _result(
     pods = int(fixed.pods.sum())
     notes = (
         pool.source,
-        f"{workload.NODES} machines of {workload.NODE_MILLI_CPU // 1000} cores; {len(counted):,} jobs, {len(fixed.job):,} tasks, {pods:,} pods "
-        f"over {sum((workload.WARM_UP_S, workload.MEASURED_S, workload.TAIL_S)) / 3600:g} h; {int(counted.sum()):,} jobs counted",
-        "success: pods of counted jobs that started within 600 s of being ready; wait: from ready to the task's last pod; "
+        f"{workload.NODES} machines of {workload.NODE_MILLI_CPU // 1000} cores; {len(counted):,} jobs, "
+        f"{len(fixed.job):,} tasks, {pods:,} pods "
+        f"over {sum((workload.WARM_UP_S, workload.MEASURED_S, workload.TAIL_S)) / 3600:g} h; {int(counted.sum()):,} "
+        "jobs counted",
+        "success: pods of counted jobs that started within 600 s of being ready; wait: from ready to the task's last "
+        "pod; "
         "slowdown: arrival to end over the job alone, one value per job; fairness: Jain over the reciprocals",
-        f"decision: one placement round (all that fits at an event), one in {TIMED_EVERY} timed, {int(state.counts[3]):,} rounds",
-        "load is exact over all arrivals; the part within the window differs by seed, since a few large jobs have most of the work",
+        f"decision: one placement round (all that fits at an event), one in {TIMED_EVERY} timed, "
+        f"{int(state.counts[3]):,} rounds",
+        "load is exact over all arrivals; the part within the window differs by seed, since a few large jobs have "
+        "most of the work",
         *pool.notes,
     )
-    step = max(1, -(-len(slowdown) // MOST_SLOWDOWNS))
+    step = max(1, -(-len(slowdown) // MAX_SLOWDOWNS))
     return RunResult(spec, measures, series, slowdown[step // 2 :: step], None, tuple(by_class), notes)
 
 
@@ -291,11 +299,14 @@ def _explain(
     ]
     ahead = sum((state.key[q], q) < (state.key[t], t) for q in queued)
     lines = [
-        f"job {j} arrived at {arrivals.arrival_s[j]:.0f} s, due at {arrivals.deadline_s[j]:.0f} s, {arrivals.isolated_s[j]:.0f} s alone",
+        f"job {j} arrived at {arrivals.arrival_s[j]:.0f} s, due at {arrivals.deadline_s[j]:.0f} s, "
+        f"{arrivals.isolated_s[j]:.0f} s alone",
         f"task of {fixed.pods[t]:,} pods of {fixed.cpu[t] / 1000:g} cores, {fixed.memory[t] / workload.GIB:.2f} GiB; "
         f"ready at {ready:.0f} s, when its {int(fixed.parents[t])} parents had ended",
-        f"estimated to the job's end: {fixed.path_s[t]:.0f} s of path, {state.work_left[j]:,.0f} core-seconds of work, scaled to {scale:.0%}; slack {slack:.0f} s",
-        f"key {state.key[t]:.1f} ({policy.info.summary}); {ahead} of {len(queued) - 1} other ready tasks were ahead of it",
+        f"estimated to the job's end: {fixed.path_s[t]:.0f} s of path, {state.work_left[j]:,.0f} core-seconds of "
+        f"work, scaled to {scale:.0%}; slack {slack:.0f} s",
+        f"key {state.key[t]:.1f} ({policy.info.summary}); {ahead} of {len(queued) - 1} other ready tasks were ahead "
+        "of it",
     ]
     fits, rejected, candidates = _nodes(policy, fixed, state, t)
     lines.append(f"{fits} of {workload.NODES} machines had room for a pod when it became ready")
@@ -307,7 +318,8 @@ def _explain(
     given_up = any(t in state.queue[1, c, : state.queued[1, c]] for c in range(state.queued.shape[1]))
     if given_up:
         lines.append(
-            "given up before it could start: its job was estimated to miss its deadline, so it was queued behind jobs that could meet theirs"
+            "given up before it could start: its job was estimated to miss its deadline, so it was queued behind jobs "
+            "that could meet theirs"
         )
     play(1 << 60, -1, int(policy.order), int(policy.where), knobs, fixed, state)
     lines.append(f"its last pod started at {state.started_s[t]:.0f} s")
@@ -329,7 +341,9 @@ Candidates = tuple[tuple[str, float, tuple[tuple[str, float], ...]], ...]
 def _nodes(
     policy: DagPolicy, fixed: Fixed, state: DagState, t: int
 ) -> tuple[int, tuple[tuple[str, int], ...], Candidates]:
-    """Before a placement: number of machines with room for a pod of task t, the rejections by reason, and the best five by the policy's score."""
+    """Before a placement: number of machines with room for a pod of task t, the rejections by reason, and the best
+    five by the policy's score.
+    """
     no_cpu = state.free_cpu < fixed.cpu[t]
     no_memory = ~no_cpu & (state.free_memory < fixed.memory[t])
     rejected = tuple(
@@ -347,7 +361,7 @@ def _nodes(
         )
         for i in order
     )
-    return len(rows), tuple(each for each in rejected if each[1]), candidates
+    return len(rows), tuple(entry for entry in rejected if entry[1]), candidates
 
 
 SCENARIOS = (Dag(),)

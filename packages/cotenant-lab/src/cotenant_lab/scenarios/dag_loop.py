@@ -1,4 +1,5 @@
-"""The event loop of the dag scenario, compiled: arrivals, ends of waves, barriers, and a placement after every event time.
+"""The event loop of the dag scenario, compiled: arrivals, ends of waves, barriers, and a placement after every event
+time.
 
 Limits: no contention (a pod runs its duration), no failures, no preemption: a started pod runs to its end.
 """

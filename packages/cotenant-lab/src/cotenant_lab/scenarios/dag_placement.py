@@ -1,7 +1,8 @@
 """Placement of ready tasks in the dag scenario, compiled: heaps, the choice of nodes, and the rounds between events.
 
-A round starts pods in key order until none fits. A task whose first pod cannot be placed blocks the tasks with the same CPU request only.
-A task is given up before its first pod if its job is estimated to miss its deadline; it then waits in the second rank.
+A round starts pods in key order until none fits. A task whose first pod cannot be placed blocks the tasks with the same
+CPU request only. A task is given up before its first pod if its job is estimated to miss its deadline; it then waits in
+the second rank.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """openb: pods that share GPUs arrive at a real cluster beyond its capacity; measures the allocated GPU.
 
-Problem: below 90 % of the GPUs all policies are equal; above that they differ by the capacity they stranded before. Choice: the published
-recipe (see `lab.workloads.openb`) on the published trace, the rivals of the published table, and ours, all work-conserving:
-a pod that fits on some node is placed, so no policy gains by refusing awkward sizes; acceptance by class and the load at the
-first refusal show early spreading that later blocks large pods. Limits: pods do not leave and are not retried.
+Problem: below 90 % of the GPUs all policies are equal; above that they differ by the capacity they stranded before.
+Choice: the published recipe (see `lab.workloads.openb`) on the published trace, the rivals of the published table, and
+ours, all work-conserving: a pod that fits on some node is placed, so no policy gains by refusing awkward sizes;
+acceptance by class and the load at the first refusal show early spreading that later blocks large pods. Limits: pods do
+not leave and are not retried.
 
-Latency: decisions are timed in blocks of up to 32, the block's time divided by its pods; compilation is excluded, filling the
-table of cached scores is included.
+Latency: decisions are timed in blocks of up to 32, the block's time divided by its pods; compilation is excluded,
+filling the table of cached scores is included.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ from cotenant_lab.workloads.openb_bound import allocation_bound
 
 _BLOCK = 32  # decisions timed together
 _STEP = 0.01  # of the GPUs arrived, between the points of the curves
-_MOST_LOAD = 10.0
+_MAX_LOAD = 10.0
 _CLASSES = {0: "cpu-only", -1: "shared GPU", 1: "1 GPU"}
 _BOUND_MUST_PLACE = 0.9  # load up to which the bound must place all arrivals
 
 
 class OpenbScenario:
-    """GPU sharing on the openb trace. Workloads `openb` (the default list), `openb:LIST`, or the user's own pod list as a file."""
+    """GPU sharing on the openb trace. Workloads `openb` (the default list), `openb:LIST`, or the user's own pod
+    list as a file.
+    """
 
     name = "openb"
     summary = "GPU sharing on a real cluster of 6,212 GPUs, filled beyond its capacity; openb:LIST for another pod list"
@@ -68,8 +71,8 @@ class OpenbScenario:
         Raises:
             InvalidInput: one of them is unknown, out of range or missing.
         """
-        if not 0.0 < spec.load <= _MOST_LOAD:
-            raise InvalidInput("load", spec.load, f"a fraction of the cluster's GPUs above 0, at most {_MOST_LOAD:g}")
+        if not 0.0 < spec.load <= _MAX_LOAD:
+            raise InvalidInput("load", spec.load, f"a fraction of the cluster's GPUs above 0, at most {_MAX_LOAD:g}")
         check_inputs(spec)
 
     def run(self, spec: RunSpec) -> RunResult:
@@ -145,7 +148,9 @@ class OpenbScenario:
 
 
 def _ceiling(world: OpenbWorld, spec: RunSpec, begun: float) -> RunResult:
-    """Return the bound in place of a run. If the arrivals up to `_BOUND_MUST_PLACE` cannot all be placed, it may choose freely."""
+    """Return the bound in place of a run. If the arrivals up to `_BOUND_MUST_PLACE` cannot all be placed, it may
+    choose freely.
+    """
     must_place = _BOUND_MUST_PLACE
     try:
         bound = allocation_bound(world.cluster, world.pods, world.pod, must_place)
@@ -166,7 +171,9 @@ def _class_of(world: OpenbWorld) -> Int:
 
 
 def _by_class(world: OpenbWorld, placed: Mask, arrived: Float) -> tuple[tuple[str, float], ...]:
-    """Return the accepted share of each class that arrived, and the load at the class's first refusal if there was one."""
+    """Return the accepted share of each class that arrived, and the load at the class's first refusal if there was
+    one.
+    """
     kind = _class_of(world)
     figures: list[tuple[str, float]] = []
     for number in sorted(set(kind.tolist()), key=lambda c: (abs(c), c)):

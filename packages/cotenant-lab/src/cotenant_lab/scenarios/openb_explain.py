@@ -1,8 +1,8 @@
 """Explains why a pod of the openb scenario was placed on its node and GPU, or refused.
 
-Problem: a placement is one score among 1,213. Choice: every node is judged again at the moment of the decision: the first reason
-for rejecting it, or its score and, for our policy, the contribution of each term of Phi. Limits: for the random policy only the
-fitting nodes are known.
+Problem: a placement is one score among 1,213. Choice: every node is judged again at the moment of the decision: the
+first reason for rejecting it, or its score and, for our policy, the contribution of each term of Phi. Limits: for the
+random policy only the fitting nodes are known.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def find_arrival(world: OpenbWorld, task: str) -> int:
 
 
 def explanation(world: OpenbWorld, at: int, row: Int, devices: Int) -> TaskExplanation:
-    """Judge every node for arrival `at`, let the policy decide, and return both. All earlier arrivals must have been placed."""
+    """Judge every node for arrival `at`, let the policy decide, and return both. All earlier arrivals must have
+    been placed.
+    """
     nodes, shapes, k = world.nodes, world.pods.shapes, int(world.shape[at])
     rule, mix, w = int(world.policy.rule), world.mix, world.weights
     reasons = [Misfit(misfit(nodes, n, shapes, k)) for n in range(len(world.order))]

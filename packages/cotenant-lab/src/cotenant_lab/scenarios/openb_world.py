@@ -1,10 +1,10 @@
 """Policies of the openb scenario, and its world before the first arrival.
 
 The order of the nodes decides ties, and ties matter: with the list's own order FGD allocates 91.6 % on the list cpu250,
-where 93.4 % are published, and packing 91.0 instead of 92.0 % on the default list; small nodes first, packing reaches 94.6 %.
-The published simulator takes the first node by name, but the trace's nodes were renamed, by kind, so its order is not
-known. A fixed order drawn with the seed reproduces the published table, so the rivals get that one; `variant` policies show
-the effect of small nodes first for them. Ours puts small nodes first, which keeps large ones whole.
+where 93.4 % are published, and packing 91.0 instead of 92.0 % on the default list; small nodes first, packing reaches
+94.6 %. The published simulator takes the first node by name, but the trace's nodes were renamed, by kind, so its order
+is not known. A fixed order drawn with the seed reproduces the published table, so the rivals get that one; `variant`
+policies show the effect of small nodes first for them. Ours puts small nodes first, which keeps large ones whole.
 """
 
 from __future__ import annotations

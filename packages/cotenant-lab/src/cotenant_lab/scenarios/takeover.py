@@ -1,9 +1,11 @@
 """takeover: a cluster that another scheduler has packed badly, and ours from then on.
 
-Problem: a new scheduler is installed in a running cluster, where services are placed already and may be in the wrong places; a comparison in which every policy
-places everything does not show whether moves repair that, how fast, and at what cost. Choice: the co-located world, filled by best-fit until hour 2, when load is rising and many
-services miss; then the policy takes over with a new engine that has learned nothing, under the same limits of moves. The same workload placed by the policy from the start is the
-reference, so a run simulates twice. Limits: best-fit stands for every bad packing; batch of the first scheduler runs to its end, as in a cluster.
+Problem: a new scheduler is installed in a running cluster, where services are placed already and may be in the wrong
+places; a comparison in which every policy places everything does not show whether moves repair that, how fast, and at
+what cost. Choice: the co-located world, filled by best-fit until hour 2, when load is rising and many services miss;
+then the policy takes over with a new engine that has learned nothing, under the same limits of moves. The same workload
+placed by the policy from the start is the reference, so a run simulates twice. Limits: best-fit stands for every bad
+packing; batch of the first scheduler runs to its end, as in a cluster.
 """
 
 from __future__ import annotations
@@ -52,18 +54,20 @@ class TakeOver:
 
     def policies(self) -> tuple[PolicyInfo, ...]:
         """All policies that place one pod after another or a round at once."""
-        return tuple(each.info for each in COMPETITORS if each.info.name != BOUND and each.lends is None)
+        return tuple(entry.info for entry in COMPETITORS if entry.info.name != BOUND and entry.lends is None)
 
     def check(self, spec: RunSpec) -> None:
         """Raise `InvalidInput` for a specification that cannot run."""
-        if spec.policy not in {each.name for each in self.policies()}:
-            raise InvalidInput("--policies", spec.policy, f"one of {', '.join(each.name for each in self.policies())}")
-        horizon_s, least_s = configuration(spec).horizon_s, AT_S + _RECOVERY_S + _HOUR_S
-        if horizon_s < least_s:
+        if spec.policy not in {policy.name for policy in self.policies()}:
+            raise InvalidInput(
+                "--policies", spec.policy, f"one of {', '.join(policy.name for policy in self.policies())}"
+            )
+        horizon_s, min_s = configuration(spec).horizon_s, AT_S + _RECOVERY_S + _HOUR_S
+        if horizon_s < min_s:
             raise InvalidInput(
                 "horizon_h",
                 horizon_s / _HOUR_S,
-                f"at least {least_s / _HOUR_S:g} hours, in which the cluster is taken over and recovers",
+                f"at least {min_s / _HOUR_S:g} hours, in which the cluster is taken over and recovers",
             )
         self.world.check(spec)
 
@@ -104,14 +108,18 @@ class TakeOver:
 
 
 def violation(account: RunMetrics, from_s: float, to_s: float) -> float:
-    """Mean core-weighted share of replicas that missed their objective, over the windows that end in (from_s, to_s]; 0..1."""
+    """Mean core-weighted share of replicas that missed their objective, over the windows that end in (from_s,
+    to_s]; 0..1.
+    """
     line = account.timeline
     counted = (line.time_s > from_s) & (line.time_s <= to_s)
     return float(line.service_violation[counted].mean()) if counted.any() else float("nan")
 
 
 def hourly(bridge: Bridge, config: WorldConfig) -> float:
-    """Moves an hour as a share of the replicas, from hour 1 to the horizon: the steady state of a cluster that the policy placed."""
+    """Moves an hour as a share of the replicas, from hour 1 to the horizon: the steady state of a cluster that the
+    policy placed.
+    """
     hours = (config.horizon_s - _HOUR_S) / _HOUR_S
     moves = sum(_HOUR_S <= at_s < config.horizon_s for at_s, _ in bridge.moves)
     return moves / hours / len(bridge.world.replicas)

@@ -1,10 +1,12 @@
-"""Real containers placed one by one until the machines are full: 250 machines, all anti-affinity rules, no departures, no retries.
+"""Real containers placed one by one until the machines are full: 250 machines, all anti-affinity rules, no departures,
+no retries.
 
 Problem: placement policies differ when items are large, constrained, and the cluster is nearly full. Choice: containers
-of Alibaba's 2018 contest arrive in random order up to `load` of the CPU (130 % by default); each is placed at once or refused for good.
-A container that fits on some machine is always placed (work-conserving), by every policy. Fragment: CPU that a random real container
-(CPU, memory, disk) could not use, as a fraction of capacity. Requests are peaks over the day, so no time passes here and
-interference, estimates, failures and node QoS have no effect. Limits: the real use of a machine is reported, but decides nothing.
+of Alibaba's 2018 contest arrive in random order up to `load` of the CPU (130 % by default); each is placed at once or
+refused for good. A container that fits on some machine is always placed (work-conserving), by every policy. Fragment:
+CPU that a random real container (CPU, memory, disk) could not use, as a fraction of capacity. Requests are peaks over
+the day, so no time passes here and interference, estimates, failures and node QoS have no effect. Limits: the real use
+of a machine is reported, but decides nothing.
 """
 
 from __future__ import annotations
@@ -74,7 +76,8 @@ Chooser = Callable[[int], int]
 
 @njit
 def unusable(free: Int, request: Int, share: Float) -> float:
-    """Milli-CPU free on all nodes that a shape drawn with `share[K]` could not use: sum over nodes of free x P(it does not fit).
+    """Milli-CPU free on all nodes that a shape drawn with `share[K]` could not use: sum over nodes of free x P(it does
+    not fit).
 
     `request[K, R]` ascends in CPU, its first column.
     """
@@ -180,7 +183,8 @@ class Tianchi:
     name = "tianchi"
     summary = "real containers with day curves and anti-affinity, arriving until the machines are full"
     provenance = (
-        "real: 68,224 containers of 9,338 applications with 33,416 anti-affinity rules, Alibaba's 2018 scheduling contest (data set B); "
+        "real: 68,224 containers of 9,338 applications with 33,416 anti-affinity rules, Alibaba's 2018 scheduling "
+        "contest (data set B); "
         "needs --traces"
     )
     default_load = 1.30
@@ -270,9 +274,12 @@ def _result(
         ("disk allocated", float(nodes.requested[:, 3].sum() / capacity[3])),
     ]
     notes = (
-        "requests are each container's peak CPU and memory over the day, and its disk; arrivals in random order, no departures, no retry",
-        "success, utilisation and fragmentation are those after the last arrival; every policy places whatever fits somewhere",
-        "beyond saturation, success by number favours refusing large containers: compare it below 100 % load, and allocation above",
+        "requests are each container's peak CPU and memory over the day, and its disk; arrivals in random order, no "
+        "departures, no retry",
+        "success, utilisation and fragmentation are those after the last arrival; every policy places whatever fits "
+        "somewhere",
+        "beyond saturation, success by number favours refusing large containers: compare it below 100 % load, and "
+        "allocation above",
         *(() if len(refused) else ("no container was refused at this load: first_failure is undefined",)),
         *data.notes,
     )
@@ -333,17 +340,20 @@ def _explain(
     best = sorted(range(len(passing)), key=lambda i: (passing[i] != n, -parts[i][0], passing[i]))[:5]
     request = shapes.request[k]
     lines = [
-        f"{data.app_names[k]}: {request[0] / 1000:g} cores, {request[1] / workload.GIB:g} GiB, disk {request[3] / workload.GIB:g} GiB; "
+        f"{data.app_names[k]}: {request[0] / 1000:g} cores, {request[1] / workload.GIB:g} GiB, disk "
+        f"{request[3] / workload.GIB:g} GiB; "
         f"arrival {at + 1:,} of {world.count:,}",
         f"{len(passing)} of {len(nodes.capacity)} machines could take it",
-        f"{rules.by_start[k + 1] - rules.by_start[k]} rules of others restrict it, and it imposes {rules.on_start[k + 1] - rules.on_start[k]}",
+        f"{rules.by_start[k + 1] - rules.by_start[k]} rules of others restrict it, and it imposes "
+        f"{rules.on_start[k + 1] - rules.on_start[k]}",
     ]
     if before is not None:
         lines.append(f"{int((before.row < 0).sum()):,} containers had been refused before")
     if n >= 0:
         held = int(nodes.group_count[n, k])
         lines.append(
-            f"machine {n} had {(nodes.capacity[n, 0] - nodes.requested[n, 0]) / 1000:g} cores free and held {held} of its kind"
+            f"machine {n} had {(nodes.capacity[n, 0] - nodes.requested[n, 0]) / 1000:g} cores free and held {held} of "
+            "its kind"
         )
     outcome = f"placed on machine {n}" if n >= 0 else "refused: no machine could take it"
     candidates = tuple((f"machine {passing[i]}", parts[i][0], parts[i][1]) for i in best)

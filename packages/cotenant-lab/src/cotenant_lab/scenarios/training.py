@@ -1,9 +1,12 @@
-"""training: jobs of many pods, of several organisations, on nodes with eight GPUs, scheduled by the cluster's own engine.
+"""training: jobs of many pods, of several organisations, on nodes with eight GPUs, scheduled by the cluster's own
+engine.
 
-Problem: the benefit of gangs, quotas, topology and device choice is often claimed and rarely measured. Choice: one workload, one
-world, one engine (engine/cluster.py, the one that `cotenant up` and a real cluster run), and policies that differ in the enabled features:
-pods one by one, gangs, quotas, racks, devices. Features are enabled by the pods and objects, as in a cluster. Limits: traces of such jobs with their
-members are not public, so the workload is drawn (cotenant_lab/workloads/training.py); the cost of an interruption is our assumption (cotenant_lab/clusterworld/config.py).
+Problem: the benefit of gangs, quotas, topology and device choice is often claimed and rarely measured. Choice: one
+workload, one world, one engine (engine/cluster.py, the one that `cotenant up` and a real cluster run), and policies
+that differ in the enabled features: pods one by one, gangs, quotas, racks, devices. Features are enabled by the pods
+and objects, as in a cluster. Limits: traces of such jobs with their members are not public, so the workload is drawn
+(cotenant_lab/workloads/training.py); the cost of an interruption is our assumption
+(cotenant_lab/clusterworld/config.py).
 """
 
 from __future__ import annotations
@@ -28,8 +31,8 @@ from cotenant_lab.contract import Measures, PolicyInfo, RunResult, RunSpec, Task
 from cotenant_lab.workloads import training as workload
 
 WINDOW = (workload.WARM_UP_S, workload.HORIZON_S)
-MOST_SLOWDOWNS = 2_000
-MOST_LINES = 60
+MAX_SLOWDOWNS = 2_000
+MAX_LINES = 60
 _GPUS_A_RACK = workload.GPUS_A_NODE * workload.NODES_A_RACK
 
 
@@ -80,7 +83,10 @@ class Training:
     summary = (
         "jobs of 1 to 64 pods of eight teams on 192 GPUs: gangs, quotas, racks and devices, by the cluster's own engine"
     )
-    provenance = "synthetic: sizes and durations of Philly as Gavel samples them, shares of a GPU as in openb; see cotenant_lab/workloads/training.py"
+    provenance = (
+        "synthetic: sizes and durations of Philly as Gavel samples them, shares of a GPU as in openb; see "
+        "cotenant_lab/workloads/training.py"
+    )
     default_load = 1.1
     default_policies: tuple[str, ...] = tuple(p.info.name for p in POLICIES if p.info.name != "pods-forever")
     headline: tuple[str, ...] = (
@@ -135,16 +141,20 @@ class Training:
         job = world.jobs[int(task)]
         plan, team = job.plan, workload.TEAMS[job.plan.team]
         head = (
-            f"job {plan.number} of team {team.name} ({team.organisation}): {plan.pods} pods of {plan.gpu_percent} % of a GPU, "
+            f"job {plan.number} of team {team.name} ({team.organisation}): {plan.pods} pods of {plan.gpu_percent} % "
+            "of a GPU, "
             f"{plan.duration_s:,.0f} s alone, priority {plan.priority}"
         )
         lines = log.lines
-        if len(lines) > MOST_LINES:
-            lines = [*lines[: MOST_LINES // 2], f"... {len(lines) - MOST_LINES} more ...", *lines[-MOST_LINES // 2 :]]
+        if len(lines) > MAX_LINES:
+            lines = [*lines[: MAX_LINES // 2], f"... {len(lines) - MAX_LINES} more ...", *lines[-MAX_LINES // 2 :]]
         if not job.ended:
             outcome = "never ended"
         else:
-            outcome = f"ran first after {job.first_run_s - plan.arrival_s:,.0f} s, ended after {job.ended_s - plan.arrival_s:,.0f} s"
+            outcome = (
+                f"ran first after {job.first_run_s - plan.arrival_s:,.0f} s, ended after "
+                f"{job.ended_s - plan.arrival_s:,.0f} s"
+            )
         return TaskExplanation(task, outcome, (head, *lines))
 
 
@@ -238,12 +248,15 @@ def _result(spec: RunSpec, world: ClusterWorld, run_s: float) -> RunResult:
             np.array([c for _, _, c in world.samples]) / usage.gpus * 100,
         ),
     )
-    step = max(1, -(-len(slowdown) // MOST_SLOWDOWNS))
+    step = max(1, -(-len(slowdown) // MAX_SLOWDOWNS))
     pods = sum(job.plan.pods for job in world.jobs)
     notes = (
-        f"{workload.NODES} nodes of {workload.GPUS_A_NODE} GPUs in {workload.NODES // workload.NODES_A_RACK} racks; {len(world.jobs):,} jobs of "
-        f"{pods:,} pods over {workload.HORIZON_S / 3600:g} h, {len(counted):,} counted; durations are Philly's / {workload.TIME_SCALE:g}",
-        "the engine is the cluster's own (engine/cluster.py); policies differ by the features that pods and objects enable",
+        f"{workload.NODES} nodes of {workload.GPUS_A_NODE} GPUs in {workload.NODES // workload.NODES_A_RACK} racks; "
+        f"{len(world.jobs):,} jobs of "
+        f"{pods:,} pods over {workload.HORIZON_S / 3600:g} h, {len(counted):,} counted; durations are Philly's / "
+        f"{workload.TIME_SCALE:g}",
+        "the engine is the cluster's own (engine/cluster.py); policies differ by the features that pods and objects "
+        "enable",
         f"a job whose pods are not all in one rack takes {ClusterConfig().crossing * spec.interference:.0%} longer; "
         f"interrupted jobs restart from their last checkpoint ({ClusterConfig().checkpoint_s:g} s apart)",
         f"guaranteed GPUs: {', '.join(f'{team.name} {team.owed_gpus}' for team in workload.TEAMS)}",

@@ -1,7 +1,8 @@
 """Batch tasks of the Alibaba 2017 cluster trace: about 1,300 machines of 64 cores, no dependencies between tasks.
 
-The official CSV carries no header; both forms are read. CPU: 100 = one core; memory: fraction of a machine; time: seconds, negative
-for what was created before the trace began. Waiting tasks have no request, and tasks still running have no end.
+The official CSV carries no header; both forms are read. CPU: 100 = one core; memory: fraction of a machine; time:
+seconds, negative for what was created before the trace began. Waiting tasks have no request, and tasks still running
+have no end.
 """
 
 from __future__ import annotations

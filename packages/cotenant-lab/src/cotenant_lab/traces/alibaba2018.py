@@ -1,8 +1,9 @@
 """The six tables of the Alibaba 2018 cluster trace (eight days, about 4,000 machines), in their published column order.
 
-The official CSV files carry no header; both forms are read. CPU requests: 100 = one core; memory: percent of one machine;
-time: seconds from the start of the trace. Known faults of the published batch tables are rules here: tasks that wait or run at the end
-of the trace have no usable times. A task that starts and ends in the same second is real (7.7 % of all) and stays.
+The official CSV files carry no header; both forms are read. CPU requests: 100 = one core; memory: percent of one
+machine; time: seconds from the start of the trace. Known faults of the published batch tables are rules here: tasks
+that wait or run at the end of the trace have no usable times. A task that starts and ends in the same second is real
+(7.7 % of all) and stays.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sizes and durations of Azure's virtual machines, in the sampled form of the GAIA study.
 
-Arrivals were stretched over a year by the sampler: use sizes and durations, not the arrival process. The official `vmtable` with its
-usage percentiles is another table, which the `generic` format can map.
+Arrivals were stretched over a year by the sampler: use sizes and durations, not the arrival process. The official
+`vmtable` with its usage percentiles is another table, which the `generic` format can map.
 """
 
 from __future__ import annotations

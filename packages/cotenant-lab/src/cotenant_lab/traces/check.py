@@ -1,9 +1,10 @@
 """From text cells to typed rows: every row is kept, or counted under exactly one fault.
 
-Order of the faults: cells that are not numbers, then the table's own rules, missing values, ranges, unknown texts; then, among the rows
-that passed, duplicates and time going backwards. The first that applies names the row, so a Waiting task without a request
-is reported as never started and not as a missing number. Duplicates are detected by a 64-bit hash of the key: at 14 million rows the chance
-of one false alarm is about five in a million, for a ninth of the memory of the keys themselves.
+Order of the faults: cells that are not numbers, then the table's own rules, missing values, ranges, unknown texts;
+then, among the rows that passed, duplicates and time going backwards. The first that applies names the row, so a
+Waiting task without a request is reported as never started and not as a missing number. Duplicates are detected by a
+64-bit hash of the key: at 14 million rows the chance of one false alarm is about five in a million, for a ninth of the
+memory of the keys themselves.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ class _Fault:
 
 
 class Checker:
-    """Types and validates the rows of one table, chunk by chunk; keeps the state between chunks (keys, latest times)."""
+    """Types and validates the rows of one table, chunk by chunk; keeps the state between chunks (keys, latest
+    times).
+    """
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -81,7 +84,9 @@ class Checker:
         self._latest: float | None = None
 
     def check(self, cells: pl.DataFrame) -> pl.DataFrame:
-        """The good rows of `cells` (the table's columns, any types, and `LINE`), typed as the table declares and without `LINE`."""
+        """The good rows of `cells` (the table's columns, any types, and `LINE`), typed as the table declares and
+        without `LINE`.
+        """
         typed = cells.with_columns([pl.col(c.name).alias(RAW + c.name) for c in self.table.columns])
         typed = typed.with_columns([_as_float(c).alias(AS_FLOAT + c.name) for c in _numeric(self.table)])
         typed = typed.with_columns([_typed(c, cells.schema[c.name]) for c in self.table.columns])

@@ -1,7 +1,9 @@
-"""Convert a trace once to Parquet (zstd): read in blocks, checked, written beside the destination, then renamed over it.
+"""Convert a trace once to Parquet (zstd): read in blocks, checked, written beside the destination, then renamed over
+it.
 
-A killed process, a full disk or a bad file leaves the previous content of the destination. With a folder as source every file that is a table
-of the format is converted, and none is put in place unless all succeeded. After kill -9 a hidden `.NAME.*.partial` may stay behind.
+A killed process, a full disk or a bad file leaves the previous content of the destination. With a folder as source
+every file that is a table of the format is converted, and none is put in place unless all succeeded. After kill -9 a
+hidden `.NAME.*.partial` may stay behind.
 """
 
 from __future__ import annotations
@@ -48,11 +50,12 @@ def import_trace(
 ) -> ImportReport:
     """Convert `source` (a table's file, or a folder of them; for `generic` a mapping) to Parquet at `destination`.
 
-    A file becomes the file `destination` (or, where that is a folder, a file in it); a folder becomes a folder with one Parquet file for
-    each table file, under the same name. `on_progress(bytes read, bytes of all sources)`. `write` is the writer, for tests.
+    A file becomes the file `destination` (or, where that is a folder, a file in it); a folder becomes a folder with one
+    Parquet file for each table file, under the same name. `on_progress(bytes read, bytes of all sources)`. `write` is
+    the writer, for tests.
 
-    Returns what was read, kept and dropped, by fault. Raises `InvalidInput` where a source is not the format's, and `Permanent` where
-    the destination cannot be written; in both cases the destination is unchanged.
+    Returns what was read, kept and dropped, by fault. Raises `InvalidInput` where a source is not the format's, and
+    `Permanent` where the destination cannot be written; in both cases the destination is unchanged.
     """
     readers, skipped = _readers(format_name, source)
     if source.is_dir() and destination.exists() and not destination.is_dir():
@@ -106,7 +109,9 @@ def stem(path: Path) -> str:
 
 
 def identify_table(format_: Format, path: Path) -> Table:
-    """The table a file holds, by its name; a format with one table needs no match. Raises `InvalidInput` if no table matches."""
+    """The table a file holds, by its name; a format with one table needs no match. Raises `InvalidInput` if no
+    table matches.
+    """
     if len(format_.tables) == 1:
         return format_.tables[0]
     found = _named(format_, path)

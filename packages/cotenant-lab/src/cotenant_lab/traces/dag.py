@@ -1,9 +1,10 @@
 """The dependency graph that Alibaba 2018 writes into its batch tasks' names.
 
-`R4_2_3` is stage letter R, task 4 of its job, and waits for tasks 2 and 3; `M1` waits for nothing; `task_Nzg3` and `MergeTask` are
-outside the grammar and independent. A `_StgN` suffix is accepted and ignored. The published column holds 50 characters:
-a longer name is cut, so its last number may be a fragment and further parents are lost. Such names, unknown parents, repeated numbers
-and cycles are reported as faults; nothing is guessed. A task may start once all instances of its parents have ended.
+`R4_2_3` is stage letter R, task 4 of its job, and waits for tasks 2 and 3; `M1` waits for nothing; `task_Nzg3` and
+`MergeTask` are outside the grammar and independent. A `_StgN` suffix is accepted and ignored. The published column
+holds 50 characters: a longer name is cut, so its last number may be a fragment and further parents are lost. Such
+names, unknown parents, repeated numbers and cycles are reported as faults; nothing is guessed. A task may start once
+all instances of its parents have ended.
 """
 
 from __future__ import annotations
@@ -56,8 +57,9 @@ class TaskCode:
 class JobDag:
     """A job's graph over the positions of its tasks.
 
-    `parents[i]` are the positions task i waits for, ascending; parents that do not exist are left out and reported. `order` is a
-    topological order, lowest position first; tasks on a cycle, or behind one, are missing from it. `faults` name the position.
+    `parents[i]` are the positions task i waits for, ascending; parents that do not exist are left out and reported.
+    `order` is a topological order, lowest position first; tasks on a cycle, or behind one, are missing from it.
+    `faults` name the position.
     """
 
     parents: tuple[tuple[int, ...], ...]
@@ -77,7 +79,9 @@ class JobDag:
         return tuple(level)
 
     def shape(self) -> Shape:
-        """Chain: one path. In-tree: each task feeds at most one, all flow to one. Out-tree: each waits for at most one, from one."""
+        """Chain: one path. In-tree: each task feeds at most one, all flow to one. Out-tree: each waits for at most
+        one, from one.
+        """
         tasks = len(self.parents)
         edges = sum(len(parents) for parents in self.parents)
         if tasks == 1:
@@ -139,7 +143,9 @@ def job_dag(names: Sequence[str]) -> JobDag:
 
 
 def job_dags(tasks: pl.DataFrame) -> Iterator[tuple[str, pl.Series, JobDag]]:
-    """Each job of a batch_task frame, in order of first appearance: name, its rows' positions in the frame, its graph."""
+    """Each job of a batch_task frame, in order of first appearance: name, its rows' positions in the frame, its
+    graph.
+    """
     rows = tasks.select("job_name", "task_name").with_row_index("row")
     for (job,), group in rows.group_by("job_name", maintain_order=True):
         yield str(job), group["row"], job_dag(group["task_name"].to_list())

@@ -1,8 +1,9 @@
 """A text file as blocks of whole lines, plain or gzip, with line numbers and checks of the bytes.
 
-The file is read once, in blocks of a few megabytes, so a table larger than memory can be converted. Compression is detected by the first
-bytes, not by the name. Refused here: a missing, empty, binary or non-UTF-8 file, a truncated or damaged gzip stream, and a
-"line" of more than 64 MiB. Not handled: encodings other than UTF-8, and line breaks inside quotes.
+The file is read once, in blocks of a few megabytes, so a table larger than memory can be converted. Compression is
+detected by the first bytes, not by the name. Refused here: a missing, empty, binary or non-UTF-8 file, a truncated or
+damaged gzip stream, and a "line" of more than 64 MiB. Not handled: encodings other than UTF-8, and line breaks inside
+quotes.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def size_of(path: Path) -> int:
 
 
 def read_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
-    """The file's lines, in blocks of about `block_bytes` of text. Line ends become a bare newline; the last line gets one.
+    """The file's lines, in blocks of about `block_bytes` of text. Line ends become a bare newline; the last line gets
+    one.
 
     Raises `InvalidInput` naming the file and the line where the bytes are not text.
     """

@@ -9,8 +9,9 @@
       status:     {value: Terminated}
       task_name:  {from: 3}
 
-Without `as` each column also gives its `type` (text, integer, number) and may give unit, minimum, maximum, nullable; `key` and
-`ascending` declare duplicates and the time that must not go backwards. Not supported: computing a column from several, and joins.
+Without `as` each column also gives its `type` (text, integer, number) and may give unit, minimum, maximum, nullable;
+`key` and `ascending` declare duplicates and the time that must not go backwards. Not supported: computing a column from
+several, and joins.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ def read_mapped(path: Path) -> tuple[pl.DataFrame, ImportReport]:
 
 
 def mapped_reader(path: Path) -> TableReader:
-    """A reader for the mapping at `path`. Raises `InvalidInput` if the mapping is inconsistent or does not match the named table."""
+    """A reader for the mapping at `path`. Raises `InvalidInput` if the mapping is inconsistent or does not match
+    the named table.
+    """
     mapping = load_mapping(path)
     table = _table(mapping, path)
     source = path.parent / mapping.file

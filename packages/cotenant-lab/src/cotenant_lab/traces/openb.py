@@ -1,6 +1,7 @@
 """The GPU-sharing trace of Weng et al. (USENIX ATC 2023): nodes, pods, and the published results of six policies.
 
-CPU in milli-CPU, memory in MiB, GPU share in thousandths of one GPU. The multi-GPU lists carry only the first five pod columns.
+CPU in milli-CPU, memory in MiB, GPU share in thousandths of one GPU. The multi-GPU lists carry only the first five pod
+columns.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ RESULTS = Table(
 FORMAT = Format(
     "openb",
     "GPU-sharing cluster of 1,213 nodes and 6,212 GPUs, with 15 pod lists",
-    "alibaba/clusterdata, cluster-trace-gpu-v2023; results of hkust-adsl/kubernetes-scheduler-simulator; Weng et al., USENIX ATC 2023",
+    "alibaba/clusterdata, cluster-trace-gpu-v2023; results of hkust-adsl/kubernetes-scheduler-simulator; Weng et al., "
+    "USENIX ATC 2023",
     "trace free for research or study; results Apache-2.0",
     (NODES, PODS, RESULTS),
 )

@@ -1,9 +1,9 @@
 """Reading one file of a declared table: layout, blocks, checks, report.
 
-With a header the columns are found by name, in any order; without one the published order applies. A file that is not the
-declared table is refused with its name, line and column: wrong number of columns, the header of another format, a column
-that is not numeric, or more than half of the rows structurally wrong. Lesser faults are counted row by row and reported.
-Parquet written by `convert.py` (or any with the same columns) is read the same way.
+With a header the columns are found by name, in any order; without one the published order applies. A file that is not
+the declared table is refused with its name, line and column: wrong number of columns, the header of another format, a
+column that is not numeric, or more than half of the rows structurally wrong. Lesser faults are counted row by row and
+reported. Parquet written by `convert.py` (or any with the same columns) is read the same way.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ Progress = Callable[[int, int], None]
 def read_table(format_name: str, table_name: str, path: Path) -> tuple[pl.DataFrame, ImportReport]:
     """Read one file of a catalogued table, e.g. `read_table("openb", "pods", path)`.
 
-    Returns the good rows, in file order, with the table's columns in the published order, official units and declared types
-    (see `catalogue.py`), and the report of what was dropped. Raises `InvalidInput` where the file is not that table.
+    Returns the good rows, in file order, with the table's columns in the published order, official units and declared
+    types (see `catalogue.py`), and the report of what was dropped. Raises `InvalidInput` where the file is not that
+    table.
     """
     found = find_format(format_name)
     reader = TableReader(find_table(found, table_name), path)
@@ -126,7 +127,9 @@ class TableReader:
                 yield self._cells(body, layout), body.consumed
 
     def _cells(self, block: Block, layout: Layout) -> pl.DataFrame:
-        """The block as text cells under the table's column names, with line numbers. Lines with a wrong number of fields are counted."""
+        """The block as text cells under the table's column names, with line numbers. Lines with a wrong number of
+        fields are counted.
+        """
         width = len(layout.fields)
         separator = self._separator.encode()
         lines = block.data.count(b"\n")

@@ -1,8 +1,9 @@
 """The declaration of a trace's table as data, and the report of reading one.
 
-A `Table` names its columns with types, units and allowed ranges, the faults of a whole row (`Rule`), its key and the time that must not go
-backwards. The reader (`read.py`) is independent of formats: it interprets these values. Every row read is either kept or counted under
-exactly one fault, so `rows_read == rows_kept + sum(b.rows for b in bad)` always holds.
+A `Table` names its columns with types, units and allowed ranges, the faults of a whole row (`Rule`), its key and the
+time that must not go backwards. The reader (`read.py`) is independent of formats: it interprets these values. Every row
+read is either kept or counted under exactly one fault, so `rows_read == rows_kept + sum(b.rows for b in bad)` always
+holds.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ EXAMPLE_LINES = 5
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. `minimum` and `maximum` are inclusive, in the column's own unit, and hold for each sample of a curve."""
+    """One column. `minimum` and `maximum` are inclusive, in the column's own unit, and hold for each sample of a
+    curve.
+    """
 
     name: str
     kind: Kind
@@ -153,7 +156,9 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """The result of reading or converting, file by file. `skipped`: files of the folder that match no table of the format."""
+    """The result of reading or converting, file by file. `skipped`: files of the folder that match no table of the
+    format.
+    """
 
     format: str
     tables: tuple[TableReport, ...]

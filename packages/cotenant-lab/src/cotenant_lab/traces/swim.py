@@ -1,4 +1,5 @@
-"""MapReduce jobs of Facebook, 2009 and 2010 (Chen et al., MASCOTS 2011): bytes read, shuffled and written, no requests or durations.
+"""MapReduce jobs of Facebook, 2009 and 2010 (Chen et al., MASCOTS 2011): bytes read, shuffled and written, no requests
+or durations.
 
 Published as tab-separated lines without a header; comma-separated and with a header is read too.
 """

@@ -1,7 +1,9 @@
-"""Long-running containers of Alibaba's 2018 global scheduling contest (Tianchi): day curves and anti-affinity, in cores and GB.
+"""Long-running containers of Alibaba's 2018 global scheduling contest (Tianchi): day curves and anti-affinity, in cores
+and GB.
 
-A curve has 98 samples over one day, about 15 minutes apart, joined by `|`. A rule (app_present, app_limited, max_count): a machine
-with a container of app_present may hold at most max_count containers of app_limited; for the same app the contest counts max_count + 1.
+A curve has 98 samples over one day, about 15 minutes apart, joined by `|`. A rule (app_present, app_limited,
+max_count): a machine with a container of app_present may hold at most max_count containers of app_limited; for the same
+app the contest counts max_count + 1.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """The judgement on held-out seeds: is a trial of the front better than the defaults?
 
-Problem: the best of many trials on few seeds is partly luck. Choice: one trial is selected on the tuning seeds alone; then members of the front and the defaults run on seeds that the
-search never used, paired by seed. The selected trial is recommended only if no objective is worse and at least one is better, each with an interval that excludes zero;
-otherwise the defaults stay. Limits: verdicts on the other members are several comparisons at once, so some hold by chance.
+Problem: the best of many trials on few seeds is partly luck. Choice: one trial is selected on the tuning seeds alone;
+then members of the front and the defaults run on seeds that the search never used, paired by seed. The selected trial
+is recommended only if no objective is worse and at least one is better, each with an interval that excludes zero;
+otherwise the defaults stay. Limits: verdicts on the other members are several comparisons at once, so some hold by
+chance.
 """
 
 from __future__ import annotations
@@ -16,14 +18,16 @@ from cotenant_lab.statistics import Interval, interval, paired_difference
 from cotenant_lab.tuning.objectives import OBJECTIVES, compared, front, spread_over, values
 from cotenant_lab.tuning.search import Evaluator, Found, Trial
 
-MOST_JUDGED = 12
+MAX_JUDGED = 12
 
 Verdict = Literal["better", "worse", "trade-off", "not separated", "defaults"]
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A trial on held-out seeds: each objective's mean with its interval, and the paired difference from the defaults."""
+    """A trial on held-out seeds: each objective's mean with its interval, and the paired difference from the
+    defaults.
+    """
 
     trial: Trial
     means: tuple[Interval, ...]
@@ -33,7 +37,9 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The result. `front`: numbers of trials on the front of the tuning seeds. `selected` was chosen there, `recommended` held on the held-out seeds."""
+    """The result. `front`: numbers of trials on the front of the tuning seeds. `selected` was chosen there,
+    `recommended` held on the held-out seeds.
+    """
 
     found: Found
     front: tuple[int, ...]
@@ -44,11 +50,13 @@ class Tuned:
 
 
 def selected(trials: Sequence[Trial]) -> Trial:
-    """The least violation among trials that are nowhere worse than the defaults, on the tuning seeds; the defaults if there is none."""
+    """The least violation among trials that are nowhere worse than the defaults, on the tuning seeds; the defaults
+    if there is none.
+    """
     defaults = trials[0]
     floor = compared(defaults.figures)
-    no_worse = [each for each in trials if all(a >= b for a, b in zip(compared(each.figures), floor, strict=True))]
-    return min(no_worse, key=lambda each: (each.figures[-1], each.number))
+    no_worse = [trial for trial in trials if all(a >= b for a, b in zip(compared(trial.figures), floor, strict=True))]
+    return min(no_worse, key=lambda trial: (trial.figures[-1], trial.number))
 
 
 def verdict(differences: Sequence[Interval]) -> Verdict:
@@ -66,17 +74,19 @@ def verdict(differences: Sequence[Interval]) -> Verdict:
 
 
 def to_judge(found: Found) -> tuple[tuple[int, ...], tuple[Trial, ...]]:
-    """The numbers of the trials on the front, and the trials to run on held-out seeds: defaults, selected, and a spread of the front."""
+    """The numbers of the trials on the front, and the trials to run on held-out seeds: defaults, selected, and a
+    spread of the front.
+    """
     trials = found.trials
-    rows = front([each.figures for each in trials])
-    chosen = [trials[0], selected(trials), *(trials[row] for row in spread_over(rows, MOST_JUDGED))]
+    rows = front([trial.figures for trial in trials])
+    chosen = [trials[0], selected(trials), *(trials[row] for row in spread_over(rows, MAX_JUDGED))]
     return tuple(trials[row].number for row in rows), tuple(dict.fromkeys(chosen))
 
 
 def judge(found: Found, held_out: tuple[int, ...], evaluate: Evaluator) -> Tuned:
     """Run the trials to judge on the held-out seeds and compare each with the defaults."""
     numbers, chosen = to_judge(found)
-    records, failures = evaluate([each.knobs for each in chosen], held_out)
+    records, failures = evaluate([entry.knobs for entry in chosen], held_out)
     base = records[0]
     judged: list[Judged] = []
     for trial, runs in zip(chosen, records, strict=True):
@@ -91,6 +101,6 @@ def judge(found: Found, held_out: tuple[int, ...], evaluate: Evaluator) -> Tuned
         )
         judged.append(Judged(trial, means, differences, "defaults" if trial is chosen[0] else verdict(differences)))
     best = selected(found.trials)
-    holds = any(each.trial.number == best.number and each.verdict == "better" for each in judged)
-    ordered = judged[:1] + sorted(judged[1:], key=lambda each: (each.trial.figures[-1], each.trial.number))
+    holds = any(entry.trial.number == best.number and entry.verdict == "better" for entry in judged)
+    ordered = judged[:1] + sorted(judged[1:], key=lambda entry: (entry.trial.figures[-1], entry.trial.number))
     return Tuned(found, numbers, tuple(ordered), best.number, best.number if holds else 0, failures)

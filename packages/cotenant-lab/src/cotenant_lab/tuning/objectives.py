@@ -1,8 +1,10 @@
 """The objectives of a search, and which trials are on their Pareto front.
 
-Problem: requested utilisation is no merit by itself: it follows from the load, and rises when slowed work stays longer; a search would then keep bad trials for it.
-Choice: utilisation counts only work that meets its objective, fairness is Jain's index on granted shares, violation is that of the reports. Values that differ by
-less than an objective's resolution count as equal, so that noise in the fourth digit does not put every trial on the front. Limits: three fixed objectives.
+Problem: requested utilisation is no merit by itself: it follows from the load, and rises when slowed work stays longer;
+a search would then keep bad trials for it. Choice: utilisation counts only work that meets its objective, fairness is
+Jain's index on granted shares, violation is that of the reports. Values that differ by less than an objective's
+resolution count as equal, so that noise in the fourth digit does not put every trial on the front. Limits: three fixed
+objectives.
 """
 
 from __future__ import annotations
@@ -92,10 +94,12 @@ def dominates(one: Sequence[float], other: Sequence[float]) -> bool:
 
 
 def front(figures: Sequence[Sequence[float]]) -> tuple[int, ...]:
-    """The indices of the figures that none dominates, each distinct value once (the earliest), by violation ascending."""
+    """The indices of the figures that none dominates, each distinct value once (the earliest), by violation
+    ascending.
+    """
     distinct: dict[tuple[int, ...], int] = {}
-    for i, each in enumerate(figures):
-        distinct.setdefault(compared(each), i)
+    for i, figure in enumerate(figures):
+        distinct.setdefault(compared(figure), i)
     kept = [i for i in distinct.values() if not any(dominates(figures[j], figures[i]) for j in distinct.values())]
     return tuple(sorted(kept, key=lambda i: (figures[i][-1], i)))
 

@@ -1,9 +1,10 @@
 """The search: trials in rounds, each trial a set of knobs run on every tuning seed.
 
-Problem: a search takes hours, is interrupted, and must give the same trials again. Choice: Optuna's multi-objective TPE sampler with a fixed seed, asked for a constant
-number of trials per round whatever the number of processes; every run is stored as those of a comparison are. The same command asks for the same trials and finds their runs
-stored, so there is no database to corrupt. The defaults are the first trial. Limits: within a round trials do not know of one another; another version of
-Optuna may propose other trials (its version is in the results).
+Problem: a search takes hours, is interrupted, and must give the same trials again. Choice: Optuna's multi-objective TPE
+sampler with a fixed seed, asked for a constant number of trials per round whatever the number of processes; every run
+is stored as those of a comparison are. The same command asks for the same trials and finds their runs stored, so there
+is no database to corrupt. The defaults are the first trial. Limits: within a round trials do not know of one another;
+another version of Optuna may propose other trials (its version is in the results).
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ OnStep = Callable[[RunProgress], None]
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Knobs (none = the policy's defaults) and the mean objectives on the tuning seeds, in the order of `OBJECTIVES`."""
+    """Knobs (none = the policy's defaults) and the mean objectives on the tuning seeds, in the order of
+    `OBJECTIVES`.
+    """
 
     number: int
     knobs: Knobs
@@ -91,11 +94,13 @@ class Evaluator:
 
 
 def search(space: Space, trials: int, seeds: tuple[int, ...], seed: int, evaluate: Evaluator) -> Found:
-    """Run `trials` trials, the defaults first. Raises `InvalidInput` where Optuna is not installed or an objective is not measured."""
+    """Run `trials` trials, the defaults first. Raises `InvalidInput` where Optuna is not installed or an objective
+    is not measured.
+    """
     optuna = load_optuna()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=max(ROUND, trials // 4))
-    directions = ["maximize" if each.sign > 0 else "minimize" for each in OBJECTIVES]
+    directions = ["maximize" if objective.sign > 0 else "minimize" for objective in OBJECTIVES]
     study = optuna.create_study(sampler=sampler, directions=directions)
     found: list[Trial] = []
     failures: list[Failure] = []
@@ -107,7 +112,7 @@ def search(space: Space, trials: int, seeds: tuple[int, ...], seed: int, evaluat
     while number < trials:
         asked = [study.ask() for _ in range(min(ROUND, trials - number))]
         knobs = [
-            tuple((name, _rounded(each.suggest_float(name, *span))) for name, span in space.items()) for each in asked
+            tuple((name, _rounded(entry.suggest_float(name, *span))) for name, span in space.items()) for entry in asked
         ]
         records, failed = evaluate(knobs, seeds)
         failures += failed

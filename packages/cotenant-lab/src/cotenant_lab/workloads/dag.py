@@ -1,14 +1,17 @@
-"""Batch jobs as graphs of tasks, arriving over hours: real ones of Alibaba's 2018 trace, or drawn to its published figures.
+"""Batch jobs as graphs of tasks, arriving over hours: real ones of Alibaba's 2018 trace, or drawn to its published
+figures.
 
-Problem: the public sample of DAG jobs over-represents large jobs, has no arrival times, and comes from a cluster sixteen times as large as the
-simulated one. Choice: a pool of whole jobs (graph, pods, requests, durations stay together); the probability of a job follows the full
-trace's tasks-per-job histogram. One-task jobs, which the sample leaves out although they are 38 % of all, are tasks without parents taken
-from jobs of two or three tasks. Jobs arrive at uniform times (a Poisson process given its number) until their work is `load` of the
-cluster's CPU over the arrival window; a job's deadline is k times its isolated time plus 60 s, k of 1.5, 2, 3 equally likely.
-A pool may be limited to one half of the jobs (job_parts.py); the weights are then those of that half alone.
-Left out and counted: jobs with a dropped row or a fault in their graph, and jobs wider or longer than the limits below.
-Limits: all pods of a task take the task's recorded duration; recorded starts often precede the parents' ends, so paths are upper estimates.
-Sources: Tian, Zheng, Wang, "Characterizing and Synthesizing Task Dependencies of Data-Parallel Jobs", SoCC 2019, and its histograms.
+Problem: the public sample of DAG jobs over-represents large jobs, has no arrival times, and comes from a cluster
+sixteen times as large as the simulated one. Choice: a pool of whole jobs (graph, pods, requests, durations stay
+together); the probability of a job follows the full trace's tasks-per-job histogram. One-task jobs, which the sample
+leaves out although they are 38 % of all, are tasks without parents taken from jobs of two or three tasks. Jobs arrive
+at uniform times (a Poisson process given its number) until their work is `load` of the cluster's CPU over the arrival
+window; a job's deadline is k times its isolated time plus 60 s, k of 1.5, 2, 3 equally likely. A pool may be limited to
+one half of the jobs (job_parts.py); the weights are then those of that half alone. Left out and counted: jobs with a
+dropped row or a fault in their graph, and jobs wider or longer than the limits below. Limits: all pods of a task take
+the task's recorded duration; recorded starts often precede the parents' ends, so paths are upper estimates. Sources:
+Tian, Zheng, Wang, "Characterizing and Synthesizing Task Dependencies of Data-Parallel Jobs", SoCC 2019, and its
+histograms.
 """
 
 from __future__ import annotations
@@ -114,7 +117,9 @@ class Job(NamedTuple):
 
 
 def _children_and_levels(job: Job) -> tuple[list[list[int]], list[int]]:
-    """The children of each task, and the number of tasks on the longest path that ends in it. Parents may have any position."""
+    """The children of each task, and the number of tasks on the longest path that ends in it. Parents may have any
+    position.
+    """
     children: list[list[int]] = [[] for _ in job.parents]
     for task, parents in enumerate(job.parents):
         for parent in parents:
@@ -195,7 +200,9 @@ def load_pool(traces: Path | None, part: JobPart = JobPart.ALL) -> Pool:
 
 @lru_cache(maxsize=1)
 def real_pool(jobs_folder: Path, histograms_folder: Path, part: JobPart = JobPart.ALL) -> Pool:
-    """The trace's jobs, weighted to the full trace's tasks per job. Raises `InvalidInput` for a file of another format."""
+    """The trace's jobs, weighted to the full trace's tasks per job. Raises `InvalidInput` for a file of another
+    format.
+    """
     tasks, tasks_report = read_table("alibaba2018", "batch_task", _file(jobs_folder, "batch_task"))
     bins, bins_report = read_table("alibaba2018-distributions", "histograms", _file(histograms_folder, "histograms"))
     notes = [*tasks_report.sentences(), *bins_report.sentences()]
@@ -239,7 +246,9 @@ def _file(folder: Path, stem: str) -> Path:
 
 
 def _reweighted(jobs: list[Job], population: dict[int, int]) -> tuple[list[Job], Float]:
-    """Weights so that tasks per job follow `population`; sizes missing from the sample count for the nearest size in it."""
+    """Weights so that tasks per job follow `population`; sizes missing from the sample count for the nearest size
+    in it.
+    """
     size = np.array([len(job.pods) for job in jobs])
     present = np.unique(size)
     share = dict.fromkeys(present.tolist(), 0.0)
@@ -273,7 +282,8 @@ def _capped(jobs: list[Job], weight: Float, source: str, notes: list[str]) -> Po
     share, work = weight / weight.sum(), work_of(everything)
     kept = float((share * work)[keep].sum() / (share * work).sum())
     notes.append(
-        f"left out {share[wide].sum():.2%} of jobs with a task wider than a third of the cluster and {share[long].sum():.2%} longer than "
+        f"left out {share[wide].sum():.2%} of jobs with a task wider than a third of the cluster and "
+        f"{share[long].sum():.2%} longer than "
         f"{LONGEST_S:g} s alone; remaining: {share[keep].sum():.1%} of jobs and {kept:.0%} of their work"
     )
     return Pool(_drawn(everything, np.flatnonzero(keep)), share[keep] / share[keep].sum(), source, tuple(notes))
@@ -309,7 +319,9 @@ def _synthetic_job(rng: np.random.Generator) -> Job:
 
 
 def _survival(curve: tuple[tuple[float, float], ...], probability: float) -> float:
-    """The smallest whole value that is exceeded with at most `probability`; log-linear between the points (value, P(above))."""
+    """The smallest whole value that is exceeded with at most `probability`; log-linear between the points (value,
+    P(above)).
+    """
     value, above = np.array(curve).T
     if probability >= above[0]:
         return float(value[0])
@@ -317,7 +329,9 @@ def _survival(curve: tuple[tuple[float, float], ...], probability: float) -> flo
 
 
 def _synthetic_parents(size: int, rng: np.random.Generator) -> tuple[tuple[int, ...], ...]:
-    """A chain, an in-tree, an out-tree or a layered graph, with the frequencies of the sample; three or four levels unless a chain."""
+    """A chain, an in-tree, an out-tree or a layered graph, with the frequencies of the sample; three or four levels
+    unless a chain.
+    """
     kind = rng.random()
     if size <= 2 or kind < 0.25:
         return tuple(() if t == 0 else (t - 1,) for t in range(size))

@@ -1,8 +1,9 @@
 """Work of an imported trace in one form: arrivals, durations, sizes and, where recorded, usage.
 
-Problem: traces record different things: sizes without memory, bytes without durations, a cell's usage without jobs. Choice: one record of batch tasks, with NaN where the trace says nothing, or of
-services, or a curve; what is missing is drawn or assumed by the workload, and every assumption is a sentence in the run's notes. Limits: a folder holds one trace; GPUs, RDMA and disks are left out, because
-the co-located world has none.
+Problem: traces record different things: sizes without memory, bytes without durations, a cell's usage without jobs.
+Choice: one record of batch tasks, with NaN where the trace says nothing, or of services, or a curve; what is missing is
+drawn or assumed by the workload, and every assumption is a sentence in the run's notes. Limits: a folder holds one
+trace; GPUs, RDMA and disks are left out, because the co-located world has none.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from cotenant_lab.traces.read import read_table
 GIB = float(1 << 30)
 BLOCK_BYTES = 128.0 * (1 << 20)  # input of one map task: Hadoop's usual block
 BYTES_PER_S = 50e6  # what one task processes; assumption
-MOST_TASKS = 1_000_000
+MAX_TASKS = 1_000_000
 # What a table of the `generic` format must have to be replayed, and may have beside.
 GENERIC_NEEDS = ("arrival_s", "duration_s", "cpus")
 GENERIC_TAKES = (*GENERIC_NEEDS, "instances", "memory_gib", "used_cpus", "used_memory_gib", "job")
@@ -34,7 +35,9 @@ GENERIC_TAKES = (*GENERIC_NEEDS, "instances", "memory_gib", "used_cpus", "used_m
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """An imported trace. Batch tasks ([T], by arrival; NaN = not recorded), services ([S]) or an hourly weight of arrivals."""
+    """An imported trace. Batch tasks ([T], by arrival; NaN = not recorded), services ([S]) or an hourly weight of
+    arrivals.
+    """
 
     format: str
     notes: tuple[str, ...]
@@ -65,12 +68,12 @@ def read_imported(folder: Path) -> Imported:
     files = sorted(path for path in folder.iterdir() if path.name.endswith(ENDINGS) and not path.name.startswith("."))
     found: list[tuple[str, str, Path]] = []
     for format_, table in _READERS:
-        tables = next(each for each in FORMATS if each.name == format_).tables
-        pattern = next(each for each in tables if each.name == table).file_pattern
+        tables = next(entry for entry in FORMATS if entry.name == format_).tables
+        pattern = next(entry for entry in tables if entry.name == table).file_pattern
         found += [(format_, table, path) for path in files if re.fullmatch(pattern, stem(path))]
     if not found:
         return _generic(folder, files)
-    formats = {each[0] for each in found}
+    formats = {entry[0] for entry in found}
     if len(formats) > 1:
         raise InvalidInput("traces", str(folder), "a folder with one trace", f"it has {' and '.join(sorted(formats))}")
     frames, said = [], []
@@ -117,7 +120,8 @@ def _gaia(format_: str) -> Callable[[pl.DataFrame, tuple[str, ...]], Imported]:
     def make(frame: pl.DataFrame, notes: tuple[str, ...]) -> Imported:
         return _tasks(
             format_,
-            (*notes, "The sampler stretched arrivals over a year: their order and relative gaps are the trace's, their rate is not."),
+            (*notes, "The sampler stretched arrivals over a year: their order and relative gaps are the trace's, "
+                "their rate is not."),
             arrival_s=_numbers(frame, "arrival_hours") * 3600.0,
             duration_s=_numbers(frame, "duration_hours") * 3600.0,
             cores=_numbers(frame, "cpus"),
@@ -153,12 +157,13 @@ def _swim(frame: pl.DataFrame, notes: tuple[str, ...]) -> Imported:
         duration.append(data[rows] / tasks[rows] / BYTES_PER_S)
         instances.append(tasks[rows])
         job.append(rows)
-    count = sum(len(each) for each in arrival)
+    count = sum(len(row) for row in arrival)
     return _tasks(
         "swim",
         (
             *notes,
-            f"Jobs record bytes only: one map task of one core per {BLOCK_BYTES / (1 << 20):g} MiB read and one reduce task per as much shuffled, each at {BYTES_PER_S / 1e6:g} MB/s; "
+            f"Jobs record bytes only: one map task of one core per {BLOCK_BYTES / (1 << 20):g} MiB read and one "
+            f"reduce task per as much shuffled, each at {BYTES_PER_S / 1e6:g} MB/s; "
             "reduce tasks wait for all map tasks.",
         ),
         arrival_s=np.concatenate(arrival),
@@ -180,7 +185,8 @@ def _dlrm(frame: pl.DataFrame, notes: tuple[str, ...]) -> Imported:
         "dlrm2025",
         (
             *notes,
-            "Applications are services with a replica per instance, resident for the whole run; GPU, RDMA and disk requests and the density limits are left out. Batch is drawn as in the founding workload.",
+            "Applications are services with a replica per instance, resident for the whole run; GPU, RDMA and disk "
+            "requests and the density limits are left out. Batch is drawn as in the founding workload.",
         ),
         service_cores=_numbers(apps, "cpu_request"),
         service_memory_bytes=_numbers(apps, "memory_request") * GIB,
@@ -195,7 +201,8 @@ def _google2019(frame: pl.DataFrame, notes: tuple[str, ...]) -> Imported:
         "google2019",
         (
             *notes,
-            f"The trace records a cell's usage and no jobs: jobs are drawn as in the founding workload, arrive in proportion to the cell's CPU in use, and use {share:.2f} of the memory that they request.",
+            "The trace records a cell's usage and no jobs: jobs are drawn as in the founding workload, arrive in "
+            f"proportion to the cell's CPU in use, and use {share:.2f} of the memory that they request.",
         ),
         curve=np.maximum(_numbers(frame, "avg_cpu"), 0.0),
         memory_used_share=share,

@@ -1,9 +1,10 @@
-"""The openb GPU-sharing trace of Alibaba (Weng et al., USENIX ATC 2023): 1,213 nodes with 6,212 GPUs, and lists of pods.
+"""The openb GPU-sharing trace of Alibaba (Weng et al., USENIX ATC 2023): 1,213 nodes with 6,212 GPUs, and lists of
+pods.
 
-Problem: comparison with the published table on the same nodes, pods and recipe. Choice: the node list and one of the pod lists,
-unchanged; the recipe: shuffle the pods, then append pods drawn uniformly with replacement until their GPU demand reaches the
-load (cut the shuffled list if it already exceeds it). Limits: pods do not leave; the shuffles come from NumPy's generator, so
-means compare with the published ones but single seeds do not.
+Problem: comparison with the published table on the same nodes, pods and recipe. Choice: the node list and one of the
+pod lists, unchanged; the recipe: shuffle the pods, then append pods drawn uniformly with replacement until their GPU
+demand reaches the load (cut the shuffled list if it already exceeds it). Limits: pods do not leave; the shuffles come
+from NumPy's generator, so means compare with the published ones but single seeds do not.
 
 The files are checked row by row by `lab.traces`; dropped rows are listed in `report`.
 """
@@ -18,7 +19,7 @@ import polars as pl
 
 from cotenant.model.arrays import Int
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.gpu.state import ANY_MODEL, MOST_DEVICES, WHOLE_GPU_MILLI, GpuNodes, GpuShapes
+from cotenant.policy.placement.gpu.state import ANY_MODEL, MAX_DEVICES, WHOLE_GPU_MILLI, GpuNodes, GpuShapes
 from cotenant_lab.traces import read_table
 from cotenant_lab.traces.folder import IN_WORDS, table_file, table_names
 
@@ -26,7 +27,7 @@ FOLDER = "openb-gpu2023"
 NODE_LIST = "openb_node_list_gpu_node"
 PUBLISHED = "published_results_fgd_atc23.csv.gz"
 _POD_LIST = "openb_pod_list_"
-_MOST_MODELS = 62  # a set of models is a signed 64-bit word
+_MAX_MODELS = 62  # a set of models is a signed 64-bit word
 _MIB = 1 << 20
 
 
@@ -64,16 +65,17 @@ def read_cluster(path: Path) -> Cluster:
     """Read a node list: columns sn, cpu_milli, memory_mib, gpu, model.
 
     Raises:
-        InvalidInput: the file is absent or not such a list, or has more models, or nodes with more GPUs, than a word has bits.
+        InvalidInput: the file is absent or not such a list, or has more models, or nodes with more GPUs, than a word
+        has bits.
     """
     frame, report = read_table("openb", "nodes", path)
     cpu, memory, gpus = (frame[name].to_numpy().astype(np.int64) for name in ("cpu_milli", "memory_mib", "gpu"))
     of_node = [model or "" for model in frame["model"].to_list()]
     models = tuple(sorted({model for model, count in zip(of_node, gpus, strict=True) if count}))
-    if len(models) > _MOST_MODELS:
-        raise InvalidInput(path.name, len(models), f"at most {_MOST_MODELS} GPU models")
-    if gpus.max() > MOST_DEVICES:
-        raise InvalidInput(path.name, int(gpus.max()), f"at most {MOST_DEVICES} GPUs on a node")
+    if len(models) > _MAX_MODELS:
+        raise InvalidInput(path.name, len(models), f"at most {_MAX_MODELS} GPU models")
+    if gpus.max() > MAX_DEVICES:
+        raise InvalidInput(path.name, int(gpus.max()), f"at most {MAX_DEVICES} GPUs on a node")
     nodes = GpuNodes(
         cpu_free=cpu.copy(),
         memory_free=memory * _MIB,
@@ -87,7 +89,8 @@ def read_cluster(path: Path) -> Cluster:
 
 
 def read_pods(path: Path, models: tuple[str, ...]) -> PodList:
-    """Read a pod list: columns name, cpu_milli, memory_mib, num_gpu, gpu_milli and, where models are requested, gpu_spec (`A|B`).
+    """Read a pod list: columns name, cpu_milli, memory_mib, num_gpu, gpu_milli and, where models are requested,
+    gpu_spec (`A|B`).
 
     A model that the cluster lacks is kept as a requirement that no node meets.
 
@@ -163,7 +166,8 @@ def arrivals(pods: PodList, gpu_milli: int, rng: np.random.Generator) -> Int:
 
 
 def published_allocation(path: Path, arrived_pct: int = 130) -> dict[tuple[str, str], float]:
-    """Return the published mean GPU allocation in percent, by pod list and policy (random, dot-product, ..., fgd), at a load.
+    """Return the published mean GPU allocation in percent, by pod list and policy (random, dot-product, ..., fgd), at a
+    load.
 
     Raises:
         InvalidInput: the file is absent or not the published table.

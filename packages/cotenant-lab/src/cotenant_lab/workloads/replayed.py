@@ -1,8 +1,12 @@
-"""An imported trace in the co-located world: its arrivals, sizes and usage beside services, in the founding world's form.
+"""An imported trace in the co-located world: its arrivals, sizes and usage beside services, in the founding world's
+form.
 
-Problem: no public trace has services, batch and objectives on the same machines, and none is of the size of a run. Choice: what the trace records replaces the founding draws; the rest stays drawn. A seed takes a
-contiguous part of the trace with as many pods as the world has room for, its arrivals are mapped to the run's horizon, and durations are scaled by one factor that meets the load. Instances of a task beyond the
-largest stage run side by side in wider pods, as in the founding workload. Limits: DAGs are the workload `dag`; deadlines, sensitivity and pressure are in no trace and are drawn.
+Problem: no public trace has services, batch and objectives on the same machines, and none is of the size of a run.
+Choice: what the trace records replaces the founding draws; the rest stays drawn. A seed takes a contiguous part of the
+trace with as many pods as the world has room for, its arrivals are mapped to the run's horizon, and durations are
+scaled by one factor that meets the load. Instances of a task beyond the largest stage run side by side in wider pods,
+as in the founding workload. Limits: DAGs are the workload `dag`; deadlines, sensitivity and pressure are in no trace
+and are drawn.
 """
 
 from __future__ import annotations
@@ -46,8 +50,10 @@ class Replayed:
         memory = np.rint(np.clip(work.service_memory_bytes[order], _MIB, largest)).astype(np.int64)
         cut = int((work.service_memory_bytes > largest).sum())
         self.said.append(
-            f"Services are taken in random order until they request {config.service_share:.0%} of the CPU; cores are rounded, at most {most} replicas each; "
-            f"memory of {cut} of {len(order)} services is cut to {largest / 2**30:g} GiB. Their load, objectives and profiles are drawn."
+            f"Services are taken in random order until they request {config.service_share:.0%} of the CPU; cores are "
+            f"rounded, at most {most} replicas each; "
+            f"memory of {cut} of {len(order)} services is cut to {largest / 2**30:g} GiB. Their load, objectives and "
+            "profiles are drawn."
         )
         return cores, replicas, memory
 
@@ -92,14 +98,18 @@ class Replayed:
         )
         self._arrivals = scaled
         self.said.append(
-            f"Rows {first + 1:,} to {last:,} of {len(work.job):,} by arrival, chosen by the seed: {len(jobs):,} jobs, {int(count[rows].sum()):,} pods; "
-            f"{span / 3600:.2f} h of arrivals are mapped to {config.horizon_s / 3600:g} h; durations are scaled by one factor that meets the load, "
+            f"Rows {first + 1:,} to {last:,} of {len(work.job):,} by arrival, chosen by the seed: {len(jobs):,} jobs, "
+            f"{int(count[rows].sum()):,} pods; "
+            f"{span / 3600:.2f} h of arrivals are mapped to {config.horizon_s / 3600:g} h; durations are scaled by "
+            "one factor that meets the load, "
             f"and kept between {config.duration_least_s:g} s and {config.duration_chain_most_s:g} s / stages."
         )
         wide = int((width[rows] > 1).sum())
         if wide or lost[rows].any():
             self.said.append(
-                f"{wide:,} tasks run instances side by side in wider pods (at most {config.stage_pods_most} pods a task, {_WIDEST_CORES:g} cores a pod); {int(lost[rows].sum()):,} instances beyond that are left out."
+                f"{wide:,} tasks run instances side by side in wider pods (at most {config.stage_pods_most} pods a "
+                f"task, {_WIDEST_CORES:g} cores a pod); {int(lost[rows].sum()):,} instances beyond that are left "
+                "out."
             )
         missing = [
             name
@@ -129,7 +139,9 @@ class Replayed:
         return stages, drawn_tenants(config, rng, len(jobs))
 
     def arrivals(self, config: WorldConfig, rng: np.random.Generator, jobs: int) -> Float | None:
-        """The arrivals of the part, or draws in proportion to the trace's curve; None: drawn as in the founding workload."""
+        """The arrivals of the part, or draws in proportion to the trace's curve; None: drawn as in the founding
+        workload.
+        """
         curve = self.work.curve
         if curve.size:
             total = np.concatenate(([0.0], np.cumsum(curve)))

@@ -1,9 +1,10 @@
 """Real long-running containers (Alibaba's 2018 contest, data set B) as nodes, shapes and a random order of arrival.
 
-Problem: long-running containers are large, differ in shape and restrict their neighbours; batch does none of this, so on batch alone every
-policy looks good. Choice: one shape per application (its containers are identical): peak CPU and peak memory over the day's 98 samples,
-and disk; all anti-affinity rules; 125 machines of each of the two kinds; containers in an order drawn by the seed, until they request
-`load` of the machines' CPU. No departures. Sources: the four tables read by `cotenant_lab.traces`, which counts their bad rows.
+Problem: long-running containers are large, differ in shape and restrict their neighbours; batch does none of this, so
+on batch alone every policy looks good. Choice: one shape per application (its containers are identical): peak CPU and
+peak memory over the day's 98 samples, and disk; all anti-affinity rules; 125 machines of each of the two kinds;
+containers in an order drawn by the seed, until they request `load` of the machines' CPU. No departures. Sources: the
+four tables read by `cotenant_lab.traces`, which counts their bad rows.
 Limits: peaks of one container need not coincide, so requests overstate the use at any one time (by 24 % on this data).
 """
 
@@ -28,7 +29,7 @@ DISK = 3  # column after CPU, MEMORY, PODS
 RESOURCES = ("cpu", "memory", "pods", "disk")
 MACHINES_OF_A_KIND = 125
 GIB = 1 << 30
-MOST_PODS = 1 << 20  # the data set has no limit of its own
+MAX_PODS = 1 << 20  # the data set has no limit of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +197,7 @@ def _capacity(machines: pl.DataFrame) -> Int:
             "machine_resources", counted, f"two kinds of machines, at least {MACHINES_OF_A_KIND} of each"
         )
     picked = rows[np.concatenate(chosen)]
-    capacity = np.full((len(picked), len(RESOURCES)), MOST_PODS, np.int64)
+    capacity = np.full((len(picked), len(RESOURCES)), MAX_PODS, np.int64)
     capacity[:, 0] = np.floor(picked[:, 0] * 1000.0)
     capacity[:, 1] = np.floor(picked[:, 1] * GIB)
     capacity[:, DISK] = np.floor(picked[:, 2] * GIB)

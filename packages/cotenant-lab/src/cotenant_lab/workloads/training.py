@@ -1,13 +1,15 @@
 """Training jobs of several organisations: sizes, durations, teams and arrivals, drawn from a seed.
 
-Problem: gangs, quotas and shared GPUs only matter where jobs of many sizes compete, sizes and durations are heavy-tailed, and demand shifts between
-teams over the day. Choice: sizes and durations of Philly as Gavel's generator samples them, single-GPU jobs that share a GPU as often as in openb,
-a tail of larger gangs, and teams in organisations whose demand alternates. Arrivals are drawn until the requested work is reached, so load is
-exact over all arrivals. Limits: size and duration are independent, memory and CPU follow the GPUs, all members of a job are equal.
+Problem: gangs, quotas and shared GPUs only matter where jobs of many sizes compete, sizes and durations are
+heavy-tailed, and demand shifts between teams over the day. Choice: sizes and durations of Philly as Gavel's generator
+samples them, single-GPU jobs that share a GPU as often as in openb, a tail of larger gangs, and teams in organisations
+whose demand alternates. Arrivals are drawn until the requested work is reached, so load is exact over all arrivals.
+Limits: size and duration are independent, memory and CPU follow the GPUs, all members of a job are equal.
 
-Sources: 1, 2, 4, 8 GPUs with 70, 10, 15, 5 %; 10^U(1.5, 3) minutes for 80 % of the jobs, 10^U(3, 4) for the rest: Philly (Jeon et al., ATC'19) as
-sampled by Gavel (Narayanan et al., OSDI'20; stanford-futuredata/gavel, scheduler/utils.py). Of openb's single-GPU pods 37.8 : 48.0 share a GPU
-(Weng et al., ATC'23). Durations are divided by 20, so that ten hours stand for eight days; sizes above 8 GPUs are our addition.
+Sources: 1, 2, 4, 8 GPUs with 70, 10, 15, 5 %; 10^U(1.5, 3) minutes for 80 % of the jobs, 10^U(3, 4) for the rest:
+Philly (Jeon et al., ATC'19) as sampled by Gavel (Narayanan et al., OSDI'20; stanford-futuredata/gavel,
+scheduler/utils.py). Of openb's single-GPU pods 37.8 : 48.0 share a GPU (Weng et al., ATC'23). Durations are divided by
+20, so that ten hours stand for eight days; sizes above 8 GPUs are our addition.
 """
 
 from __future__ import annotations
@@ -106,7 +108,9 @@ class JobPlan:
 
 
 def jobs(load: float, seed: int, nodes: int = NODES, horizon_s: float = HORIZON_S) -> tuple[JobPlan, ...]:
-    """Jobs in order of arrival, numbered in that order; their GPU-seconds are `load` of the cluster's until the horizon, less at most one job."""
+    """Jobs in order of arrival, numbered in that order; their GPU-seconds are `load` of the cluster's until the
+    horizon, less at most one job.
+    """
     rng = np.random.default_rng([seed, 41])
     left = load * nodes * GPUS_A_NODE * horizon_s
     drawn: list[tuple[float, int, float, int, int, int]] = []
@@ -128,7 +132,9 @@ def jobs(load: float, seed: int, nodes: int = NODES, horizon_s: float = HORIZON_
 
 
 def quotas(nodes: int = NODES) -> tuple[Quota, ...]:
-    """The tree: organisations below the root, teams below them. Guarantees of `TEAMS` in proportion to the nodes; maximum twice the organisation's guarantee."""
+    """The tree: organisations below the root, teams below them. Guarantees of `TEAMS` in proportion to the nodes;
+    maximum twice the organisation's guarantee.
+    """
     scale = nodes / NODES
     found = []
     for organisation in ORGANISATIONS:
@@ -155,17 +161,17 @@ def _gpus(percent: int) -> Amounts:
     return Amounts.of({GPU_CORE: percent, GPU_MEMORY_RATIO: percent})
 
 
-def _size(rng: np.random.Generator, most_gpus: int) -> tuple[int, int]:
+def _size(rng: np.random.Generator, max_gpus: int) -> tuple[int, int]:
     """Number of members, and percent of a GPU of each."""
     while True:
         gpus = int(rng.choice(_SIZES, p=_SIZE_SHARES))
-        if gpus <= most_gpus // 2:
+        if gpus <= max_gpus // 2:
             break
     if gpus == 1:
         return 1, int(rng.choice(PARTS)) if rng.random() < SHARES_A_GPU else WHOLE
     if rng.random() < _WHOLE_PODS:
-        each = min(gpus, GPUS_A_NODE)
-        return gpus // each, each * WHOLE
+        entry = min(gpus, GPUS_A_NODE)
+        return gpus // entry, entry * WHOLE
     return gpus, WHOLE
 
 

@@ -2,7 +2,8 @@
 
 Problem: success, violation and fairness depend on which pods are counted, and when. Choice: every pod that was
 ever submitted stays in the denominator; services are judged by one-minute windows from ten minutes to the horizon, time
-means are taken at the ticks from one hour to the horizon, batch is judged by its jobs' deadlines after the run has ended.
+means are taken at the ticks from one hour to the horizon, batch is judged by its jobs' deadlines after the run has
+ended.
 Limits: time means are means over one-minute samples; requested utilisation is an input of the workload and rises when a
 policy is bad, because slowed pods stay longer: it is not a merit.
 """
@@ -146,7 +147,8 @@ def account(truth: Truth, state: State, config: WorldConfig) -> RunMetrics:
 def _late_jobs(truth: Truth, state: State, late: Mask) -> _LateJobs:
     """Split late jobs by their largest loss, summed over the last pod to finish of each stage.
 
-    Between ready and finish that pod waited for its first start, lost time in earlier starts, and ran longer than alone.
+    Between ready and finish that pod waited for its first start, lost time in earlier starts, and ran longer than
+    alone.
     """
     batch = np.flatnonzero(truth.service < 0)
     job = truth.stage_job[truth.stage[batch]]

@@ -1,9 +1,9 @@
 """Parameters of the simulated world, in one frozen value, each with its unit in its name and its source.
 
 Problem: a result about co-location depends on its assumptions, so they must be readable, few, and easy to sweep.
-Choice: one dataclass; "trace" means measured on Alibaba 2018 (Tian et al., SoCC'19; Guo et al., IWQoS'19) or Tianchi 2018
-containers, a paper is named, and "assumption, swept" marks our own assumptions. Limits: one scalar of memory pressure per node
-(cache and bandwidth are not distinguished), identical nodes, no network or disk contention.
+Choice: one dataclass; "trace" means measured on Alibaba 2018 (Tian et al., SoCC'19; Guo et al., IWQoS'19) or Tianchi
+2018 containers, a paper is named, and "assumption, swept" marks our own assumptions. Limits: one scalar of memory
+pressure per node (cache and bandwidth are not distinguished), identical nodes, no network or disk contention.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ class WorldConfig:
 
     # --- contention of CPU time
     node_qos: bool = True  # whether nodes hold batch back (Koordinator's CPU suppression and cache partition)
-    batch_budget: float = 0.65  # of the node, in whole percent, less what services use, is left to batch: the threshold of policy/nodeqos/suppress
-    least_batch_cores: float = 2.0  # batch is never squeezed below this: least_cpus there
+    # of the node, in whole percent, less what services use, is left to batch: the threshold of policy/nodeqos/suppress
+    batch_budget: float = 0.65
+    min_batch_cores: float = 2.0  # batch is never squeezed below this: min_cpus there
     node_guard: bool = (
         False  # whether nodes also cut batch when a replica comes close to its objective, as policy/nodeqos/guard does
     )
@@ -189,7 +190,7 @@ class WorldConfig:
             "hold_s",
             "map_frames",
             "hold_doublings",
-            "least_batch_cores",
+            "min_batch_cores",
         ):
             if getattr(self, name) < 0:
                 raise InvalidInput(name, getattr(self, name), "0 or more")

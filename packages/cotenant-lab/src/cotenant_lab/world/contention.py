@@ -4,15 +4,16 @@ Problem: slowdowns must be asymmetric and mostly small with a long tail, as in m
 Choice, per node:
 
     services want  D_s = sum of busy workers;  batch wants D_b
-    QoS on :  batch runs at phi = min(1, budget / D_b), budget as computed by policy/nodeqos; services get what they want
-    QoS off:  all run at phi = min(1, C / (D_s + D_b)), and a request waits for a CPU as the node fills
-    u = (D_s + D_b, as granted) / C;  threads share cores once u > 1/2:  smt = 1 / (1 - loss (2u - 1) / u)
-    B = sum of b x cores in use / K (batch x cache partition);  K = half a node, the measured pair
-    slowdown of i = (1 + X a_i f(B - own part)) smt;  batch speed = phi / (slowdown x memory squeeze)
+    QoS on :  batch runs at phi = min(1, budget / D_b), budget as computed by policy/nodeqos; services get what they
+    want QoS off:  all run at phi = min(1, C / (D_s + D_b)), and a request waits for a CPU as the node fills u = (D_s +
+    D_b, as granted) / C;  threads share cores once u > 1/2:  smt = 1 / (1 - loss (2u - 1) / u) B = sum of b x cores in
+    use / K (batch x cache partition);  K = half a node, the measured pair slowdown of i = (1 + X a_i f(B - own part))
+    smt;  batch speed = phi / (slowdown x memory squeeze)
 
-f(B) = g(scale B): g is linear, or flat up to a knee (Mars et al., Bubble-Up, MICRO'11), or grows like a queue for bandwidth, each with g(1) = 1.
-The scale makes the laws comparable (laws.py); it is 1 under the linear law, so there one measured pair is 1 + a b. Limits: one scalar of pressure; constant between recomputations (every
-arrival, departure and minute).
+f(B) = g(scale B): g is linear, or flat up to a knee (Mars et al., Bubble-Up, MICRO'11), or grows like a queue for
+bandwidth, each with g(1) = 1. The scale makes the laws comparable (laws.py); it is 1 under the linear law, so there one
+measured pair is 1 + a b. Limits: one scalar of pressure; constant between recomputations (every arrival, departure and
+minute).
 """
 
 from __future__ import annotations

@@ -34,7 +34,9 @@ def service_load(truth: Truth, config: WorldConfig, rng: np.random.Generator) ->
 
 
 def outages(config: WorldConfig, rng: np.random.Generator) -> Records:
-    """Node failures within the horizon, Poisson and uniform over nodes, each with its repair, in order of time; none while a node is down."""
+    """Node failures within the horizon, Poisson and uniform over nodes, each with its repair, in order of time;
+    none while a node is down.
+    """
     mean = config.horizon_s / (86_400.0 * config.failure_interval_days) * config.nodes
     n = int(rng.poisson(mean))
     at = np.sort(rng.uniform(0.0, config.horizon_s, n))

@@ -1,9 +1,10 @@
 """The guard of each node over one minute. Compiled.
 
-Problem: the guard reacts within seconds, but the world evaluates latency once a minute. Choice: at each tick the guard takes the steps of one
-minute, one every two seconds of its own time: the p99 of the worst replica gives a severity, the severity a mode and a ceiling, the node is
-settled again, until nothing changes. The windows of the minute are then judged in the final state. Limits: a violation that lasts only
-until the guard has acted is not visible; p99 is exact, not a noisy percentile of a window; burn rates of objectives are not kept.
+Problem: the guard reacts within seconds, but the world evaluates latency once a minute. Choice: at each tick the guard
+takes the steps of one minute, one every two seconds of its own time: the p99 of the worst replica gives a severity, the
+severity a mode and a ceiling, the node is settled again, until nothing changes. The windows of the minute are then
+judged in the final state. Limits: a violation that lasts only until the guard has acted is not visible; p99 is exact,
+not a noisy percentile of a window; burn rates of objectives are not kept.
 
 The settings are the defaults of `policy/nodeqos/guard/config.py`.
 """
@@ -22,7 +23,7 @@ _CONFIG = GuardConfig()
 _GROW_FROM, _CUT_BELOW, _CUT = _CONFIG.grow_from_ppm, _CONFIG.cut_below_ppm, _CONFIG.cut_ppm
 _STEP_US, _CALM_US, _MISS_LIMIT_US = _CONFIG.grow_every_us, _CONFIG.calm_us, _CONFIG.miss_limit_us
 _COOL_DOWN_US, _GROWTH, _INNOCENT = _CONFIG.cool_down_us, _CONFIG.growth_ppm, _CONFIG.innocent_ppm
-_LEAST_PPM, _LEAST_M, _DISABLED_M = _CONFIG.least_ppm, _CONFIG.least_cpu_m, _CONFIG.disabled_cpu_m
+_MIN_PPM, _MIN_M, _DISABLED_M = _CONFIG.min_ppm, _CONFIG.min_cpu_m, _CONFIG.disabled_cpu_m
 
 
 @njit
@@ -48,7 +49,7 @@ def guard(s: State, w: Law, node: int, t: float) -> None:
     """Run the guard's steps of one minute on a settled node."""
     now_us = int(t * 1e6)
     end_us = now_us + int(w.tick_s * 1e6)
-    least_m = min(_LEAST_M, w.capacity_m * _LEAST_PPM // PPM)
+    min_m = min(_MIN_M, w.capacity_m * _MIN_PPM // PPM)
     while now_us < end_us:
         worst, batch = worst_ratio(s, w, node, t)
         if worst <= 0.0:
@@ -71,7 +72,7 @@ def guard(s: State, w: Law, node: int, t: float) -> None:
         mode = next_mode(before, severity, missed_us, _MISS_LIMIT_US, calm_for_us, _CALM_US, cooling_us)
         growth_m = w.capacity_m * _GROWTH // PPM if mode == GROW else 0
         used_m = int(batch * 1000.0)
-        ceiling_m = next_ceiling_m(mode, before_m, used_m, w.capacity_m, least_m, _DISABLED_M, _CUT, growth_m)
+        ceiling_m = next_ceiling_m(mode, before_m, used_m, w.capacity_m, min_m, _DISABLED_M, _CUT, growth_m)
         if mode == DISABLED and (before != DISABLED or severity == MISSED):
             s.nodes[node].cool_until_us = now_us + _COOL_DOWN_US
         s.nodes[node].guard_mode = mode

@@ -1,10 +1,13 @@
-"""The laws by which pressure on the memory subsystem slows a node's residents, their scales, and the mixed law of record.
+"""The laws by which pressure on the memory subsystem slows a node's residents, their scales, and the mixed law of
+record.
 
-Problem: results under one law may only show that a policy assumes this law, and under a law that hurts nobody policies cannot be told apart. Choice: three published
-forms (linear; flat up to a knee: Mars et al., Bubble-Up, MICRO'11; a queue for bandwidth: 1 / (1 - share)), each with a scale on the pressure at which kube-default
-violates about 1 % at load 0.82, as under the linear law. `mixed`, the law of record, draws the form and its parameters from the seed, so an interval over seeds covers
-what is not known about the machine. Limits: the scales are calibrated with the default services, batch and node QoS (the table below, docs/results.md); the ranges of
-the queueing start and of the cache partition are assumptions.
+Problem: results under one law may only show that a policy assumes this law, and under a law that hurts nobody policies
+cannot be told apart. Choice: three published forms (linear; flat up to a knee: Mars et al., Bubble-Up, MICRO'11; a
+queue for bandwidth: 1 / (1 - share)), each with a scale on the pressure at which kube-default violates about 1 % at
+load 0.82, as under the linear law. `mixed`, the law of record, draws the form and its parameters from the seed, so an
+interval over seeds covers what is not known about the machine. Limits: the scales are calibrated with the default
+services, batch and node QoS (the table below, docs/results.md); the ranges of the queueing start and of the cache
+partition are assumptions.
 """
 
 from __future__ import annotations
@@ -31,8 +34,8 @@ RANGES: dict[str, tuple[float, float]] = {
 def drawn(config: WorldConfig, law: str, seed: int) -> WorldConfig:
     """`config` under `law`, one of `PRESSURE_CHOICES`; for `mixed` the law and its parameters are drawn from the seed.
 
-    Drawn parameters are odd multiples of half a thousandth, so that no policy's knob, which has at most three decimals, equals one. Raises `InvalidInput`
-    for an unknown law.
+    Drawn parameters are odd multiples of half a thousandth, so that no policy's knob, which has at most three decimals,
+    equals one. Raises `InvalidInput` for an unknown law.
     """
     if law not in PRESSURE_CHOICES:
         raise InvalidInput("pressure_law", law, "one of " + ", ".join(PRESSURE_CHOICES))
@@ -47,7 +50,8 @@ def drawn(config: WorldConfig, law: str, seed: int) -> WorldConfig:
     return replace(config, pressure_law=form, **values)  # type: ignore[arg-type]
 
 
-# Scale on the pressure by the law's own parameter, calibrated with kube-default at load 0.82 on seeds 0-4 and linear in between.
+# Scale on the pressure by the law's own parameter, calibrated with kube-default at load 0.82 on seeds 0-4 and linear in
+# between.
 _KNEE = ((0.30, 1.61), (0.40, 1.74), (0.50, 1.86))
 _QUEUEING = ((0.10, 1.70), (0.15, 1.79), (0.20, 1.86))
 
@@ -71,4 +75,7 @@ def describe(config: WorldConfig) -> str:
     own = {"knee": f", knee {config.knee:g}", "queueing": f", start {config.queueing_start:g}"}.get(
         config.pressure_law, ""
     )
-    return f"Contention: the {config.pressure_law} law{own}, SMT loss {config.smt_loss:g}, cache partition {config.cache_partition:g}."
+    return (
+        f"Contention: the {config.pressure_law} law{own}, SMT loss {config.smt_loss:g}, cache partition "
+        f"{config.cache_partition:g}."
+    )

@@ -1,7 +1,7 @@
 """The event loop, and the actions of a scheduler on the world. Compiled.
 
-Events in order of time; at equal times completions, then job arrivals, outages, ticks. Only the affected node is brought
-up to date.
+Events in order of time; at equal times completions, then job arrivals, outages, ticks. Only the affected node is
+brought up to date.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def _outage(s: State, w: Law, node: int, up: bool, t: float) -> None:
 def run_until(s: State, w: Law, until_s: float) -> tuple[int, int, int, int]:
     """Process all events up to and including `until_s`, and set the clock to it.
 
-    Returns the numbers of pods that became ready, finished and were evicted since the last report to the scheduler, and the outages so far.
+    Returns the numbers of pods that became ready, finished and were evicted since the last report to the scheduler, and
+    the outages so far.
     """
     while True:
         completion = s.tree[1]
@@ -122,7 +123,8 @@ def start_pods(s: State, w: Law, pods: Int, rows: Int, touched: Int) -> tuple[in
 
 @njit
 def evict_pods(s: State, w: Law, pods: Int, touched: Int) -> int:
-    """Evict `pods` at the scheduler's request: -1, or the index of the first that is not running or is named twice, with nothing changed.
+    """Evict `pods` at the scheduler's request: -1, or the index of the first that is not running or is named twice,
+    with nothing changed.
 
     `touched[N]` is scratch: zero on entry and exit.
     """

@@ -1,6 +1,8 @@
-"""Records taken at each tick: latency windows for the metrics, agents' measurements and node reports, cluster totals, fragmentation. Compiled.
+"""Records taken at each tick: latency windows for the metrics, agents' measurements and node reports, cluster totals,
+fragmentation. Compiled.
 
-The metrics judge a window by its true latency distribution; agents and reports have a sample percentile (`signals`), and never the metrics' judgement.
+The metrics judge a window by its true latency distribution; agents and reports have a sample percentile (`signals`),
+and never the metrics' judgement.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ def node_fairness(s: State, node: int) -> float:
 
 @njit
 def write_report(s: State, out: Float, node: int, t: float, worst_ms: float, violated: int, replicas: int) -> None:
-    """The node's report at time `t` in `out[node]`: `worst_ms` is the worst p99 of its services' replicas, of which `violated` miss their objective."""
+    """The node's report at time `t` in `out[node]`: `worst_ms` is the worst p99 of its services' replicas, of which
+    `violated` miss their objective.
+    """
     out[node, _CPU_USED] = s.nodes[node].used_share
     out[node, _MEMORY_USED] = min(1.0, s.nodes[node].memory_share)
     out[node, _P99] = worst_ms
@@ -62,7 +66,9 @@ def write_report(s: State, out: Float, node: int, t: float, worst_ms: float, vio
 
 @njit
 def _observe_node(s: State, w: Law, node: int, t: float, row: int) -> None:
-    """Judge the replicas' windows by their true latency for the metrics; record what the agent measured and deliver it unless it is late or lost."""
+    """Judge the replicas' windows by their true latency for the metrics; record what the agent measured and deliver
+    it unless it is late or lost.
+    """
     fresh = not s.nodes[node].late  # else the last minute's measurements arrive now, in place of this one's
     seed, minute = s.run[0].seed, int(t / w.tick_s)
     worst_ms, replicas, bad, missed = 0.0, 0, 0, 0
@@ -114,7 +120,9 @@ def _observe_node(s: State, w: Law, node: int, t: float, row: int) -> None:
 
 @njit
 def fragmentation(s: State, w: Law) -> float:
-    """Idle requested CPU times the share of sampled pod shapes that do not fit the node, summed over nodes; of the cluster's CPU."""
+    """Idle requested CPU times the share of sampled pod shapes that do not fit the node, summed over nodes; of the
+    cluster's CPU.
+    """
     nodes = s.nodes.shape[0]
     stranded = 0.0
     for node in range(nodes):

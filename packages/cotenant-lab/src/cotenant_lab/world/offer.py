@@ -1,9 +1,9 @@
 """The schedulers' view of a workload.
 
 Problem: a simulated comparison is worthless if a policy can read the simulator. Choice: two disjoint types.
-`Offer` has requests, identities, deadlines and noisy estimates; `cotenant_lab.world.truth.Truth` is what the world runs on.
-Neither refers to the other, and everything on the scheduler's side takes an `Offer` only. Limits: with an estimate error
-of zero an offer contains the stages' true values, which is how a fully informed policy is run.
+`Offer` has requests, identities, deadlines and noisy estimates; `cotenant_lab.world.truth.Truth` is what the world runs
+on. Neither refers to the other, and everything on the scheduler's side takes an `Offer` only. Limits: with an estimate
+error of zero an offer contains the stages' true values, which is how a fully informed policy is run.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class Offer(NamedTuple):
 
 
 def without_profiles(offer: Offer) -> Offer:
-    """The offer of a cluster in which nobody declares profiles: sensitivity and pressure 0, and no statement of what services tolerate."""
+    """The offer of a cluster in which nobody declares profiles: sensitivity and pressure 0, and no statement of
+    what services tolerate.
+    """
     nothing = np.zeros(len(offer.cpu_milli))
     return offer._replace(
         est_sensitivity=nothing,

@@ -1,7 +1,7 @@
 """Field layouts of the world's state, as NumPy records.
 
-A record array keeps the fields of a pod adjacent in memory, is one argument to compiled code, and reads as `pods[p].status`
-there and as the column `pods.status` elsewhere. Units are in the names; memory is in bytes.
+A record array keeps the fields of a pod adjacent in memory, is one argument to compiled code, and reads as
+`pods[p].status` there and as the column `pods.status` elsewhere. Units are in the names; memory is in bytes.
 """
 
 from __future__ import annotations

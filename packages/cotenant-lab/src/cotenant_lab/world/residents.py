@@ -1,7 +1,7 @@
 """Pods starting on and leaving nodes: the only code that changes assignments in the world. Compiled.
 
-Each function updates the node's list and request sums, the tenants' sums, the services' live replicas and the pod's status
-together, so that a pod is in one place only.
+Each function updates the node's list and request sums, the tenants' sums, the services' live replicas and the pod's
+status together, so that a pod is in one place only.
 """
 
 from __future__ import annotations

@@ -1,11 +1,15 @@
-"""What agents can know of a window: a sample percentile instead of the true one, and reports that are late or lost. Compiled.
+"""What agents can know of a window: a sample percentile instead of the true one, and reports that are late or lost.
+Compiled.
 
-Problem: a scheduler that reads the world's exact p99, or the very flag that the metric counts, looks more certain than one on real nodes. Choice: a replica's p99 is the
-sample percentile of the requests of its window. The k-th of n order statistics of uniform variables has a Beta(k, n + 1 - k) distribution (David and Nagaraja, Order
-Statistics); it is drawn by Wilson and Hilferty's approximation of the gamma distribution and mapped through the replica's own sojourn-time distribution. A node's
-measurements of one minute are lost, or arrive with the next minute's round in place of that one's. Random numbers are a hash of seed, minute and pod, so every policy
-of a seed gets the same errors. Limits: requests are independent (near saturation successive ones are not, so the true error is larger); the tail is taken as
-exponential around the p99, exact to a few percent from 100 requests a window on; which services report nothing at all is not modelled.
+Problem: a scheduler that reads the world's exact p99, or the very flag that the metric counts, looks more certain than
+one on real nodes. Choice: a replica's p99 is the sample percentile of the requests of its window. The k-th of n order
+statistics of uniform variables has a Beta(k, n + 1 - k) distribution (David and Nagaraja, Order Statistics); it is
+drawn by Wilson and Hilferty's approximation of the gamma distribution and mapped through the replica's own sojourn-time
+distribution. A node's measurements of one minute are lost, or arrive with the next minute's round in place of that
+one's. Random numbers are a hash of seed, minute and pod, so every policy of a seed gets the same errors. Limits:
+requests are independent (near saturation successive ones are not, so the true error is larger); the tail is taken as
+exponential around the p99, exact to a few percent from 100 requests a window on; which services report nothing at all
+is not modelled.
 """
 
 from __future__ import annotations
@@ -24,7 +28,9 @@ _SMALLEST = 1e-9
 
 @njit
 def uniform(seed: int, minute: int, number: int, stream: int) -> float:
-    """A uniform variable in (0, 1), the same for equal arguments (the finaliser of SplitMix64: Steele, Lea and Flood, OOPSLA'14)."""
+    """A uniform variable in (0, 1), the same for equal arguments (the finaliser of SplitMix64: Steele, Lea and
+    Flood, OOPSLA'14).
+    """
     x = np.uint64(seed) * np.uint64(0xD1B54A32D192ED03) + np.uint64(minute) * np.uint64(0x9E3779B97F4A7C15)
     x = (
         (x ^ (x >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -46,7 +52,9 @@ def standard_normal(seed: int, minute: int, number: int, stream: int) -> float:
 
 @njit
 def sampled_tail(requests: int, z: float) -> float:
-    """The true share of requests beyond the sample p99 of `requests` (1 or more): 1 - Beta(k, n + 1 - k) at the normal score `z`."""
+    """The true share of requests beyond the sample p99 of `requests` (1 or more): 1 - Beta(k, n + 1 - k) at the
+    normal score `z`.
+    """
     beyond = requests + 1.0 - ceil((1.0 - TAIL) * requests)
     cube = 1.0 - 1.0 / (9.0 * beyond) + z * sqrt((1.0 - beyond / (requests + 1.0)) / (9.0 * beyond))
     return min(1.0, max(_SMALLEST, beyond * cube * cube * cube / (requests + 1.0)))
@@ -54,7 +62,9 @@ def sampled_tail(requests: int, z: float) -> float:
 
 @njit
 def sampled_p99(high: float, decay: float, requests: int, z: float) -> float:
-    """The sample p99 of a window; `high` is the true p99 and `decay` the slope of -log P(T > x) there, in one unit of time."""
+    """The sample p99 of a window; `high` is the true p99 and `decay` the slope of -log P(T > x) there, in one unit
+    of time.
+    """
     return max(0.0, high + log(TAIL / sampled_tail(requests, z)) / decay)
 
 

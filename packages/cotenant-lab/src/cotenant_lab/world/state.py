@@ -1,9 +1,10 @@
 """The world's state as arrays that compiled functions read and write.
 
-Problem: a run has some 60,000 events over 20,000 pods, and must take less than a second. Choice: one NamedTuple of arrays of
-records, so that the fields of a pod are adjacent in memory and compiled code receives few arrays; residents of a node are a
-doubly linked list through the pods, so a node holds any number of them; the next completion of each node is in a
-tournament tree of minima. Limits: changing scalars are in the single record of `run`, because tuples are values.
+Problem: a run has some 60,000 events over 20,000 pods, and must take less than a second. Choice: one NamedTuple of
+arrays of records, so that the fields of a pod are adjacent in memory and compiled code receives few arrays; residents
+of a node are a doubly linked list through the pods, so a node holds any number of them; the next completion of each
+node is in a tournament tree of minima. Limits: changing scalars are in the single record of `run`, because tuples are
+values.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Law(NamedTuple):
     node_qos: bool
     capacity_m: int  # milli-CPU, as in policy/nodeqos
     threshold_pct: int
-    least_m: int
+    min_m: int
     node_guard: bool
     cache_partition: float  # 1 without QoS
     replica_start_s: float
@@ -90,7 +91,7 @@ def law(config: WorldConfig) -> Law:
         node_qos=config.node_qos,
         capacity_m=config.node_cores * 1000,
         threshold_pct=round(100.0 * config.batch_budget),
-        least_m=round(config.least_batch_cores * 1000.0),
+        min_m=round(config.min_batch_cores * 1000.0),
         node_guard=config.node_qos and config.node_guard,
         cache_partition=config.cache_partition if config.node_qos else 1.0,
         replica_start_s=config.replica_start_s,

@@ -52,7 +52,9 @@ class Truth(NamedTuple):
 
 
 def check(truth: Truth, config: WorldConfig) -> None:
-    """Raise `InvalidInput` if a workload cannot run on these nodes: NaN, an empty workload, a pod larger than any node."""
+    """Raise `InvalidInput` if a workload cannot run on these nodes: NaN, an empty workload, a pod larger than any
+    node.
+    """
     pods = len(truth.cpu_milli)
     if pods == 0:
         raise InvalidInput("workload", 0, "at least one pod")

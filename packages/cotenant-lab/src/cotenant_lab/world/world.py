@@ -2,8 +2,8 @@
 
 Problem: comparisons of schedulers need the same truth for all of them, and no access to it.
 Choice: `World` takes a `Truth` and returns events, node reports and measurements that a real agent could take; it
-is independent of queues, scores and rounds. Limits: it does not check requests against capacity or group limits (real nodes
-can be overcommitted); that is the ledger's task.
+is independent of queues, scores and rounds. Limits: it does not check requests against capacity or group limits (real
+nodes can be overcommitted); that is the ledger's task.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class WorldEvents(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Measurements of agents that arrived at the last tick, for pods that still run. Use has log-normal noise; a p99 is that of a sample."""
+    """Measurements of agents that arrived at the last tick, for pods that still run. Use has log-normal noise; a
+    p99 is that of a sample.
+    """
 
     at_s: float
     pods: Int
@@ -161,8 +163,8 @@ class World:
     def start(self, pods: Int, rows: Int) -> None:
         """Start `pods[i]` on node `rows[i]` now, all or none.
 
-        A node over its memory evicts at once; the next `advance` reports it. Raises `IllegalTransition` for a pod that is
-        not waiting, is held or is named twice, and for a node that is down or unknown.
+        A node over its memory evicts at once; the next `advance` reports it. Raises `IllegalTransition` for a pod that
+        is not waiting, is held or is named twice, and for a node that is down or unknown.
         """
         pods, rows = _column("pods", pods), _column("rows", rows)
         if len(pods) != len(rows):

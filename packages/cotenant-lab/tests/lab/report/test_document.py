@@ -1,4 +1,6 @@
-"""The document that the project's pages share: the console's style and script, a policy that allows nothing else, and tables that a narrow screen can show."""
+"""The document that the project's pages share: the console's style and script, a policy that allows nothing else,
+and tables that a narrow screen can show.
+"""
 
 import base64
 import gzip
@@ -47,7 +49,7 @@ def test_a_document_is_small_and_escapes_its_words() -> None:
 def test_the_policy_allows_this_script_and_this_style_and_nothing_else() -> None:
     text = document(EMPTY, (), (), {})
     policy = dict(
-        each.split(" ", 1) for each in re.findall(r'Content-Security-Policy" content="([^"]*)"', text)[0].split("; ")
+        entry.split(" ", 1) for entry in re.findall(r'Content-Security-Policy" content="([^"]*)"', text)[0].split("; ")
     )
     for name, tag in (("script-src", "script"), ("style-src", "style")):
         body = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.S)

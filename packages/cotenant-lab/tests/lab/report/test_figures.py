@@ -1,4 +1,6 @@
-"""The figures of a page, as structures: axes, tables of values, and that the page's script knows the same fields and colours."""
+"""The figures of a page, as structures: axes, tables of values, and that the page's script knows the same fields
+and colours.
+"""
 
 import re
 from pathlib import Path

@@ -30,14 +30,14 @@ def make(tmp_path: Path) -> Make:
 
 
 def sentences(comparison: Comparison) -> str:
-    return "\n".join(f"[{each.kind}] {each.text}" for each in findings(comparison))
+    return "\n".join(f"[{finding.kind}] {finding.text}" for finding in findings(comparison))
 
 
 def test_leads_losses_and_the_distance_to_the_bound_are_reported(make: Make) -> None:
     text = sentences(make("cotenant", "edf-paragon", "random", "true-values", "cotenant-no-interference"))
     assert (
-        "[lead] On SLO violation at 77 % load, paired by seed, cotenant is ahead of all 2 rivals: edf-paragon and random."
-        in text
+        "[lead] On SLO violation at 77 % load, paired by seed, cotenant is ahead of all 2 rivals: edf-paragon and "
+        "random." in text
     )
     assert "The closest of them is edf-paragon" in text
     assert "[fact] true-values knows more than any scheduler can" in text
@@ -129,7 +129,7 @@ def test_few_seeds_and_many_comparisons_give_cautions(make: Make) -> None:
 
 
 def test_one_seed_claims_neither_lead_nor_loss(make: Make) -> None:
-    kinds = {each.kind for each in findings(make("cotenant", "random", seeds=1))}
+    kinds = {finding.kind for finding in findings(make("cotenant", "random", seeds=1))}
     assert kinds <= {"caution", "fact"}
 
 
@@ -145,7 +145,7 @@ def test_a_workload_without_violations_is_judged_by_what_it_has(make: Make) -> N
 
 
 def test_a_single_policy_has_no_comparison(make: Make) -> None:
-    assert not {each.kind for each in findings(make("cotenant"))} & {"lead", "loss"}
+    assert not {finding.kind for finding in findings(make("cotenant"))} & {"lead", "loss"}
 
 
 def test_a_bound_is_no_policy_that_meets_or_misses_targets(make: Make) -> None:

@@ -193,17 +193,17 @@ def test_the_machine_map_has_a_cell_a_machine_and_its_tenants_inside(tmp_path: P
     figure = embedded(Page(render(comparison, ORIGIN, results)))["figures"]["machines"]
     machines = results["cotenant"][0].machine_map
     assert machines is not None
-    assert [each["policy"] for each in figure["maps"]] == ["cotenant", "random"]
+    assert [entry["policy"] for entry in figure["maps"]] == ["cotenant", "random"]
     ours = figure["maps"][0]
     kinds = 2 * len(figure["tenants"])
     cells = [ours["shares"][k : k + kinds] for k in range(0, len(ours["shares"]), kinds)]
     assert len(cells) == len(ours["machine"]) == 120
-    full = [sum(each) for each in cells]
+    full = [sum(entry) for entry in cells]
     assert (
         full == sorted(full, reverse=True) or max(b - a for a, b in pairwise(full)) <= kinds
     )  # the fullest first, but for rounding
     assert sum(full) == pytest.approx(float(machines.cpu_share.sum()) * 1000, rel=1e-2)
-    services = sum(sum(each[: kinds // 2]) for each in cells)
+    services = sum(sum(entry[: kinds // 2]) for entry in cells)
     assert services == pytest.approx(float(machines.cpu_share[machines.is_service].sum()) * 1000, rel=1e-2)
 
 
@@ -230,7 +230,7 @@ def test_the_file_carries_the_runs_of_one_load_and_seed_for_the_console_s_view(t
         np.arange(2),
         np.full(2, 0.5),
     )
-    results["cotenant"] = [replace(each, machine_frames=frames) for each in results["cotenant"]]
+    results["cotenant"] = [replace(run_result, machine_frames=frames) for run_result in results["cotenant"]]
     runs = embedded(Page(render(comparison, ORIGIN, results)))["runs"]
     assert (runs["load"], runs["seed"]) == (comparison.focus, 0)
     assert list(runs["curves"]) == ["cotenant", "random"]  # ours first
@@ -248,15 +248,15 @@ def test_the_file_carries_the_runs_of_one_load_and_seed_for_the_console_s_view(t
     assert {row["load"] for row in rows} == set(SWEEP)
     row = comparison.row("random", comparison.focus)
     assert row is not None
-    shown = next(each for each in rows if (each["policy"], each["load"]) == ("random", comparison.focus))
+    shown = next(entry for entry in rows if (entry["policy"], entry["load"]) == ("random", comparison.focus))
     assert shown["violation"] == pytest.approx(row.get("violation").mean, rel=1e-5)
-    assert {each["name"] for each in page["metrics"]} == set(comparison.measured)
+    assert {entry["name"] for entry in page["metrics"]} == set(comparison.measured)
 
 
 def test_runs_that_have_no_room_are_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     comparison, results = made(tmp_path, "cotenant", "random", "tetris")
     sizes = {name: len(packed) for name, packed in carried(comparison, results).runs.curves.items()}
-    monkeypatch.setattr("cotenant_lab.report.runs.MOST_BYTES", sizes["cotenant"] + 1)
+    monkeypatch.setattr("cotenant_lab.report.runs.MAX_BYTES", sizes["cotenant"] + 1)
     text = render(comparison, ORIGIN, results)
     assert list(embedded(Page(text))["runs"]["curves"]) == ["cotenant"]
     left_out = re.findall(r"left out of this file for its size: ([^<]*)\.<", text)[0].split(", ")
@@ -268,7 +268,7 @@ def test_the_first_minutes_do_not_set_the_scale(tmp_path: Path) -> None:
     x = np.linspace(0.0, 12.0, 600)
     y = np.where(x < 0.2, 900.0, 10.0 + np.sin(x))
     queue = Series("queued", "time (h)", "pods waiting", x, y)
-    results = {name: [replace(each, series=(queue,)) for each in runs] for name, runs in results.items()}
+    results = {name: [replace(run, series=(queue,)) for run in runs] for name, runs in results.items()}
     text = render(comparison, ORIGIN, results)
     axis = embedded(Page(text))["figures"]["series-queued"]["y"]
     assert 11.0 <= axis["high"] < 15.0

@@ -28,7 +28,9 @@ class Life:
 
 
 class RandomFit:
-    """Free requests of each node, and the waiting pods; `pack` takes the lowest row that fits instead of a random one."""
+    """Free requests of each node, and the waiting pods; `pack` takes the lowest row that fits instead of a random
+    one.
+    """
 
     def __init__(self, offer: Offer, config: WorldConfig, seed: int, pack: bool) -> None:
         self.offer, self.pack = offer, pack

@@ -27,7 +27,8 @@ def test_nodes_that_are_not_ready_have_no_room(snapshot) -> None:
 
 
 def test_two_resources_bind_together_where_volume_sees_one(snapshot) -> None:
-    # CPU alone would hold everything; memory of 10 holds x of (2, 5) and y of (1, 1): 5x + y <= 10, y <= 5: x = 1, y = 5
+    # CPU alone would hold everything; memory of 10 holds x of (2, 5) and y of (1, 1): 5x + y <= 10, y <= 5: x = 1, y =
+    # 5
     cluster = snapshot([(20, 10)], [(2, 5), (1, 1)], [0] * 4 + [1] * 5)
     assert volume_bound(cluster) == 1.0
     assert lp_bound(cluster) == pytest.approx((2 * 1 + 5) / 13)
@@ -55,7 +56,8 @@ def test_group_limits_bound_too(snapshot) -> None:
 
 def test_the_fraction_is_of_the_resource_asked_for(snapshot) -> None:
     cluster = snapshot([(4, 8)], [(4, 1), (1, 4)], [0, 1])
-    # 4x + y <= 4 and x + 4y <= 8 with x, y in 0..1: most memory, x + 4y, at x = 3/4 and y = 1; most CPU, 4x + y, is all 4
+    # 4x + y <= 4 and x + 4y <= 8 with x, y in 0..1: most memory, x + 4y, at x = 3/4 and y = 1; most CPU, 4x + y, is all
+    # 4
     assert lp_bound(cluster, MEMORY) == pytest.approx(4.75 / 5)
     assert lp_bound(cluster, CPU) == pytest.approx(4 / 5)
 

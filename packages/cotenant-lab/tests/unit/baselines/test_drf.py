@@ -25,8 +25,8 @@ def test_a_weight_of_two_doubles_a_users_share() -> None:
 
 
 def test_weighted_shares_on_two_resources() -> None:
-    # ten of the paper's clusters, B twice as heavy: x tasks of A and y of B use all CPU, x + 3y = 90, where B's share is
-    # twice A's, y/30 = 2x/45: x = 18 and y = 24, shares 0.4 and 0.8, and memory is left over
+    # ten of the paper's clusters, B twice as heavy: x tasks of A and y of B use all CPU, x + 3y = 90, where B's share
+    # is twice A's, y/30 = 2x/45: x = 18 and y = 24, shares 0.4 and 0.8, and memory is left over
     given = progressive_filling(np.array([90, 180]), np.array([A, B]), weight=np.array([1.0, 2.0]))
     assert given.tolist() == [18, 24]
 

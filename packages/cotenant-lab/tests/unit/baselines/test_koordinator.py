@@ -1,4 +1,6 @@
-"""Koordinator's default plugins on small clusters: batch resources, load thresholds, estimates since the last report."""
+"""Koordinator's default plugins on small clusters: batch resources, load thresholds, estimates since the last
+report.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ BATCH_CPU, BATCH_MEMORY = 3, 4  # columns
 
 
 def lent(found: Snapshot, offered: list[tuple[int, int]], asked: list[tuple[int, int]]) -> Snapshot:
-    """The snapshot with batch resources: `offered` by node, `asked` by shape; a shape that asks for them has no native requests."""
+    """The snapshot with batch resources: `offered` by node, `asked` by shape; a shape that asks for them has no
+    native requests.
+    """
 
     def wider(column: np.ndarray, more: list[tuple[int, int]]) -> np.ndarray:
         return np.column_stack([column, np.array(more, np.int64)])

@@ -33,7 +33,8 @@ def test_a_weight_of_three_gets_three_agents_of_four(snapshot, rng) -> None:
 
 
 def test_a_declined_agent_is_not_offered_to_the_same_tenant_again_in_a_round(snapshot, rng) -> None:
-    # tenant 0 has the least share and declines the only agent in the first cycle; without the filter it would get it for ever
+    # tenant 0 has the least share and declines the only agent in the first cycle; without the filter it would get it
+    # for ever
     cluster = snapshot([(4, 4)], [(8, 8), (1, 1)], [0, 1], tenant=[0, 1])
     cluster.tenants.allocated[1] = (2, 2, 1)
     assert MesosOffers(cycles=1).decide(cluster, 0.0, rng).row.tolist() == [-1, -1]
@@ -43,8 +44,9 @@ def test_a_declined_agent_is_not_offered_to_the_same_tenant_again_in_a_round(sna
 
 
 def test_offers_fragment_where_central_drf_does_not(snapshot) -> None:
-    # A (two small tasks, holds nothing) is offered an agent before B (one task that needs a whole large agent). Whenever that is
-    # the large one, A's small tasks split it, though the small agent had room for them; central DRF with best fit never does.
+    # A (two small tasks, holds nothing) is offered an agent before B (one task that needs a whole large agent).
+    # Whenever that is the large one, A's small tasks split it, though the small agent had room for them; central DRF
+    # with best fit never does.
     cluster = snapshot([(4, 4), (2, 2)], [(1, 1), (4, 4)], [0, 0, 1], tenant=[0, 1])
     cluster.tenants.allocated[1] = (1, 1, 1)
     stranded = {"offers": 0, "central": 0}

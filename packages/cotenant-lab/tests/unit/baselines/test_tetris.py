@@ -133,8 +133,8 @@ def test_knobs_out_of_range_are_refused() -> None:
         Tetris(tasks_per_visit=-1)
 
 
-# A mix of diverse demands on small machines, every task one wave long. Slots are what the paper's comparison used: a slot
-# is a fixed slice of CPU and memory, and a task takes as many as its larger demand needs.
+# A mix of diverse demands on small machines, every task one wave long. Slots are what the paper's comparison used: a
+# slot is a fixed slice of CPU and memory, and a task takes as many as its larger demand needs.
 MACHINES, MACHINE, SLOT = 8, (16, 64), (1, 4)
 DEMANDS = [(6, 4), (1, 28), (4, 8), (2, 12), (1, 4), (8, 8), (2, 24)]
 

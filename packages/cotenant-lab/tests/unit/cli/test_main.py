@@ -26,7 +26,7 @@ FAKE = (*COMPARE, "--jobs", "1", "--workload", "fake", "--seeds", "2", "--polici
 
 
 def run(*arguments: object) -> int:
-    return main([str(each) for each in arguments])
+    return main([str(argument) for argument in arguments])
 
 
 def only_line(capsys: pytest.CaptureFixture[str]) -> str:
@@ -66,7 +66,7 @@ def test_compare_json_is_one_object_and_nothing_else(tmp_path: Path, capsys: pyt
     assert {pair["policy"] for pair in printed["paired"]} == {"edf-paragon", "random"}
     assert printed["sustained_load"] == []
     stored = json.loads((tmp_path / "results.json").read_text())
-    assert {each["name"] for each in stored.pop("metrics")} >= {"violation", "success"}
+    assert {entry["name"] for entry in stored.pop("metrics")} >= {"violation", "success"}
     assert printed == stored
 
 
@@ -417,7 +417,7 @@ def test_listings(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("lab", "metrics", "--markdown") == 0
     assert "| `violation_batch` |" in capsys.readouterr().out
     assert run("lab", "metrics", "--json") == 0
-    assert "sustained_load" in [each["name"] for each in json.loads(capsys.readouterr().out)["metrics"]]
+    assert "sustained_load" in [load["name"] for load in json.loads(capsys.readouterr().out)["metrics"]]
 
 
 @pytest.mark.slow
@@ -453,7 +453,7 @@ def test_listing_loads_no_scenario_and_no_heavy_library() -> None:
         "credit serve --bound 0",
         "credit serve --log-level loud",
         "traces --http nowhere",
-        "traces --most-skew-s -1",
+        "traces --max-skew-s -1",
         "traces --log-level loud",
         "agent --nothing",
         "lab compare --nothing",
@@ -466,7 +466,8 @@ def test_listing_loads_no_scenario_and_no_heavy_library() -> None:
 def test_what_is_answered_without_work_imports_little(words: str) -> None:
     code = (
         "import sys; from cotenant.cli.main import main; main(sys.argv[1:])\n"
-        "heavy = {'numba', 'numpy', 'polars', 'ortools', 'scipy', 'aiohttp', 'prometheus_client', 'uvicorn'} & set(sys.modules)\n"
+        "heavy = {'numba', 'numpy', 'polars', 'ortools', 'scipy', 'aiohttp', 'prometheus_client', 'uvicorn'} & "
+        "set(sys.modules)\n"
         "assert not heavy, heavy\n"
         "assert len(sys.modules) < 500, len(sys.modules)"
     )
@@ -482,7 +483,8 @@ def fake_scenario(_: str) -> Scenario:
 def test_a_workload_file_gives_what_the_command_line_does_not(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(
-        "base: founding\nseeds: 3\nload: [0.7, 0.8]\npolicies: [random]\ninterference: 2\npressure_law: knee\nnode_qos: no\ndeclared_profiles: no\n"
+        "base: founding\nseeds: 3\nload: [0.7, 0.8]\npolicies: [random]\ninterference: 2\npressure_law: "
+        "knee\nnode_qos: no\ndeclared_profiles: no\n"
     )
     plan, _ = make_plan(CompareArguments(str(file)), load=fake_scenario)
     assert (plan.policies, plan.seeds, plan.loads) == (("random",), (0, 1, 2), (0.7, 0.8))

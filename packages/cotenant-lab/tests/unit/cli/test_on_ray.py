@@ -1,4 +1,6 @@
-"""`cotenant lab compare --on`: the cluster in the experiment's folder and in the command that continues, and nothing written for a bad address."""
+"""`cotenant lab compare --on`: the cluster in the experiment's folder and in the command that continues, and
+nothing written for a bad address.
+"""
 
 import json
 import socket
@@ -23,7 +25,7 @@ def address() -> Iterator[str]:
 
 
 def run(*arguments: object) -> int:
-    return main([str(each) for each in (*FAKE, *arguments)])
+    return main([str(value) for value in (*FAKE, *arguments)])
 
 
 @pytest.mark.slow

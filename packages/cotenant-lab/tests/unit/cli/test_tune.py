@@ -1,4 +1,6 @@
-"""`cotenant lab tune` on a workload that costs nothing: figures follow a formula in which a larger packing_weight carries more load."""
+"""`cotenant lab tune` on a workload that costs nothing: figures follow a formula in which a larger packing_weight
+carries more load.
+"""
 
 import json
 from pathlib import Path

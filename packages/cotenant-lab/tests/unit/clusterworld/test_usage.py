@@ -32,7 +32,7 @@ def test_shares_are_divided_among_groups_then_within_each() -> None:
     st.lists(st.tuples(st.floats(0.0, 100.0), st.floats(0.5, 50.0)), min_size=1, max_size=6),
 )
 def test_max_min_allocates_the_amount_or_the_whole_demand(amount: float, sides: list[tuple[float, float]]) -> None:
-    demand, weight = (np.array(each) for each in zip(*sides, strict=True))
+    demand, weight = (np.array(side) for side in zip(*sides, strict=True))
     given = max_min(amount, demand, weight)
     assert (given >= -1e-9).all()
     assert (given <= demand + 1e-6).all()

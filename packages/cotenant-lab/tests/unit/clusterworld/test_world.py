@@ -1,4 +1,6 @@
-"""The cluster around the engine: jobs run while all of their members do, restart from a checkpoint, and capacity is checked independently."""
+"""The cluster around the engine: jobs run while all of their members do, restart from a checkpoint, and capacity is
+checked independently.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ def world(
     plans: list[JobPlan], nodes: int = 2, config: ClusterConfig = CALM, log: JobLog | None = None, racks: int = 1
 ) -> ClusterWorld:
     names = [f"n{i}" for i in range(nodes)]
-    cluster = Cluster(profile("first-fit"), np.random.default_rng(0), Settings(most_pods=64))
+    cluster = Cluster(profile("first-fit"), np.random.default_rng(0), Settings(max_pods=64))
     usage = UsageTotals(2.0 * nodes, np.array([2.0 * nodes]), np.array([0]), (0.0, 1e6))
     return ClusterWorld(
         cluster,
@@ -89,7 +91,9 @@ def test_an_incomplete_job_holds_idle_gpus() -> None:
 
 
 def test_incomplete_jobs_are_requeued_at_the_time_out() -> None:
-    """Two jobs of three members hold two GPUs each when a fourth GPU of the first's goes to the second: one must yield."""
+    """Two jobs of three members hold two GPUs each when a fourth GPU of the first's goes to the second: one must
+    yield.
+    """
     plans = [plan(0, 0.0, 1000.0, pods=3), plan(1, 1.0, 10.0, pods=2)]
     kept = world(plans)
     kept.run()
@@ -97,7 +101,9 @@ def test_incomplete_jobs_are_requeued_at_the_time_out() -> None:
     given_back = world(plans, config=replace(CALM, timeout_s=60.0, requeue_first_s=30.0))
     given_back.run()
     assert given_back.jobs[1].requeued > 0
-    idle = [each.usage.held.sum() - each.usage.computing.sum() for each in (kept, given_back)]
+    idle = [
+        cluster_world.usage.held.sum() - cluster_world.usage.computing.sum() for cluster_world in (kept, given_back)
+    ]
     assert idle[1] < idle[0]
 
 

@@ -24,7 +24,7 @@ class Calm(Site):
         self.waited_s: list[float] = []
         self.now_s = 0.0  # each block takes two seconds of it
 
-    def wait_for_quiet(self, most_foreign: float, timeout_s: float) -> None:
+    def wait_for_quiet(self, max_foreign: float, timeout_s: float) -> None:
         self.waited_s.append(timeout_s)
         self.now_s += 2.0
 
@@ -60,7 +60,9 @@ class Counting:
         return {number: why for number, why in self.bad.items() if number < len(rounds)}
 
     def judge(self, rounds: Sequence[Round]) -> Judgement:
-        return Judgement({"judged": [each.number for each in rounds]}, [Check("rounds", len(rounds), 1, at_least=True)])
+        return Judgement(
+            {"judged": [round_.number for round_ in rounds]}, [Check("rounds", len(rounds), 1, at_least=True)]
+        )
 
 
 def run(
@@ -79,8 +81,10 @@ def test_every_round_runs_every_arm_once_in_drawn_order_with_one_seed(tmp_path: 
     run(tmp_path, experiment, Calm(), ExperimentSettings(20, seed=3))
     assert experiment.asked[0] == ("prepare", 0)
     rounds = [experiment.asked[1 + 3 * n : 4 + 3 * n] for n in range(20)]
-    assert all({arm for arm, _ in each} == {"a", "b", "c"} and len({seed for _, seed in each}) == 1 for each in rounds)
-    assert len({tuple(arm for arm, _ in each) for each in rounds}) == 6  # all orders turn up
+    assert all(
+        {arm for arm, _ in group} == {"a", "b", "c"} and len({seed for _, seed in group}) == 1 for group in rounds
+    )
+    assert len({tuple(arm for arm, _ in group) for group in rounds}) == 6  # all orders turn up
     again = Counting()
     run(tmp_path, again, Calm(), ExperimentSettings(20, seed=3))
     assert again.asked == experiment.asked
@@ -240,13 +244,13 @@ def test_idle_time_that_others_may_use_is_no_disturbance() -> None:
     assert "hypervisor" in settings.disturbed(Conditions(1.0, 0.6, 0.4, None, may_be_used_idle=True))
 
 
-@pytest.mark.parametrize(("most_s", "rounds"), [(None, 3), (60.0, 5), (13.0, 2), (0.1, 1)])
-def test_no_round_and_no_second_try_begins_after_the_limit(tmp_path: Path, most_s: float | None, rounds: int) -> None:
+@pytest.mark.parametrize(("max_s", "rounds"), [(None, 3), (60.0, 5), (13.0, 2), (0.1, 1)])
+def test_no_round_and_no_second_try_begins_after_the_limit(tmp_path: Path, max_s: float | None, rounds: int) -> None:
     site = Calm(0.9)
-    settings = ExperimentSettings(2, most_s=most_s, tries=2)
+    settings = ExperimentSettings(2, max_s=max_s, tries=2)
     outcome, _ = run(tmp_path, Counting(), site, settings)
     assert len(outcome.discarded) == rounds
-    assert outcome.repeated == {None: 9, 60.0: 15, 13.0: 3, 0.1: 0}[most_s]
+    assert outcome.repeated == {None: 9, 60.0: 15, 13.0: 3, 0.1: 0}[max_s]
     assert outcome.verdict is Verdict.NOT_DECIDED
 
 
@@ -263,7 +267,7 @@ def test_a_block_waits_for_quiet_as_long_as_it_would_take(tmp_path: Path) -> Non
 
 def test_a_limit_of_no_time_is_refused() -> None:
     with pytest.raises(InvalidInput, match="--limit"):
-        ExperimentSettings(1, most_s=0.0)
+        ExperimentSettings(1, max_s=0.0)
 
 
 @pytest.mark.parametrize("rounds", [0, -1, 1001])

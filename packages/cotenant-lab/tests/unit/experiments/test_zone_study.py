@@ -1,4 +1,6 @@
-"""The zone experiment's pass lines and words, from figures; what it measures is a guest case (tests/node/guest/zones/test_wake_ups.py)."""
+"""The zone experiment's pass lines and words, from figures; what it measures is a guest case
+(tests/node/guest/zones/test_wake_ups.py).
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,15 @@ BESIDE = {"other_cpus": 0.48, "other_kept_its_scheduler": True, "broken_ejected"
 
 
 def failed(arms: dict[str, Arm], killed_ms: float = 1, beside: dict[str, Any] | None = None) -> list[str]:
-    return [each.what[:3] for each in judged(arms, [], killed_ms, beside).checks if not each.passed]
+    return [check.what[:3] for check in judged(arms, [], killed_ms, beside).checks if not check.passed]
 
 
 def test_figures_within_the_lines_pass() -> None:
     found = judged(ARMS, ["setting root/latency: services are late"], 1, BESIDE)
     assert found.passed
     assert found.notes == (
-        "weights and latency: median: as good (0.09 and 0.09 ms); p99: as good (0.10 and 0.10 ms); maximum: latency is better (0.70 and 0.20 ms).",
+        "weights and latency: median: as good (0.09 and 0.09 ms); p99: as good (0.10 and 0.10 ms); maximum: latency "
+        "is better (0.70 and 0.20 ms).",
     )
     assert registry.encode(found).count('"p99"') == len(ARMS)
     assert {len(row) for row in found.rows} == {len(found.columns)}

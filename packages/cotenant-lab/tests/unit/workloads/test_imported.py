@@ -92,7 +92,15 @@ def test_a_curve_sets_the_rate_of_arrivals(tmp_path: Path) -> None:
 def test_a_generic_table_gives_usage_and_chains(tmp_path: Path) -> None:
     rows = "".join(f"{i * 10},{60 + i % 9},2,4,{i // 2},1.5,1\n" for i in range(400))
     written(tmp_path, "mine.csv", "at,lasts,c,gib,j,uc,um\n" + rows)
-    columns = {"arrival_s": "at", "duration_s": "lasts", "cpus": "c", "memory_gib": "gib", "job": "j", "used_cpus": "uc", "used_memory_gib": "um"}  # fmt: skip
+    columns = {
+        "arrival_s": "at",
+        "duration_s": "lasts",
+        "cpus": "c",
+        "memory_gib": "gib",
+        "job": "j",
+        "used_cpus": "uc",
+        "used_memory_gib": "um",
+    }
     lines = "".join(f"  {name}: {{from: {source}, type: number}}\n" for name, source in columns.items())
     mapping = tmp_path / "map.yaml"
     mapping.write_text(f"file: mine.csv\ncolumns:\n{lines}")

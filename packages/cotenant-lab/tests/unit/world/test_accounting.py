@@ -65,7 +65,9 @@ def test_late_jobs_are_blamed_on_their_largest_loss(world, cause, part):
 
 
 def test_time_means_and_fragmentation_by_hand(world):
-    """One node of two full by CPU for the whole day: the other's idle CPU fits every shape, the full one has none idle."""
+    """One node of two full by CPU for the whole day: the other's idle CPU fits every shape, the full one has none
+    idle.
+    """
     batch = [{"cores": 96.0, "memory_gib": 50.0, "duration_s": 1e6}]
     w = world(batch, [{"cores": 48, "load": 1.0, "memory_gib": 60.0}], node_qos=False, smt_loss=0.0)
     w.advance(0.0)

@@ -37,7 +37,9 @@ def test_knee_is_flat_first_and_queueing_bends_upwards():
 
 @pytest.mark.slow
 def test_pairs_slow_each_other_as_published_pairs_do(world):
-    """Two pods, half a node each: 1 + a b; figures of published co-location pairs: mean 1.11-1.21, median 1.00-1.10, p90 1.31-1.50."""
+    """Two pods, half a node each: 1 + a b; figures of published co-location pairs: mean 1.11-1.21, median
+    1.00-1.10, p90 1.31-1.50.
+    """
     config, rng, pairs = WorldConfig(), np.random.default_rng(5), 10_000
     n = 2 * pairs
     a = np.minimum(config.sensitivity_most, rng.lognormal(np.log(config.sensitivity_median), config.profile_log_sd, n))

@@ -5,7 +5,7 @@ import pytest
 
 from cotenant.model.results.forms import FrameCell
 from cotenant_lab.world.config import WorldConfig
-from cotenant_lab.world.frames import MOST_MACHINES, frame_ticks, no_frames
+from cotenant_lab.world.frames import MAX_MACHINES, frame_ticks, no_frames
 
 
 def placed(world, **config):
@@ -56,7 +56,7 @@ def test_frames_are_bounded_and_reach_the_horizon(frames, hours):
 
 
 def test_many_machines_are_picked_evenly():
-    cells, rows = no_frames(WorldConfig(nodes=3 * MOST_MACHINES))
-    assert cells.shape[1] == len(rows) == MOST_MACHINES
-    assert (rows[0], rows[-1]) == (0, 3 * MOST_MACHINES - 1)
+    cells, rows = no_frames(WorldConfig(nodes=3 * MAX_MACHINES))
+    assert cells.shape[1] == len(rows) == MAX_MACHINES
+    assert (rows[0], rows[-1]) == (0, 3 * MAX_MACHINES - 1)
     assert set(np.diff(rows).tolist()) <= {3, 4}

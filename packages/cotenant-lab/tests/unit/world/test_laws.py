@@ -38,7 +38,7 @@ SEEDS = range(2_000)
 @pytest.mark.parametrize("law", PRESSURE_CHOICES)
 def test_no_knob_of_a_policy_equals_a_parameter_of_a_world(law: str) -> None:
     """For every law and every draw; where the parameter is fixed, the knob differs from it by at least 1 %."""
-    profiles = {"default": Knobs()} | {each.name: each.knobs for each in PROFILES}
+    profiles = {"default": Knobs()} | {profile.name: profile.knobs for profile in PROFILES}
     drawn = [laws.drawn(WorldConfig(), law, seed) for seed in SEEDS]
     learning = LearningSettings()
     held = [
@@ -62,8 +62,8 @@ def assert_apart(assumed: float, worlds: Float, name: str) -> None:
 
 def test_every_drawn_parameter_that_a_policy_could_assume_is_compared() -> None:
     """Nothing in a policy stands for the knee or the start of the queueing law."""
-    assert set(laws.RANGES) - {each for of in ASSUMED.values() for each in of} == {"knee", "queueing_start"}
-    names = {each.name for each in fields(Knobs)} | {each.name for each in fields(LearningSettings)}
+    assert set(laws.RANGES) - {entry for of in ASSUMED.values() for entry in of} == {"knee", "queueing_start"}
+    names = {field.name for field in fields(Knobs)} | {field.name for field in fields(LearningSettings)}
     assert not {name for name in names if "knee" in name or "bandwidth" in name or name.startswith("queueing")}
 
 

@@ -1,4 +1,6 @@
-"""Agents' signals: sample percentiles with the error of their requests, late and lost measurements, and metrics that do not depend on either."""
+"""Agents' signals: sample percentiles with the error of their requests, late and lost measurements, and metrics
+that do not depend on either.
+"""
 
 import numpy as np
 import pytest
@@ -87,7 +89,7 @@ def test_the_measured_p99_scatters_around_the_true_one_and_repeats(world) -> Non
 
 def test_metrics_do_not_depend_on_what_agents_report(world) -> None:
     accounts = [minutes(world, 30, **changes)[1].account() for changes in ({}, {"report_lost": 1.0}, {"seed": 9})]
-    assert len({(each.violation_service, each.violation_count) for each in accounts}) == 1
+    assert len({(account.violation_service, account.violation_count) for account in accounts}) == 1
 
 
 def test_lost_measurements_never_arrive_and_late_ones_come_a_minute_later_instead_of_the_next(world) -> None:

@@ -1,7 +1,8 @@
 """Assembles an API server from a store, the built-in kinds with their schemas, and patches.
 
-Problem: the verbs do not depend on schemas, patches and printer columns, so that each can be tested alone. Choice: they are combined here
-and nowhere else. Limits: what needs a running server (webhooks, custom resources) is added to the `Api` by its owner.
+Problem: the verbs do not depend on schemas, patches and printer columns, so that each can be tested alone. Choice: they
+are combined here and nowhere else. Limits: what needs a running server (webhooks, custom resources) is added to the
+`Api` by its owner.
 """
 
 from __future__ import annotations
@@ -46,5 +47,7 @@ def assemble(
     rng: random.Random | None = None,
     taints_new_nodes: bool = True,
 ) -> Api:
-    """An API server over a store, without webhooks and controllers. `taints_new_nodes`: whether a node controller will run."""
+    """An API server over a store, without webhooks and controllers. `taints_new_nodes`: whether a node controller
+    will run.
+    """
     return Api(store, Registry(built_in()), patching=patching, clock=clock, rng=rng, taints_new_nodes=taints_new_nodes)

@@ -1,8 +1,9 @@
 """The values and Protocols shared by the parts of the API server.
 
-Problem: storage, verbs, patches, schemas, admission and HTTP must be built, tested and read separately. Choice: only the values and
-Protocols here cross between them. An API object is an open document that its writer owns, so this package, alone in the project, passes
-objects as plain mappings (`Manifest`); what is stored is their encoded form, which lists and watches return without decoding it.
+Problem: storage, verbs, patches, schemas, admission and HTTP must be built, tested and read separately. Choice: only
+the values and Protocols here cross between them. An API object is an open document that its writer owns, so this
+package, alone in the project, passes objects as plain mappings (`Manifest`); what is stored is their encoded form,
+which lists and watches return without decoding it.
 Limits: one storage version per kind; another served version of it differs in the name only.
 """
 
@@ -95,7 +96,9 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The object or collection of a request. An empty namespace means all namespaces (or a cluster-scoped resource); an empty name means the collection."""
+    """The object or collection of a request. An empty namespace means all namespaces (or a cluster-scoped
+    resource); an empty name means the collection.
+    """
 
     resource: Resource
     namespace: str = ""
@@ -105,7 +108,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Options of a write. `validation`: Strict refuses unknown and duplicate fields, Warn reports them, Ignore drops them."""
+    """Options of a write. `validation`: Strict refuses unknown and duplicate fields, Warn reports them, Ignore
+    drops them.
+    """
 
     dry_run: bool = False
     validation: str = "Warn"
@@ -152,7 +157,9 @@ class Answer:
 
 
 class Admission(Protocol):
-    """Admission of writes, called after defaulting and before validation: mutates, then validates. Raises `ApiError` to refuse."""
+    """Admission of writes, called after defaulting and before validation: mutates, then validates. Raises
+    `ApiError` to refuse.
+    """
 
     async def mutate(
         self, operation: str, target: Target, obj: Manifest | None, old: Manifest | None, options: WriteOptions

@@ -1,10 +1,10 @@
 """The served resources, by URL and by kind; custom ones are added and removed at run time.
 
 Problem: routing, discovery, clients' RESTMappers and the garbage collector look resources up by different names, and
-CustomResourceDefinitions change the set while watches run. Choice: plain dictionaries and a revision that every change increments, so that
-discovery documents are rebuilt only then. The first resource added under a storage is its hub: stored objects have the hub's apiVersion,
-other served versions (and events.k8s.io beside core events) are read through a conversion. Limits: versions differ in apiVersion only,
-except events.
+CustomResourceDefinitions change the set while watches run. Choice: plain dictionaries and a revision that every change
+increments, so that discovery documents are rebuilt only then. The first resource added under a storage is its hub:
+stored objects have the hub's apiVersion, other served versions (and events.k8s.io beside core events) are read through
+a conversion. Limits: versions differ in apiVersion only, except events.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class Registry:
         return tuple(self._by_url.values())
 
     def add(self, resource: Resource, *, is_hub: bool = False) -> None:
-        """Serve a resource, replacing an older one at the same URL. The first of a storage is its hub, unless a later one is added with `is_hub`."""
+        """Serve a resource, replacing an older one at the same URL. The first of a storage is its hub, unless a
+        later one is added with `is_hub`.
+        """
         url = (resource.group, resource.version, resource.plural)
         self._by_url[url] = resource
         kind = (resource.group, resource.kind)

@@ -1,9 +1,9 @@
 """Label and field selectors: parsed once, then matched against many objects.
 
-Problem: every list and every watch event is matched, for up to 50 watchers. Choice: a selector becomes a tuple of requirements over a plain
-mapping of labels (or of selectable fields); an empty one (`is_empty`) costs nothing. Limits: label selectors have Kubernetes' forms
-(`a`, `!a`, `a=b`, `a==b`, `a!=b`, `a in (x,y)`, `a notin (x,y)`, and `a>5`, `a<5`); field selectors have `=`, `==` and `!=` only, on the
-fields that the resource declares.
+Problem: every list and every watch event is matched, for up to 50 watchers. Choice: a selector becomes a tuple of
+requirements over a plain mapping of labels (or of selectable fields); an empty one (`is_empty`) costs nothing. Limits:
+label selectors have Kubernetes' forms (`a`, `!a`, `a=b`, `a==b`, `a!=b`, `a in (x,y)`, `a notin (x,y)`, and `a>5`,
+`a<5`); field selectors have `=`, `==` and `!=` only, on the fields that the resource declares.
 Sources: Kubernetes API reference, "Labels and Selectors" and "Field Selectors".
 """
 
@@ -98,7 +98,8 @@ def parse_labels(text: str) -> LabelSelector:
             if not re.fullmatch(r"-?\d{1,18}", found["value"]):
                 raise _bad(
                     text,
-                    f"values[0]: Invalid value: {found['value']!r}: for 'Gt', 'Lt' operators, the value must be an integer",
+                    f"values[0]: Invalid value: {found['value']!r}: for 'Gt', 'Lt' operators, the value must be an "
+                    "integer",
                 )
             requirements.append(
                 Requirement(found["key"], "Gt" if found["op"] == ">" else "Lt", frozenset((found["value"],)))
@@ -172,7 +173,9 @@ def _split(text: str) -> list[str]:
 
 
 def parse_fields(text: str, selectable: Collection[str]) -> FieldSelector:
-    """Parse a `fieldSelector` parameter over the fields that a kind declares. Raises ApiError 400 for any other field."""
+    """Parse a `fieldSelector` parameter over the fields that a kind declares. Raises ApiError 400 for any other
+    field.
+    """
     if not text.strip():
         return FieldSelector()
     terms: list[FieldTerm] = []

@@ -27,14 +27,17 @@ def demo(
     console: bool = True,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> int:
-    """Demonstrate cotenant on this machine: a local cluster, services and batch as manifests, placed by our scheduler while the load rises.
+    """Demonstrate cotenant on this machine: a local cluster, services and batch as manifests, placed by our scheduler
+    while the load rises.
 
-    Then the node side, on this machine's own cgroups: a service with sine-wave load beside batch work, with and without the agent.
+    Then the node side, on this machine's own cgroups: a service with sine-wave load beside batch work, with and without
+    the agent.
 
     Parameters
     ----------
     profile
-        Placement profiles to show, one after another. PROFILE+POLICY adds a manager, which lends by peak or usage what services leave idle. Default: kube-default, kube-default+usage, cotenant+peak.
+        Placement profiles to show, one after another. PROFILE+POLICY adds a manager, which lends by peak or usage what
+        services leave idle. Default: kube-default, kube-default+usage, cotenant+peak.
     nodes
         Simulated nodes.
     workload
@@ -102,7 +105,8 @@ def demo(
         print()
     print(f"report: {report}")
     print(
-        "see also: cotenant up --nodes 10 --workload colocation     (a lasting cluster with the whole loop, for kubectl)"
+        "see also: cotenant up --nodes 10 --workload colocation     (a lasting cluster with the whole loop, for "
+        "kubectl)"
     )
     print("              cotenant lab compare --workload founding         (policies compared, with intervals)")
     if node:

@@ -45,7 +45,8 @@ def up(
     traces: Flag = False,
     loop: bool = True,
 ) -> int:
-    """A Kubernetes-compatible cluster on this machine: API server, controllers, simulated nodes, scheduler and extender. Ends with Ctrl-C.
+    """A Kubernetes-compatible cluster on this machine: API server, controllers, simulated nodes, scheduler and
+    extender. Ends with Ctrl-C.
 
     Parameters
     ----------
@@ -70,7 +71,8 @@ def up(
     seed
         Seed of the workload and the nodes' behaviour.
     cpu_topology
-        Topology that simulated nodes report for their 32 CPUs: SOCKETSxCORESxTHREADS, such as 2x8x2. Default: none, so pods get no exclusive CPUs.
+        Topology that simulated nodes report for their 32 CPUs: SOCKETSxCORESxTHREADS, such as 2x8x2. Default: none, so
+        pods get no exclusive CPUs.
     bare
         Start the API server only.
     load_aware
@@ -80,27 +82,36 @@ def up(
     usual_gpu_pods
         For fragmentation: typical pods (`cotenant scheduler --help`).
     node_grace_s
-        Seconds without a heartbeat after which a node counts as dead. Simulated nodes renew their Leases four times in it.
+        Seconds without a heartbeat after which a node counts as dead. Simulated nodes renew their Leases four times in
+        it.
     default_scheduler
         Place the pods that name no scheduler too. Turn it off for another scheduler of that name.
     scheduler_name
-        A further spec.schedulerName to serve, besides cotenant and default-scheduler; may be repeated. NAME=PROFILE scores its pods by another profile.
+        A further spec.schedulerName to serve, besides cotenant and default-scheduler; may be repeated. NAME=PROFILE
+        scores its pods by another profile.
     manager
-        Start a manager too: nodes offer batch and mid resources by the ConfigMap koordinator-system/slo-controller-config, from what their pods use.
+        Start a manager too: nodes offer batch and mid resources by the ConfigMap
+        koordinator-system/slo-controller-config, from what their pods use.
     rebalancer
-        Start a rebalancer too, which moves pods of overloaded nodes and those that a PodMigrationJob asks for. It reads what the manager and the simulated nodes measure, so this starts a manager.
+        Start a rebalancer too, which moves pods of overloaded nodes and those that a PodMigrationJob asks for. It reads
+        what the manager and the simulated nodes measure, so this starts a manager.
     rebalancer_config
-        With --rebalancer: its DeschedulerConfiguration. Without it a round is planned every 10 seconds, and nodes are watched for a minute after a move.
+        With --rebalancer: its DeschedulerConfiguration. Without it a round is planned every 10 seconds, and nodes are
+        watched for a minute after a move.
     lend
-        With --manager: lend from the start, by peak (ours, at 1 % risk), usage or maxUsageRequest; the workload's batch jobs then request batch-cpu and batch-memory.
+        With --manager: lend from the start, by peak (ours, at 1 % risk), usage or maxUsageRequest; the workload's batch
+        jobs then request batch-cpu and batch-memory.
     credit
-        Book what tenants (ElasticQuotas) earn and spend in credit.db in the directory, and let the scheduler consider it. `cotenant credit list --store DIR/credit.db` shows it.
+        Book what tenants (ElasticQuotas) earn and spend in credit.db in the directory, and let the scheduler consider
+        it. `cotenant credit list --store DIR/credit.db` shows it.
     workload_with_job
         Give each Job a Workload and a PodGroup, as clusters with the feature gate WorkloadWithJob do.
     log_format
-        Of the log lines of this process, and of the logs of the others in the directory: text, or json for one object a line.
+        Of the log lines of this process, and of the logs of the others in the directory: text, or json for one object a
+        line.
     audit_log
-        Append every request to the API server to this file, one audit.k8s.io/v1 Event a line. `userAgent` tells the processes apart.
+        Append every request to the API server to this file, one audit.k8s.io/v1 Event a line. `userAgent` tells the
+        processes apart.
     console
         Serve the console too, a web page about the cluster; prints a link that logs in once.
     console_port
@@ -108,7 +119,9 @@ def up(
     traces
         Receive OpenTelemetry spans too, and count ServiceObjectives from them. The addresses are printed.
     loop
-        With --workload colocation: show the whole loop. A manager that lends by peak, credit and traces run too; quotas, objectives and profiles are there; simulated nodes have agents; and every four minutes a job hurts the service shop/checkout beside it.
+        With --workload colocation: show the whole loop. A manager that lends by peak, credit and traces run too;
+        quotas, objectives and profiles are there; simulated nodes have agents; and every four minutes a job hurts the
+        service shop/checkout beside it.
     """
     from importlib.util import find_spec
 

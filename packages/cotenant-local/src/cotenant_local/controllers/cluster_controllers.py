@@ -1,4 +1,5 @@
-"""Controllers of nodes, taints, budgets, unserved and orphaned pods, namespaces and volumes: map events to keys and gather the inputs of each rule.
+"""Controllers of nodes, taints, budgets, unserved and orphaned pods, namespaces and volumes: map events to keys and
+gather the inputs of each rule.
 
 The rules are in `cluster/{node_lifecycle,disruption,unserved_pods,volumes}.py` and `cleanup/{pod_gc,namespaces}.py`.
 """

@@ -1,7 +1,10 @@
 """A neighbour hurts a service on one simulated node, with and without the node's agent, in virtual time.
 
-Problem: the days of the demonstration show placement and lending, and not how a service that burns gets its culprit named, limited, and its recovery proven. Choice: the shop of `cotenant up --workload colocation` (cotenant_local/up/simulated) on one node of the same world, a second at a time, with the engine of the real agent, its ladder
-and its leases; the service's latency is drawn from its requests as spans would measure it. Equal seeds give equal runs, in a second or two. Limits: no trace process, no scheduler and no API server; `up` has them all.
+Problem: the days of the demonstration show placement and lending, and not how a service that burns gets its culprit
+named, limited, and its recovery proven. Choice: the shop of `cotenant up --workload colocation`
+(cotenant_local/up/simulated) on one node of the same world, a second at a time, with the engine of the real agent, its
+ladder and its leases; the service's latency is drawn from its requests as spans would measure it. Equal seeds give
+equal runs, in a second or two. Limits: no trace process, no scheduler and no API server; `up` has them all.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from cotenant_local.nodes.world import LiveWorld
 from cotenant_local.up.simulated import shop
 from cotenant_local.up.simulated.agents import POLICIES
 from cotenant_local.up.simulated.machine import BEST_EFFORT, ROOT, SimulatedMachine
-from cotenant_local.up.simulated.requests import MOST_EACH, drawn
+from cotenant_local.up.simulated.requests import MAX_EACH, drawn
 
 SPEED, CORES = 60.0, 32
 WINDOW_S = 9  # of latency, as the trace process has it
@@ -84,9 +87,22 @@ class VirtualNode:
     def fill(self) -> None:
         """What else runs there: services with loads that rise, batch work that comes to an end, and the checkout."""
         for k in range(3):
-            truth: dict[str, object] = {"service": f"web-{k}", "workers": 4, "peak_erlangs": 2.0, "swing": 0.5, "sensitivity": 0.4, "pressure": 0.2}  # fmt: skip
+            truth: dict[str, object] = {
+                "service": f"web-{k}",
+                "workers": 4,
+                "peak_erlangs": 2.0,
+                "swing": 0.5,
+                "sensitivity": 0.4,
+                "pressure": 0.2,
+            }
             self.add(template_of({"cpu": "4"}, truth, "LS"), "web", f"web-{k}")
-            batch: dict[str, object] = {"use_cores": 3.0, "use_memory_bytes": 1 << 30, "pressure": 0.2, "sensitivity": 0.2, "duration_s": 900.0 + 500.0 * k}  # fmt: skip
+            batch: dict[str, object] = {
+                "use_cores": 3.0,
+                "use_memory_bytes": 1 << 30,
+                "pressure": 0.2,
+                "sensitivity": 0.2,
+                "duration_s": 900.0 + 500.0 * k,
+            }
             self.add(template_of({"cpu": "3"}, batch, "BE"), "web", f"batch-{k}")
         checkout = shop.checkout()["spec"]["template"]
         annotations = checkout["metadata"]["annotations"]
@@ -128,7 +144,7 @@ class VirtualNode:
         queue = self.world.queue(shop.CHECKOUT)
         if queue is None:
             return
-        self._took.append(drawn(queue, ceil(min(MOST_EACH, queue.requests_per_s)), self._rng))
+        self._took.append(drawn(queue, ceil(min(MAX_EACH, queue.requests_per_s)), self._rng))
         took_us = np.concatenate(list(self._took)) * 1e6
         over = int((took_us > shop.OBJECTIVE_MS * 1000).sum())
         health = ServiceHealth(WINDOW_S * 1_000_000, len(took_us), int(np.quantile(took_us, 0.99)), over, 0)
@@ -147,7 +163,9 @@ def watch(seed: int, *, has_agent: bool = True) -> Watched:
         usage = node.world.usage(shop.CHECKOUT)
         p99_ms.append(None if usage is None else usage.p99_ms)
     found = node.story() if has_agent else None
-    incidents = () if found is None else tuple(sorted(found.incidents, key=lambda each: each.opened_us))
+    incidents = (
+        () if found is None else tuple(sorted(found.incidents, key=lambda incident_story: incident_story.opened_us))
+    )
     events = [(event.at_us / 1e6, event.text) for incident in incidents for event in incident.events]
     helped = any(proof.helped for incident in incidents for proof in incident.proofs)
     return Watched(tuple(p99_ms), tuple(sorted(events)), helped)

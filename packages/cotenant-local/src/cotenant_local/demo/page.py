@@ -1,8 +1,11 @@
-"""The demonstration's page: a verdict in a sentence, the node side with its pictures, a neighbour that hurts a service, one table, four charts; one file that needs no network.
+"""The demonstration's page: a verdict in a sentence, the node side with its pictures, a neighbour that hurts a service,
+one table, four charts; one file that needs no network.
 
-Problem: replicas that have just started miss the windows before their start, so the first minutes have a peak that would set the scale of the hours that count. Choice: the part that is not
-counted is shaded, and the axis is scaled by the counted part; the caption says how high the rest goes. Ours is emphasised in the table and drawn last and widest. A day that its
-cluster did not keep up with has no curves, for they would describe the machine. Limits: one day of one seed, as the page says.
+Problem: replicas that have just started miss the windows before their start, so the first minutes have a peak that
+would set the scale of the hours that count. Choice: the part that is not counted is shaded, and the axis is scaled by
+the counted part; the caption says how high the rest goes. Ours is emphasised in the table and drawn last and widest. A
+day that its cluster did not keep up with has no curves, for they would describe the machine. Limits: one day of one
+seed, as the page says.
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ class NodeSide:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A neighbour that hurts a service, by second: p99 with the node's agent and without, the objective, and what the agent said when."""
+    """A neighbour that hurts a service, by second: p99 with the node's agent and without, the objective, and what
+    the agent said when.
+    """
 
     acted_ms: Sequence[float | None]
     alone_ms: Sequence[float | None]
@@ -88,25 +93,26 @@ def row(outcome: DayOutcome) -> tuple[str, ...]:
 def warnings(outcomes: Sequence[DayOutcome]) -> list[str]:
     """A line for each profile whose cluster fell behind the day."""
     return [
-        f"* {each.profile}: the cluster did not keep up with the day: {each.behind}. Its other figures would describe this machine and are left out; "
+        f"* {outcome.profile}: the cluster did not keep up with the day: {outcome.behind}. Its other figures would "
+        "describe this machine and are left out; "
         "run again when the machine is less busy, or with a larger --seconds."
-        for each in outcomes
-        if each.behind
+        for outcome in outcomes
+        if outcome.behind
     ]
 
 
 def verdict(outcomes: Sequence[DayOutcome], node: NodeSide = NOT_YET) -> str:
     """What the demonstration came to, in one sentence, ours against each other way: also where ours was worse."""
-    kept = [each for each in outcomes if not each.behind]
-    ours = next((each for each in kept if is_ours(each.profile)), None)
-    others = [each for each in kept if each is not ours]
+    kept = [outcome for outcome in outcomes if not outcome.behind]
+    ours = next((day_outcome for day_outcome in kept if is_ours(day_outcome.profile)), None)
+    others = [day_outcome for day_outcome in kept if day_outcome is not ours]
     if ours is None or not others:
         days = "No two days can be compared: their clusters did not keep up, or only one way was shown"
     else:
         figures: tuple[tuple[str, str, Callable[[DayOutcome], float]], ...] = (
-            ("more batch work", "less batch work", lambda each: -each.mean("batch_pace")),
-            ("fewer missed objectives", "more missed objectives", lambda each: each.mean("violation")),
-            ("a lower worst instant", "a higher worst instant", lambda each: each.worst_violation),
+            ("more batch work", "less batch work", lambda day_outcome: -day_outcome.mean("batch_pace")),
+            ("fewer missed objectives", "more missed objectives", lambda day_outcome: day_outcome.mean("violation")),
+            ("a lower worst instant", "a higher worst instant", lambda day_outcome: day_outcome.worst_violation),
         )
         words = []
         for other in others:
@@ -122,9 +128,12 @@ def verdict(outcomes: Sequence[DayOutcome], node: NodeSide = NOT_YET) -> str:
 def explanation(config: DemoConfig) -> str:
     """What the figures mean, in a sentence each."""
     return (
-        f"{config.workload} at {config.load * 100:g} % of the CPU requested, on {config.nodes} simulated nodes of 32 cores, {config.days:g} of a day in {config.seconds:g} s "
-        f"each, seed {config.seed}. Means from hour {SETTLING_HOURS:g} on. +usage and +peak: a manager lends what services leave idle, by Koordinator's formula or by our prediction, and batch "
-        "requests what is lent. missed: replicas above their p99 objective; worst: at one instant. batch work: CPU time that the progress of batch pods is worth alone on a node. wait: "
+        f"{config.workload} at {config.load * 100:g} % of the CPU requested, on {config.nodes} simulated nodes of 32 "
+        f"cores, {config.days:g} of a day in {config.seconds:g} s "
+        f"each, seed {config.seed}. Means from hour {SETTLING_HOURS:g} on. +usage and +peak: a manager lends what "
+        "services leave idle, by Koordinator's formula or by our prediction, and batch "
+        "requests what is lent. missed: replicas above their p99 objective; worst: at one instant. batch work: CPU "
+        "time that the progress of batch pods is worth alone on a node. wait: "
         "from created to bound, while the services came up. stages: batch jobs' stages completed of those begun."
     )
 
@@ -137,13 +146,14 @@ def write(
     neighbour: Neighbour | None = None,
 ) -> None:
     """Write the page atomically."""
-    kept = [each for each in outcomes if not each.behind]
+    kept = [outcome for outcome in outcomes if not outcome.behind]
     figures = [_figure(name, title, kept) for name, title in _CURVES] if kept else []
-    rows = [row(each) for each in outcomes]
+    rows = [row(outcome) for outcome in outcomes]
     lines = "".join(f'<p class="note stale">{escape(line)}</p>' for line in warnings(outcomes))
     table = plain_table(COLUMNS, rows, [cells[0] for cells in rows if is_ours(cells[0])])
     about = (
-        f"<p class=soft>{escape(explanation(config))}</p><p class=soft>One day of one seed is a demonstration: another seed may order the ways differently, and in its worst instant ours "
+        f"<p class=soft>{escape(explanation(config))}</p><p class=soft>One day of one seed is a demonstration: "
+        "another seed may order the ways differently, and in its worst instant ours "
         "is sometimes above the others. Comparisons with intervals: <code>cotenant lab compare</code>.</p>"
     )
     sections = [Section("days", "The days", lines + table + about)]
@@ -155,7 +165,10 @@ def write(
         figures.append(figure)
     if node.found is not None:
         section, more = node_page.part(node.found, node.command, pictures_first=True)
-        body = f"<p>{escape(node.found.title)}</p>{section.body}<p class=soft>{escape(node_page.conditions(node.found))}</p>"
+        body = (
+            f"<p>{escape(node.found.title)}</p>{section.body}<p "
+            f"class=soft>{escape(node_page.conditions(node.found))}</p>"
+        )
         sections.insert(0, Section(section.key, section.title, body))
         figures += more
     elif node.skipped:
@@ -180,15 +193,15 @@ def is_ours(profile: str) -> bool:
 
 def _colours(outcomes: Sequence[DayOutcome]) -> dict[str, str]:
     """A colour for each profile: ours, then the others in their order."""
-    others = [each.profile for each in outcomes if not is_ours(each.profile)]
+    others = [outcome.profile for outcome in outcomes if not is_ours(outcome.profile)]
     colours = {name: rival(k) for k, name in enumerate(others)}
-    return {each.profile: colours.get(each.profile, OURS) for each in outcomes}
+    return {outcome.profile: colours.get(outcome.profile, OURS) for outcome in outcomes}
 
 
 def _neighbour(seen: Neighbour) -> tuple[Section, Figure]:
     """The section about the neighbour, and its picture."""
     seconds = [float(at + 1) for at in range(len(seen.acted_ms))]
-    most = max((each for run in (seen.acted_ms, seen.alone_ms) for each in run if each is not None), default=1.0)
+    most = max((value for run in (seen.acted_ms, seen.alone_ms) for value in run if value is not None), default=1.0)
     chart = Chart(
         x=Axis(title="seconds", low=0.0, high=max(seconds, default=1.0)),
         y=Axis(title="", low=0.0, high=max(most, seen.objective_ms) * _HEADROOM, unit=" ms"),
@@ -214,8 +227,10 @@ def _neighbour(seen: Neighbour) -> tuple[Section, Figure]:
     )
     told = "".join(f"<li>{at:.0f} s: {escape(text)}</li>" for at, text in seen.events)
     words = (
-        "A job beside a service presses on caches more than it says, and the service misses its objective. The agent of its node names the job, holds best-effort work, compares before and after, and says what it brought. "
-        "One simulated node in virtual time with the engine of the real agent; live, with spans and a scheduler: <code>cotenant up --nodes 10 --workload colocation</code>."
+        "A job beside a service presses on caches more than it says, and the service misses its objective. The agent "
+        "of its node names the job, holds best-effort work, compares before and after, and says what it brought. "
+        "One simulated node in virtual time with the engine of the real agent; live, with spans and a scheduler: "
+        "<code>cotenant up --nodes 10 --workload colocation</code>."
     )
     return Section(
         "neighbour", "When a neighbour hurts a service", f"<p>{words}</p>{drawn([figure])}<ol>{told}</ol>"
@@ -229,23 +244,26 @@ def _figure(name: str, title: str, outcomes: Sequence[DayOutcome]) -> Figure:
     def percents(samples: Sequence[Sample]) -> list[float]:
         return [round(getattr(sample, name) * 100, 3) for sample in samples]
 
-    counted = max((max(percents(each.settled), default=0.0) for each in outcomes), default=0.0)
-    early = max((max(percents(each.samples), default=0.0) for each in outcomes), default=0.0)
+    counted = max((max(percents(outcome.settled), default=0.0) for outcome in outcomes), default=0.0)
+    early = max((max(percents(outcome.samples), default=0.0) for outcome in outcomes), default=0.0)
     is_cut = 0.0 < counted * _HEADROOM < early
     caption = f"Shaded: the first {SETTLING_HOURS:g} hours, which are not counted."
     if is_cut:
-        caption += f" Replicas that have just started miss the windows before their start: the curves reach {early:.3g} % there, and the axis is scaled by the counted part."
+        caption += (
+            " Replicas that have just started miss the windows before their start: the curves reach "
+            f"{early:.3g} % there, and the axis is scaled by the counted part."
+        )
     lines = [
         Line(
-            name=each.profile,
-            x=[round(sample.hours, 3) for sample in each.samples],
-            y=list(percents(each.samples)),
-            colour=colours[each.profile],
-            width=3.5 if is_ours(each.profile) else 1.8,
+            name=day_outcome.profile,
+            x=[round(sample.hours, 3) for sample in day_outcome.samples],
+            y=list(percents(day_outcome.samples)),
+            colour=colours[day_outcome.profile],
+            width=3.5 if is_ours(day_outcome.profile) else 1.8,
         )
-        for each in sorted(outcomes, key=lambda each: is_ours(each.profile))
+        for day_outcome in sorted(outcomes, key=lambda outcome: is_ours(outcome.profile))
     ]
-    end = max((sample.hours for each in outcomes for sample in each.samples), default=SETTLING_HOURS)
+    end = max((sample.hours for outcome in outcomes for sample in outcome.samples), default=SETTLING_HOURS)
     chart = Chart(
         x=Axis(title="hour of the simulated day", low=0.0, high=max(end, SETTLING_HOURS)),
         y=Axis(title="", low=0.0, high=(counted or early or 1.0) * _HEADROOM, unit=" %"),

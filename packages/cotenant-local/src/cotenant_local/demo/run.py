@@ -1,10 +1,13 @@
 """One simulated day on the same nodes for each way to run them, through the whole loop.
 
-Problem: a newcomer wants to see the loop close without a cluster: manifests in, pods placed by a real scheduler process, load rising, objectives
-met or missed, and what it gains. Choice: for each way a local cluster of its own, one after another, with equal nodes, seed and speed; more batch work arrives than fits by requests, so that what is lent
-shows; the workload is submitted as ordinary Deployments and Jobs; the cluster is sampled twice a second. The day starts at midnight of the simulated world once everything is ready, however long that took. On a
-machine that is too busy the cluster falls behind the day, and its figures would describe the machine: `DayOutcome.behind` says so. Limits: it runs in real time, so two
-runs are similar, not equal, and one day of one seed is a demonstration; for comparisons with intervals there is the lab (`cotenant lab compare`).
+Problem: a newcomer wants to see the loop close without a cluster: manifests in, pods placed by a real scheduler
+process, load rising, objectives met or missed, and what it gains. Choice: for each way a local cluster of its own, one
+after another, with equal nodes, seed and speed; more batch work arrives than fits by requests, so that what is lent
+shows; the workload is submitted as ordinary Deployments and Jobs; the cluster is sampled twice a second. The day starts
+at midnight of the simulated world once everything is ready, however long that took. On a machine that is too busy the
+cluster falls behind the day, and its figures would describe the machine: `DayOutcome.behind` says so. Limits: it runs
+in real time, so two runs are similar, not equal, and one day of one seed is a demonstration; for comparisons with
+intervals there is the lab (`cotenant lab compare`).
 """
 
 from __future__ import annotations
@@ -55,12 +58,12 @@ class DemoConfig:
 
     def __post_init__(self) -> None:
         known = [profile.name for profile in PROFILES]
-        for each in self.profiles:
-            name, plus, policy = each.partition("+")
+        for entry in self.profiles:
+            name, plus, policy = entry.partition("+")
             if name not in known:
-                raise InvalidInput("--profile", each, "one of " + ", ".join(known))
+                raise InvalidInput("--profile", entry, "one of " + ", ".join(known))
             if plus and policy not in POLICIES:
-                raise InvalidInput("--profile", each, f"{name}+POLICY with one of " + ", ".join(POLICIES))
+                raise InvalidInput("--profile", entry, f"{name}+POLICY with one of " + ", ".join(POLICIES))
         if not self.profiles:
             raise InvalidInput("--profile", "", "at least one profile")
         if not 0.3 <= self.load <= 2.0:
@@ -136,7 +139,8 @@ class DayOutcome:
 def run(config: DemoConfig, tick: Tick, show: Show | None = None) -> list[DayOutcome]:
     """One outcome for each profile, in the order given. Errors during a start are raised; every cluster is removed.
 
-    `show` is called with the link to each cluster's console once it can be opened, and with an empty one after the day; None = there is no console.
+    `show` is called with the link to each cluster's console once it can be opened, and with an empty one after the day;
+    None = there is no console.
     """
     import uvloop
 
@@ -207,7 +211,9 @@ async def _day(config: DemoConfig, cluster: LocalCluster, outcome: DayOutcome, t
 async def _services_placed(
     cluster: LocalCluster, http: aiohttp.ClientSession, outcome: DayOutcome, until: float
 ) -> None:
-    """Measure the first burst: until as many pods are placed as the services have replicas. Later batch waits for room, and its waiting says nothing about the scheduler."""
+    """Measure the first burst: until as many pods are placed as the services have replicas. Later batch waits for
+    room, and its waiting says nothing about the scheduler.
+    """
     while perf_counter() < until:
         metrics = await _metrics(http, cluster.endpoints.scheduler_port)
         replicas = cluster.submitter.progress.replicas if cluster.submitter is not None else 0
@@ -229,7 +235,9 @@ def _placed(metrics: str) -> float:
 
 
 def quantile_ms(metrics: str, name: str, q: float) -> float:
-    """A quantile of a Prometheus histogram (all its label sets together), interpolated within its bucket as PromQL does."""
+    """A quantile of a Prometheus histogram (all its label sets together), interpolated within its bucket as PromQL
+    does.
+    """
     buckets: dict[float, float] = {}
     for line in metrics.splitlines():
         if line.startswith(name + "{"):

@@ -1,6 +1,7 @@
 """The GPUs of simulated nodes, as the Device object that a node's agent would write.
 
-Two GPUs under each PCIe switch with one network card, half of the switches on each of two NUMA nodes, as on common training servers.
+Two GPUs under each PCIe switch with one network card, half of the switches on each of two NUMA nodes, as on common
+training servers.
 Limits: the devices do nothing and never fail by themselves; to simulate a fault, change `health` in the object.
 """
 

@@ -1,8 +1,9 @@
 """The kubelet's admission: whether a node runs a pod that was bound to it.
 
-Problem: a scheduler may be wrong or race with another, so the node has the final check. Choice: the kubelet's predicates, with its reasons:
-OutOf<resource>, NodeAffinity, NodePorts. As in the kubelet, extended resources that the node does not advertise are not checked.
-Limits: devices and topology are not checked. Source: Kubernetes documentation "Assigning Pods to Nodes", and the kubelet's reasons.
+Problem: a scheduler may be wrong or race with another, so the node has the final check. Choice: the kubelet's
+predicates, with its reasons: OutOf<resource>, NodeAffinity, NodePorts. As in the kubelet, extended resources that the
+node does not advertise are not checked. Limits: devices and topology are not checked. Source: Kubernetes documentation
+"Assigning Pods to Nodes", and the kubelet's reasons.
 """
 
 from __future__ import annotations
@@ -89,5 +90,8 @@ def _is_extended(name: str) -> bool:
 
 
 def _out_of(name: str, requested: int, used: int, capacity: int) -> Rejection:
-    text = f"Pod was rejected: Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
+    text = (
+        f"Pod was rejected: Node didn't have enough resource: {name}, requested: {requested}, used: {used}, "
+        f"capacity: {capacity}"
+    )
     return Rejection(f"OutOf{name}", text)

@@ -1,7 +1,7 @@
 """The simulated fleet: node names, sizes, topology labels, and the manifests that their kubelets would register.
 
-Names carry the index, zones are assigned round-robin, racks are blocks of consecutive nodes. Labels are those that a real kubelet and cloud
-provider set. Allocatable equals capacity: a simulated node reserves nothing for itself.
+Names carry the index, zones are assigned round-robin, racks are blocks of consecutive nodes. Labels are those that a
+real kubelet and cloud provider set. Allocatable equals capacity: a simulated node reserves nothing for itself.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ class Fleet:
 
     @property
     def renew_every_s(self) -> float:
-        """A node's Lease renewal period: a quarter of the grace (10 s, as a kubelet's), longer where that would exceed 250 writes per second in total."""
+        """A node's Lease renewal period: a quarter of the grace (10 s, as a kubelet's), longer where that would
+        exceed 250 writes per second in total.
+        """
         return max(self.grace_s / 4, self.count / LEASE_WRITES_PER_SECOND)
 
     @property

@@ -1,10 +1,11 @@
 """All simulated kubelets as one state machine: pods and time in, writes out. No I/O.
 
-Problem: ten thousand kubelets as ten thousand tasks would spend their time waking up. Choice: one table of pods, one heap of due steps, and
-the world's next completion; an event touches one pod. The API is the source of truth: after a restart of the process, running pods resume
-at the progress they must have made by now. Limits: containers start `START_S` after they are bound (no images), all of a pod's together,
-and stop within `STOP_S` of being asked, or their grace period if that is shorter. A node that fails does nothing until it is restored; then
-its pods start again from the beginning.
+Problem: ten thousand kubelets as ten thousand tasks would spend their time waking up. Choice: one table of pods, one
+heap of due steps, and the world's next completion; an event touches one pod. The API is the source of truth: after a
+restart of the process, running pods resume at the progress they must have made by now. Limits: containers start
+`START_S` after they are bound (no images), all of a pod's together, and stop within `STOP_S` of being asked, or their
+grace period if that is shorter. A node that fails does nothing until it is restored; then its pods start again from the
+beginning.
 """
 
 from __future__ import annotations
@@ -247,7 +248,10 @@ class Kubelets:
             if wrong:
                 self._emit(state, "Warning", "AnnotationIgnored", f"{wrong}; the pod is simulated without it")
             elif runs_forever(pod, behaviour):
-                text = f"the nodes are simulated and run no command: annotation {RUN_SECONDS} of the pod template says after how many seconds the pod ends, without it never"
+                text = (
+                    f"the nodes are simulated and run no command: annotation {RUN_SECONDS} of the pod template "
+                    "says after how many seconds the pod ends, without it never"
+                )
                 self._emit(state, "Normal", "RunsForever", text)
         return state
 

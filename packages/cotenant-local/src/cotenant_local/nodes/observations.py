@@ -36,7 +36,9 @@ class PodUsage:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaQueue:
-    """A replica as its requests meet it: M/M/c (cotenant_lab/world/latency.py) with times that are stretched by neighbours."""
+    """A replica as its requests meet it: M/M/c (cotenant_lab/world/latency.py) with times that are stretched by
+    neighbours.
+    """
 
     workers: int
     busy: float  # of them, in the mean

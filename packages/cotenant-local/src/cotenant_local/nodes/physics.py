@@ -1,8 +1,8 @@
 """Pods starting, running and stopping on a live cluster's nodes: the lab's compiled laws, applied pod by pod.
 
-The lab's world knows its whole workload before it starts; here pods come and go as the API says. So only the event loop is separate: how
-residents affect one another (`settle`), their progress, memory, latency and fairness are the lab's functions on the lab's records.
-Compiled.
+The lab's world knows its whole workload before it starts; here pods come and go as the API says. So only the event loop
+is separate: how residents affect one another (`settle`), their progress, memory, latency and fairness are the lab's
+functions on the lab's records. Compiled.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def run_until(s: State, w: Law, until_s: float) -> None:
 
 @njit
 def _observe(s: State, w: Law, node: int, t: float) -> None:
-    """Evaluate the services' objectives for this window, record what an agent would measure, write the node's report."""
+    """Evaluate the services' objectives for this window, record what an agent would measure, write the node's
+    report.
+    """
     worst_ms, replicas, bad = 0.0, 0, 0
     p = s.nodes[node].first
     while p >= 0:

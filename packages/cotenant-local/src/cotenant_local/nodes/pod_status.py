@@ -1,7 +1,7 @@
 """The status that a kubelet writes for a pod in each state.
 
-Every function returns the body of one merge patch on `status`, so a transition is one write. Conditions owned by others (PodScheduled,
-DisruptionTarget) are kept. Source: Kubernetes documentation "Pod Lifecycle".
+Every function returns the body of one merge patch on `status`, so a transition is one write. Conditions owned by others
+(PodScheduled, DisruptionTarget) are kept. Source: Kubernetes documentation "Pod Lifecycle".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The port for simulated nodes' reports.
 
-A service implements it (POST /metrics/report to the scheduler and the extender, or their stores if they run in this process);
-here is only the Protocol.
+A service implements it (POST /metrics/report to the scheduler and the extender, or their stores if they run in this
+process); here is only the Protocol.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Runs a fleet of simulated nodes on an API: registers them, renews their Leases, runs their pods, reports their usage.
 
-Problem: thousands of nodes in one process beside the API server must cost almost nothing when idle. Choice: four tasks in all. One sleeps
-until the next step is due for any pod; one renews the Leases of a slice of the fleet every quarter of a second; one sends reports; node
-failures are requested by the nodes' annotation `cotenant.io/fail`. Pods and nodes come from the informers that the controllers share.
-Lease period: 10 s as a kubelet's, but never more than 250 writes a second in all (5,000 nodes: every 20 s), with a lease duration of four
-periods, which the node controller uses as the node's grace period. Reports: every 10 s or once a simulated minute, whichever is longer, at
-most 500 nodes a second, and no slower than the reports' lifetime allows.
+Problem: thousands of nodes in one process beside the API server must cost almost nothing when idle. Choice: four tasks
+in all. One sleeps until the next step is due for any pod; one renews the Leases of a slice of the fleet every quarter
+of a second; one sends reports; node failures are requested by the nodes' annotation `cotenant.io/fail`. Pods and nodes
+come from the informers that the controllers share. Lease period: 10 s as a kubelet's, but never more than 250 writes a
+second in all (5,000 nodes: every 20 s), with a lease duration of four periods, which the node controller uses as the
+node's grace period. Reports: every 10 s or once a simulated minute, whichever is longer, at most 500 nodes a second,
+and no slower than the reports' lifetime allows.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class SimulatedNodes:
         clock: Callable[[], float] = time.time,
         seed: int = 0,
     ) -> None:
-        """`speed`: simulated seconds per second. `config`: the laws of the world; the nodes' size is the fleet's. `cpus`: the CPU topology to publish.
+        """`speed`: simulated seconds per second. `config`: the laws of the world; the nodes' size is the fleet's.
+        `cpus`: the CPU topology to publish.
 
         Raises `InvalidInput`.
         """
@@ -103,7 +105,9 @@ class SimulatedNodes:
         return self.world.snapshot()
 
     async def start(self) -> None:
-        """Register the nodes and start all tasks; returns when all are registered, `running` is set later. The informers must be started."""
+        """Register the nodes and start all tasks; returns when all are registered, `running` is set later. The
+        informers must be started.
+        """
         for name in self._fleet.names():
             self.kubelets.add_node(name)
         nodes = self._informers.of(NODES)
@@ -233,7 +237,9 @@ class SimulatedNodes:
             await self._gather([self._heartbeat(name) for name in due if self.kubelets.is_up(name)])
 
     async def _heartbeat(self, name: str) -> None:
-        """A kubelet's heartbeat: renew the Lease, and set the conditions to ready again if the controller changed them."""
+        """A kubelet's heartbeat: renew the Lease, and set the conditions to ready again if the controller changed
+        them.
+        """
         await self._renew_lease(name)
         if not self.kubelets.counts_as_ready(name):  # the grace period was exceeded, e.g. by a pause of this process
             await self._patch_status(name, {"conditions": ready_conditions(self._clock())})

@@ -1,11 +1,12 @@
-"""The world model of the simulated nodes: resource usage, slowdown, missed objectives, finished work. No I/O; time is an argument.
+"""The world model of the simulated nodes: resource usage, slowdown, missed objectives, finished work. No I/O; time is
+an argument.
 
-Problem: pods placed by a real scheduler through a real API must use CPU and memory, slow one another and miss objectives as the lab's
-published model says, or a demo of it proves nothing. Choice: the lab's records and compiled laws (`physics.py`), with pods that come and
-go. `speed` simulated seconds pass per real second. The day starts at its trough when the world is created. Rows of services and tenants
-without pods are reused, so memory follows the pods that exist. Limits: all nodes have one size (the lab's contention is calibrated for
-that); work done before a restart is computed from the container's start at full speed; a service that had no pod for a moment draws new
-noise of its load.
+Problem: pods placed by a real scheduler through a real API must use CPU and memory, slow one another and miss
+objectives as the lab's published model says, or a demo of it proves nothing. Choice: the lab's records and compiled
+laws (`physics.py`), with pods that come and go. `speed` simulated seconds pass per real second. The day starts at its
+trough when the world is created. Rows of services and tenants without pods are reused, so memory follows the pods that
+exist. Limits: all nodes have one size (the lab's contention is calibrated for that); work done before a restart is
+computed from the container's start at full speed; a service that had no pod for a moment draws new noise of its load.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from cotenant_local.nodes.behaviour import NO_OBJECTIVE, Behaviour, Simulated
 from cotenant_local.nodes.observations import Ended, PodUsage, ReplicaQueue, ServiceView, Snapshot
 from cotenant_local.nodes.world_state import FIRST, NamedRows, empty, more_nodes, more_pods, more_services, more_tenants
 
-LEAST_SHARE = 0.01  # of its CPU, that a limited pod keeps
+MIN_SHARE = 0.01  # of its CPU, that a limited pod keeps
 _ENDLESS_WORK_S = 1e12  # work of a pod that never ends
 
 
@@ -55,7 +56,9 @@ class LiveWorld:
         self._next_tick_s = config.tick_s
 
     def prepare(self) -> None:
-        """Compile the laws (ten seconds once per machine, then a fraction of a second from the cache); may run in another thread."""
+        """Compile the laws (ten seconds once per machine, then a fraction of a second from the cache); may run in
+        another thread.
+        """
         trial = LiveWorld(self.config, self.speed, 0.0)
         trial.add_node("node")
         work = Simulated(use_cores=1.0, duration_s=self.config.tick_s)
@@ -72,7 +75,9 @@ class LiveWorld:
         return max(0.0, (now_s - self._epoch_s) * self.speed)
 
     def _real(self, t: float) -> float:
-        """The first moment at which `t` simulated seconds have passed: rounded down, nothing would be due at it, over and over."""
+        """The first moment at which `t` simulated seconds have passed: rounded down, nothing would be due at it,
+        over and over.
+        """
         at = self._epoch_s + t / self.speed
         while isfinite(at) and self.simulated(at) < t:
             at = nextafter(at, inf)
@@ -83,7 +88,9 @@ class LiveWorld:
         return self._real(min(float(self._state.tree[1]), self._next_tick_s))
 
     def start_day(self, now_s: float) -> None:
-        """Let a day start now: the simulated clock goes forward to the next midnight. Raises `Permanent` where pods run, whose work would be skipped."""
+        """Let a day start now: the simulated clock goes forward to the next midnight. Raises `Permanent` where pods
+        run, whose work would be skipped.
+        """
         if self._pod_row:
             raise Permanent("a simulated day can only be started while no pod runs")
         horizon_s = self.config.horizon_s
@@ -184,13 +191,15 @@ class LiveWorld:
         self._release(uid)
 
     def limit(self, uid: str, cores: float, now_s: float) -> None:
-        """Let a batch pod use at most so many cores of what it would use in the mean; inf ends the limit. Others are ignored."""
+        """Let a batch pod use at most so many cores of what it would use in the mean; inf ends the limit. Others
+        are ignored.
+        """
         p, s = self._pod_row.get(uid), self._state
         if p is None or s.pods.status[p] != RUNNING or s.pods.service[p] >= 0 or s.pods.use_cores[p] <= 0.0:
             return
         before = self._shares.pop(uid, 1.0)
         wanted = float(s.pods.use_cores[p]) / before
-        share = min(1.0, max(LEAST_SHARE, cores / wanted))
+        share = min(1.0, max(MIN_SHARE, cores / wanted))
         if share < 1.0:
             self._shares[uid] = share
         if share != before:

@@ -1,4 +1,6 @@
-"""Allocation of the world's records: empty at first, doubled when full, rows of names that are no longer used reused."""
+"""Allocation of the world's records: empty at first, doubled when full, rows of names that are no longer used
+reused.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ MAX_WORKERS = 128
 
 
 class NamedRows:
-    """Rows by name, each with the number of its users. The row of a name without users is given to the next new name."""
+    """Rows by name, each with the number of its users. The row of a name without users is given to the next new
+    name.
+    """
 
     __slots__ = ("_free", "_rows", "_users", "names")
 

@@ -1,9 +1,10 @@
 """A local cluster: API server, controllers and simulated nodes in this process, scheduler and extender beside it.
 
-Problem: a person without a cluster wants one with a single command, and wants its contents back after any kind of end. Choice: what writes
-most (API server, controllers, nodes) shares one event loop and calls the API in process; the scheduler and the extender are ordinary
-clients in processes of their own, the same as in any cluster. Parts start in order of dependency, and slow ones concurrently. Limits: one machine; a child that fails to start
-is retried as long as the cluster is up.
+Problem: a person without a cluster wants one with a single command, and wants its contents back after any kind of end.
+Choice: what writes most (API server, controllers, nodes) shares one event loop and calls the API in process; the
+scheduler and the extender are ordinary clients in processes of their own, the same as in any cluster. Parts start in
+order of dependency, and slow ones concurrently. Limits: one machine; a child that fails to start is retried as long as
+the cluster is up.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ _OF_THE_CHART = {
     "annotations": {"meta.helm.sh/release-name": "cotenant", "meta.helm.sh/release-namespace": "cotenant-system"},
 }
 OTLP_GRPC, OTLP_HTTP = 4317, 4318
-MOST_MEASURED_ALONE = 200  # nodes whose NodeMetrics are written also where no manager asks for them
+MAX_MEASURED_ALONE = 200  # nodes whose NodeMetrics are written also where no manager asks for them
 READY_S = 120.0  # loading and rehearsing compiled kernels takes seconds, on a busy machine a minute
 _log = logging.getLogger(__name__)
 
@@ -85,7 +86,9 @@ class Endpoints:
 
 
 class LocalCluster:
-    """One cluster. `async with LocalCluster(config) as cluster:`; everything stops at the end of the block, in reverse order."""
+    """One cluster. `async with LocalCluster(config) as cluster:`; everything stops at the end of the block, in
+    reverse order.
+    """
 
     def __init__(self, config: UpConfig) -> None:
         self.config = config
@@ -188,7 +191,9 @@ class LocalCluster:
                 raise
 
     def _open_directory(self) -> Database | None:
-        """Lock the directory and open its database. Raises `InvalidInput` where it cannot be used, `Permanent` where its contents cannot be read."""
+        """Lock the directory and open its database. Raises `InvalidInput` where it cannot be used, `Permanent`
+        where its contents cannot be read.
+        """
         directory = self.config.directory
         try:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -252,7 +257,7 @@ class LocalCluster:
         self._app.serve_usage(FleetUsage(self._informers, self.nodes.kubelets))
         await self.nodes.start()
         self._stack.push_async_callback(self.nodes.stop)
-        if config.has_manager or 0 < config.nodes <= MOST_MEASURED_ALONE:
+        if config.has_manager or 0 < config.nodes <= MAX_MEASURED_ALONE:
             metrics = SimulatedNodeMetrics(
                 self.api,
                 self._informers,
@@ -387,7 +392,9 @@ class LocalCluster:
         return Child(ChildSpec(name, arguments, self.config.directory / "logs" / f"{name}.log", port))
 
     def _traces(self, http: int, grpc: int) -> Child:
-        """Counts the cluster's ServiceObjectives; the ports are those that exporters send to by default, where they are free."""
+        """Counts the cluster's ServiceObjectives; the ports are those that exporters send to by default, where they
+        are free.
+        """
         arguments = [
             "traces",
             "--kubeconfig",

@@ -1,6 +1,7 @@
 """What a person asks of `cotenant up`, checked before anything starts.
 
-What needs profiles, policies and workloads is imported once everything else is right: a refused option costs no more than the command line itself.
+What needs profiles, policies and workloads is imported once everything else is right: a refused option costs no more
+than the command line itself.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from cotenant_local.nodes.accelerators import MAX_GPUS
 from cotenant_local.nodes.fleet import Shape
 from cotenant_local.nodes.topologies import CpuShape
 
-MOST_NODES = 20_000
+MAX_NODES = 20_000
 FASTEST = 3600.0
 LONGEST_GRACE_S = 3600.0
 USUAL_NODES = 10
@@ -26,7 +27,7 @@ NODES_FILE = "nodes"  # in the directory: how many nodes were simulated last
 def usual_nodes(directory: Path) -> int:
     """The nodes to simulate where none are asked for: as many as the directory's cluster had, 10 in a new one."""
     try:
-        return min(MOST_NODES, max(0, int((directory / NODES_FILE).read_text())))
+        return min(MAX_NODES, max(0, int((directory / NODES_FILE).read_text())))
     except (OSError, ValueError):
         return USUAL_NODES
 
@@ -73,8 +74,8 @@ class UpConfig:
     audit_log: Path | None = None  # every request to the API server is appended here
 
     def __post_init__(self) -> None:
-        if not 0 <= self.nodes <= MOST_NODES:
-            raise InvalidInput("--nodes", self.nodes, f"0 to {MOST_NODES}")
+        if not 0 <= self.nodes <= MAX_NODES:
+            raise InvalidInput("--nodes", self.nodes, f"0 to {MAX_NODES}")
         if not 0 <= self.gpus_per_node <= MAX_GPUS:
             raise InvalidInput("--gpus-per-node", self.gpus_per_node, f"0 to {MAX_GPUS}")
         if self.gpus_per_node and not self.nodes:
@@ -152,7 +153,7 @@ class UpConfig:
 
     def scheduler_names(self) -> tuple[str, ...]:
         """The names of schedulers that are served; the first names the Lease."""
-        return tuple(each.partition("=")[0] for each in self._written_names())
+        return tuple(name.partition("=")[0] for name in self._written_names())
 
     def _written_names(self) -> tuple[str, ...]:
         from cotenant.services.scheduling.names import DEFAULT_SCHEDULER

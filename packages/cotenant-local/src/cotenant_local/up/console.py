@@ -1,7 +1,9 @@
 """The console of a local cluster: a child process with its port, its token, and a link that logs in once.
 
-Problem: the console listens in a process of its own, and the person needs a link with a token that no other process on the machine can read. Choice: tokens are in private files of the cluster's directory; the child gets the files' names. The
-port is the one that was used last, and sessions are kept in a file, so that a page that is still open goes on. Limits: loopback only, as the scheduler and the extender.
+Problem: the console listens in a process of its own, and the person needs a link with a token that no other process on
+the machine can read. Choice: tokens are in private files of the cluster's directory; the child gets the files' names.
+The port is the one that was used last, and sessions are kept in a file, so that a page that is still open goes on.
+Limits: loopback only, as the scheduler and the extender.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ PERIOD_S = 2.0  # between two looks at what is used: a simulated day lasts minut
 
 
 class Console:
-    """The console beside a cluster. Raises `InvalidInput` where the wanted port is in use, `OSError` where a file cannot be written."""
+    """The console beside a cluster. Raises `InvalidInput` where the wanted port is in use, `OSError` where a file
+    cannot be written.
+    """
 
     def __init__(
         self,
@@ -36,7 +40,9 @@ class Console:
         credit: str = "",
         agents: str = "",
     ) -> None:
-        """`traces`, `credit`: the URLs of the trace and the credit process, `agents`: the pattern of those of nodes' agents; empty = there is none."""
+        """`traces`, `credit`: the URLs of the trace and the credit process, `agents`: the pattern of those of
+        nodes' agents; empty = there is none.
+        """
         self._traces, self._credit, self._agents = traces, credit, agents
         self._directory, self._kubeconfig, self._log_format = directory, kubeconfig, log_format
         self.port = _usable(port, directory / PORT_FILE)

@@ -1,7 +1,8 @@
 """The ConfigMap by which a local cluster's manager lends from the start.
 
-Problem: a manager lends nothing until an administrator says so, and a person who tries it on one machine wants to see it lend. Choice: the ConfigMap that an administrator would write, with the policy
-that was asked for and the defaults of everything else; one that is there already stays as it is.
+Problem: a manager lends nothing until an administrator says so, and a person who tries it on one machine wants to see
+it lend. Choice: the ConfigMap that an administrator would write, with the policy that was asked for and the defaults of
+everything else; one that is there already stays as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from cotenant.policy.overcommit.facts import Policy
 from cotenant.policy.overcommit.strategy import KEY, Strategy
 from cotenant.services.manager.watches import ConfigSource
 
-POLICIES = tuple(each.value for each in Policy if each is not Policy.REQUEST)  # of CPU
+POLICIES = tuple(entry.value for entry in Policy if entry is not Policy.REQUEST)  # of CPU
 
 
 def config_map(policy: str) -> Manifest:

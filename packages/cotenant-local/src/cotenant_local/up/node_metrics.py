@@ -1,7 +1,11 @@
 """NodeMetrics of the simulated nodes, as a node's agent writes them, for the manager of a local cluster.
 
-Problem: a manager lends by what agents measure, and simulated nodes have no agent. Choice: the simulated world's present use of each node and pod, patched into the status of the NodeMetric that the manager has made for
-the node, once a period: two simulated minutes, but between one and ten seconds, and no more than `WRITES_PER_SECOND` where that allows; with each service's p99, the histories of pods, and the prediction of what prod pods will not use, trained over simulated time, as an agent adds them. Limits: system use is zero, no percentiles; a write that is refused is tried again a period later. Without a manager the NodeMetrics are made here.
+Problem: a manager lends by what agents measure, and simulated nodes have no agent. Choice: the simulated world's
+present use of each node and pod, patched into the status of the NodeMetric that the manager has made for the node, once
+a period: two simulated minutes, but between one and ten seconds, and no more than `WRITES_PER_SECOND` where that
+allows; with each service's p99, the histories of pods, and the prediction of what prod pods will not use, trained over
+simulated time, as an agent adds them. Limits: system use is zero, no percentiles; a write that is refused is tried
+again a period later. Without a manager the NodeMetrics are made here.
 """
 
 from __future__ import annotations
@@ -42,7 +46,7 @@ from cotenant_local.controllers.views.core import NodeView, Pod
 from cotenant_local.nodes.kubelets import Kubelets
 from cotenant_local.nodes.usage import FleetUsage
 
-LEAST_PERIOD_S, PERIOD_S, SIMULATED_PERIOD_S = 1.0, 10.0, 120.0
+MIN_PERIOD_S, PERIOD_S, SIMULATED_PERIOD_S = 1.0, 10.0, 120.0
 WRITES_PER_SECOND = 60.0
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
@@ -52,7 +56,7 @@ _HEAD = {"apiVersion": NODE_METRICS.api_version, "kind": NODE_METRICS.name}
 
 def period_s(speed: float, nodes: int) -> float:
     """Seconds between two measurements where `speed` simulated seconds pass a second."""
-    return min(PERIOD_S, max(LEAST_PERIOD_S, nodes / WRITES_PER_SECOND, SIMULATED_PERIOD_S / speed))
+    return min(PERIOD_S, max(MIN_PERIOD_S, nodes / WRITES_PER_SECOND, SIMULATED_PERIOD_S / speed))
 
 
 class SimulatedNodeMetrics:
@@ -95,7 +99,7 @@ class SimulatedNodeMetrics:
             pods.setdefault(node, []).append(pod)
         nodes = list(FleetUsage(self._informers, self._kubelets).nodes())
         known = {node.metadata.name: node for node in self._informers.store(NODES)}
-        self._agents = {each.name: self._agents.get(each.name) or _Agent() for each in nodes}
+        self._agents = {entry.name: self._agents.get(entry.name) or _Agent() for entry in nodes}
         for measured in nodes:
             use, here = measured.usage[""], pods.get(measured.name, [])
             agent = self._agents[measured.name]

@@ -63,8 +63,8 @@ async def _run(config: UpConfig, say: Say) -> int:
         if config.workload:
             watching.append(asyncio.create_task(_report_progress(cluster, say)))
         await stopping
-        for each in watching:
-            each.cancel()
+        for task in watching:
+            task.cancel()
         say("stopping")
     return 0
 
@@ -137,11 +137,13 @@ def _welcome(cluster: LocalCluster, took_s: float) -> list[str]:
     if endpoints.credit_port:
         store = config.directory / FILE
         lines.append(
-            f"  credit: http://127.0.0.1:{endpoints.credit_port}/credit/v1/tenants  cotenant credit list --store {store}"
+            f"  credit: http://127.0.0.1:{endpoints.credit_port}/credit/v1/tenants  cotenant credit list --store "
+            f"{store}"
         )
     if endpoints.console:
         lines.append(
-            f"  console: {endpoints.console}  (the link works once; later: the token in {config.directory / TOKEN_FILE})"
+            f"  console: {endpoints.console}  (the link works once; later: the token in "
+            f"{config.directory / TOKEN_FILE})"
         )
     lines.append(
         "nothing is kept after the end" if config.is_ephemeral else f"everything is kept in {config.directory}"

@@ -1,10 +1,11 @@
 """A lab workload as manifests with arrival times: services as Deployments, stages of batch jobs as Jobs.
 
-Problem: the lab's generator gives arrays for a world that it owns; a cluster needs manifests that an ordinary user could have written.
-Choice: a pure translation. What a scheduler may know (noisy estimates, objectives, deadlines) goes into the annotations that it reads; the
-true behaviour goes into the annotation that only simulated nodes read. Priorities and classes are Koordinator's. Limits: all pods of a
-stage are identical (their mean), so the lab's stragglers are not reproduced; a stage that is evicted starts again as Kubernetes Jobs do,
-without the lab's hold. With `is_lent`, jobs request what a manager lends (batch-cpu, batch-memory) instead of cpu and memory.
+Problem: the lab's generator gives arrays for a world that it owns; a cluster needs manifests that an ordinary user
+could have written. Choice: a pure translation. What a scheduler may know (noisy estimates, objectives, deadlines) goes
+into the annotations that it reads; the true behaviour goes into the annotation that only simulated nodes read.
+Priorities and classes are Koordinator's. Limits: all pods of a stage are identical (their mean), so the lab's
+stragglers are not reproduced; a stage that is evicted starts again as Kubernetes Jobs do, without the lab's hold. With
+`is_lent`, jobs request what a manager lends (batch-cpu, batch-memory) instead of cpu and memory.
 """
 
 from __future__ import annotations
@@ -118,8 +119,8 @@ def script(
 ) -> Script:
     """The workload of one day for a cluster of this size; equal arguments give equal scripts.
 
-    Services depend on the seed alone, so that later days bring new batch work for the same services. Raises `InvalidInput` for an unknown
-    workload and for a load that cannot be generated for this cluster.
+    Services depend on the seed alone, so that later days bring new batch work for the same services. Raises
+    `InvalidInput` for an unknown workload and for a load that cannot be generated for this cluster.
     """
     if workload not in LOADS:
         raise InvalidInput("workload", workload, "one of " + ", ".join(LOADS))

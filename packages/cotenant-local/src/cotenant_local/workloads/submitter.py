@@ -1,9 +1,9 @@
 """Submits a workload to the API as the simulated day passes.
 
-Problem: jobs arrive at their times, and a stage may start only when the previous one has completed. Choice: one task that sleeps until the
-next arrival; completions come from the Jobs' informer. When the day is over the next begins, with new batch work for the same services.
-Existing objects are left as they are, so a restart resumes from the API's state. Limits: a restart begins a new day; jobs that were
-running then do not get their remaining stages.
+Problem: jobs arrive at their times, and a stage may start only when the previous one has completed. Choice: one task
+that sleeps until the next arrival; completions come from the Jobs' informer. When the day is over the next begins, with
+new batch work for the same services. Existing objects are left as they are, so a restart resumes from the API's state.
+Limits: a restart begins a new day; jobs that were running then do not get their remaining stages.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ class Submitter:
         clock: Callable[[], float] = time.time,
         days: int | None = None,
     ) -> None:
-        """`is_lent`: jobs request batch resources. `days`: number of simulated days to submit; None means without end. Raises `InvalidInput`."""
+        """`is_lent`: jobs request batch resources. `days`: number of simulated days to submit; None means without
+        end. Raises `InvalidInput`.
+        """
         if not speed > 0:
             raise InvalidInput("speed", speed, "simulated seconds per second, more than 0")
         self._script: Script = script(workload, nodes, shape, seed, load, scheduler)
@@ -158,7 +160,9 @@ class Submitter:
             self._spawn(self._next_stage(chain))
 
     async def _create(self, group: str, plural: str, namespace: str, obj: Manifest) -> bool:
-        """Create an object. Returns whether it exists now; a refusal is counted and logged, and the rest of the workload continues."""
+        """Create an object. Returns whether it exists now; a refusal is counted and logged, and the rest of the
+        workload continues.
+        """
         for wait_s in (0.2, 1.0, 5.0, None):
             try:
                 target = self._api.target(group, plural)

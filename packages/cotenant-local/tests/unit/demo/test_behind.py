@@ -17,12 +17,12 @@ from cotenant_local.demo.run import DayOutcome, DemoConfig, Sample
 
 
 def samples(*hours: float) -> list[Sample]:
-    return [Sample(each, 0.6, 0.3, 0.138, 0.2, 100) for each in hours]
+    return [Sample(hour, 0.6, 0.3, 0.138, 0.2, 100) for hour in hours]
 
 
 GOOD = DayOutcome(
     "kube-default",
-    samples(*(0.2 * each for each in range(70))),
+    samples(*(0.2 * number for number in range(70))),
     hours_per_s=0.41,
     submitted=1600,
     placed=1575,
@@ -69,7 +69,9 @@ def test_the_page_says_it_too(tmp_path: Path) -> None:
     assert "13.80" not in text.partition("<script>")[0]
     assert _data(tmp_path / "report.html")["figures"] == {}
     page.write(tmp_path / "report.html", DemoConfig(), [GOOD, replace(GOOD, profile="slow", services_placed=False)])
-    assert [each["name"] for each in _data(tmp_path / "report.html")["figures"]["violation"]["lines"]] == [GOOD.profile]
+    assert [entry["name"] for entry in _data(tmp_path / "report.html")["figures"]["violation"]["lines"]] == [
+        GOOD.profile
+    ]
 
 
 @pytest.mark.parametrize(
@@ -92,13 +94,15 @@ def _data(path: Path) -> dict[str, Any]:
 
 
 def test_the_hours_that_count_set_the_scale_and_ours_is_emphasised(tmp_path: Path) -> None:
-    early = [Sample(0.1 * each, 0.6, 0.3, 0.9, 0.2, 100) for each in range(29)]
-    ours = replace(GOOD, profile="cotenant+peak", samples=[*early, *samples(*(3.0 + 0.2 * each for each in range(50)))])
+    early = [Sample(0.1 * number, 0.6, 0.3, 0.9, 0.2, 100) for number in range(29)]
+    ours = replace(
+        GOOD, profile="cotenant+peak", samples=[*early, *samples(*(3.0 + 0.2 * number for number in range(50)))]
+    )
     page.write(tmp_path / "report.html", DemoConfig(), [ours, GOOD])
     figure = _data(tmp_path / "report.html")["figures"]["violation"]
     assert (figure["y"]["low"], figure["y"]["high"]) == (0.0, pytest.approx(13.8 * 1.08))
     assert figure["spans"] == [{"low": 0.0, "high": 3.0, "words": "not counted"}]
-    assert [each["name"] for each in figure["lines"]] == ["kube-default", "cotenant+peak"]  # ours on top
+    assert [entry["name"] for entry in figure["lines"]] == ["kube-default", "cotenant+peak"]  # ours on top
     assert figure["lines"][1]["width"] > figure["lines"][0]["width"]
     assert figure["lines"][1]["colour"] == "ours" != figure["lines"][0]["colour"]
     text = (tmp_path / "report.html").read_text()
@@ -108,11 +112,14 @@ def test_the_hours_that_count_set_the_scale_and_ours_is_emphasised(tmp_path: Pat
 
 def test_the_verdict_says_where_ours_is_better_and_where_it_is_worse(tmp_path: Path) -> None:
     ours = replace(
-        GOOD, profile="cotenant+peak", samples=[replace(each, batch_pace=0.3, violation=0.05) for each in GOOD.samples]
+        GOOD,
+        profile="cotenant+peak",
+        samples=[replace(sample, batch_pace=0.3, violation=0.05) for sample in GOOD.samples],
     )
     ours.samples[-1] = replace(ours.samples[-1], violation=0.5)
     assert page.verdict([GOOD, ours]) == (
-        "On this day of this seed cotenant+peak had, against kube-default more batch work, fewer missed objectives, a higher worst instant."
+        "On this day of this seed cotenant+peak had, against kube-default more batch work, fewer missed objectives, a "
+        "higher worst instant."
     )
     page.write(tmp_path / "report.html", DemoConfig(), [GOOD, ours])
     assert page.verdict([GOOD, ours]) in (tmp_path / "report.html").read_text()
@@ -126,7 +133,7 @@ def test_a_neighbour_is_a_picture_and_what_the_agent_said(tmp_path: Path) -> Non
     text = (tmp_path / "report.html").read_text()
     assert "3 s: caused by &lt;job&gt;" in text
     lines = _data(tmp_path / "report.html")["figures"]["neighbour"]["lines"]
-    assert [each["name"] for each in lines] == ["without an agent", "objective", "with the agent"]
+    assert [line["name"] for line in lines] == ["without an agent", "objective", "with the agent"]
 
 
 def test_the_node_side_is_in_the_same_page(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def test_the_device_object_of_a_simulated_node_round_trips(gpus: int) -> None:
 
 def test_gpus_are_paired_under_switches_and_split_over_numa_nodes() -> None:
     found = devices_of("n", 8).devices
-    gpus = [each for each in found if each.type is DeviceType.GPU]
-    cards = [each for each in found if each.type is DeviceType.RDMA]
-    assert [each.numa for each in gpus] == [0, 0, 0, 0, 1, 1, 1, 1]
-    assert [each.pcie for each in gpus] == [each.pcie for each in cards for _ in range(2)]
+    gpus = [device for device in found if device.type is DeviceType.GPU]
+    cards = [device for device in found if device.type is DeviceType.RDMA]
+    assert [gpu.numa for gpu in gpus] == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert [gpu.pcie for gpu in gpus] == [card.pcie for card in cards for _ in range(2)]

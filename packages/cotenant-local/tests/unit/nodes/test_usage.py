@@ -37,7 +37,7 @@ def test_small_usage_is_shown_by_container() -> None:
         usage = FleetUsage(informers, nodes.kubelets)
         await nodes.start()
         await nodes.running.wait()
-        assert [each.name for each in usage.nodes()] == ["node-0000", "node-0001"]
+        assert [node.name for node in usage.nodes()] == ["node-0000", "node-0001"]
         assert not list(usage.pods(""))
         await api.create(api.target("", "pods", "default"), a_pod())
         async with asyncio.timeout(patience(20)):
@@ -48,12 +48,12 @@ def test_small_usage_is_shown_by_container() -> None:
         assert a.cpu_cores == pytest.approx(3 * b.cpu_cores)
         assert a.cpu_cores > 0.0
         assert b.memory_bytes == 0.0
-        idle, busy = (each.usage[""] for each in usage.nodes())
+        idle, busy = (node.usage[""] for node in usage.nodes())
         assert (idle.cpu_cores, idle.memory_bytes) == (0.0, 0.0)
         assert busy.cpu_cores == pytest.approx(a.cpu_cores + b.cpu_cores)
         assert busy.memory_bytes == pytest.approx(a.memory_bytes)
         nodes.fail("node-0001")
-        assert [each.name for each in usage.nodes()] == ["node-0000"]
+        assert [node.name for node in usage.nodes()] == ["node-0000"]
         await nodes.stop()
         await informers.stop()
         await api.close()

@@ -169,7 +169,7 @@ def test_rows_of_services_and_tenants_without_pods_are_reused() -> None:
     assert not state.load.any()
     w.start("last", "n0", service("last"), 600.0)
     w.advance(602.0)
-    assert [each.name for each in w.snapshot().services] == ["last"]
+    assert [service_view.name for service_view in w.snapshot().services] == ["last"]
     usage = w.usage("last")
     assert usage is not None
     assert usage.cpu_cores > 0.5
@@ -188,7 +188,7 @@ def test_a_service_keeps_its_row_while_one_of_its_pods_runs() -> None:
     assert before is not None
     assert after is not None
     assert after.cpu_cores > 1.6 * before.cpu_cores  # the whole load of its own service
-    assert sorted(each.name for each in w.snapshot().services) == ["other", "s"]
+    assert sorted(service_view.name for service_view in w.snapshot().services) == ["other", "s"]
 
 
 def test_a_day_starts_at_midnight_however_late_it_is() -> None:

@@ -4,4 +4,6 @@ from __future__ import annotations
 
 
 class Interrupted(Exception):
-    """The user interrupted an experiment; the text says what was kept and which command continues it. Exit status 130."""
+    """The user interrupted an experiment; the text says what was kept and which command continues it. Exit status
+    130.
+    """

@@ -1,4 +1,6 @@
-"""Where `cotenant up` keeps its state: commands that ask the processes of a local cluster find their addresses there."""
+"""Where `cotenant up` keeps its state: commands that ask the processes of a local cluster find their addresses
+there.
+"""
 
 from __future__ import annotations
 

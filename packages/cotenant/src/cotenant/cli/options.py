@@ -1,6 +1,8 @@
-"""Options that several commands have, as types: one name, one meaning, one help text. Those of processes are in services/options.py.
+"""Options that several commands have, as types: one name, one meaning, one help text. Those of processes are in
+services/options.py.
 
-Belongs here: an option of three commands or more. Not here: defaults, which each command states, and options whose help differs.
+Belongs here: an option of three commands or more. Not here: defaults, which each command states, and options whose help
+differs.
 """
 
 from __future__ import annotations

@@ -42,7 +42,9 @@ def print_words(
 
 
 def _folded_headings(headings: Sequence[str], longest: Sequence[int]) -> list[str]:
-    """Headings on several lines where the table is too wide otherwise; no column is narrower than its longest cell for it."""
+    """Headings on several lines where the table is too wide otherwise; no column is narrower than its longest cell
+    for it.
+    """
     natural = sum(max(len(heading), cells) for heading, cells in zip(headings, longest, strict=True))
     if natural + GAP * (len(headings) - 1) <= width():
         return list(headings)

@@ -1,13 +1,15 @@
-"""The scheduling engine of a cluster as a state machine: events in, instructions out. No I/O, no clock, no global randomness.
+"""The scheduling engine of a cluster as a state machine: events in, instructions out. No I/O, no clock, no global
+randomness.
 
-Problem: one engine must serve a real cluster, a local one and the lab, and an API server reports late, twice, out of order, and while responses to the engine's own
-requests are outstanding. Choice: every event only corrects facts (nodes by name, pods by UID), a decided pod counts at once, and `decide` evaluates the
-queue over arrays that are brought up to date first. Estimates are corrected by measurements (`usage_measured`), and replicas that keep missing their
-objective are moved (`latency_measured`). All derived state can be rebuilt from the facts, and `validate` compares both. The owner (services/scheduler, or
-the simulated worlds of the lab) carries out the instructions and reports the results.
+Problem: one engine must serve a real cluster, a local one and the lab, and an API server reports late, twice, out of
+order, and while responses to the engine's own requests are outstanding. Choice: every event only corrects facts (nodes
+by name, pods by UID), a decided pod counts at once, and `decide` evaluates the queue over arrays that are brought up to
+date first. Estimates are corrected by measurements (`usage_measured`), and replicas that keep missing their objective
+are moved (`latency_measured`). All derived state can be rebuilt from the facts, and `validate` compares both. The owner
+(services/scheduler, or the simulated worlds of the lab) carries out the instructions and reports the results.
 
-Limits: one policy; a pod's deadline and declared estimates are those of its annotations; events about one pod must come from one ordered watch (a UID that
-was seen on a node is considered on it until its deletion).
+Limits: one policy; a pod's deadline and declared estimates are those of its annotations; events about one pod must come
+from one ordered watch (a UID that was seen on a node is considered on it until its deletion).
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ from cotenant.policy.placement.profiles import PlacementProfile
 
 
 class Cluster:
-    """One scheduler of one cluster. Times are seconds of the owner's clock: Unix time in a cluster, simulated time in the lab."""
+    """One scheduler of one cluster. Times are seconds of the owner's clock: Unix time in a cluster, simulated time
+    in the lab.
+    """
 
     def __init__(
         self,
@@ -105,7 +109,7 @@ class Cluster:
             lambda entry: self._budgets.is_spent(entry.seen.pod),
             lambda entries: self._budgets.bears_all([entry.seen.pod for entry in entries]),
             self._components.losses.job_of,
-            lambda entry: max([each.together(entry).lacks for each in self._roster.grouping], default=1),
+            lambda entry: max([grouping.together(entry).lacks for grouping in self._roster.grouping], default=1),
             self._may_go,
             self._unskip,
             self._rounds.access,
@@ -155,7 +159,9 @@ class Cluster:
         self.why.unusable_nodes[name] = why
 
     def node_gone(self, name: str, now_s: float) -> None:
-        """A node was deleted. Pods assigned to it whose bind was not sent are queued again; its residents keep its name."""
+        """A node was deleted. Pods assigned to it whose bind was not sent are queued again; its residents keep its
+        name.
+        """
         self.why.unusable_nodes.pop(name, None)
         if self._nodes.pop(name, None) is None:
             return
@@ -210,7 +216,9 @@ class Cluster:
         self._components.assignments.report(node, values)
 
     def reported(self, node: str) -> tuple[float, ...]:
-        """A node's last report, in the order of `arrays.Report`, NaN where it never reported; empty for an unknown node."""
+        """A node's last report, in the order of `arrays.Report`, NaN where it never reported; empty for an unknown
+        node.
+        """
         encoder = self._components.assignments.encoder
         row = encoder.node_rows.get(node)
         return tuple(encoder.nodes().report[row].tolist()) if row is not None else ()
@@ -237,7 +245,9 @@ class Cluster:
         self._measured.metric_seen(metric, now_s)
 
     def workload_profile_seen(self, profile: WorkloadProfile, now_s: float) -> None:
-        """A WorkloadProfile was created or changed: it is the prior of its workload's interference, and its status follows what is measured."""
+        """A WorkloadProfile was created or changed: it is the prior of its workload's interference, and its status
+        follows what is measured.
+        """
         self._measured.workload_profile_seen(profile)
 
     def workload_profile_gone(self, key: str, now_s: float) -> None:
@@ -252,32 +262,44 @@ class Cluster:
         self._measured.usage(numbers, cpu_cores, memory_bytes, now_s)
 
     def adopt(self, learned: tuple[Learned, ...], now_s: float, profiles: ProfileStore | None = None) -> None:
-        """Take over what another engine has measured of equal shapes, and learned of applications; the store is not copied."""
+        """Take over what another engine has measured of equal shapes, and learned of applications; the store is not
+        copied.
+        """
         self._measured.adopt(learned, now_s, profiles)
 
     def correct(self, now_s: float) -> None:
-        """Correct estimates by the NodeMetrics so far, where a minute has passed. `decide` does it too; an engine that only simulates calls this."""
+        """Correct estimates by the NodeMetrics so far, where a minute has passed. `decide` does it too; an engine
+        that only simulates calls this.
+        """
         self._measured.use_new_priors(now_s)
         self._measured.correct(now_s)
 
     def latency_measured(self, numbers: Int, p99_ratio: Float, requests: Int, now_s: float) -> None:
-        """The last window of replicas, by number: p99 over objective, and the number of its requests. Replicas worth moving are evicted (`Evict`) where the profile says so."""
+        """The last window of replicas, by number: p99 over objective, and the number of its requests. Replicas
+        worth moving are evicted (`Evict`) where the profile says so.
+        """
         self._measured.latency(numbers, p99_ratio, requests, now_s)
 
     def interference_measured(self, numbers: Int, cpu_cores: Float, signal: Float, now_s: float) -> None:
-        """One window of running pods, columns aligned with their `numbers`; pods on no node are skipped. Call before `usage_measured`.
+        """One window of running pods, columns aligned with their `numbers`; pods on no node are skipped. Call before
+        `usage_measured`.
 
-        `signal` is p99 over objective of a service's replica; of another pod time per unit of progress, or cycles per instruction; NaN where it was not
-        measured. Values that are not finite or absurd are refused and counted (`ProfileStore.refused`).
+        `signal` is p99 over objective of a service's replica; of another pod time per unit of progress, or cycles per
+        instruction; NaN where it was not measured. Values that are not finite or absurd are refused and counted
+        (`ProfileStore.refused`).
         """
         self._measured.interference(numbers, cpu_cores, signal, now_s)
 
     def workload_profile(self, pod: Pod) -> InterferenceProfile | None:
-        """What was learned of the pod's application, or its prior; None where the policy does not learn. The pod need not exist."""
+        """What was learned of the pod's application, or its prior; None where the policy does not learn. The pod
+        need not exist.
+        """
         return self._measured.workload_profile(pod)
 
     def outgrew(self, uid: str, memory_bytes: float) -> None:
-        """A pod that is being evicted for memory used this much: the estimate of its shape is raised to it. Call before the pod is gone."""
+        """A pod that is being evicted for memory used this much: the estimate of its shape is raised to it. Call
+        before the pod is gone.
+        """
         self._measured.outgrew(uid, memory_bytes)
 
     # ---- events: pods
@@ -293,7 +315,9 @@ class Cluster:
     # ---- results of instructions
 
     def sending(self, uid: str, now_s: float) -> bool:
-        """The bind is about to be sent. False = do not send it: it was undone meanwhile (its node or the pod is gone)."""
+        """The bind is about to be sent. False = do not send it: it was undone meanwhile (its node or the pod is
+        gone).
+        """
         return self._pods.sending(uid, now_s)
 
     def bound(self, uid: str, now_s: float) -> None:
@@ -305,7 +329,9 @@ class Cluster:
         self._pods.bind_failed(uid, why, now_s, retry)
 
     def bound_elsewhere(self, seen: ObservedPod, now_s: float) -> None:
-        """A request found the pod on another node than the bind's. Without effect where a watch has told how the bind ended: that is newer, or the same."""
+        """A request found the pod on another node than the bind's. Without effect where a watch has told how the
+        bind ended: that is newer, or the same.
+        """
         if self._pods.awaits_answer(seen.uid):
             self.pod_seen(seen, now_s)
 
@@ -316,7 +342,9 @@ class Cluster:
     # ---- decisions
 
     def decide(self, now_s: float) -> tuple[Instruction, ...]:
-        """Evaluate up to `most_pods` waiting pods, and return the instructions. Empty when no pod may be evaluated now."""
+        """Evaluate up to `max_pods` waiting pods, and return the instructions. Empty when no pod may be evaluated
+        now.
+        """
         if self._measured.is_learning:
             self._measured.use_new_priors(now_s)
         self._pods.expire(now_s)
@@ -329,7 +357,7 @@ class Cluster:
             self._pods.reconsider(uid, now_s)
         self._measured.correct(now_s)
         self._components.assignments.write()
-        self._rounds.round(self.settings.most_pods, now_s)
+        self._rounds.round(self.settings.max_pods, now_s)
         given = self._outbox.take()
         self._past.note(given, now_s)
         for plugin in self._roster.bind:
@@ -345,7 +373,7 @@ class Cluster:
             self._measured.next_s(),
             self._rounds.next_s(),
             self._pods.next_s(),
-            *[each.next_s() for each in self._roster.next_s if not each.is_idle],
+            *[plugin.next_s() for plugin in self._roster.next_s if not plugin.is_idle],
         )
 
     # ---- questions
@@ -393,7 +421,9 @@ class Cluster:
         return tuple(self._namespaces.values())
 
     def requested(self) -> tuple[tuple[str, ...], tuple[str, ...], Int, Int]:
-        """Names of nodes, names of resources, and copies of what the nodes have and of what their pods request: `int64[N, R]`."""
+        """Names of nodes, names of resources, and copies of what the nodes have and of what their pods request:
+        `int64[N, R]`.
+        """
         assignments = self._components.assignments
         assignments.write()
         rows = assignments.encoder.node_rows
@@ -430,7 +460,9 @@ class Cluster:
         return sizes
 
     def observe(self, witness: ScoreListener | None) -> None:
-        """Report every pod that is evaluated from now on to this listener, one by one; None = no listener, which is faster."""
+        """Report every pod that is evaluated from now on to this listener, one by one; None = no listener, which is
+        faster.
+        """
         self._components.witness = self._components.placing.witness = witness
 
     def size(self) -> tuple[int, int]:
@@ -443,7 +475,9 @@ class Cluster:
 
     @contextmanager
     def tentative(self, now_s: float) -> Iterator[None]:
-        """Decisions in this context are simulated: the engine is as before on exit. Only for an engine that carries nothing out: its instructions are dropped, also those from before."""
+        """Decisions in this context are simulated: the engine is as before on exit. Only for an engine that carries
+        nothing out: its instructions are dropped, also those from before.
+        """
         self._measured.use_new_priors(now_s)
         self._outbox.take()
         nodes, assignments = tuple(self._nodes.values()), self._components.assignments

@@ -1,7 +1,8 @@
 """The plugins and node rules of one engine, in the order in which they are called.
 
-Problem: gangs, quotas, reservations, CPUs, devices, load and predicted use each have facts of their own, which the process must report to them. Choice: one value with each
-by its name and type: the process calls them directly, the engine calls them as `Plugin` and `NodeRules`. Plugins of others are given as `more`, come last, and need no other place
+Problem: gangs, quotas, reservations, CPUs, devices, load and predicted use each have facts of their own, which the
+process must report to them. Choice: one value with each by its name and type: the process calls them directly, the
+engine calls them as `Plugin` and `NodeRules`. Plugins of others are given as `more`, come last, and need no other place
 (docs/recipes/plugin.md). Limits: one of each.
 """
 
@@ -42,20 +43,22 @@ class PluginRegistry:
 
     def __post_init__(self) -> None:
         """Raises `InvalidInput` for a plugin of others without a name of its own."""
-        names = [each.name for each in self.in_order()]
+        names = [entry.name for entry in self.in_order()]
         for plugin in self.more:
             if not plugin.name or names.count(plugin.name) > 1:
                 expected = "a name that no other plugin has"
                 raise InvalidInput("name of a plugin", plugin.name, expected, f"set `name` in {type(plugin).__name__}")
 
     def capture(self) -> Callable[[], PluginRegistry]:
-        """A maker of members with the same facts and no pods, for a copy of the engine; it reads nothing of these members later."""
-        ours = [each.name for each in fields(self) if each.name != "more"]
+        """A maker of members with the same facts and no pods, for a copy of the engine; it reads nothing of these
+        members later.
+        """
+        ours = [entry.name for entry in fields(self) if entry.name != "more"]
         makers = {name: getattr(self, name).capture() for name in ours}
-        others = [each.capture() for each in self.more]
+        others = [plugin.capture() for plugin in self.more]
 
         def make() -> PluginRegistry:
-            return replace(self, more=tuple(each() for each in others), **{n: each() for n, each in makers.items()})
+            return replace(self, more=tuple(entry() for entry in others), **{n: maker() for n, maker in makers.items()})
 
         return make
 
@@ -78,5 +81,5 @@ class PluginRegistry:
         """The node rules, in the order in which they filter."""
         load = (self.load_aware,) if self.load_aware.is_on else ()
         use = (self.predicted_use,) if self.predicted_use.is_on else ()
-        more = (PluginRules(each) for each in self.more if is_node_rule(each))
+        more = (PluginRules(plugin) for plugin in self.more if is_node_rule(plugin))
         return (self.cpus, self.devices, *load, *use, *more)

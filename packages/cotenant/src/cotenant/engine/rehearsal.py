@@ -1,8 +1,10 @@
-"""A rehearsal: scheduling rounds on clusters that do not exist, so that every kernel is compiled or loaded before anything is at stake.
+"""A rehearsal: scheduling rounds on clusters that do not exist, so that every kernel is compiled or loaded before
+anything is at stake.
 
-Problem: a kernel that compiles on first use (the first preemption, the first quota) stops the event loop for up to twenty seconds, while a lease runs out and
-pods wait. Choice: run every path of a scheduling round that calls compiled code once, before readiness is reported: placement, waking, preference scores,
-preemption with budgets and gangs, named quotas. Limits: with an empty cache it takes half a minute; a test compares with random clusters.
+Problem: a kernel that compiles on first use (the first preemption, the first quota) stops the event loop for up to
+twenty seconds, while a lease runs out and pods wait. Choice: run every path of a scheduling round that calls compiled
+code once, before readiness is reported: placement, waking, preference scores, preemption with budgets and gangs, named
+quotas. Limits: with an empty cache it takes half a minute; a test compares with random clusters.
 """
 
 from __future__ import annotations
@@ -58,8 +60,8 @@ class _Stage:
         )
 
     def decide(self, now_s: float) -> None:
-        for each in self.cluster.decide(now_s):
-            match each:
+        for instruction in self.cluster.decide(now_s):
+            match instruction:
                 case Bind(uid=uid, node=node) if self.cluster.sending(uid, now_s):
                     self.cluster.bound(uid, now_s)
                     self._see(replace(self._pods[uid], node=node), now_s)
@@ -124,7 +126,9 @@ def _preempts_for_a_gang(stage: _Stage) -> None:
 
 
 def _limits_by_quota(stage: _Stage) -> None:
-    """Pods within and beyond the default quota and a named one, plain and in a gang; another quota's demand revokes what one borrowed."""
+    """Pods within and beyond the default quota and a named one, plain and in a gang; another quota's demand revokes
+    what one borrowed.
+    """
     cluster = stage.cluster
     cluster.node_seen(Node("rehearsal", Amounts.of({"cpu": 8000, "memory": 8 << 30})))
     both = _SIZE + _SIZE

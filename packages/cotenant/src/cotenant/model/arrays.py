@@ -1,8 +1,9 @@
 """The cluster and its pods as arrays.
 
-Problem: a placement must look at thousands of nodes in microseconds, and its sums must not drift. Choice: one row per node and one row per
-*shape* (pods of one shape are interchangeable), integer columns that change by whole integers only, in NamedTuples that NumPy code and compiled
-kernels both read. Limits: int64 columns (9.2e18 bytes at most); kernels convert to float64, which is exact below 2^53.
+Problem: a placement must look at thousands of nodes in microseconds, and its sums must not drift. Choice: one row per
+node and one row per *shape* (pods of one shape are interchangeable), integer columns that change by whole integers
+only, in NamedTuples that NumPy code and compiled kernels both read. Limits: int64 columns (9.2e18 bytes at most);
+kernels convert to float64, which is exact below 2^53.
 
 Units: CPU in milli-CPU, memory in bytes, dimensionless factors in micro (1e6 = 1.0), core-weighted sums in micro-cores.
 """
@@ -29,8 +30,9 @@ CPU, MEMORY, PODS = 0, 1, 2
 class Sum(IntEnum):
     """Columns of `NodeArrays.sums`: estimated totals over the pods of a node. Each is an integer sum over pods.
 
-    c = requested cores, native and lent, u = estimated cores in use, a = sensitivity, b = pressure, w = 1 / tolerated excess slowdown
-    (service: tolerated slowdown - 1; batch: slack ratio - 1), o = own pressure b u as a share of half a node.
+    c = requested cores, native and lent, u = estimated cores in use, a = sensitivity, b = pressure, w = 1 / tolerated
+    excess slowdown (service: tolerated slowdown - 1; batch: slack ratio - 1), o = own pressure b u as a share of half a
+    node.
     """
 
     USE_CPU = 0  # milli-CPU estimated in use
@@ -49,7 +51,9 @@ class Sum(IntEnum):
 
 
 class Report(IntEnum):
-    """Columns of `NodeArrays.report`: the node's last report (fields of the founding document), NaN where it never reported."""
+    """Columns of `NodeArrays.report`: the node's last report (fields of the founding document), NaN where it never
+    reported.
+    """
 
     CPU_USED = 0  # fraction of allocatable
     MEMORY_USED = 1  # fraction of allocatable
@@ -127,7 +131,9 @@ class PendingArrays(NamedTuple):
 
 
 class TenantArrays(NamedTuple):
-    """One row per tenant: its current allocation. Dominant share = max over resources of allocated / cluster capacity."""
+    """One row per tenant: its current allocation. Dominant share = max over resources of allocated / cluster
+    capacity.
+    """
 
     allocated: Int  # [T, R]
     weight: Float  # [T]

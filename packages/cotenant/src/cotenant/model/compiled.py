@@ -1,9 +1,10 @@
 """The decorators that compile, and where the machine code is kept.
 
-Problem: numba's on-disk cache compares only the file in which a function is defined; when an inlined function of another file changes, the
-stale machine code is used. Choice: the cache folder is named by a digest of numba's version and of every source that compiled code can depend
-on (`compiled_sources.py`), so an edit of any of those gives a new, empty cache. Limits: after such an edit everything compiles once more; a
-read-only home directory means that every process compiles for itself (numba then falls back to a temporary folder).
+Problem: numba's on-disk cache compares only the file in which a function is defined; when an inlined function of
+another file changes, the stale machine code is used. Choice: the cache folder is named by a digest of numba's version
+and of every source that compiled code can depend on (`compiled_sources.py`), so an edit of any of those gives a new,
+empty cache. Limits: after such an edit everything compiles once more; a read-only home directory means that every
+process compiles for itself (numba then falls back to a temporary folder).
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _FURTHER = ("cotenant_lab", "cotenant_local")  # packages that compile on top of
 
 @lru_cache(maxsize=1)
 def cache_directory() -> Path:
-    """Where this version's machine code is kept: `$COTENANT_CACHE`, else `$XDG_CACHE_HOME/cotenant`, else `~/.cache/cotenant`."""
+    """Where this version's machine code is kept: `$COTENANT_CACHE`, else `$XDG_CACHE_HOME/cotenant`, else
+    `~/.cache/cotenant`.
+    """
     base = os.environ.get("COTENANT_CACHE")
     root = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cotenant"
     return root / sources_key(packages(), numba.__version__)
@@ -43,15 +46,17 @@ numba.config.CACHE_DIR = str(cache_directory())  # type: ignore[attr-defined]
 
 
 def njit(function: F) -> F:
-    """Compile with IEEE arithmetic (decisions must equal the plain path's to the last bit) and division by zero as in NumPy."""
+    """Compile with IEEE arithmetic (decisions must equal the plain path's to the last bit) and division by zero as
+    in NumPy.
+    """
     return cast(F, numba.njit(cache=True, error_model="numpy")(function))
 
 
 def inlined(function: F) -> F:
     """Compile to be inlined into its callers: for small functions of a hot loop that take NamedTuples of arrays.
 
-    Such a function must have one exit and read its arrays before it branches. A call that is not inlined passes every array's header
-    on the stack, and early returns or reads inside branches keep the reference counts of all arrays from being optimised away: 100 ns
-    instead of 6 ns a call for the filters of placement.
+    Such a function must have one exit and read its arrays before it branches. A call that is not inlined passes every
+    array's header on the stack, and early returns or reads inside branches keep the reference counts of all arrays from
+    being optimised away: 100 ns instead of 6 ns a call for the filters of placement.
     """
     return cast(F, numba.njit(cache=True, error_model="numpy", forceinline=True)(function))

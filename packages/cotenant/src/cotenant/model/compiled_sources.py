@@ -1,12 +1,13 @@
 """Which sources decide what the compiled code is: the key of its cache.
 
-Problem: numba's on-disk cache compares only the file in which a function is defined. A constant, a tuple type or an inlined function imported
-from another file can change and the stale machine code is still used. Choice: follow the imports. The key covers every module that compiles
-something (it imports numba, `njit` or `inlined`) and every module of the packages that those import, transitively, at module level or inside a
-function, `TYPE_CHECKING` blocks included. Imports are found by a pattern rather than by parsing: 100 modules take 20 ms instead of 250 ms at
-each start; a test compares the result with the syntax tree. Limits: modules loaded by a computed name (`import_module`) are not followed; the
-`__init__` of a package counts only if a name is imported from it; code outside the packages (scenarios of `COTENANT_SCENARIOS`) is not covered,
-so numba's own comparison of the defining file is all it has.
+Problem: numba's on-disk cache compares only the file in which a function is defined. A constant, a tuple type or an
+inlined function imported from another file can change and the stale machine code is still used. Choice: follow the
+imports. The key covers every module that compiles something (it imports numba, `njit` or `inlined`) and every module of
+the packages that those import, transitively, at module level or inside a function, `TYPE_CHECKING` blocks included.
+Imports are found by a pattern rather than by parsing: 100 modules take 20 ms instead of 250 ms at each start; a test
+compares the result with the syntax tree. Limits: modules loaded by a computed name (`import_module`) are not followed;
+the `__init__` of a package counts only if a name is imported from it; code outside the packages (scenarios of
+`COTENANT_SCENARIOS`) is not covered, so numba's own comparison of the defining file is all it has.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from pathlib import Path
 COMPILER = "model.compiled"  # the module that offers the decorators, relative to the first package
 DECORATORS = ("njit", "inlined")
 
-# `from a.b import c, d` (with or without parentheses) and `import a.b, c.d` at the start of a line. Line breaks inside parentheses are covered.
+# `from a.b import c, d` (with or without parentheses) and `import a.b, c.d` at the start of a line. Line breaks inside
+# parentheses are covered.
 _IMPORT = re.compile(
-    rb"^[ \t]*(?:from[ \t]+(?P<module>[\w.]+)[ \t]+import[ \t]*(?P<names>\((?:[^)#]|#[^\n]*)*\)|[^\n]*)|import[ \t]+(?P<modules>[^\n]*))",
+    rb"^[ \t]*(?:from[ \t]+(?P<module>[\w.]+)[ \t]+import[ \t]*(?P<names>\((?:[^)#]|#[^\n]*)*\)|[^\n]*)|import[ "
+    rb"\t]+(?P<modules>[^\n]*))",
     re.M,
 )
 _COMMENT = re.compile(rb"#[^\n]*")
@@ -30,7 +33,9 @@ _NAME = re.compile(rb"(?:^|[,(])\s*([\w.]+|\*)")
 
 
 def imports(source: bytes) -> set[str]:
-    """Dotted names that a source imports, `module.name` for `from module import name`. Relative imports are not resolved (the project has none)."""
+    """Dotted names that a source imports, `module.name` for `from module import name`. Relative imports are not
+    resolved (the project has none).
+    """
     found: set[str] = set()
     for match in _IMPORT.finditer(source):
         module = match["module"]
@@ -56,7 +61,9 @@ def read_packages(packages: Iterable[Path]) -> dict[str, bytes]:
 
 
 def module_path(name: str, sources: Mapping[str, bytes]) -> str | None:
-    """The source that provides a dotted name: its module, else the nearest parent that exists; None outside the packages."""
+    """The source that provides a dotted name: its module, else the nearest parent that exists; None outside the
+    packages.
+    """
     parts = name.split(".")
     while parts:
         for candidate in ("/".join(parts) + ".py", "/".join(parts) + "/__init__.py"):
@@ -67,7 +74,9 @@ def module_path(name: str, sources: Mapping[str, bytes]) -> str | None:
 
 
 def compiling(package: str, sources: Mapping[str, bytes]) -> set[str]:
-    """The sources that compile something or extend the compiler: they import numba, one of our decorators, or the module that defines them."""
+    """The sources that compile something or extend the compiler: they import numba, one of our decorators, or the
+    module that defines them.
+    """
     compiler = f"{package}.{COMPILER}"
     wanted = {compiler, *(f"{compiler}.{name}" for name in (*DECORATORS, "*"))}
     return {
@@ -92,13 +101,17 @@ def with_imports(roots: Iterable[str], sources: Mapping[str, bytes]) -> set[str]
 
 
 def key_sources(packages: Sequence[Path]) -> dict[str, bytes]:
-    """The sources that the key covers, by path. `packages`: folders named like the packages, that of the decorators first."""
+    """The sources that the key covers, by path. `packages`: folders named like the packages, that of the decorators
+    first.
+    """
     sources = read_packages(packages)
     return {path: sources[path] for path in sorted(with_imports(compiling(packages[0].name, sources), sources))}
 
 
 def sources_key(packages: Sequence[Path], *further: str) -> str:
-    """Sixteen hexadecimal digits over the covered sources and further texts (versions). Independent of where the package is installed."""
+    """Sixteen hexadecimal digits over the covered sources and further texts (versions). Independent of where the
+    package is installed.
+    """
     digest = sha256()
     for text in further:
         digest.update(f"{len(text)}:{text}".encode())

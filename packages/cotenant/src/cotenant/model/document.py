@@ -1,11 +1,12 @@
 """Settings that people write, in YAML, TOML or JSON: read strictly, refused with the path to the field.
 
-Problem: a person's file names dozens of settings, and a misspelt one must not be ignored. Choice: the types themselves are the schema. `build`
-makes frozen dataclasses: the document is walked beside them, so a new field of a policy's settings can be set at once, and
-every error has the path to the field, its value and what was expected. A part that may be absent is left out by `null` or `false`, and taken with
-its defaults by `true`. `read_struct` makes msgspec structs, which also have mappings with free keys and other names than Python's. Limits: `build`
-does not read mappings with free keys or unions of dataclasses; values are what YAML, TOML and JSON have in common, so a time or a quantity is text or
-a number; reading files is the caller's part.
+Problem: a person's file names dozens of settings, and a misspelt one must not be ignored. Choice: the types themselves
+are the schema. `build` makes frozen dataclasses: the document is walked beside them, so a new field of a policy's
+settings can be set at once, and every error has the path to the field, its value and what was expected. A part that may
+be absent is left out by `null` or `false`, and taken with its defaults by `true`. `read_struct` makes msgspec structs,
+which also have mappings with free keys and other names than Python's. Limits: `build` does not read mappings with free
+keys or unions of dataclasses; values are what YAML, TOML and JSON have in common, so a time or a quantity is text or a
+number; reading files is the caller's part.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ T = TypeVar("T")
 
 
 def parse(text: bytes, name: str, is_toml: bool = False) -> object:
-    """What a text holds; YAML, of which JSON is a part, unless `is_toml`. `name` is the field in errors. Raises `InvalidInput`."""
+    """What a text holds; YAML, of which JSON is a part, unless `is_toml`. `name` is the field in errors. Raises
+    `InvalidInput`.
+    """
     try:
         return msgspec.toml.decode(text) if is_toml else msgspec.yaml.decode(text)
     except Exception as error:  # of YAML's dates, numbers and tags Python itself complains, in many ways
@@ -37,7 +40,8 @@ def read_struct(
 ) -> T:
     """A msgspec struct from a text; an empty one gives the defaults where it `may_be_empty`.
 
-    Raises `InvalidInput` about `name`, with a suggestion for a misspelt field; `expected` says what the text should be ("a workload file").
+    Raises `InvalidInput` about `name`, with a suggestion for a misspelt field; `expected` says what the text should be
+    ("a workload file").
     """
     try:
         given = parse(text, name, is_toml)
@@ -58,13 +62,14 @@ def split_refusal(error: msgspec.ValidationError) -> tuple[str, str]:
 
 
 def build(form: type[T], given: object, where: str = "", over: T | None = None) -> T:
-    """The dataclass from a mapping. `where` stands before each field's name in errors; what is not said is as in `over`.
+    """The dataclass from a mapping. `where` stands before each field's name in errors; what is not said is as in
+    `over`.
 
     Raises `InvalidInput`.
     """
     if not isinstance(given, Mapping):
         raise InvalidInput(where.removesuffix(":") or "document", _shown(given), "a mapping of fields to values")
-    known = {each.name: each for each in fields(form)}  # type: ignore[arg-type]
+    known = {field.name: field for field in fields(form)}  # type: ignore[arg-type]
     types = _types(form)
     values: dict[str, object] = {}
     for name, value in given.items():
@@ -73,10 +78,10 @@ def build(form: type[T], given: object, where: str = "", over: T | None = None) 
                 _path(where, str(name)), "unknown", "a field of this part", _did_you_mean(str(name), known)
             )
         values[name] = _value(types[name], value, _path(where, name), getattr(over, name, None))
-    for name, each in known.items():
+    for name, field in known.items():
         if name not in values and over is not None:
             values[name] = getattr(over, name)
-        elif name not in values and each.default is MISSING and each.default_factory is MISSING:
+        elif name not in values and field.default is MISSING and field.default_factory is MISSING:
             raise InvalidInput(_path(where, name), "missing", "a value")
     try:
         return form(**values)
@@ -102,7 +107,7 @@ def _value(form: Any, given: object, where: str, over: object = None) -> object:
     if origin is tuple and len(get_args(form)) == 2 and get_args(form)[1] is Ellipsis:
         if not isinstance(given, list | tuple):
             raise InvalidInput(where, _shown(given), "a list")
-        return tuple(_value(get_args(form)[0], each, f"{where}[{i}]") for i, each in enumerate(given))
+        return tuple(_value(get_args(form)[0], entry, f"{where}[{i}]") for i, entry in enumerate(given))
     if form is Path:
         if not isinstance(given, str) or not given or "\0" in given:
             raise InvalidInput(where, _shown(given), "a path")
@@ -130,7 +135,7 @@ def _suggestion(form: type, said: str) -> str:
     """For a misspelt field of the struct itself."""
     if "unknown field" not in said or " - at " in said:
         return ""
-    return _did_you_mean(said.split("`")[1], [each.encode_name for each in msgspec.structs.fields(form)])
+    return _did_you_mean(said.split("`")[1], [field.encode_name for field in msgspec.structs.fields(form)])
 
 
 def _did_you_mean(wrong: str, known: Iterable[str]) -> str:

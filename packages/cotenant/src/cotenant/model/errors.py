@@ -1,13 +1,14 @@
 """The error classes of the package.
 
-`InvalidInput` names the field, the value, the expected form and a remedy. The other three say whether a retry can succeed.
+`InvalidInput` names the field, the value, the expected form and a remedy. The other three say whether a retry can
+succeed.
 """
 
 from __future__ import annotations
 
 from cotenant.model.printable import printable
 
-_MOST_SHOWN = 80  # characters of a value
+_MAX_SHOWN = 80  # characters of a value
 
 
 class CotenantError(Exception):
@@ -22,7 +23,7 @@ class InvalidInput(CotenantError):
         self.value = value
         self.expected = expected
         self.hint = hint
-        shown = printable(value) if isinstance(value, str) and len(value) <= _MOST_SHOWN else _shortened(repr(value))
+        shown = printable(value) if isinstance(value, str) and len(value) <= _MAX_SHOWN else _shortened(repr(value))
         super().__init__(f"{field}: {shown}: expected {expected}" + (f"; {hint}" if hint else ""))
 
     def of(self, option: str) -> InvalidInput:
@@ -66,7 +67,7 @@ class Unsupported(CotenantError):
 
 def _shortened(text: str) -> str:
     """Beginning and end: of a path, the end says which file it is."""
-    if len(text) <= _MOST_SHOWN:
+    if len(text) <= _MAX_SHOWN:
         return text
-    part = (_MOST_SHOWN - 3) // 2
+    part = (_MAX_SHOWN - 3) // 2
     return f"{text[:part]}...{text[-part:]}"

@@ -1,7 +1,8 @@
 """Text for one line of a terminal, a log or an error.
 
-Problem: names of cgroups and values from users may hold any characters: a line break forges a second log line, an escape sequence drives the terminal,
-and a lone surrogate cannot be encoded. Choice: unprintable characters are escaped as in a Python string. Limits: the escaped form is to be read, not parsed.
+Problem: names of cgroups and values from users may hold any characters: a line break forges a second log line, an
+escape sequence drives the terminal, and a lone surrogate cannot be encoded. Choice: unprintable characters are escaped
+as in a Python string. Limits: the escaped form is to be read, not parsed.
 """
 
 from __future__ import annotations
@@ -11,4 +12,4 @@ def printable(text: str) -> str:
     """The text with its unprintable characters escaped."""
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return "".join(name if name.isprintable() else name.encode("unicode_escape").decode() for name in text)

@@ -1,15 +1,16 @@
 """Kubernetes quantities, exactly.
 
-Problem: manifests write amounts as text (`1500m`, `1.5Gi`, `1e3`), and a conversion through float loses bytes. Choice: an amount is a whole
-number of nano units (the finest that Kubernetes keeps) together with the family of its suffix, which decides how it is formatted. Source of the
-grammar, the rounding and the canonical form: Kubernetes apimachinery, package api/resource (`ParseQuantity`, `CanonicalizeBytes`).
+Problem: manifests write amounts as text (`1500m`, `1.5Gi`, `1e3`), and a conversion through float loses bytes. Choice:
+an amount is a whole number of nano units (the finest that Kubernetes keeps) together with the family of its suffix,
+which decides how it is formatted. Source of the grammar, the rounding and the canonical form: Kubernetes apimachinery,
+package api/resource (`ParseQuantity`, `CanonicalizeBytes`).
 
     quantity = [+-] (digits | digits "." [digits] | "." digits) suffix
     suffix   = Ki Mi Gi Ti Pi Ei | n u m "" k M G T P E | (e | E) [+-] digits
 
 Limits, where we are stricter than Kubernetes' parser on purpose:
-- It caps a binary amount above 2^63-1 silently (`9Ei`), keeps a larger decimal one, and lets the conversion to int64 overflow. Here every
-  amount beyond 2^63-1 whole units, and every conversion that does not fit int64, is an error.
+- It caps a binary amount above 2^63-1 silently (`9Ei`), keeps a larger decimal one, and lets the conversion to int64
+  overflow. Here every amount beyond 2^63-1 whole units, and every conversion that does not fit int64, is an error.
 - Its scanner reads a number without any digit as zero (`.`, `-`, `Ki`), against its own grammar. Here it is an error.
 - It repeats some non-canonical spellings of its input (`+1`, `1.500`). Here output is always canonical.
 """
@@ -47,7 +48,9 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """An exact amount of nano units, at most 2^63-1 whole units either way. `str()` gives Kubernetes' canonical form."""
+    """An exact amount of nano units, at most 2^63-1 whole units either way. `str()` gives Kubernetes' canonical
+    form.
+    """
 
     nano: int
     format: Format = Format.DECIMAL
@@ -61,7 +64,9 @@ class Quantity:
         return _divide_away_from_zero(self.nano, NANO)
 
     def milli(self, field: str = "quantity") -> int:
-        """Thousandths of a unit, rounded away from zero as Kubernetes' `MilliValue` does; `InvalidInput` beyond int64."""
+        """Thousandths of a unit, rounded away from zero as Kubernetes' `MilliValue` does; `InvalidInput` beyond
+        int64.
+        """
         milli = _divide_away_from_zero(self.nano, NANO // 1000)
         if abs(milli) > MAX_INT64:
             raise InvalidInput(field, str(self), f"at most {MAX_INT64} thousandths", "it must fit int64")
@@ -86,8 +91,8 @@ class Quantity:
 def parse_quantity(text: str | int | float, field: str = "quantity") -> Quantity:
     """Parse a quantity. Raises `InvalidInput` on `field` where it is invalid.
 
-    Amounts finer than a nano unit round away from zero. Numbers are what YAML and JSON give for an unquoted amount; a float is read as the
-    shortest decimal text that denotes it, which is what the manifest's author wrote.
+    Amounts finer than a nano unit round away from zero. Numbers are what YAML and JSON give for an unquoted amount; a
+    float is read as the shortest decimal text that denotes it, which is what the manifest's author wrote.
     """
     if isinstance(text, bool) or not isinstance(text, str | int | float):
         raise InvalidInput(field, text, _EXPECTED)

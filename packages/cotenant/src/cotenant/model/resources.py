@@ -1,8 +1,8 @@
 """Resources: their names, their units, and amounts of several at once.
 
-Problem: every component must agree on the unit of an integer amount. Choice: a resource is identified by its Kubernetes name, an amount is an
-integer in that resource's one unit, and `Amounts` is an immutable sorted list of (name, amount). Limits: amounts stay below 2^53, which is exact
-in the float64 of compiled scores and exceeds every machine.
+Problem: every component must agree on the unit of an integer amount. Choice: a resource is identified by its Kubernetes
+name, an amount is an integer in that resource's one unit, and `Amounts` is an immutable sorted list of (name, amount).
+Limits: amounts stay below 2^53, which is exact in the float64 of compiled scores and exceeds every machine.
 
 Sources: Kubernetes' resource model (extended resources are whole numbers; a pod's requests are the larger of its init
 phase and its running phase, plus overhead; sidecar rule of KEP-753); Koordinator's co-location resources.
@@ -92,15 +92,17 @@ def unit_of(name: str) -> Unit:
 
 
 def kubernetes_name(name: str) -> str:
-    """The Kubernetes name for a short one (`batch-cpu` -> `kubernetes.io/batch-cpu`); other names are returned unchanged."""
+    """The Kubernetes name for a short one (`batch-cpu` -> `kubernetes.io/batch-cpu`); other names are returned
+    unchanged.
+    """
     return _SHORT.get(name, name)
 
 
 def parse_amount(name: str, text: str | int | float, field: str | None = None) -> int:
     """One resource's amount in its unit.
 
-    CPU is written in cores and rounded up to milli-CPU; batch-cpu and mid-cpu are written as whole numbers of milli-CPU.
-    Bytes round up. Everything else must be a whole number, as the API server requires of extended resources.
+    CPU is written in cores and rounded up to milli-CPU; batch-cpu and mid-cpu are written as whole numbers of
+    milli-CPU. Bytes round up. Everything else must be a whole number, as the API server requires of extended resources.
     Raises `InvalidInput` for negative amounts and for 2^53 or more.
     """
     field = field or name
@@ -237,8 +239,8 @@ def pod_requests(
 ) -> Amounts:
     """The effective request of a pod: max(init phase, running phase) + overhead, per resource.
 
-    The running phase is the sum of all containers and sidecars. An init container runs beside the sidecars that started before it, so the init
-    phase is the largest such sum. Pod-level amounts replace the sum over the containers.
+    The running phase is the sum of all containers and sidecars. An init container runs beside the sidecars that started
+    before it, so the init phase is the largest such sum. Pod-level amounts replace the sum over the containers.
     """
     running: dict[str, int] = {}  # of containers and sidecars; a pod may have ten thousand of them
     for container in containers:

@@ -1,12 +1,16 @@
 """The C heap of a process that runs for weeks: what keeps its free parts from growing.
 
-Problem: blocks of changing sizes come and go, small objects that live for minutes come to lie between them, and the free parts grow although what is in use stays the same. Two choices, each
-for one kind of process:
+Problem: blocks of changing sizes come and go, small objects that live for minutes come to lie between them, and the
+free parts grow although what is in use stays the same. Two choices, each for one kind of process:
 
-- `map_large_blocks`, for the local API server: glibc maps a large block separately until one is freed, and from then on takes blocks up to that size from its heap; here the size is fixed, so
-  that buffers of connections (256 KiB each with TLS) and lists of some megabytes never lie there. Not where large arrays are computed on: each mapping costs a page fault for every 4 KiB.
-- `keep_trimmed`, for the extender: `malloc_trim` gives back whole free pages once a minute. Each chunk of a watch had another size, between a few hundred bytes and some hundred kilobytes,
-  which was about 40 bytes of growth for each pod that came and went (in use: 0 +- 10 bytes a pod). It takes about a millisecond for 25 MiB; the API server's heap stopped for up to 0.17 s.
+- `map_large_blocks`, for the local API server: glibc maps a large block separately until one is freed, and from then on
+  takes blocks up to that size from its heap; here the size is fixed, so that buffers of connections (256 KiB each with
+  TLS) and lists of some megabytes never lie there. Not where large arrays are computed on: each mapping costs a page
+  fault for every 4 KiB.
+- `keep_trimmed`, for the extender: `malloc_trim` gives back whole free pages once a minute. Each chunk of a watch had
+  another size, between a few hundred bytes and some hundred kilobytes, which was about 40 bytes of growth for each pod
+  that came and went (in use: 0 +- 10 bytes a pod). It takes about a millisecond for 25 MiB; the API server's heap
+  stopped for up to 0.17 s.
 
 Limits: glibc only; elsewhere nothing is done.
 """

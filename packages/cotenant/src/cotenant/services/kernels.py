@@ -1,8 +1,10 @@
 """Compiled kernels that an image brings, copied to where this process may write.
 
-Problem: numba writes into its cache folder and refuses one that is read-only, as an image's is; without kernels a scheduler's first start compiles for half a minute. Choice: the
-image names its folder of kernels in `$COTENANT_KERNELS`; a process that finds none of its version in its own cache copies them, whole or not at all, before it compiles anything.
-Limits: machine code is for the processor on which the image was built: on another one numba finds nothing for it there, and compiles.
+Problem: numba writes into its cache folder and refuses one that is read-only, as an image's is; without kernels a
+scheduler's first start compiles for half a minute. Choice: the image names its folder of kernels in
+`$COTENANT_KERNELS`; a process that finds none of its version in its own cache copies them, whole or not at all, before
+it compiles anything. Limits: machine code is for the processor on which the image was built: on another one numba finds
+nothing for it there, and compiles.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ _log = logging.getLogger(__name__)
 
 
 def bring_kernels(environ: Mapping[str, str] = os.environ, cache: Path | None = None) -> bool:
-    """Copy the image's kernels of this version; whether that was done. A failure is logged, and costs time only. `cache` is where they go, by default this version's folder."""
+    """Copy the image's kernels of this version; whether that was done. A failure is logged, and costs time only.
+    `cache` is where they go, by default this version's folder.
+    """
     brought = environ.get(VARIABLE, "")
     if not brought:
         return False
@@ -39,9 +43,9 @@ def bring_kernels(environ: Mapping[str, str] = os.environ, cache: Path | None = 
             made = Path(folder) / cache.name
             shutil.copytree(source, made)  # times too: numba compares them with its sources'
             if cache.exists():  # numba makes a folder for each module that is loaded, and expects it later
-                for each in cache.iterdir():
-                    if each.is_dir():
-                        (made / each.name).mkdir(exist_ok=True)
+                for path in cache.iterdir():
+                    if path.is_dir():
+                        (made / path.name).mkdir(exist_ok=True)
                 cache.rename(Path(folder) / "empty")
             made.rename(cache)
     except OSError as error:

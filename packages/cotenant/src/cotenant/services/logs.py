@@ -1,7 +1,8 @@
 """Log lines of a long-running process, as text for people or as JSON for collectors.
 
-Problem: a collector that splits text lines loses the level, the logger and every traceback, which spans lines. Choice: one set-up for all processes;
-`json` writes one object a line: `time` (RFC 3339, UTC, milliseconds), `level`, `logger`, `message`, and `exception` with the traceback.
+Problem: a collector that splits text lines loses the level, the logger and every traceback, which spans lines. Choice:
+one set-up for all processes; `json` writes one object a line: `time` (RFC 3339, UTC, milliseconds), `level`, `logger`,
+`message`, and `exception` with the traceback.
 Limits: lines go to standard error only; messages are sentences, and names within them have no fields of their own.
 """
 
@@ -55,7 +56,9 @@ def check_logging(level: str, written_as: str = TEXT) -> None:
 
 
 def log_to_stderr(level: str, written_as: str = TEXT) -> None:
-    """One line an event, from this level on, as `text` or `json`; uvicorn's own not below warnings. Raises `InvalidInput`."""
+    """One line an event, from this level on, as `text` or `json`; uvicorn's own not below warnings. Raises
+    `InvalidInput`.
+    """
     check_logging(level, written_as)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if written_as == JSON else logging.Formatter(_LINE))

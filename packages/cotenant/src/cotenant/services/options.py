@@ -1,7 +1,9 @@
-"""Options that several processes have, as types for the fields of their arguments: one name, one meaning, one help text; and the groups of help pages.
+"""Options that several processes have, as types for the fields of their arguments: one name, one meaning, one help
+text; and the groups of help pages.
 
-The fields of a process's arguments carry the names, help texts and defaults of its options; the command takes the arguments as one parameter (`Given`).
-Belongs here: an option of three processes or more. Not here: defaults, which each process states, and options whose help differs.
+The fields of a process's arguments carry the names, help texts and defaults of its options; the command takes the
+arguments as one parameter (`Given`). Belongs here: an option of three processes or more. Not here: defaults, which each
+process states, and options whose help differs.
 """
 
 from __future__ import annotations

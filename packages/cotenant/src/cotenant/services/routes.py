@@ -10,10 +10,12 @@
     PUT  /debug/flags/v                              log every step (4 and more), or as at the start
     PUT  /debug/flags/s, /debug/flags/f              top-N score tables, and failing filters, of every pod that is judged
 
-Problem: which pages there are depends on the plugins, and a list of them that is written by hand goes stale. Choice: a route is a value with its pattern;
-the list is made from the routes, and a request finds its route by segments. These pages show what runs where and what is evicted, so they answer callers on this
-machine, or with the bearer token; any other gets 403 and a sentence. A caller counts as on this machine where the peer's address is loopback, no proxy
-forwarded the request, and the Host names no other machine, so that a web page in a browser here cannot send requests on its behalf. Limits: no TLS.
+Problem: which pages there are depends on the plugins, and a list of them that is written by hand goes stale. Choice: a
+route is a value with its pattern; the list is made from the routes, and a request finds its route by segments. These
+pages show what runs where and what is evicted, so they answer callers on this machine, or with the bearer token; any
+other gets 403 and a sentence. A caller counts as on this machine where the peer's address is loopback, no proxy
+forwarded the request, and the Host names no other machine, so that a web page in a browser here cannot send requests on
+its behalf. Limits: no TLS.
 Source: founding document, v0.7, section 3.
 """
 
@@ -45,8 +47,8 @@ from cotenant.model.errors import InvalidInput
 
 SERVICES = "/apis/v1/__services__"
 PROTECTED = ("/apis/", "/debug/")
-_MOST_BODY_BYTES = 64
-_MOST_QUERY_BYTES = 4096
+_MAX_BODY_BYTES = 64
+_MAX_QUERY_BYTES = 4096
 _FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via")
 _NO = "only callers on this machine, or with a bearer token that this scheduler knows (--debug-token-file), may ask"
 
@@ -122,7 +124,7 @@ class Routes:
             return said(405, f"only {allowed}", ((b"allow", allowed.encode()),))
         route, names = fitting
         try:
-            body = b"" if method == "GET" else await read_body(scope, receive, _MOST_BODY_BYTES)
+            body = b"" if method == "GET" else await read_body(scope, receive, _MAX_BODY_BYTES)
             found_answer = route.page(PageRequest(names, _query(scope["query_string"]), body.decode()))
             return found_answer if isinstance(found_answer, Answer) else await asyncio.to_thread(found_answer)
         except UnicodeDecodeError:
@@ -182,8 +184,8 @@ def _is_of_here(host: str) -> bool:
 
 
 def _query(raw: bytes) -> Mapping[str, Sequence[str]]:
-    if len(raw) > _MOST_QUERY_BYTES:
-        raise InvalidInput("query", f"{len(raw)} bytes", f"at most {_MOST_QUERY_BYTES}")
+    if len(raw) > _MAX_QUERY_BYTES:
+        raise InvalidInput("query", f"{len(raw)} bytes", f"at most {_MAX_QUERY_BYTES}")
     try:
         return parse_qs(raw.decode(), keep_blank_values=True, max_num_fields=32, errors="strict")
     except ValueError as error:

@@ -1,7 +1,9 @@
-"""What every long-running process does: signals that ask it to stop, its event loop, and a set of tasks that end together.
+"""What every long-running process does: signals that ask it to stop, its event loop, and a set of tasks that end
+together.
 
-Problem: a task that ends unnoticed leaves a process that looks healthy and does nothing. Choice: `TaskSet` starts named tasks and treats the end of any of them
-as the end of the process; what a process does while it stops is its own matter. Limits: POSIX signals.
+Problem: a task that ends unnoticed leaves a process that looks healthy and does nothing. Choice: `TaskSet` starts named
+tasks and treats the end of any of them as the end of the process; what a process does while it stops is its own matter.
+Limits: POSIX signals.
 """
 
 from __future__ import annotations
@@ -27,12 +29,14 @@ def stop_on_signals(stop: asyncio.Event) -> None:
         _log.info("%s", name)
         stop.set()
 
-    for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, received, each.name)
+    for signals in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signals, received, signals.name)
 
 
 def run_until_signal(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    """Run `main` in an event loop of its own (uvloop's where it is installed); its argument is set by SIGTERM and SIGINT."""
+    """Run `main` in an event loop of its own (uvloop's where it is installed); its argument is set by SIGTERM and
+    SIGINT.
+    """
 
     async def started() -> None:
         stop = asyncio.Event()
@@ -90,7 +94,9 @@ def raise_descriptors() -> None:
 
 
 async def cancelled(tasks: Iterable[asyncio.Task[object]]) -> None:
-    """Cancel them all and wait until they have ended; an error of one is logged and does not keep the others from ending."""
+    """Cancel them all and wait until they have ended; an error of one is logged and does not keep the others from
+    ending.
+    """
     ending = list(tasks)
     for task in ending:
         task.cancel()

@@ -1,9 +1,9 @@
 """Compiles kernels in advance.
 
-Problem: the kernels of placement take some ten seconds to compile, once for each version of the sources, and compiling blocks the event
-loop: Leases expire, watches stall. Choice: they are compiled into the shared cache before anything starts, and a marker is left there.
-Packages that bring kernels of their own name a function in the entry points of `GROUP`. Limits: a profile without a marker still compiles
-in its scheduler, before that is ready.
+Problem: the kernels of placement take some ten seconds to compile, once for each version of the sources, and compiling
+blocks the event loop: Leases expire, watches stall. Choice: they are compiled into the shared cache before anything
+starts, and a marker is left there. Packages that bring kernels of their own name a function in the entry points of
+`GROUP`. Limits: a profile without a marker still compiles in its scheduler, before that is ready.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ GROUP = "cotenant.kernels"
 
 
 def mark(profile: str) -> Path:
-    """The marker file: the kernels of this version are compiled for a profile. The cache identifies a source by its path, so the marker does too."""
+    """The marker file: the kernels of this version are compiled for a profile. The cache identifies a source by its
+    path, so the marker does too.
+    """
     where = sha256(str(Path(__file__).parent).encode()).hexdigest()[:12]
     return cache_directory() / f"compiled-for-{profile}-{where}"
 

@@ -35,7 +35,7 @@ REFUSED = [
     "scheduler --load-aware /nonexistent.yaml",
     "scheduler --profile x",
     "scheduler --scheduler-name My_Own",
-    "traces --most-skew-s=-1",
+    "traces --max-skew-s=-1",
     "webhook --agent-account x",
     "webhook --failure-policy x",
     "webhook --kubeconfig /nonexistent",

@@ -65,7 +65,9 @@ def assert_rows_say_what_their_pods_are(c: Cluster, live: list[int]) -> None:
         assert entry is not None
         found, expected = c._components.assignments.encoder.shapes(), afresh.shapes()
         assert (found.request[entry.shape] == expected.request[k]).all()
-        assert (np.delete(found.params[entry.shape], Param.ALLOWANCE) == np.delete(expected.params[k], Param.ALLOWANCE)).all()  # fmt: skip
+        assert (
+            np.delete(found.params[entry.shape], Param.ALLOWANCE) == np.delete(expected.params[k], Param.ALLOWANCE)
+        ).all()
         assert found.group[entry.shape] == expected.group[k]
 
 
@@ -76,11 +78,11 @@ def test_twenty_thousand_pods_and_as_many_shapes_leave_nothing_behind() -> None:
         now_s += 1.0
         for i in range(start, start + AT_ONCE):
             c.pod_seen(pod(i), now_s)
-        bound = [each for each in c.decide(now_s) if isinstance(each, Bind)]
+        bound = [instruction for instruction in c.decide(now_s) if isinstance(instruction, Bind)]
         assert len(bound) == AT_ONCE // 2
-        for each in bound:
-            assert c.sending(each.uid, now_s)
-            c.bound(each.uid, now_s)
+        for instruction in bound:
+            assert c.sending(instruction.uid, now_s)
+            c.bound(instruction.uid, now_s)
         if start % 4000 == 0:
             c.validate()
             assert_rows_say_what_their_pods_are(c, list(range(start, start + AT_ONCE)))

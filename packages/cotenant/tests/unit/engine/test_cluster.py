@@ -42,8 +42,8 @@ def pod(
 
 def cluster(*nodes: Node, **settings: object) -> Cluster:
     made = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings(**settings))  # type: ignore[arg-type]
-    for each in nodes:
-        made.node_seen(each)
+    for node in nodes:
+        made.node_seen(node)
     return made
 
 
@@ -56,10 +56,10 @@ def told(instructions: tuple[Instruction, ...]) -> dict[str, str]:
 
 
 def carry_out(c: Cluster, instructions: tuple[Instruction, ...], now_s: float) -> None:
-    for each in instructions:
-        if isinstance(each, Bind):
-            assert c.sending(each.uid, now_s)
-            c.bound(each.uid, now_s)
+    for instruction in instructions:
+        if isinstance(instruction, Bind):
+            assert c.sending(instruction.uid, now_s)
+            c.bound(instruction.uid, now_s)
 
 
 # ---- the plain way
@@ -430,7 +430,8 @@ def test_a_bound_volume_decides_where() -> None:
     assert (bind.node, bind.claims) == ("b", ())
     c.pod_seen(pod("y", volumes=(need,)), 0.0)
     assert told(c.decide(0.0))["y"] == (
-        "0/3 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 2 node(s) had volume node affinity conflict."
+        "0/3 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 2 node(s) had volume node affinity "
+        "conflict."
     )
 
 

@@ -35,7 +35,7 @@ class World:
     """The engine over nodes in these zones, by the profile `kube-default`; pods that are bound stay bound."""
 
     def __init__(self, *zones: str) -> None:
-        self.engine = Cluster(profile("kube-default"), np.random.default_rng(1), Settings(most_pods=100))
+        self.engine = Cluster(profile("kube-default"), np.random.default_rng(1), Settings(max_pods=100))
         self.nodes: dict[str, Node] = {}
         self.records: dict[str, DecisionRecord] = {}  # the latest of each pod, by name
         for zone in zones:
@@ -56,13 +56,13 @@ class World:
     def decide(self, now_s: float) -> dict[str, str]:
         """Pod -> node, in order of decision."""
         bound = {}
-        for each in self.engine.decide(now_s):
-            if isinstance(each, Bind):
-                assert self.engine.sending(each.uid, now_s)
-                self.engine.bound(each.uid, now_s)
-                bound[each.uid] = each.node
-            if isinstance(each, (Bind, Unschedulable)):
-                self.records[each.uid] = each.record
+        for instruction in self.engine.decide(now_s):
+            if isinstance(instruction, Bind):
+                assert self.engine.sending(instruction.uid, now_s)
+                self.engine.bound(instruction.uid, now_s)
+                bound[instruction.uid] = instruction.node
+            if isinstance(instruction, (Bind, Unschedulable)):
+                self.records[instruction.uid] = instruction.record
         self.engine.validate()
         return bound
 

@@ -27,14 +27,16 @@ class World:
     """16-core nodes, and pods each of which is a shape of its own: 4 cores and 8 GiB, declared as used in full."""
 
     def __init__(self, nodes: int = 3, policy: PlacementProfile | None = None) -> None:
-        self.engine = Cluster(policy or profile("cotenant"), np.random.default_rng(0), Settings(most_pods=100))
+        self.engine = Cluster(policy or profile("cotenant"), np.random.default_rng(0), Settings(max_pods=100))
         for i in range(nodes):
             self.engine.node_seen(Node(f"n{i}", Amounts.of({"cpu": 16_000, "memory": 64 * GIB, "pods": 50})))
 
     def pod(
         self, i: int, node: str = "", service: bool = False, deadline_s: float = np.inf, like: int | None = None
     ) -> int:
-        """A pod that waits, or is found on a node; its number. `like`: the number of its shape, if others have it too."""
+        """A pod that waits, or is found on a node; its number. `like`: the number of its shape, if others have it
+        too.
+        """
         pod = Pod(
             f"p{i}",
             requests=Amounts.of({"cpu": 4000, "memory": 8 * GIB}),
@@ -67,7 +69,7 @@ class World:
         """Who is evicted after this window of one replica."""
         ratio = np.array([1.5 if violated else 0.5])
         self.engine.latency_measured(np.array([number]), ratio, np.array([REQUESTS]), now_s)
-        return [each.victim.uid for each in self.engine.decide(now_s) if isinstance(each, Evict)]
+        return [instruction.victim.uid for instruction in self.engine.decide(now_s) if isinstance(instruction, Evict)]
 
 
 def test_what_is_learnt_of_pods_on_lent_resources_is_learnt_by_their_requests_of_those() -> None:
@@ -111,9 +113,9 @@ def test_room_that_a_measurement_reveals_is_used_at_once() -> None:
     world = World(nodes=1)
     numbers = [world.pod(i, "n0") for i in range(4)]
     world.pod(9)
-    assert not any(isinstance(each, Bind) for each in world.engine.decide(1.0))
+    assert not any(isinstance(instruction, Bind) for instruction in world.engine.decide(1.0))
     world.measured(numbers, 0.5, 1.0 * GIB)
-    assert [each.uid for each in world.engine.decide(61.0) if isinstance(each, Bind)] == ["p9"]
+    assert [instruction.uid for instruction in world.engine.decide(61.0) if isinstance(instruction, Bind)] == ["p9"]
 
 
 def test_a_services_estimate_is_raised_by_its_peak_and_never_lowered() -> None:
@@ -249,7 +251,11 @@ def test_the_hourly_limit_holds_over_all_replicas_and_ends_after_an_hour() -> No
     def moved(minute: int) -> list[str]:
         size = len(replicas)
         world.engine.latency_measured(replicas, np.full(size, 1.5), np.full(size, REQUESTS), 60.0 * minute)
-        return [each.victim.uid for each in world.engine.decide(60.0 * minute) if isinstance(each, Evict)]
+        return [
+            instruction.victim.uid
+            for instruction in world.engine.decide(60.0 * minute)
+            if isinstance(instruction, Evict)
+        ]
 
     first = next((minute, uids) for minute in range(1, 10) if (uids := moved(minute)))
     assert len(first[1]) == 1
@@ -274,10 +280,10 @@ def test_replicas_found_on_nodes_move_beside_the_hourly_limit_for_a_time(found: 
         there = np.array([number for uid, number in replicas.items() if uid not in moved])
         misses = np.where(np.arange(len(there)) < 2, 1.5, 0.5)  # too few to widen the limit
         world.engine.latency_measured(there, misses, np.full(len(there), REQUESTS), 60.0 * minute)
-        for each in world.engine.decide(60.0 * minute):
-            if isinstance(each, Evict):
-                moved.append(each.victim.uid)
-                world.engine.pod_gone(each.victim.uid, 60.0 * minute)
+        for instruction in world.engine.decide(60.0 * minute):
+            if isinstance(instruction, Evict):
+                moved.append(instruction.victim.uid)
+                world.engine.pod_gone(instruction.victim.uid, 60.0 * minute)
     assert len(moved) == most
 
 
@@ -315,7 +321,7 @@ def test_a_replica_does_not_move_where_its_own_rules_forbid_the_better_nodes() -
         engine.latency_measured(
             np.array([engine.number_of("web-0")]), np.array([1.5]), np.array([REQUESTS]), 60.0 * minute
         )
-        assert not any(isinstance(each, Evict) for each in engine.decide(60.0 * minute))
+        assert not any(isinstance(instruction, Evict) for instruction in engine.decide(60.0 * minute))
     engine.validate()
 
 
@@ -331,12 +337,15 @@ def understated(engine: Cluster, i: int, node: str = "") -> None:
 
 
 def test_before_anything_is_measured_pods_are_fitted_by_requests_and_afterwards_by_what_was_measured() -> None:
-    """A declaration alone is not believed, nor in the round in which its pod arrives: it would have put six such pods on the node."""
-    engine = Cluster(profile("cotenant"), np.random.default_rng(0), Settings(most_pods=100))
+    """A declaration alone is not believed, nor in the round in which its pod arrives: it would have put six such
+    pods on the node.
+    """
+    engine = Cluster(profile("cotenant"), np.random.default_rng(0), Settings(max_pods=100))
     engine.node_seen(Node("n0", Amounts.of({"cpu": 16_000, "memory": 64 * GIB, "pods": 50})))
     for i in range(6):
         understated(engine, i)
-    assert sum(isinstance(each, Bind) for each in engine.decide(0.0)) == 3  # 12 of at most 0.76 x 16 cores
+    # 12 of at most 0.76 x 16 cores
+    assert sum(isinstance(instruction, Bind) for instruction in engine.decide(0.0)) == 3
     engine.node_seen(Node("n1", Amounts.of({"cpu": 96_000, "memory": 640 * GIB, "pods": 50})))
     for i in range(10, 34):
         understated(engine, i, "n1")
@@ -387,9 +396,11 @@ def test_shapes_that_are_not_corrected_again_would_not_change(shapes_in_all: int
 def test_requests_exceed_a_node_only_as_far_as_declared_use_has_been_right(
     error_sd: float, low: float, high: float
 ) -> None:
-    """With declarations that are wrong by a factor of seven, scores are too, and batch crowded on few nodes until they were full by use."""
+    """With declarations that are wrong by a factor of seven, scores are too, and batch crowded on few nodes until
+    they were full by use.
+    """
     rng = np.random.default_rng(5)
-    engine = Cluster(profile("cotenant"), np.random.default_rng(0), Settings(most_pods=1000))
+    engine = Cluster(profile("cotenant"), np.random.default_rng(0), Settings(max_pods=1000))
 
     def add(i: int, use: float, memory: float, node: str = "") -> None:
         declared = Estimate(

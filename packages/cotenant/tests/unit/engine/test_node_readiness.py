@@ -36,8 +36,8 @@ def node(ready: str, *taints: tuple[str, Effect]) -> Node:
 
 def cluster(*nodes: Node) -> Cluster:
     made = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings())
-    for each in nodes:
-        made.node_seen(each)
+    for node in nodes:
+        made.node_seen(node)
     return made
 
 

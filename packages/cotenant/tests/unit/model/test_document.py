@@ -116,7 +116,7 @@ def test_a_path_of_a_user_whom_nobody_knows_is_refused() -> None:
 
 def test_every_setting_of_every_policy_can_be_read() -> None:
     """A setting of a type that the reader does not know would fail for the first person who sets it."""
-    parts = {each.name: True for each in fields(PolicySettings) if each.type != "bool"}
+    parts = {field.name: True for field in fields(PolicySettings) if field.type != "bool"}
     config = build(AgentConfig, {"node": "n1", "policies": parts, "cluster": True})
     assert None not in [getattr(config.policies, name) for name in parts]
     written = msgspec.to_builtins(config, enc_hook=str)

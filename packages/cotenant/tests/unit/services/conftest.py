@@ -28,7 +28,9 @@ def ask(
     hangs_up: bool = False,
     limits: ServerLimits | None = None,
 ) -> Answered:
-    """Send one request; a body in parts arrives part by part, and `hangs_up` ends it before its end; `limits` are the server's."""
+    """Send one request; a body in parts arrives part by part, and `hangs_up` ends it before its end; `limits` are
+    the server's.
+    """
     parts = [body] if isinstance(body, bytes) else list(body)
     incoming = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
     if hangs_up:

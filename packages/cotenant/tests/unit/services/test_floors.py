@@ -1,4 +1,6 @@
-"""The floors of services: what stands on which, read from the sources and compared with the contract in pyproject.toml."""
+"""The floors of services: what stands on which, read from the sources and compared with the contract in
+pyproject.toml.
+"""
 
 import re
 import tomllib

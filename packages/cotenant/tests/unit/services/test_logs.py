@@ -35,7 +35,7 @@ def root_as_before() -> Iterator[None]:
     root.handlers[:], root.level = handlers, level
 
 
-@pytest.mark.parametrize("command", PROCESSES, ids=lambda each: each[0])
+@pytest.mark.parametrize("command", PROCESSES, ids=lambda entry: entry[0])
 def test_every_process_has_the_option(command: tuple[str, ...]) -> None:
     _, bound, unused, *_ = app.parse_known_args([*command, "--log-format", "json"])
     assert options(bound)["log_format"] == "json"

@@ -1,6 +1,7 @@
 """The names that a scrape of each process finds on its port are those that the sources declare.
 
-Pages, dashboards and alerts are compared with the declarations (tests/unit/test_metric_names.py, tests/unit/deploy/test_monitoring.py); this closes the chain.
+Pages, dashboards and alerts are compared with the declarations (tests/unit/test_metric_names.py,
+tests/unit/deploy/test_monitoring.py); this closes the chain.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ PREFIXES = {
     "apiserver": ("apiserver_",),
     "scheduler": ("scheduler_", "cotenant_scheduler_"),
     "extender": ("cotenant_extender_",),
-    "agent": (),  # most names need a machine, pods or a policy: packages/cotenant/tests/unit/services/agent/test_metrics.py has them
+    # most names need a machine, pods or a policy: packages/cotenant/tests/unit/services/agent/test_metrics.py has them
+    "agent": (),
     "webhook": ("cotenant_webhook_",),
     "traces": ("cotenant_traces_", "cotenant_objective_", "cotenant_service_", "cotenant_signal"),
     "console": ("cotenant_console_",),
@@ -101,10 +103,10 @@ async def scraped(url: str, facts: object) -> str:
 
 @pytest.mark.parametrize("name", PREFIXES)
 def test_a_scrape_finds_the_names_that_the_sources_declare(name: str) -> None:
-    found = {each for each in names(asyncio.run(page(name))) if not each.startswith(FOREIGN)}
+    found = {entry for entry in names(asyncio.run(page(name))) if not entry.startswith(FOREIGN)}
     assert sorted(found - EXPORTED) == []
-    assert not [each for each in found if each.endswith("_created")]
-    declared = {each for each in EXPORTED if PREFIXES[name] and each.startswith(PREFIXES[name])}
-    histograms = {each.removesuffix("_bucket") for each in declared if each.endswith("_bucket")}
-    parts = {f"{each}{end}" for each in histograms for end in ("", "_count", "_sum")}
+    assert not [entry for entry in found if entry.endswith("_created")]
+    declared = {entry for entry in EXPORTED if PREFIXES[name] and entry.startswith(PREFIXES[name])}
+    histograms = {entry.removesuffix("_bucket") for entry in declared if entry.endswith("_bucket")}
+    parts = {f"{histogram}{end}" for histogram in histograms for end in ("", "_count", "_sum")}
     assert declared - found - parts == WITH_AN_OPTION.get(name, set())

@@ -133,7 +133,11 @@ def test_the_command_prints_what_traces_reads(tmp_path: Path, capsys: pytest.Cap
     said = capsys.readouterr()
     assert "Timeslices" in said.err
     result.write_text(said.out)
-    assert [each.key for each in read_file(result)] == ["default/shop-availability", "default/cart-latency", "shop/api"]
+    assert [objective.key for objective in read_file(result)] == [
+        "default/shop-availability",
+        "default/cart-latency",
+        "shop/api",
+    ]
     assert main(["objective", "convert", str(source), "--json"]) == 1
 
 
@@ -153,10 +157,10 @@ def test_any_change_of_a_file_is_converted_or_refused(document: dict[str, Any], 
         converted = convert([found])
     except InvalidInput:
         return
-    for each in converted:
-        assert (each.manifest is None) == bool(each.refused)
-        if each.manifest is not None:
-            objectives_of(iter([dict(each.manifest)]), "converted")
+    for entry in converted:
+        assert (entry.manifest is None) == bool(entry.refused)
+        if entry.manifest is not None:
+            objectives_of(iter([dict(entry.manifest)]), "converted")
 
 
 def test_a_field_that_does_not_exist_is_refused_with_the_one_that_does() -> None:
@@ -179,7 +183,10 @@ spec:
 
 
 def test_a_service_without_a_name_is_refused_as_such() -> None:
-    text = 'apiVersion: slo.cotenant.io/v1alpha1\nkind: ServiceObjective\nmetadata: {name: a}\nspec: {service: {name: ""}, indicator: {latency: {below: 80ms}}, target: "99.9"}\n'
+    text = (
+        "apiVersion: slo.cotenant.io/v1alpha1\nkind: ServiceObjective\nmetadata: {name: a}\nspec: {service: {name: "
+        '""}, indicator: {latency: {below: 80ms}}, target: "99.9"}\n'
+    )
     with pytest.raises(InvalidInput, match="text of 1 to 200 characters"):
         objectives_of(documents(text, "file"), "file")
 
@@ -200,7 +207,7 @@ def _with(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     return copied
 
 
-@given(st.text(max_size=200) | st.binary(max_size=100).map(lambda each: each.decode("latin-1")))
+@given(st.text(max_size=200) | st.binary(max_size=100).map(lambda part: part.decode("latin-1")))
 def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(InvalidInput):
         objectives_of(documents(text, "file"), "file")

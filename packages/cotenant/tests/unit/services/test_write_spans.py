@@ -1,4 +1,6 @@
-"""Spans of the manager's writes: decided, waited, answered; and that those of running processes reach a trace process."""
+"""Spans of the manager's writes: decided, waited, answered; and that those of running processes reach a trace
+process.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ class Setting:
         asyncio.run(self.writers[type(what)](None, what))  # type: ignore[arg-type]
 
     def times(self) -> list[tuple[str, float, float]]:
-        return [(each.name, each.start_s, each.end_s) for each in self.sink.spans]
+        return [(span.name, span.start_s, span.end_s) for span in self.sink.spans]
 
 
 def test_a_write_has_a_trace_of_its_phases() -> None:
@@ -67,7 +69,12 @@ def test_a_write_has_a_trace_of_its_phases() -> None:
     setting.spans.decided((WRITE, gone), 9.0)
     setting.now_s = 12.0
     setting.write(WRITE)
-    assert setting.times() == [("write Node ratios", 9.0, 13.0), ("decide", 9.0, 10.0), ("wait", 10.0, 12.0), ("request", 12.0, 13.0)]  # fmt: skip
+    assert setting.times() == [
+        ("write Node ratios", 9.0, 13.0),
+        ("decide", 9.0, 10.0),
+        ("wait", 10.0, 12.0),
+        ("request", 12.0, 13.0),
+    ]
     root = setting.sink.spans[0]
     assert root.attributes == {"cotenant.object": "a", "cotenant.result": "written"}
     assert setting.sink.spans[1].attributes == {"cotenant.round.writes": 2}
@@ -126,8 +133,12 @@ def test_a_trace_process_shows_writes_and_rounds(tmp_path: Path) -> None:
                 running = asyncio.create_task(rebalancer.run(ended))
 
                 def shown() -> bool:
-                    found = {(each.service, each.operation) for each in client.services().operations}
-                    return {("cotenant-manager", "write Node"), ("cotenant-manager", "write NodeSLO"), ("cotenant-rebalancer", "plan round")} <= found  # fmt: skip
+                    found = {(operation.service, operation.operation) for operation in client.services().operations}
+                    return {
+                        ("cotenant-manager", "write Node"),
+                        ("cotenant-manager", "write NodeSLO"),
+                        ("cotenant-rebalancer", "plan round"),
+                    } <= found
 
                 await asyncio.to_thread(eventually, "traces of both", shown, 120.0)  # kernels may have to be compiled
                 ended.set()

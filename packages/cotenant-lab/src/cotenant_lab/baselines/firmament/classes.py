@@ -36,7 +36,9 @@ def request_classes(shapes: ShapeArrays, shape: Int, label: Int) -> tuple[Int, I
 
 @njit
 def how_many_fit(nodes: NodeArrays, shapes: ShapeArrays, kinds: Int, rows: Int, most: int) -> Int:
-    """[C, M] number of pods of each shape in `kinds` that each of `rows` can take without any others, at most `most`."""
+    """[C, M] number of pods of each shape in `kinds` that each of `rows` can take without any others, at most
+    `most`.
+    """
     capacity, requested, request = nodes.capacity, nodes.requested, shapes.request
     group_count, group, group_limit = nodes.group_count, shapes.group, shapes.group_limit
     answer = np.zeros((kinds.shape[0], rows.shape[0]), np.int64)

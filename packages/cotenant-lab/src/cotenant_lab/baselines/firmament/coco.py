@@ -1,20 +1,23 @@
-"""CoCo's costs: fit in several dimensions and interference between co-runners (Firmament's coordinated co-location model).
+"""CoCo's costs: fit in several dimensions and interference between co-runners (Firmament's coordinated co-location
+model).
 
 After the released model, over the resources a node has (`PODS` aside):
 
 - task to unscheduled: sum of 1000 + 1000 x request / smallest machine, + 2 + wait in tenths of a second;
 - task to its request class: 1000 x sum of request / largest machine;
-- class to machine: 1000 x sum of used fractions + interference x (e^occupied - 1), occupied = requested fraction of CPU, and
-  interference = sum over the machine's residents of the penalty for (victim = the class, aggressor = the resident).
+- class to machine: 1000 x sum of used fractions + interference x (e^occupied - 1), occupied = requested fraction of
+  CPU, and interference = sum over the machine's residents of the penalty for (victim = the class, aggressor = the
+  resident).
 
-Interference classes are four animals (after Xie and Loh, CMP-MSI 2008), derived from the estimates that every scheduler gets: devils
-cause pressure (pressure >= `devil_pressure`), else rabbits are sensitive (sensitivity >= `rabbit_sensitivity`), else turtles are neither (both under
-half of that), else sheep. The thresholds are near the upper quartiles of measured pairs of co-runners: parameters, not measurements of this cluster.
+Interference classes are four animals (after Xie and Loh, CMP-MSI 2008), derived from the estimates that every scheduler
+gets: devils cause pressure (pressure >= `devil_pressure`), else rabbits are sensitive (sensitivity >=
+`rabbit_sensitivity`), else turtles are neither (both under half of that), else sheep. The thresholds are near the upper
+quartiles of measured pairs of co-runners: parameters, not measurements of this cluster.
 
-Choice here: the i-th new task of a round on a machine costs i x 1000 x the round's mean sum of request / capacity more, which is
-the expected addition of the tasks before it to the used fractions: segments are convex and rounds do not herd. Limits: machines
-have no inner topology here, so co-runners are all residents of the node; priority is left out, as services have rounds of
-their own; needs `Snapshot.residents`.
+Choice here: the i-th new task of a round on a machine costs i x 1000 x the round's mean sum of request / capacity more,
+which is the expected addition of the tasks before it to the used fractions: segments are convex and rounds do not herd.
+Limits: machines have no inner topology here, so co-runners are all residents of the node; priority is left out, as
+services have rounds of their own; needs `Snapshot.residents`.
 """
 
 from __future__ import annotations

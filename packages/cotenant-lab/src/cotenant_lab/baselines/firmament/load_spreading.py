@@ -1,9 +1,9 @@
 """Load-spreading costs (Octopus): the machine with the fewest tasks is the cheapest.
 
 After the released cost model: task to unscheduled 1,000,000; to the cluster 1; to a machine 100 for each task that runs
-there. Choice here: the i-th new task of a round on a machine costs 100 x (running + i), so segments are convex and tasks of
-one round do not herd; waiting costs one more a second. The core's number on the last hop is left out: nodes have no cores
-here. Limits: counts tasks, whatever their size.
+there. Choice here: the i-th new task of a round on a machine costs 100 x (running + i), so segments are convex and
+tasks of one round do not herd; waiting costs one more a second. The core's number on the last hop is left out: nodes
+have no cores here. Limits: counts tasks, whatever their size.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """The flow network of one round, and its solution.
 
-Problem: place a round's tasks at the least total cost, where waiting also has a cost. Choice: Firmament's network with request
-classes instead of an arc per task and machine:
+Problem: place a round's tasks at the least total cost, where waiting also has a cost. Choice: Firmament's network with
+request classes instead of an arc per task and machine:
 
     task -> class -> machine -> sink          placement
     task -> unscheduled aggregator of its job -> sink          waiting
 
 Every task supplies one unit and may always wait, so a feasible flow always exists; any other status of the solver is an
-error of ours and raises. OR-tools' `SimpleMinCostFlow` (cost scaling, integers) runs to optimality: stopping early would not be a
-small error. Limits: one unit per task, so multi-dimensional fit is only expressed by the capacities of class arcs; no warm start.
+error of ours and raises. OR-tools' `SimpleMinCostFlow` (cost scaling, integers) runs to optimality: stopping early
+would not be a small error. Limits: one unit per task, so multi-dimensional fit is only expressed by the capacities of
+class arcs; no warm start.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Arcs and supplies for the solver, with where each kind of arc begins. Arcs in this order: enter, unscheduled, job, assign, steps."""
+    """Arcs and supplies for the solver, with where each kind of arc begins. Arcs in this order: enter, unscheduled,
+    job, assign, steps.
+    """
 
     tail: Int
     head: Int
@@ -59,8 +62,9 @@ class Flow:
 def build(class_of: Int, job: Int, fits: Int, prices: Prices) -> Network:
     """Build the network of a round.
 
-    `class_of` [T] and `job` [T] of each task (any integers for jobs), `fits` [C, M] how many tasks of a class a machine can still
-    take. Arcs of no capacity are left out. Parallel unit arcs to the sink make a machine's cost convex where it has a slope.
+    `class_of` [T] and `job` [T] of each task (any integers for jobs), `fits` [C, M] how many tasks of a class a machine
+    can still take. Arcs of no capacity are left out. Parallel unit arcs to the sink make a machine's cost convex where
+    it has a slope.
     """
     tasks, (classes, machines) = class_of.size, fits.shape
     _, job_of = np.unique(job, return_inverse=True)
@@ -135,7 +139,9 @@ def solver() -> Any:
 
 
 def solve(network: Network) -> Flow:
-    """The optimal flow. Raises `Permanent` where the solver says anything but optimal, `Unsupported` without OR-tools."""
+    """The optimal flow. Raises `Permanent` where the solver says anything but optimal, `Unsupported` without
+    OR-tools.
+    """
     simple = solver()
     flow = simple()
     arcs = flow.add_arcs_with_capacity_and_unit_cost(network.tail, network.head, network.capacity, network.cost)
@@ -149,8 +155,8 @@ def solve(network: Network) -> Flow:
 def placements(network: Network, flow: Flow, class_of: Int) -> Int:
     """Machine of each task, -1 = waits.
 
-    A flow gives the number of tasks of a class per machine; the placed tasks of the class are assigned in their own order. Which
-    of them are placed is decided by the flow on the arc task -> class.
+    A flow gives the number of tasks of a class per machine; the placed tasks of the class are assigned in their own
+    order. Which of them are placed is decided by the flow on the arc task -> class.
     """
     machine = np.full(network.tasks, -1, np.int64)
     amount = flow.amount[network.assign_at : network.assign_at + network.assign_class.size]

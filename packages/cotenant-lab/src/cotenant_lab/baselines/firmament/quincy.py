@@ -1,13 +1,15 @@
 """Quincy's costs (Isard et al., SOSP 2009), as Firmament's released model has them: data transfer against waiting.
 
-task to unscheduled 0.5 x wait (s) + offset 2,592,000; task to the cluster aggregator: cost of fetching its input on the worst
-machine + the same offset; to a machine 0. Tasks of the lab read no local input, so the transfer cost is the same everywhere
-(`transfer_cost`, 0) and there are no preferred machines or racks: what remains of Quincy is its wait-driven order, and
-all machines cost the same. The solver's tie-breaking then piles tasks of a round on few machines, as the model implies.
+task to unscheduled 0.5 x wait (s) + offset 2,592,000; task to the cluster aggregator: cost of fetching its input on the
+worst machine + the same offset; to a machine 0. Tasks of the lab read no local input, so the transfer cost is the same
+everywhere (`transfer_cost`, 0) and there are no preferred machines or racks: what remains of Quincy is its wait-driven
+order, and all machines cost the same. The solver's tie-breaking then piles tasks of a round on few machines, as the
+model implies.
 
-At wait 0 the published unscheduled cost is the offset, never above a placement's transfer cost + offset: with a clock that
-stands still nothing need ever be placed, and with a transfer cost c a task waits 2 c seconds needlessly. Our rounds raise
-the unscheduled costs above any placement (`costs.above_placement`); `Firmament(Quincy(), lift=False)` shows the published behaviour.
+At wait 0 the published unscheduled cost is the offset, never above a placement's transfer cost + offset: with a clock
+that stands still nothing need ever be placed, and with a transfer cost c a task waits 2 c seconds needlessly. Our
+rounds raise the unscheduled costs above any placement (`costs.above_placement`); `Firmament(Quincy(), lift=False)`
+shows the published behaviour.
 """
 
 from __future__ import annotations

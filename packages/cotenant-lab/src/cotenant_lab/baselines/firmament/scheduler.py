@@ -1,10 +1,11 @@
 """Firmament's rounds: solve a network, admit what fits, and leave the others for the next round.
 
-Problem: hundreds of tasks arrive at once, and a flow models one unit per task, not CPU and memory. Choice: the waiting pods,
-services first, each kind in order of arrival, go through networks of at most 500 tasks, each built on what the one before
-placed; after the solution every placement passes an admission check in the tasks' order, and what no longer fits waits
-for the next round. Tasks whose class fits nowhere are left out: their only path is to wait. Machines enter in random
-order, so that equal costs do not favour low rows. Limits: placed tasks stay (no migration or preemption by flow); no priorities.
+Problem: hundreds of tasks arrive at once, and a flow models one unit per task, not CPU and memory. Choice: the waiting
+pods, services first, each kind in order of arrival, go through networks of at most 500 tasks, each built on what the
+one before placed; after the solution every placement passes an admission check in the tasks' order, and what no longer
+fits waits for the next round. Tasks whose class fits nowhere are left out: their only path is to wait. Machines enter
+in random order, so that equal costs do not favour low rows. Limits: placed tasks stay (no migration or preemption by
+flow); no priorities.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Firmament:
-    """Min-cost-flow rounds under one cost model; services first, priced by the same model. Needs OR-tools (`Unsupported` without)."""
+    """Min-cost-flow rounds under one cost model; services first, priced by the same model. Needs OR-tools
+    (`Unsupported` without).
+    """
 
     costs: CostModel
     round_tasks: int = 500
@@ -96,7 +99,9 @@ class Firmament:
         return decision(snapshot, working.nodes, tally, held=REJECTED)
 
     def lay_out(self, snapshot: Snapshot, tasks: Int, machines: Int, now_s: float) -> Layout:
-        """The network of one round: `tasks` index the pending pods, `machines` are rows in their order in the network."""
+        """The network of one round: `tasks` index the pending pods, `machines` are rows in their order in the
+        network.
+        """
         nodes, shapes, pending = snapshot.nodes, snapshot.shapes, snapshot.pending
         shape = pending.shape[tasks]
         class_of, class_shape = request_classes(shapes, shape, self.costs.label(shapes))

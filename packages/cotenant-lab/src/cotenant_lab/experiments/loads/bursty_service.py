@@ -1,9 +1,11 @@
-"""A service with bursts of work: requests at random times, each a fixed amount of CPU; reports the latency of each from its due time.
+"""A service with bursts of work: requests at random times, each a fixed amount of CPU; reports the latency of each from
+its due time.
 
     python -m cotenant_lab.experiments.loads.bursty_service --start-us T --seconds S --gap-ms G --work-ms W --seed N
 
-Problem: a quota that the mean use never reaches still stops a service in the middle of a request. Choice: exponential gaps, equal work, one queue;
-latency from the due time, so waiting behind a throttled request counts. One line of JSON at the end: [due, latency] in microseconds.
+Problem: a quota that the mean use never reaches still stops a service in the middle of a request. Choice: exponential
+gaps, equal work, one queue; latency from the due time, so waiting behind a throttled request counts. One line of JSON
+at the end: [due, latency] in microseconds.
 Limits: one thread.
 """
 

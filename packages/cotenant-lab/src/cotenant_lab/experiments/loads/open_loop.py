@@ -1,12 +1,14 @@
 """An open-loop load generator: requests have due times independent of replies, and latency counts from the due time.
 
-Problem: a client that waits for a reply before its next request stops sending while the server stalls, so its tail hides the stall
-(coordinated omission). Choice: due times are drawn beforehand, exponential gaps at one rate, and never move; a request that cannot be sent in
-time is sent late and its latency still counts from when it was due. Requests are pipelined over several connections; replies come in the
-order of a connection's requests. Lateness of sending is counted separately, since a lagging generator would otherwise blame the server. Limits: one thread,
-about 5,000 requests a second; what is unanswered at the end counts with the time that it has waited by then.
+Problem: a client that waits for a reply before its next request stops sending while the server stalls, so its tail
+hides the stall (coordinated omission). Choice: due times are drawn beforehand, exponential gaps at one rate, and never
+move; a request that cannot be sent in time is sent late and its latency still counts from when it was due. Requests are
+pipelined over several connections; replies come in the order of a connection's requests. Lateness of sending is counted
+separately, since a lagging generator would otherwise blame the server. Limits: one thread, about 5,000 requests a
+second; what is unanswered at the end counts with the time that it has waited by then.
 
-Source: G. Tene, "How not to measure latency" (coordinated omission); exponential arrivals as wrk2 and mutilate have them.
+Source: G. Tene, "How not to measure latency" (coordinated omission); exponential arrivals as wrk2 and mutilate have
+them.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class Wire(Protocol):
         ...
 
     def replies(self, received: bytearray) -> int:
-        """Remove the complete replies from the front of `received`. Returns their number. Raises `Permanent` for an error reply."""
+        """Remove the complete replies from the front of `received`. Returns their number. Raises `Permanent` for an
+        error reply.
+        """
         ...
 
 
@@ -96,11 +100,12 @@ def run(
 ) -> None:
     """Send until `until_us`, and stop there. `each_loop` gets the time after each step; it must be quick.
 
-    `sockets` are connected and non-blocking. Raises `Permanent` where the server closes a connection or answers with an error.
+    `sockets` are connected and non-blocking. Raises `Permanent` where the server closes a connection or answers with an
+    error.
     """
-    waiting: dict[socket.socket, deque[int]] = {each: deque() for each in sockets}
-    unsent: dict[socket.socket, bytearray] = {each: bytearray() for each in sockets}
-    received: dict[socket.socket, bytearray] = {each: bytearray() for each in sockets}
+    waiting: dict[socket.socket, deque[int]] = {entry: deque() for entry in sockets}
+    unsent: dict[socket.socket, bytearray] = {entry: bytearray() for entry in sockets}
+    received: dict[socket.socket, bytearray] = {entry: bytearray() for entry in sockets}
     due, number = next_due(), 0
     while True:
         now = monotonic_ns() // 1000
@@ -114,7 +119,7 @@ def run(
             due, number = next_due(), number + 1
         if now >= until_us:
             break
-        blocked = [each for each in sockets if unsent[each]]
+        blocked = [entry for entry in sockets if unsent[entry]]
         wait_s = min(_LONGEST_WAIT_S, max(0, min(due, until_us) - monotonic_ns() // 1000) / 1e6)
         readable, writable, _ = select.select(sockets, blocked, (), wait_s)
         now = monotonic_ns() // 1000

@@ -2,10 +2,11 @@
 
     python -m cotenant_lab.experiments.loads.redis_load --socket PATH --rate R --seconds S --seed N --objective-us T
 
-Problem: the load must run pinned away from the server, and the regulator must get the service's latency while it runs. Choice: a line of JSON per second with the
-requests answered in it, their p99 and how many were slower than the objective; at the end one line with every slot's histogram. The request is LPOS over a list:
-one small packet each way and tens of microseconds of the server's CPU, like a small query. It takes real-time priority where allowed, because it needs a tenth of
-its core and the agent beside it would add to the latencies. Limits: Unix sockets, one list.
+Problem: the load must run pinned away from the server, and the regulator must get the service's latency while it runs.
+Choice: a line of JSON per second with the requests answered in it, their p99 and how many were slower than the
+objective; at the end one line with every slot's histogram. The request is LPOS over a list: one small packet each way
+and tens of microseconds of the server's CPU, like a small query. It takes real-time priority where allowed, because it
+needs a tenth of its core and the agent beside it would add to the latencies. Limits: Unix sockets, one list.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ def main() -> None:
     given = parser.parse_args()
     is_realtime = realtime.take()
     sockets = [connect(given.socket) for _ in range(CONNECTIONS)]
-    for each in sockets:
-        each.setblocking(False)
+    for entry in sockets:
+        entry.setblocking(False)
     # The slots are windows of the clock, aligned with the lateness monitor's.
     began = -(-(now_us() + _LEAD_US) // WINDOW_US) * WINDOW_US
     reporter = Reporter(given.objective_us, began)
@@ -96,7 +97,7 @@ def main() -> None:
     due = open_loop.due_times(given.rate, given.seed, began)
     open_loop.run(sockets, SearchList(), due, tally, began + int(given.seconds * 1e6), reporter.each_loop)
     first = began // WINDOW_US
-    windows = [[first + each.index, each.latency.pairs(), each.lag.pairs()] for each in tally.slots()]
+    windows = [[first + slot.index, slot.latency.pairs(), slot.lag.pairs()] for slot in tally.slots()]
     print(json.dumps({"began_us": began, "windows": windows, "realtime": is_realtime}), flush=True)
 
 

@@ -1,7 +1,8 @@
 """Redis on the plant's core, and one measured stretch of open-loop load on it.
 
-Problem: several experiments measure the same service's tail. Choice: a server that stays for all rounds, and `measured`, which runs the generator's process,
-passes on its report each second, and returns the counted latencies with the counters read at the same instants. Limits: as `redis_load.py`.
+Problem: several experiments measure the same service's tail. Choice: a server that stays for all rounds, and
+`measured`, which runs the generator's process, passes on its report each second, and returns the counted latencies with
+the counters read at the same instants. Limits: as `redis_load.py`.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ def start(site: Site, group: str, load: Load) -> None:
 
 
 def measured(site: Site, load: Load, seed: int, read: Callable[[], Any], hear: Callable[[Live], None]) -> Stretch:
-    """Run the load once. `read` is called where the stretch that counts begins and ends; `hear` each second, with the report."""
+    """Run the load once. `read` is called where the stretch that counts begins and ends; `hear` each second, with
+    the report.
+    """
     generator = site.start_python(
         GENERATOR,
         "cotenant_lab.experiments.loads.redis_load",

@@ -1,8 +1,10 @@
-"""The load on the ride service, a process of its own: open-loop requests, a line each second, all latencies by second at the end.
+"""The load on the ride service, a process of its own: open-loop requests, a line each second, all latencies by second
+at the end.
 
     python -m cotenant_lab.experiments.loads.ride_load --port P --rate R --seconds S --seed N --objective-us T
 
-Problem: riders do not wait for one another, so a stalled frontend must not slow the load down. Choice: due times drawn beforehand, GETs pipelined over several connections. Limits: an answer that is not 200 ends it.
+Problem: riders do not wait for one another, so a stalled frontend must not slow the load down. Choice: due times drawn
+beforehand, GETs pipelined over several connections. Limits: an answer that is not 200 ends it.
 """
 
 from __future__ import annotations
@@ -56,15 +58,15 @@ def main() -> None:
     given = parser.parse_args()
     realtime.take()
     sockets = [socket.create_connection(("127.0.0.1", given.port)) for _ in range(CONNECTIONS)]
-    for each in sockets:
-        each.setblocking(False)
-        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for entry in sockets:
+        entry.setblocking(False)
+        entry.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     began = now_us() + _LEAD_US
     reporter = Reporter(given.objective_us, began)
     tally = ReportedSlots(SLOT_US, began, reporter)
     due = open_loop.due_times(given.rate, given.seed, began)
     open_loop.run(sockets, Dispatch(), due, tally, began + int(given.seconds * 1e6), reporter.each_loop)
-    slots = [[each.index, each.latency.pairs()] for each in tally.slots()]
+    slots = [[slot.index, slot.latency.pairs()] for slot in tally.slots()]
     print(json.dumps({"began_us": began, "slots": slots}), flush=True)
 
 

@@ -1,8 +1,8 @@
 """Latencies counted in buckets of equal relative width: small, mergeable, exact to 1 %.
 
-Problem: a tail over a hundred thousand requests must cost neither memory nor time, and several short blocks must add up to one distribution.
-Choice: as HdrHistogram does, powers of two split into equal parts; 128 parts per power, so a value is known to 0.8 %. Limits: microseconds from
-0 to `MOST_US`; what is larger counts as that.
+Problem: a tail over a hundred thousand requests must cost neither memory nor time, and several short blocks must add up
+to one distribution. Choice: as HdrHistogram does, powers of two split into equal parts; 128 parts per power, so a value
+is known to 0.8 %. Limits: microseconds from 0 to `MAX_US`; what is larger counts as that.
 
 Source: G. Tene, HdrHistogram (the layout).
 """
@@ -14,14 +14,14 @@ from math import ceil
 
 _PARTS_LOG2 = 7
 _PARTS = 1 << _PARTS_LOG2
-MOST_US = 1 << 36  # 19 hours
+MAX_US = 1 << 36  # 19 hours
 
 
 def bucket_of(value_us: int) -> int:
     """The bucket of a value; values below 256 us have one each."""
     if value_us < 2 * _PARTS:
         return max(0, value_us)
-    value_us = min(value_us, MOST_US)
+    value_us = min(value_us, MAX_US)
     shift = value_us.bit_length() - 1 - _PARTS_LOG2
     return shift * _PARTS + (value_us >> shift)
 

@@ -1,7 +1,8 @@
 """The statistics of the experiments: correlation, ratios over rounds with bootstrap intervals.
 
-Problem: a ratio of tails from a dozen short blocks needs an interval without assuming a distribution. Choice: the geometric mean of per-round
-ratios, and the percentile bootstrap over rounds, seeded. Limits: with fewer than three rounds there is no interval.
+Problem: a ratio of tails from a dozen short blocks needs an interval without assuming a distribution. Choice: the
+geometric mean of per-round ratios, and the percentile bootstrap over rounds, seeded. Limits: with fewer than three
+rounds there is no interval.
 
 Source: B. Efron and R. Tibshirani, An Introduction to the Bootstrap (1993), chapter 13 (percentile intervals).
 """
@@ -34,7 +35,9 @@ class Estimate:
 
 
 def correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Pearson's; NaN where a side does not vary or there are fewer than three pairs. Raises ValueError for unequal lengths."""
+    """Pearson's; NaN where a side does not vary or there are fewer than three pairs. Raises ValueError for unequal
+    lengths.
+    """
     if len(first) != len(second):
         raise ValueError(f"pairs of unequal number: {len(first)} and {len(second)}")
     if len(first) < _FEWEST:
@@ -46,7 +49,9 @@ def correlation(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def ratio(over: Sequence[float], under: Sequence[float], seed: int = 1) -> Estimate:
-    """Geometric mean of the rounds' ratios with its interval. All values above 0. Raises ValueError for unequal lengths."""
+    """Geometric mean of the rounds' ratios with its interval. All values above 0. Raises ValueError for unequal
+    lengths.
+    """
     logs = [log(a / b) for a, b in zip(over, under, strict=True)]
     estimate = bootstrap(logs, lambda values: fsum(values) / len(values), seed)
     low, high = (None if end is None else exp(end) for end in (estimate.low, estimate.high))

@@ -1,10 +1,12 @@
 """Short windows of a measured load, and which of them were calm: no lateness monitor on either core was late.
 
-Problem: a hypervisor that takes a core for milliseconds several times a second dominates the tail of every arm, at another rate in each, and is unrelated to the
-kernel's run queue. Choice: as testers of wake-up latency do, processes with real-time priority on both cores record how late they woke, and a window counts where
-neither was late by more than `LATE_US`, in it or in the one before, whose end may reach into it. A request belongs to the window in which it was due. Which windows
-count never depends on the latencies. Limits: anything that delays a real-time process is left out, including interrupts and the kernel's own work; a stall that
-fell between two wake-ups stays in, and so does the effect of the next window's stall on a request at the very end of a calm one.
+Problem: a hypervisor that takes a core for milliseconds several times a second dominates the tail of every arm, at
+another rate in each, and is unrelated to the kernel's run queue. Choice: as testers of wake-up latency do, processes
+with real-time priority on both cores record how late they woke, and a window counts where neither was late by more than
+`LATE_US`, in it or in the one before, whose end may reach into it. A request belongs to the window in which it was due.
+Which windows count never depends on the latencies. Limits: anything that delays a real-time process is left out,
+including interrupts and the kernel's own work; a stall that fell between two wake-ups stays in, and so does the effect
+of the next window's stall on a request at the very end of a calm one.
 
 Source: the idea of cyclictest (rt-tests): sleep to absolute times, record the lateness.
 """
@@ -23,8 +25,8 @@ from cotenant_lab.experiments.measures.histogram import Histogram
 WINDOW_US = 50_000
 LATE_US = 1_000
 _TIMES_ALONE = 3.0  # a round whose p99 alone is above this many times the median was disturbed
-LEAST_CALM = 0.2  # of a block's windows; with fewer it is run again
-LEAST_REQUESTS = 500  # in calm windows, likewise
+MIN_CALM = 0.2  # of a block's windows; with fewer it is run again
+MIN_REQUESTS = 500  # in calm windows, likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,10 @@ class Window:
 
 
 def joined(slots: Sequence[Slot], late_us: Callable[[int], int | None]) -> list[Window]:
-    """The load's slots as windows, with the monitor's lateness by window index; windows without due requests are included."""
-    by_index = {each.index: each for each in slots}
+    """The load's slots as windows, with the monitor's lateness by window index; windows without due requests are
+    included.
+    """
+    by_index = {entry.index: entry for entry in slots}
     found = []
     for index in range(min(by_index, default=0), max(by_index, default=-1) + 1):
         slot = by_index.get(index, Slot(index, Histogram(), Histogram()))
@@ -68,36 +72,38 @@ def joined(slots: Sequence[Slot], late_us: Callable[[int], int | None]) -> list[
 
 
 def calm(windows: Iterable[Window]) -> list[Window]:
-    """Windows in which no monitor was late, nor in the one before; never the first, because the one before it is not known."""
-    quiet = {each.index: each for each in windows if not (each.is_late_on_plant or each.is_late_on_load)}
-    return [each for index, each in quiet.items() if index - 1 in quiet]
+    """Windows in which no monitor was late, nor in the one before; never the first, because the one before it is
+    not known.
+    """
+    quiet = {window.index: window for window in windows if not (window.is_late_on_plant or window.is_late_on_load)}
+    return [window for index, window in quiet.items() if index - 1 in quiet]
 
 
 def latencies(windows: Iterable[Window]) -> Histogram:
     """The latencies of all requests due in these windows."""
     pooled = Histogram()
-    for each in windows:
-        pooled.merge(each.latency)
+    for window in windows:
+        pooled.merge(window.latency)
     return pooled
 
 
 def lags(windows: Iterable[Window]) -> Histogram:
     """The lag of the generator in these windows."""
     pooled = Histogram()
-    for each in windows:
-        pooled.merge(each.lag)
+    for window in windows:
+        pooled.merge(window.lag)
     return pooled
 
 
 def stored(slots: Sequence[Slot], late_us: Callable[[int], int | None] | None) -> dict[str, Any]:
     """The part of a block's record about its windows. `late_us` None: not both cores had a lateness monitor."""
     windows = joined(slots, late_us or (lambda index: None))
-    return {"witness": late_us is not None, "windows": [each.to_list() for each in windows]}
+    return {"witness": late_us is not None, "windows": [window.to_list() for window in windows]}
 
 
 def all_of(record: Mapping[str, Any]) -> list[Window]:
     """All windows of a block."""
-    return [Window.from_list(each) for each in record["windows"]]
+    return [Window.from_list(entry) for entry in record["windows"]]
 
 
 def judged_of(record: Mapping[str, Any]) -> list[Window]:
@@ -112,9 +118,9 @@ def disturbed(record: Mapping[str, Any]) -> str:
     windows = all_of(record)
     left = calm(windows)
     share, requests = len(left) / max(1, len(windows)), latencies(left).total
-    if share < LEAST_CALM:
+    if share < MIN_CALM:
         return f"only {share:.0%} of the windows were calm"
-    return f"only {requests} requests were due in calm windows" if requests < LEAST_REQUESTS else ""
+    return f"only {requests} requests were due in calm windows" if requests < MIN_REQUESTS else ""
 
 
 def p99_us(windows: Iterable[Window]) -> float:
@@ -123,7 +129,9 @@ def p99_us(windows: Iterable[Window]) -> float:
 
 
 def disturbed_alone(tails_us: Mapping[int, float]) -> Mapping[int, str]:
-    """The rounds, by number, in which the service's p99 alone was far above the median of all, and why they do not count."""
+    """The rounds, by number, in which the service's p99 alone was far above the median of all, and why they do not
+    count.
+    """
     known = [tail for tail in tails_us.values() if not isnan(tail)]
     usual = median(known) if known else nan
     return {

@@ -1,8 +1,9 @@
 """The agent in an experiment: the real `cotenant agent`, one process, on plain groups.
 
-Problem: the measured agent must be what a user gets, not knobs that the experiment writes. Choice: the command itself with a configuration file written for
-the experiment's groups, a Unix socket in the scratch folder, on the load's core; latency is reported to it as a service would. Limits: one agent at a time; it
-starts before the block's loads, so a block measures regulation, not the agent's start.
+Problem: the measured agent must be what a user gets, not knobs that the experiment writes. Choice: the command itself
+with a configuration file written for the experiment's groups, a Unix socket in the scratch folder, on the load's core;
+latency is reported to it as a service would. Limits: one agent at a time; it starts before the block's loads, so a
+block measures regulation, not the agent's start.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from cotenant.services.clients.agent import AgentClient
 from cotenant_lab.experiments.site.site import OWN, Child, Site
 
 _UP_S = 20.0
-# Beyond the groups the agent has its defaults, except the allowance from the node's use. That is a rule about the whole machine, most of which
-# is not the experiment's, so other work on it would decide how much the batch work gets.
+# Beyond the groups the agent has its defaults, except the allowance from the node's use. That is a rule about the whole
+# machine, most of which is not the experiment's, so other work on it would decide how much the batch work gets.
 POLICIES: Mapping[str, Any] = {"best_effort_cpu": {"suppress": {"enabled": False}}}
 
 
@@ -65,8 +66,8 @@ def start(
 ) -> AgentProcess:
     """Start it and wait until it is up.
 
-    `services`: group to its p99 objective in milliseconds, where it has one; `batch`: best-effort groups; `amounts`: requests and
-    limits by group; `settings`: further fields of the
+    `services`: group to its p99 objective in milliseconds, where it has one; `batch`: best-effort groups; `amounts`:
+    requests and limits by group; `settings`: further fields of the
     agent's configuration; `group`: where the agent itself runs.
     """
     groups: list[dict[str, Any]] = []
@@ -75,8 +76,8 @@ def start(
         if objective_ms is not None:
             groups[-1]["objective_p99_ms"] = objective_ms
     groups += [{"group": site.cgroups.path(name), "name": pod_name(name), "qos": "BE"} for name in batch]
-    for each, name in zip(groups, (*services, *batch), strict=True):
-        each.update((amounts or {}).get(name, {}))
+    for entry, name in zip(groups, (*services, *batch), strict=True):
+        entry.update((amounts or {}).get(name, {}))
     path, state = site.scratch / "agent.sock", site.scratch / "agent-state"
     path.unlink(missing_ok=True)
     state.mkdir(exist_ok=True)

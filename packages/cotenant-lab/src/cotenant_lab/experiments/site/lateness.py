@@ -1,12 +1,14 @@
-"""The lateness monitor of the plant's core, a process of its own: sleeps to absolute times and records how late it woke, until SIGTERM.
+"""The lateness monitor of the plant's core, a process of its own: sleeps to absolute times and records how late it
+woke, until SIGTERM.
 
     python -m cotenant_lab.experiments.site.lateness
 
-Problem: what delayed a request, the run queue under study or a hypervisor that took the core? Choice: with real-time priority no work of the normal or the
-idle class can delay the monitor, so its lateness is the core's, not the queue's. It wakes every 2 ms; times that passed while it was stalled are recorded too,
-each with its own lateness, so a stall shows in every window that it touched. First output line: whether it has its priority (without, it exits); last line: the
-greatest lateness of each window. Limits: a stall of less than 3 ms may fall between two wake-ups; it uses one to two hundredths of the core, in all arms
-equally.
+Problem: what delayed a request, the run queue under study or a hypervisor that took the core? Choice: with real-time
+priority no work of the normal or the idle class can delay the monitor, so its lateness is the core's, not the queue's.
+It wakes every 2 ms; times that passed while it was stalled are recorded too, each with its own lateness, so a stall
+shows in every window that it touched. First output line: whether it has its priority (without, it exits); last line:
+the greatest lateness of each window. Limits: a stall of less than 3 ms may fall between two wake-ups; it uses one to
+two hundredths of the core, in all arms equally.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ def prepare(site: Site) -> None:
 
 
 def start(site: Site) -> LatenessMonitor | None:
-    """Start it and wait until it runs; None where it cannot have real-time priority. Raises `Permanent` where it does not start."""
+    """Start it and wait until it runs; None where it cannot have real-time priority. Raises `Permanent` where it
+    does not start.
+    """
     child = site.start_python(GROUP, "cotenant_lab.experiments.site.lateness", pipe=True)
     line = child.process.stdout.readline() if child.process.stdout else b""
     if not line:
@@ -84,15 +88,15 @@ def observe(now_ns: Callable[[], int], sleep_s: Callable[[float], None], is_over
     late_us: list[int] = []
     while not is_over():
         start_ns = (first + len(late_us)) * window_ns
-        least_ns = 0
+        min_ns = 0
         for due_ns in range(start_ns, start_ns + window_ns, step_ns):
             left_ns = due_ns - now_ns()
             if left_ns > 0:
                 sleep_s(left_ns / 1e9)
                 left_ns = due_ns - now_ns()
-            if left_ns < least_ns:
-                least_ns = left_ns
-        late_us.append(-least_ns // 1000)
+            if left_ns < min_ns:
+                min_ns = left_ns
+        late_us.append(-min_ns // 1000)
     return Lateness(first, late_us)
 
 

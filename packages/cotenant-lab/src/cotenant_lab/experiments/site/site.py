@@ -1,9 +1,11 @@
-"""The site of an experiment: its cgroups, two separate cores, child processes, and the disturbance of a stretch of time by other work.
+"""The site of an experiment: its cgroups, two separate cores, child processes, and the disturbance of a stretch of time
+by other work.
 
-Problem: every experiment starts loads in groups, waits, reads counters and must end all of it whatever happens. Choice: one `Site`; the plant's core is the
-last CPU that this process may use and nothing else of the experiment runs there, the first is for generators, the agent and this process. Foreign use is the
-busy time of the plant's core beyond the experiment's own groups: it distinguishes a disturbed stretch from a good one. Limits: /proc/stat counts in ticks of
-10 ms, so foreign use is known to about 1 % over 5 s.
+Problem: every experiment starts loads in groups, waits, reads counters and must end all of it whatever happens. Choice:
+one `Site`; the plant's core is the last CPU that this process may use and nothing else of the experiment runs there,
+the first is for generators, the agent and this process. Foreign use is the busy time of the plant's core beyond the
+experiment's own groups: it distinguishes a disturbed stretch from a good one. Limits: /proc/stat counts in ticks of 10
+ms, so foreign use is known to about 1 % over 5 s.
 """
 
 from __future__ import annotations
@@ -108,7 +110,9 @@ class Site:
         return tuple(map(in_plant, names))
 
     def start(self, group: str, command: Sequence[str], name: str = "", pipe: bool = False) -> Child:
-        """Start a child inside a group. With `pipe`, its standard output is a pipe; else it goes to the log with the errors."""
+        """Start a child inside a group. With `pipe`, its standard output is a pipe; else it goes to the log with
+        the errors.
+        """
         name = Path(name or command[0]).name
         log = self.scratch / f"{name}.log"
         with log.open("wb") as errors:
@@ -153,7 +157,9 @@ class Site:
 
     @contextmanager
     def measured_conditions(self) -> Iterator[Callable[[], Conditions]]:
-        """Measure the disturbance of a stretch; the yielded function returns it up to the call, or of the part that was `measured`."""
+        """Measure the disturbance of a stretch; the yielded function returns it up to the call, or of the part that
+        was `measured`.
+        """
         start = self._reading()
         self._stretch.clear()
         self._may_be_used_idle = False
@@ -181,13 +187,15 @@ class Site:
         yield
         self._stretch.append(self._reading())
 
-    def wait_for_quiet(self, most_foreign: float, timeout_s: float) -> None:
-        """Wait until the plant's core has no foreign use for half a second, at most this long: a block that begins disturbed mostly stays so."""
+    def wait_for_quiet(self, max_foreign: float, timeout_s: float) -> None:
+        """Wait until the plant's core has no foreign use for half a second, at most this long: a block that begins
+        disturbed mostly stays so.
+        """
         until = monotonic() + timeout_s
         while monotonic() < until:
             with self.measured_conditions() as conditions:
                 sleep(_QUIET_S)
-                if conditions().foreign_share <= most_foreign:
+                if conditions().foreign_share <= max_foreign:
                     return
 
     def _reading(self) -> _Reading:

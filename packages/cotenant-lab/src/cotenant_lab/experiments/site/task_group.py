@@ -1,7 +1,9 @@
-"""A cgroup of an experiment whose tasks are forks of this process: tasks that never sleep, and a service that sleeps and wakes up.
+"""A cgroup of an experiment whose tasks are forks of this process: tasks that never sleep, and a service that sleeps
+and wakes up.
 
-Problem: in a guest, starting Python takes seconds, longer than what is measured. Choice: fork, enter the group, do the one thing. Limits: cgroup v2; the
-process must have one thread when it forks; every task is pinned to one CPU, so that the tasks compete.
+Problem: in a guest, starting Python takes seconds, longer than what is measured. Choice: fork, enter the group, do the
+one thing. Limits: cgroup v2; the process must have one thread when it forks; every task is pinned to one CPU, so that
+the tasks compete.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ class TaskGroup:
                 end(pid)
 
     def start_service(self, settle: int, number: int) -> tuple[int, int]:
-        """A process that sleeps `PERIOD_S` again and again: its id, and the descriptor that `read_delays` takes. The first `settle` wake-ups do not count."""
+        """A process that sleeps `PERIOD_S` again and again: its id, and the descriptor that `read_delays` takes.
+        The first `settle` wake-ups do not count.
+        """
         reading, writing = os.pipe()
 
         def body() -> None:
@@ -71,7 +75,7 @@ class TaskGroup:
                 start = time.perf_counter()
                 time.sleep(PERIOD_S)
                 delays.append((time.perf_counter() - start - PERIOD_S) * 1e3)
-            os.write(writing, " ".join(f"{each:.4f}" for each in delays[settle:]).encode())
+            os.write(writing, " ".join(f"{delay:.4f}" for delay in delays[settle:]).encode())
 
         pid = self.start(body)
         os.close(writing)
@@ -93,7 +97,7 @@ class TaskGroup:
 def read_delays(reading: int) -> list[float]:
     """The sorted delays of a service, once it has ended."""
     with open(reading) as lines:
-        return sorted(float(each) for each in lines.read().split())
+        return sorted(float(name) for name in lines.read().split())
 
 
 def end(pid: int) -> None:

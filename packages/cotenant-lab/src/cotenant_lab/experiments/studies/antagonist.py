@@ -1,10 +1,12 @@
-"""`antagonist`: four batch groups alternate on a service's core, one of them delays it; which one is determined from outside.
+"""`antagonist`: four batch groups alternate on a service's core, one of them delays it; which one is determined from
+outside.
 
-Problem: the antagonist has the same mean use as the others. Choice: each does the same CPU work in each period, at a phase of its own. Three are of the
-kernel's idle class, which yields at once; the guilty one, drawn each round, is not, like a pod with a wrong class. First the service runs alone, so that its
-normal waiting is known; then all run, watched by the agent's own search with several signals side by side; at the end the one named by run delay is held to the
-cap of the lowest class, and the service's waiting is compared. Limits: one core; the search runs at a pace of half seconds, the published one of minutes; an
-empty top rank counts as wrong.
+Problem: the antagonist has the same mean use as the others. Choice: each does the same CPU work in each period, at a
+phase of its own. Three are of the kernel's idle class, which yields at once; the guilty one, drawn each round, is not,
+like a pod with a wrong class. First the service runs alone, so that its normal waiting is known; then all run, watched
+by the agent's own search with several signals side by side; at the end the one named by run delay is held to the cap of
+the lowest class, and the service's waiting is compared. Limits: one core; the search runs at a pace of half seconds,
+the published one of minutes; an empty top rank counts as wrong.
 
 Source: the search: Zhang et al., CPI2, EuroSys'13; pass line: top place in 80 % of live rounds.
 """
@@ -55,7 +57,9 @@ _COLOURS = {RUN_DELAY: OURS, STALL: rival(0), BLAME: rival(1)}
 
 @dataclass(slots=True)
 class Antagonist:
-    """The experiment: the service alone for `LEARNING` samples, then `watch_s` with all, then `held_s` under the cap."""
+    """The experiment: the service alone for `LEARNING` samples, then `watch_s` with all, then `held_s` under the
+    cap.
+    """
 
     watch_s: float = 14.0
     held_s: float = 6.0
@@ -69,7 +73,9 @@ class Antagonist:
         return (LEARNING + 2) * STEP_US / 1e6 + self.watch_s + self.held_s + 2.0
 
     def prepare(self, site: Site) -> None:
-        """Create the groups. Raises `Unsupported` without the idle class, which distinguishes the innocent from the guilty."""
+        """Create the groups. Raises `Unsupported` without the idle class, which distinguishes the innocent from the
+        guilty.
+        """
         site.make_plant("service", *(f"batch-{number}" for number in range(BATCH_GROUPS)))
         gap = site.cgroups.knobs.supported(Knob.CPU_IDLE)
         if gap is not None:
@@ -137,7 +143,7 @@ class Antagonist:
 
     def judge(self, rounds: Sequence[Round]) -> Judgement:
         """How often each method named the guilty group first, how soon, and the effect of its cap."""
-        records = [each.record(ARM) for each in rounds]
+        records = [round_.record(ARM) for round_ in rounds]
         ways: dict[str, dict[str, object]] = {}
         rows, checks, curves = [], [], []
         for name, shown in _SHOWN.items():
@@ -170,11 +176,15 @@ class Antagonist:
             "use_mcpu": _middle([use for record in records for use in record["use_m"].values()]),
         }
         notes = [
-            f"Each batch group does {WORK_MS} ms of CPU work every {PERIOD_MS / 1000:g} s at a phase of its own; one, drawn each round, is not of the idle "
-            "class. Top place: over the window when the watch ends; no group above 0 counts as wrong. Capped: the group that the agent's own search would have "
+            f"Each batch group does {WORK_MS} ms of CPU work every {PERIOD_MS / 1000:g} s at a phase of its own; one, "
+            "drawn each round, is not of the idle "
+            "class. Top place: over the window when the watch ends; no group above 0 counts as wrong. Capped: the "
+            "group that the agent's own search would have "
             "capped first, which also takes an anomaly and a score of 0.35.",
-            f"In the {len(found)} rounds in which run delay led to the guilty one, the service waited {_course_of(figures, 'waiting_s_per_cpu_s', 1)} s "
-            f"for a CPU second and had a p99 of {_course_of(figures, 'p99_us', 1000)} ms: alone, with all four, with the guilty one held to "
+            f"In the {len(found)} rounds in which run delay led to the guilty one, the service waited "
+            f"{_course_of(figures, 'waiting_s_per_cpu_s', 1)} s "
+            f"for a CPU second and had a p99 of {_course_of(figures, 'p99_us', 1000)} ms: alone, with all four, with "
+            "the guilty one held to "
             "0.01 CPU (medians).",
         ]
         if BLAME not in ways:

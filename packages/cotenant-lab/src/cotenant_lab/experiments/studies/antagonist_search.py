@@ -1,7 +1,8 @@
 """The search for antagonists over an experiment's own groups: what the agent would read and conclude, without acting.
 
-Problem: several methods of naming a culprit are to be compared on the same seconds. Choice: one reading of the groups, one state of the node, and the agent's
-own policy with different signals side by side. Limits: the eBPF probe is used where the kernel accepts it; without it, its method is missing.
+Problem: several methods of naming a culprit are to be compared on the same seconds. Choice: one reading of the groups,
+one state of the node, and the agent's own policy with different signals side by side. Limits: the eBPF probe is used
+where the kernel accepts it; without it, its method is missing.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ STEP_US = 500_000
 LEARNING = 8  # samples of the service alone
 RUN_DELAY, STALL, BLAME = "run_delay", "psi", "blame"
 
-# The published rule at a pace suitable for an experiment: a sample every half second, and a service of a sixth of a core.
+# The published rule at a pace suitable for an experiment: a sample every half second, and a service of a sixth of a
+# core.
 _PACE = InterferenceSettings(
     every_us=STEP_US,
     sample_us=STEP_US,
     window_us=24_000_000,
     outlier_window_us=8_000_000,
-    least_victim_cpu_m=40,
+    min_victim_cpu_m=40,
     usual_samples=LEARNING,
 )
 METHODS: Mapping[str, InterferenceSettings] = {
@@ -61,7 +63,9 @@ class CulpritSearch:
 
 
 class AntagonistSearch:
-    """Reads the groups at each `sample`; a context manager. `service` and `batch` are paths of groups. Raises `Unsupported`."""
+    """Reads the groups at each `sample`; a context manager. `service` and `batch` are paths of groups. Raises
+    `Unsupported`.
+    """
 
     def __init__(self, layout: Layout, service: str, batch: Sequence[str]) -> None:
         self._service, self._batch = service, tuple(batch)
@@ -71,8 +75,8 @@ class AntagonistSearch:
         self.why_no_probe = ""
         try:
             reader, host, delays = CgroupReader(layout), HostReader(), RunDelayReader(layout)
-            for each in (reader, host, delays):
-                self._stack.callback(each.close)
+            for cgroup_reader in (reader, host, delays):
+                self._stack.callback(cgroup_reader.close)
             self._sensor = NodeSensor(reader, host, now_us, time.time, run_delays=delays)
             self._start_probe(layout)
         except BaseException:

@@ -1,9 +1,11 @@
-"""`burst`: a service with bursts under a CPU quota that its mean use never reaches; how much of its waiting the agent removes.
+"""`burst`: a service with bursts under a CPU quota that its mean use never reaches; how much of its waiting the agent
+removes.
 
-Problem: CFS bandwidth stops a service for the rest of a period as soon as one burst has used the period's quota. Choice: requests of 30 ms of CPU at random
-times, a tenth of a core on average, under a limit of a quarter of a core: 25 ms in each 100 ms, so every request is throttled once. The agent is configured to
-let services keep unused quota and to raise the quota while they are throttled (CPU burst and quota burst). Figures: latency from the due time, throttled time,
-within a round. Limits: without the agent's raising, a request can never be faster than its throttling.
+Problem: CFS bandwidth stops a service for the rest of a period as soon as one burst has used the period's quota.
+Choice: requests of 30 ms of CPU at random times, a tenth of a core on average, under a limit of a quarter of a core: 25
+ms in each 100 ms, so every request is throttled once. The agent is configured to let services keep unused quota and to
+raise the quota while they are throttled (CPU burst and quota burst). Figures: latency from the due time, throttled
+time, within a round. Limits: without the agent's raising, a request can never be faster than its throttling.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ class Burst:
             raise Unsupported("the burst experiment", gap.needs)
 
     def block(self, site: Site, arm: str, seed: int) -> Record:
-        """One arm's latencies and throttling. The limit is the experiment's set-up, like a container's limit; only the agent changes it afterwards."""
+        """One arm's latencies and throttling. The limit is the experiment's set-up, like a container's limit; only
+        the agent changes it afterwards.
+        """
         quota = "max" if arm == UNLIMITED else str(self.limit_m * PERIOD_US // 1000)
         site.cgroups.knobs.write(Target(site.cgroups.path(_SERVICE), Knob.CPU_MAX), f"{quota} {PERIOD_US}")
         agent = None
@@ -102,12 +106,12 @@ class Burst:
         rows = []
         tails = {
             arm: {
-                share: [quantile(each.record(arm)["latency_us"], share) for each in rounds]
+                share: [quantile(round_.record(arm)["latency_us"], share) for round_ in rounds]
                 for share in (0.5, 0.9, 0.99)
             }
             for arm in self.arms
         }
-        throttled = {arm: [each.record(arm)["throttled_us"] / self.seconds for each in rounds] for arm in self.arms}
+        throttled = {arm: [round_.record(arm)["throttled_us"] / self.seconds for round_ in rounds] for arm in self.arms}
         for arm in self.arms:
             p50, p90, p99 = (middle(tails[arm][share]) for share in (0.5, 0.9, 0.99))
             stopped = middle(throttled[arm])
@@ -117,8 +121,8 @@ class Burst:
                 "p99_us": round(p99.value),
                 "throttled_us_per_s": round(stopped.value),
             }
-            used = middle([each.record(arm)["cpu_us"] / self.seconds / 10_000 for each in rounds])
-            ms = [f"{each.value / 1000:.0f}" for each in (p50, p90, p99, stopped)]
+            used = middle([round_.record(arm)["cpu_us"] / self.seconds / 10_000 for round_ in rounds])
+            ms = [f"{estimate.value / 1000:.0f}" for estimate in (p50, p90, p99, stopped)]
             rows.append((arm, *ms, f"{used.value:.0f} %"))
         if REGULATED not in self.arms:
             return Judgement(figures, (), ("arm", "p50 ms", "p90 ms", "p99 ms", "throttled ms/s", "of a core"), rows)
@@ -128,14 +132,17 @@ class Burst:
             _check(
                 "throttled time with the agent / without",
                 ratio(
-                    [max(1.0, each) for each in throttled[REGULATED]], [max(1.0, each) for each in throttled[LIMITED]]
+                    [max(1.0, entry) for entry in throttled[REGULATED]],
+                    [max(1.0, entry) for entry in throttled[LIMITED]],
                 ),
                 0.5,
             ),
         ]
         notes = (
-            f"Requests of {self.work_ms:g} ms of CPU, {self.gap_ms:g} ms apart on average (exponential), limit {self.limit_m} milli-CPU in periods of "
-            f"{PERIOD_US // 1000} ms; latency from the due time; medians over rounds, ratios within rounds (95 % bootstrap interval).",
+            f"Requests of {self.work_ms:g} ms of CPU, {self.gap_ms:g} ms apart on average (exponential), limit "
+            f"{self.limit_m} milli-CPU in periods of "
+            f"{PERIOD_US // 1000} ms; latency from the due time; medians over rounds, ratios within rounds (95 % "
+            "bootstrap interval).",
         )
         columns = ("arm", "p50 ms", "p90 ms", "p99 ms", "throttled ms/s", "of a core")
         return Judgement(figures, checks, columns, rows, notes, (self._picture(rounds),))
@@ -143,7 +150,7 @@ class Burst:
     def _picture(self, rounds: Sequence[Round]) -> Picture:
         curves = []
         for arm in self.arms:
-            values = sorted(value / 1000 for each in rounds for value in each.record(arm)["latency_us"])
+            values = sorted(value / 1000 for round_ in rounds for value in round_.record(arm)["latency_us"])
             share = [(len(values) - place) / len(values) for place in range(len(values))]
             curves.append(Curve(arm, values, share, _COLOURS[arm]))
         return Picture(

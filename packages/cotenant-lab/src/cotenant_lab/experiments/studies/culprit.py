@@ -1,10 +1,14 @@
-"""`culprit`: a service in trouble for three causes, beside four batch groups: is the guilty group named, and no group where the service is its own cause?
+"""`culprit`: a service in trouble for three causes, beside four batch groups: is the guilty group named, and no group
+where the service is its own cause?
 
-Problem: naming the right pod is easy to show and naming none is not: an answer that always names someone would pass. Choice: three arms. Each begins calm, with four
-batch groups of the kernel's idle class that burst at times of their own. Then, in `neighbour`, one group, drawn each round, leaves the idle class and has a large weight, as a
-pod of a wrong class with a large request does; in `own-load` the service's requests become more frequent; in `own-quota` the service's limit is lowered below its need. The agent's attribution reads the groups and
-the service's reported latency every half second; the first pod that it names is what the agent would act on. Limits: one core; nothing is capped, so what would follow is
-not measured here. A limit that is added to a group without one is read within eight periods on cgroup v1 (drivers/cgroup/counters.py); here there is one from the start.
+Problem: naming the right pod is easy to show and naming none is not: an answer that always names someone would pass.
+Choice: three arms. Each begins calm, with four batch groups of the kernel's idle class that burst at times of their
+own. Then, in `neighbour`, one group, drawn each round, leaves the idle class and has a large weight, as a pod of a
+wrong class with a large request does; in `own-load` the service's requests become more frequent; in `own-quota` the
+service's limit is lowered below its need. The agent's attribution reads the groups and the service's reported latency
+every half second; the first pod that it names is what the agent would act on. Limits: one core; nothing is capped, so
+what would follow is not measured here. A limit that is added to a group without one is read within eight periods on
+cgroup v1 (drivers/cgroup/counters.py); here there is one from the start.
 
 Source: the causes: docs/guide/recovery.md; Netflix' remark that throttling by a quota looks like waiting for others.
 """
@@ -58,7 +62,9 @@ class Culprit:
         return self.calm_s + self.trouble_s + 1.5
 
     def prepare(self, site: Site) -> None:
-        """Create the groups. Raises `Unsupported` without the idle class, which distinguishes the innocent from the guilty."""
+        """Create the groups. Raises `Unsupported` without the idle class, which distinguishes the innocent from the
+        guilty.
+        """
         site.make_plant("service", *(f"batch-{number}" for number in range(SUSPECTS)))
         gap = site.cgroups.knobs.supported(Knob.CPU_IDLE)
         if gap is not None:
@@ -138,11 +144,13 @@ class Culprit:
         return {}
 
     def judge(self, rounds: Sequence[Round]) -> Judgement:
-        """How often the guilty group was the first one named, and how often a group was named where the service was its own cause."""
+        """How often the guilty group was the first one named, and how often a group was named where the service was
+        its own cause.
+        """
         found: dict[str, dict[str, object]] = {}
         rows, checks, curves = [], [], []
-        own = [each.record(arm) for each in rounds for arm in (OWN_LOAD, OWN_QUOTA)]
-        guilty = [each.record(NEIGHBOUR) for each in rounds]
+        own = [round_.record(arm) for round_ in rounds for arm in (OWN_LOAD, OWN_QUOTA)]
+        guilty = [round_.record(NEIGHBOUR) for round_ in rounds]
         for name in METHODS:
             answers = [record["answers"][name] for record in guilty]
             right = sum(answer["named"] == record["guilty"] for answer, record in zip(answers, guilty, strict=True))
@@ -176,7 +184,7 @@ class Culprit:
                 Curve(
                     name,
                     list(range(len(answers))),
-                    [each["after_s"] for each in answers],
+                    [entry["after_s"] for entry in answers],
                     _COLOURS[name],
                     is_points=True,
                 )
@@ -188,14 +196,17 @@ class Culprit:
             "methods": found,
             "p99_ms": {
                 arm: {
-                    part: _middle([each.record(arm)["p99_ms"][part] for each in rounds]) for part in ("calm", "trouble")
+                    part: _middle([round_.record(arm)["p99_ms"][part] for round_ in rounds])
+                    for part in ("calm", "trouble")
                 }
                 for arm in self.arms
             },
         }
         notes = [
-            f"The service has the objective {OBJECTIVE_US / 1000:g} ms and 15 % of a core; each batch group works {WORK_MS} ms every {PERIOD_MS / 1000:g} s, in the idle class. "
-            f"From the trouble on, one group has a weight of {WEIGHT} instead of the idle class, or requests are {GROWTH:g} times as frequent, or the service's quota is {QUOTA}.",
+            f"The service has the objective {OBJECTIVE_US / 1000:g} ms and 15 % of a core; each batch group works "
+            f"{WORK_MS} ms every {PERIOD_MS / 1000:g} s, in the idle class. "
+            f"From the trouble on, one group has a weight of {WEIGHT} instead of the idle class, or requests are "
+            f"{GROWTH:g} times as frequent, or the service's quota is {QUOTA}.",
         ]
         why = next((record["why_no_probe"] for record in guilty if record["why_no_probe"]), "")
         if why:
@@ -248,8 +259,8 @@ def start_batch(site: Site, start_us: int, end_us: int, random: Random) -> Itera
 def _causes(rounds: Sequence[Round], arm: str, name: str) -> dict[str, int]:
     """Samples in trouble by the cause that was found, over all rounds."""
     total: Counter[str] = Counter()
-    for each in rounds:
-        total.update(each.record(arm)["answers"][name]["causes"])
+    for round_ in rounds:
+        total.update(round_.record(arm)["answers"][name]["causes"])
     return dict(total)
 
 

@@ -1,7 +1,8 @@
 """Attribution over an experiment's own groups: what the agent would read and conclude, without acting.
 
-Problem: sets of signals are to be compared on the same seconds. Choice: one reading of the groups, one state of the node, and the agent's own attribution with several
-lists of signals side by side; the first pod that each names counts. Limits: the eBPF probe is used where the kernel accepts it; without it there is no blame.
+Problem: sets of signals are to be compared on the same seconds. Choice: one reading of the groups, one state of the
+node, and the agent's own attribution with several lists of signals side by side; the first pod that each names counts.
+Limits: the eBPF probe is used where the kernel accepts it; without it there is no blame.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ from cotenant.policy.interference.attribution.settings import AttributionSetting
 from cotenant_lab.experiments.site.site import now_us
 
 ALL, NO_PROBE, NO_LATENCY = "all", "without the probe", "without latency"
-# At the pace of the experiment, with a sample every half second and bursts of half a second, two bad samples of six are trouble.
+# At the pace of the experiment, with a sample every half second and bursts of half a second, two bad samples of six are
+# trouble.
 _PACE = AttributionSettings(trouble_samples=2, trouble_of=6)
 METHODS: Mapping[str, AttributionSettings] = {
     ALL: _PACE,
-    NO_PROBE: replace(_PACE, signals=tuple(each for each in Signal if each is not Signal.BLAME)),
+    NO_PROBE: replace(_PACE, signals=tuple(signal for signal in Signal if signal is not Signal.BLAME)),
     NO_LATENCY: replace(_PACE, signals=(Signal.RUN_DELAY, Signal.STALL, Signal.BLAME)),
 }
 
@@ -79,7 +81,9 @@ class LatencyFile:
 
 
 class CulpritWatch:
-    """Reads the groups at each `sample`; a context manager. `service` and `batch` are paths of groups. Raises `Unsupported`."""
+    """Reads the groups at each `sample`; a context manager. `service` and `batch` are paths of groups. Raises
+    `Unsupported`.
+    """
 
     def __init__(
         self, layout: Layout, service: str, batch: Sequence[str], objective_us: int, latency: LatencyFile
@@ -107,8 +111,8 @@ class CulpritWatch:
         self.methods = {name: Answers(settings) for name, settings in METHODS.items()}
         try:
             reader, host, delays = CgroupReader(layout), HostReader(), RunDelayReader(layout)
-            for each in (reader, host, delays):
-                self._stack.callback(each.close)
+            for cgroup_reader in (reader, host, delays):
+                self._stack.callback(cgroup_reader.close)
             self._sensor = NodeSensor(reader, host, now_us, time.time, run_delays=delays)
             self._start_probe(layout)
         except BaseException:
@@ -126,7 +130,9 @@ class CulpritWatch:
             self.why_no_probe = str(error)
 
     def sample(self, ask: bool) -> NodeState | None:
-        """Take a sample. With `ask`, attribute the service's trouble, if any. Returns the state, None at the first sample."""
+        """Take a sample. With `ask`, attribute the service's trouble, if any. Returns the state, None at the first
+        sample.
+        """
         taken = self._sensor.sample((self._service.group, *(pod.group for pod in self._batch)))
         if self._probe is not None:
             taken = replace(taken, run_queue=self._probe.read())

@@ -1,14 +1,17 @@
 """`guard`: a real server keeps its tail latency while batch work uses the rest of its core.
 
-Problem: does a service that waits in the kernel's run queue behind batch work get its latency back under the agent, and does the batch work still progress?
-Choice: Redis on the plant's core under our open-loop generator on the other; stress-ng in four batch groups of the default weight; the arms of a round have the
-same arrivals. Latency counts from the due time; the first seconds of a block do not count. The latency is reported to the agent every second, as a service
-would, and it has the objective; batch work starts a second after the load. In the regulated arm the same load runs for `warm_s` before: the guard cuts when batch
-work starts with a burst, which no class keeps from the service, and needs some twenty undisturbed seconds to give everything back. Figures: ratios of p99 within a
-round, and the batch work's progress as CPU time. A hypervisor that takes a core away is in every arm's tail: latencies count in windows that a lateness monitor on
-each core found calm (`windows.py`), and those over all windows are shown beside them. Limits: the steady state is compared; one server, one kind of request; p99
-of a block rests on its slowest hundredth, so rounds are many; anything else that delays a real-time process is left out with the hypervisor; the arms of a round
-have the same arrivals, but not the same calm windows.
+Problem: does a service that waits in the kernel's run queue behind batch work get its latency back under the agent, and
+does the batch work still progress? Choice: Redis on the plant's core under our open-loop generator on the other;
+stress-ng in four batch groups of the default weight; the arms of a round have the same arrivals. Latency counts from
+the due time; the first seconds of a block do not count. The latency is reported to the agent every second, as a service
+would, and it has the objective; batch work starts a second after the load. In the regulated arm the same load runs for
+`warm_s` before: the guard cuts when batch work starts with a burst, which no class keeps from the service, and needs
+some twenty undisturbed seconds to give everything back. Figures: ratios of p99 within a round, and the batch work's
+progress as CPU time. A hypervisor that takes a core away is in every arm's tail: latencies count in windows that a
+lateness monitor on each core found calm (`windows.py`), and those over all windows are shown beside them. Limits: the
+steady state is compared; one server, one kind of request; p99 of a block rests on its slowest hundredth, so rounds are
+many; anything else that delays a real-time process is left out with the hypervisor; the arms of a round have the same
+arrivals, but not the same calm windows.
 """
 
 from __future__ import annotations
@@ -109,17 +112,19 @@ class Guard:
 
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         """Rounds whose p99 alone is far above the median."""
-        return disturbed_alone({each.number: p99_us(judged_of(each.record(ALONE))) for each in rounds})
+        return disturbed_alone({round_.number: p99_us(judged_of(round_.record(ALONE))) for round_ in rounds})
 
     def judge(self, rounds: Sequence[Round]) -> Judgement:
-        """Ratios of p99 within rounds, over calm windows and over all, the batch work's progress, and the generator's own lateness."""
-        records = [each.record(arm) for each in rounds for arm in self.arms]
+        """Ratios of p99 within rounds, over calm windows and over all, the batch work's progress, and the
+        generator's own lateness.
+        """
+        records = [entry.record(arm) for entry in rounds for arm in self.arms]
         has_witness = all(record["witness"] for record in records)
-        windows = {arm: [all_of(each.record(arm)) for each in rounds] for arm in self.arms}
-        judged = {arm: [calm(each) for each in windows[arm]] if has_witness else windows[arm] for arm in self.arms}
-        tails = {arm: [p99_us(each) for each in judged[arm]] for arm in self.arms}
-        all_tails = {arm: [p99_us(each) for each in windows[arm]] for arm in self.arms}
-        batch = {arm: [_batch_us(each.record(arm)) for each in rounds] for arm in self.arms}
+        windows = {arm: [all_of(entry.record(arm)) for entry in rounds] for arm in self.arms}
+        judged = {arm: [calm(window) for window in windows[arm]] if has_witness else windows[arm] for arm in self.arms}
+        tails = {arm: [p99_us(group) for group in judged[arm]] for arm in self.arms}
+        all_tails = {arm: [p99_us(window) for window in windows[arm]] for arm in self.arms}
+        batch = {arm: [_batch_us(entry.record(arm)) for entry in rounds] for arm in self.arms}
         pooled = {arm: latencies(chain.from_iterable(judged[arm])) for arm in self.arms}
         witness_share = median(record["witness_us"] / record["passed_us"] for record in records)
         figures: dict[str, object] = {
@@ -132,7 +137,9 @@ class Guard:
             lag_us = lags(chain.from_iterable(windows[arm])).quantile_us(0.99)
             tail, all_tail = middle(tails[arm]).value, middle(all_tails[arm]).value
             against = ratio(tails[arm], tails[ALONE])
-            share = median(each["batch_us"] / each["passed_us"] for each in (round_.record(arm) for round_ in rounds))
+            share = median(
+                entry["batch_us"] / entry["passed_us"] for entry in (round_.record(arm) for round_ in rounds)
+            )
             calm_share = sum(map(len, judged[arm])) / max(1, sum(map(len, windows[arm]))) if has_witness else None
             figures[arm] = {
                 "p50_us": pooled[arm].quantile_us(0.5),
@@ -181,9 +188,11 @@ class Guard:
             "calm",
         )
         notes = (
-            f"Redis answers {self.load.rate:g} LPOS a second over a list of {self.load.items}, open loop; objective p99 {self.load.objective_ms:g} ms; {self.load.seconds:g} s a "
+            f"Redis answers {self.load.rate:g} LPOS a second over a list of {self.load.items}, open loop; objective "
+            f"p99 {self.load.objective_ms:g} ms; {self.load.seconds:g} s a "
             f"block count. Batch work: {HOGS} groups of the default weight, one stress-ng each.",
-            "Latency counts from when a request was due. p99: median over rounds; ratios: geometric mean over rounds (95 % bootstrap interval). "
+            "Latency counts from when a request was due. p99: median over rounds; ratios: geometric mean over rounds "
+            "(95 % bootstrap interval). "
             "Lag: how late the generator sent, over all windows, which is in every latency.",
             _of_windows(all_tails, has_witness, witness_share),
         )
@@ -241,8 +250,8 @@ def _late(blocks: Iterable[Iterable[Window]]) -> dict[str, float]:
     windows = list(chain.from_iterable(blocks))
     most = max(1, len(windows))
     return {
-        "plant": round(sum(each.is_late_on_plant for each in windows) / most, 4),
-        "load": round(sum(each.is_late_on_load for each in windows) / most, 4),
+        "plant": round(sum(window.is_late_on_plant for window in windows) / most, 4),
+        "load": round(sum(window.is_late_on_load for window in windows) / most, 4),
     }
 
 
@@ -253,14 +262,19 @@ def _batch_us(record: Record) -> float:
 def _of_windows(all_tails: Mapping[str, Sequence[float]], has_witness: bool, witness_share: float) -> str:
     """Which windows the table's latencies cover, and the latencies over all windows."""
     if not has_witness:
-        return "No lateness monitor, since real-time priority was refused: all windows count, and time taken by a hypervisor is in every latency."
+        return (
+            "No lateness monitor, since real-time priority was refused: all windows count, and time taken by a "
+            "hypervisor is in every latency."
+        )
     seen = [f"{arm} {_ms(_whole(middle(tails).value))}" for arm, tails in all_tails.items()]
     against = [
         f"{arm} / alone {ratio(tails, all_tails[ALONE]).shown()}" for arm, tails in all_tails.items() if arm != ALONE
     ]
     return (
-        f"Latencies are of calm windows: {WINDOW_US // 1000} ms in which, and in the one before, neither the generator nor the lateness monitor on the plant's core, "
-        f"both of real-time priority, was late by more than {LATE_US // 1000} ms. p99 over all windows, ms: {', '.join(seen)}; {', '.join(against)}. "
+        f"Latencies are of calm windows: {WINDOW_US // 1000} ms in which, and in the one before, neither the "
+        "generator nor the lateness monitor on the plant's core, "
+        f"both of real-time priority, was late by more than {LATE_US // 1000} ms. p99 over all windows, ms: "
+        f"{', '.join(seen)}; {', '.join(against)}. "
         f"The lateness monitor used {witness_share:.1%} of the core."
     )
 

@@ -1,8 +1,15 @@
-"""`loop`: a real application beside a batch hog: its objective burns, the cause is found and held, and it recovers, from spans alone.
+"""`loop`: a real application beside a batch hog: its objective burns, the cause is found and held, and it recovers,
+from spans alone.
 
-Problem: each part of the loop is measured by itself elsewhere; here nothing reports on itself and nothing is known beforehand. Choice: the ride service (site/ride.py) under an open-loop load, its spans in `cotenant traces`, one objective on the
-frontend's latency. In the regulated arm the agent gets the frontend's signal from the trace process and has the policy `recovery`; the guard and its idle class are off, since with them the hog hardly disturbs and no cause need be found. The hog, a batch group with ten times a service's weight,
-arrives after `calm_s`. Another batch group that works a little is innocent. The threshold is set before the rounds, at `MARGIN` times the service's p99 alone on this machine. Recovered is where the first `STEADY_S` begin in which the share of requests over the threshold is within the budget. Limits: the arm ends before the first lease of the action, so the later test without the limit is not in it; one core for the application; what other work the machine does is in every arm.
+Problem: each part of the loop is measured by itself elsewhere; here nothing reports on itself and nothing is known
+beforehand. Choice: the ride service (site/ride.py) under an open-loop load, its spans in `cotenant traces`, one
+objective on the frontend's latency. In the regulated arm the agent gets the frontend's signal from the trace process
+and has the policy `recovery`; the guard and its idle class are off, since with them the hog hardly disturbs and no
+cause need be found. The hog, a batch group with ten times a service's weight, arrives after `calm_s`. Another batch
+group that works a little is innocent. The threshold is set before the rounds, at `MARGIN` times the service's p99 alone
+on this machine. Recovered is where the first `STEADY_S` begin in which the share of requests over the threshold is
+within the budget. Limits: the arm ends before the first lease of the action, so the later test without the limit is not
+in it; one core for the application; what other work the machine does is in every arm.
 
 Source: pass lines of the loop: 20 s from the hog's arrival, 1.3 times alone.
 """
@@ -116,22 +123,22 @@ class Loop:
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         """Rounds in which the application alone already misses its objective."""
         found = {}
-        for each in rounds:
-            alone = _slots(each.record(ALONE))
+        for round_ in rounds:
+            alone = _slots(round_.record(ALONE))
             share = _over(_pooled(alone, self.calm_s, self.calm_s + self.steady_s), self.threshold_ms)
             if share > BUDGET:
-                found[each.number] = f"alone, {share:.0%} of the requests missed the objective"
+                found[round_.number] = f"alone, {share:.0%} of the requests missed the objective"
         return found
 
     def judge(self, rounds: Sequence[Round]) -> Judgement:
         """Burn, cause, recovery and the regulated tail."""
-        tails = {arm: [self._tail(each.record(arm), arm) for each in rounds] for arm in self.arms}
-        burns = [_worst_burn(each.record(UNREGULATED), self.calm_s) for each in rounds]
-        named = [_culprit(each.record(REGULATED)) for each in rounds]
-        took = [self._recovered_s(each.record(REGULATED)) for each in rounds]
-        innocent = [_innocent(each.record(REGULATED)) for each in rounds]
-        known = [each for each in took if each is not None]
-        right = sum(each == agent_process.pod_name(_HOG) for each in named) / len(rounds)
+        tails = {arm: [self._tail(round_.record(arm), arm) for round_ in rounds] for arm in self.arms}
+        burns = [_worst_burn(round_.record(UNREGULATED), self.calm_s) for round_ in rounds]
+        named = [_culprit(round_.record(REGULATED)) for round_ in rounds]
+        took = [self._recovered_s(round_.record(REGULATED)) for round_ in rounds]
+        innocent = [_innocent(round_.record(REGULATED)) for round_ in rounds]
+        known = [value for value in took if value is not None]
+        right = sum(name == agent_process.pod_name(_HOG) for name in named) / len(rounds)
         against = ratio(tails[REGULATED], tails[ALONE])
         unregulated = ratio(tails[UNREGULATED], tails[ALONE])
         slowest = max(known) if len(known) == len(rounds) else None
@@ -157,31 +164,34 @@ class Loop:
             ),
         ]
         figures: dict[str, Any] = {
-            "threshold_ms": median(each.record(ALONE)["threshold_ms"] for each in rounds),
+            "threshold_ms": median(round_.record(ALONE)["threshold_ms"] for round_ in rounds),
             "p99_ms": {arm: round(middle(tails[arm]).value / 1000, 2) for arm in self.arms},
             "p99_to_alone": {UNREGULATED: round(unregulated.value, 3), REGULATED: round(against.value, 3)},
             "burn_unregulated": burns,
             "named": named,
             "recovered_s": took,
             "last_action": [
-                (each.record(REGULATED)["status"].get("lastAction") or {}).get("action") for each in rounds
+                (round_.record(REGULATED)["status"].get("lastAction") or {}).get("action") for round_ in rounds
             ],
-            "stories": [each.record(REGULATED)["story"].get("text", []) for each in rounds],
+            "stories": [round_.record(REGULATED)["story"].get("text", []) for round_ in rounds],
         }
         rows = [
             (
-                str(each.number),
+                str(round_.number),
                 *(f"{tails[arm][place] / 1000:.1f}" for arm in self.arms),
                 f"{burns[place]:.1f}",
                 named[place] or "nothing",
                 "never" if took[place] is None else f"{took[place]:.1f}",
             )
-            for place, each in enumerate(rounds)
+            for place, round_ in enumerate(rounds)
         ]
         columns = ("round", *(f"p99 {arm} ms" for arm in self.arms), "burn", "named", "recovered s")
         notes = (
-            f"Six processes in six groups on one core, {self.rate:g} requests a second, open loop; threshold {MARGIN:g} times p99 alone, target {100 * (1 - BUDGET):g} %. Latency of the load counts from when a request was due; "
-            f"the objective's is that of the frontend's spans. p99 is of the last {self.steady_s} s of an arm. No service reports on itself.",
+            f"Six processes in six groups on one core, {self.rate:g} requests a second, open loop; threshold "
+            f"{MARGIN:g} times p99 alone, target {100 * (1 - BUDGET):g} %. Latency of the load counts from when "
+            "a request was due; "
+            f"the objective's is that of the frontend's spans. p99 is of the last {self.steady_s} s of an arm. No "
+            "service reports on itself.",
         )
         return Judgement(figures, checks, columns, rows, notes, (self._picture(rounds[0]),))
 
@@ -215,16 +225,18 @@ class Loop:
 def recovered_s(
     over: Mapping[float, tuple[int, int]], arrived_s: float, budget: float, steady_s: float
 ) -> float | None:
-    """Seconds from `arrived_s` to the beginning of the first `steady_s` that begin without a miss and keep the objective.
+    """Seconds from `arrived_s` to the beginning of the first `steady_s` that begin without a miss and keep the
+    objective.
 
-    `over`: by the time of a slot, requests and those over the threshold; no more than `budget` of a stretch's requests may be over. None where that never comes.
+    `over`: by the time of a slot, requests and those over the threshold; no more than `budget` of a stretch's requests
+    may be over. None where that never comes.
     """
     times = sorted(time for time in over if time >= arrived_s)
     for time in times:
         if time + steady_s > times[-1] + (times[1] - times[0] if len(times) > 1 else 0.0):
             break
-        stretch = [over[each] for each in times if time <= each < time + steady_s]
-        requests, missed = (sum(each[place] for each in stretch) for place in (0, 1))
+        stretch = [over[value] for value in times if time <= value < time + steady_s]
+        requests, missed = (sum(entry[place] for entry in stretch) for place in (0, 1))
         if requests and not over[time][1] and missed <= budget * requests:
             return time - arrived_s
     return None
@@ -266,7 +278,7 @@ def _looked(running: ride.Ride, agent: AgentProcess | None) -> dict[str, Any]:
         except CotenantError:
             return found
         name = agent_process.pod_name(_FRONTEND)
-        found["signals"] = next((each["signals"] for each in pods if each["pod"] == name), [])
+        found["signals"] = next((pod["signals"] for pod in pods if pod["pod"] == name), [])
     return found
 
 
@@ -294,11 +306,11 @@ def _over(found: Histogram, threshold_ms: float) -> float:
 
 
 def _worst_burn(record: Record, calm_s: int) -> float:
-    return max((each["burn"] or 0.0 for each in record["watched"] if each["second"] > calm_s), default=0.0)
+    return max((entry["burn"] or 0.0 for entry in record["watched"] if entry["second"] > calm_s), default=0.0)
 
 
 def _culprit(record: Record) -> str:
-    named = [each["culprit"] for each in record["story"].get("incidents", ()) if each.get("culprit")]
+    named = [entry["culprit"] for entry in record["story"].get("incidents", ()) if entry.get("culprit")]
     return str(named[-1]) if named else ""
 
 
@@ -306,6 +318,6 @@ def _innocent(record: Record) -> bool:
     """Whether the policy `recovery` held a knob of the other batch group."""
     other = _OTHER.rpartition("/")[2]
     return any(
-        each["what"] == "held" and each["policy"] == "recovery" and str(each["group"]).endswith(f"/{other}")
-        for each in record["agent"]["decisions"]
+        entry["what"] == "held" and entry["policy"] == "recovery" and str(entry["group"]).endswith(f"/{other}")
+        for entry in record["agent"]["decisions"]
     )

@@ -1,10 +1,12 @@
 """`overhead`: the cost of the agent itself, and its effect on a service.
 
-Problem: an agent that guards a node must be small beside what it guards, also with hundreds of groups. Choice: the agent at a period of one second over 50 and 200
-groups with a process each, of which every second one wakes twice a second, free to run on any CPU, and Redis under load as the victim, judged in calm windows as in
-`guard`; alternately with and without it. CPU time is its group's counter, memory its process's peak; calls and bytes read per tick are the figures that no
-neighbour can disturb. The eBPF probe is measured separately, by the kernel's own count of its programs' time while tasks switch many thousand times a second,
-scaled to 10,000 switches. Limits: calls are read and write calls (/proc/PID/io); CPU time includes what a hypervisor took.
+Problem: an agent that guards a node must be small beside what it guards, also with hundreds of groups. Choice: the
+agent at a period of one second over 50 and 200 groups with a process each, of which every second one wakes twice a
+second, free to run on any CPU, and Redis under load as the victim, judged in calm windows as in `guard`; alternately
+with and without it. CPU time is its group's counter, memory its process's peak; calls and bytes read per tick are the
+figures that no neighbour can disturb. The eBPF probe is measured separately, by the kernel's own count of its programs'
+time while tasks switch many thousand times a second, scaled to 10,000 switches. Limits: calls are read and write calls
+(/proc/PID/io); CPU time includes what a hypervisor took.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from cotenant_lab.experiments.site.site import Site, in_plant, now_us
 
 OFF, PROBE = "no agent", "probe"
 SWITCHES = 10_000  # per second, at which the probe's cost is stated
-MOST_PROBE_PERCENT = 0.5  # of the machine
+MAX_PROBE_PERCENT = 0.5  # of the machine
 _SERVICE = in_plant("service")
 _CROWD, _AGENT = "crowd", "agent"
 # Wakes twice a second without starting anything: half a second's wait for a line that never comes.
@@ -110,12 +112,14 @@ class Overhead:
         return {}
 
     def judge(self, rounds: Sequence[Round]) -> Judgement:
-        """CPU, memory, calls and bytes for each number of groups, and the victim's tail against that without the agent."""
+        """CPU, memory, calls and bytes for each number of groups, and the victim's tail against that without the
+        agent.
+        """
         figures: dict[str, object] = {}
         rows, checks = [], []
         arms = [arm for arm in self.arms if arm != PROBE]
-        tails = {arm: [p99_us(judged_of(each.record(arm))) for each in rounds] for arm in arms}
-        all_tails = {arm: [p99_us(all_of(each.record(arm))) for each in rounds] for arm in arms}
+        tails = {arm: [p99_us(judged_of(round_.record(arm))) for round_ in rounds] for arm in arms}
+        all_tails = {arm: [p99_us(all_of(round_.record(arm))) for round_ in rounds] for arm in arms}
         for arm in arms:
             if arm == OFF:
                 figures["off"] = {
@@ -125,13 +129,13 @@ class Overhead:
                 rows.append((arm, "–", "–", "–", "–", f"{middle(tails[arm]).value / 1000:.2f}", "1"))
                 continue
             size = next(size for size in self.sizes if _arm(size) == arm)
-            costs = [each.record(arm)["cost"] for each in rounds]
+            costs = [round_.record(arm)["cost"] for round_ in rounds]
             cpu = middle([100 * cost["cpu_us"] / cost["at_us"] for cost in costs])
             memory = max(cost["peak_kib"] for cost in costs) / 1024
             calls = middle([1e6 * cost["calls"] / cost["at_us"] for cost in costs])
             read = middle([1e6 * cost["read_bytes"] / cost["at_us"] for cost in costs])
             victim = ratio(tails[arm], tails[OFF])
-            most_cpu, most_memory = LINES.get(size, LINES[max(LINES)])
+            max_cpu, max_memory = LINES.get(size, LINES[max(LINES)])
             figures[f"groups_{size}"] = {
                 "cpu_percent_of_core": round(cpu.value, 3),
                 "peak_memory_mib": round(memory, 1),
@@ -153,29 +157,34 @@ class Overhead:
                     victim.shown(),
                 )
             )
-            checks.append(_check(f"CPU at {size} groups", cpu, most_cpu, " %"))
-            checks.append(Check(f"peak memory at {size} groups", round(memory, 1), most_memory, unit=" MiB"))
+            checks.append(_check(f"CPU at {size} groups", cpu, max_cpu, " %"))
+            checks.append(Check(f"peak memory at {size} groups", round(memory, 1), max_memory, unit=" MiB"))
         first = _arm(self.sizes[0])
         checks.append(
             _check(f"victim's p99, agent over {self.sizes[0]} groups / none", ratio(tails[first], tails[OFF]), 1.02)
         )
-        probes = [each.record(PROBE) for each in rounds]
-        lacking = next((each["lacking"] for each in probes if "lacking" in each), "")
+        probes = [round_.record(PROBE) for round_ in rounds]
+        lacking = next((probe["lacking"] for probe in probes if "lacking" in probe), "")
         what = f"eBPF probe at {SWITCHES:,} switches a second"
         if lacking:
-            checks.append(Check(what, None, MOST_PROBE_PERCENT, unit=" % of the machine"))
+            checks.append(Check(what, None, MAX_PROBE_PERCENT, unit=" % of the machine"))
             of_probe = f"The eBPF probe could not be measured: it needs {lacking}."
         else:
-            cost = middle([each["percent_of_machine"] for each in probes])
-            checks.append(_check(what, cost, MOST_PROBE_PERCENT, " % of the machine"))
-            seen = middle([each["switches_per_s"] for each in probes])
+            cost = middle([probe["percent_of_machine"] for probe in probes])
+            checks.append(_check(what, cost, MAX_PROBE_PERCENT, " % of the machine"))
+            seen = middle([probe["switches_per_s"] for probe in probes])
             figures["probe"] = {"percent_of_machine_at_10k": round(cost.value, 4), "switches_per_s": round(seen.value)}
-            of_probe = f"The probe: measured at {seen.value:,.0f} switches a second, by the kernel's count of its programs' time."
+            of_probe = (
+                f"The probe: measured at {seen.value:,.0f} switches a second, by the kernel's count of its "
+                "programs' time."
+            )
         columns = ("arm", "% of a core", "peak MiB", "calls/tick", "KiB read/tick", "victim p99 ms", "p99 / none")
         notes = (
             of_probe,
-            f"Period 1 s, one process that decides and writes; every fifth group is a service, the others best effort. {self.load.seconds:g} s a "
-            "block count, after the agent has settled. Median over rounds (95 % bootstrap interval); peak memory is VmHWM since its start. "
+            "Period 1 s, one process that decides and writes; every fifth group is a service, the others best "
+            f"effort. {self.load.seconds:g} s a "
+            "block count, after the agent has settled. Median over rounds (95 % bootstrap interval); peak memory is "
+            "VmHWM since its start. "
             "The victim's latency is of windows that a witness on each core found calm, as in `guard`.",
         )
         return Judgement(figures, checks, columns, rows, notes)

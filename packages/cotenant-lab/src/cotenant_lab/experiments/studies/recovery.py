@@ -1,9 +1,12 @@
-"""`recovery`: the real agent's ladder on real groups: is the guilty group limited, does the service recover, and how soon?
+"""`recovery`: the real agent's ladder on real groups: is the guilty group limited, does the service recover, and how
+soon?
 
-Problem: naming a cause proves nothing about the action. Choice: the agent runs with the policy `recovery` and without the guard. A service with an objective runs beside four batch groups
-of the kernel's idle class; then one of them, drawn each round, starts a hog with ten times the service's weight. The service reports its latency every half second, as it would anywhere.
-The agent names, limits and proves, releases after a short lease, finds the
-trouble back and limits again; the experiment reads its story and its knobs. Limits: one core; the groups have no common best-effort group, so the ladder begins with the cap.
+Problem: naming a cause proves nothing about the action. Choice: the agent runs with the policy `recovery` and without
+the guard. A service with an objective runs beside four batch groups of the kernel's idle class; then one of them, drawn
+each round, starts a hog with ten times the service's weight. The service reports its latency every half second, as it
+would anywhere. The agent names, limits and proves, releases after a short lease, finds the
+trouble back and limits again; the experiment reads its story and its knobs. Limits: one core; the groups have no common
+best-effort group, so the ladder begins with the cap.
 
 Source: pass line of 20 s from the culprit's arrival to the recovery: docs/guide/recovery.md.
 """
@@ -153,7 +156,7 @@ class Recovery:
     ) -> dict[str, Any]:
         story = agent.client.get("/v1/explain", service=agent_process.pod_name(_SERVICE))
         incidents = story["incidents"]
-        named = next((each for each in reversed(incidents) if each["culprit"]), None)
+        named = next((incident for incident in reversed(incidents) if incident["culprit"]), None)
         recovered_s = None
         if named is not None and named["recovered_after_us"] is not None:
             recovered_s = (named["opened_us"] + named["recovered_after_us"] - trouble_us) / 1e6
@@ -164,7 +167,7 @@ class Recovery:
             "recovered_s": recovered_s,
             "proofs": [] if named is None else named["proofs"],
             "proven": named is not None and any(_is_complete(proof) for proof in named["proofs"]),
-            "stages": [event["stage"] for each in reversed(incidents) for event in each["events"]],
+            "stages": [event["stage"] for incident in reversed(incidents) for event in incident["events"]],
             "story": story["text"],
             "p99_ms": {
                 "calm": _middle([p99 for at, p99 in curve if at is not None and at <= 0]),
@@ -192,19 +195,19 @@ class Recovery:
 
     def judge(self, rounds: Sequence[Round]) -> Judgement:
         """How often the guilty group, and only it, was limited, and the time from its arrival to the recovery."""
-        records = [each.record(ARM) for each in rounds]
+        records = [round_.record(ARM) for round_ in rounds]
         right = sum(record["culprit"] == record["guilty"] for record in records)
         innocent = sum(any(group != record["guilty"] for group in record["capped"]) for record in records)
         recovered = [record["recovered_s"] for record in records if record["recovered_s"] is not None]
         acted = [record["capped"][record["guilty"]] for record in records if record["guilty"] in record["capped"]]
-        soon = sum(each <= RECOVERED_LINE_S for each in recovered)
+        soon = sum(entry <= RECOVERED_LINE_S for entry in recovered)
         parts = {part: _middle([record["p99_ms"][part] for record in records]) for part in ("calm", "before", "after")}
         checks = [
             Check("guilty group named", round(right / len(records), 4), RIGHT_LINE, at_least=True),
             Check("rounds in which another group was limited", innocent, 0, at_least=False),
             Check(
                 "rounds with the level before, under and after a limit",
-                sum(each["proven"] for each in records) / len(records),
+                sum(entry["proven"] for entry in records) / len(records),
                 RIGHT_LINE,
                 at_least=True,
             ),
@@ -223,7 +226,7 @@ class Recovery:
             str(innocent),
             f"{middle(acted).value:.1f}" if acted else "–",
             f"{middle(recovered).value:.1f}" if recovered else "–",
-            ", ".join("?" if each is None else f"{each:.1f}" for each in parts.values()),
+            ", ".join("?" if value is None else f"{value:.1f}" for value in parts.values()),
         )
         columns = (
             "guilty named",
@@ -233,7 +236,8 @@ class Recovery:
             "p99 calm, before, after (ms)",
         )
         notes = [
-            f"Seconds since the hog's arrival, medians. The service has the objective {OBJECTIVE_US / 1000:g} ms; the agent runs the policy recovery and not the guard.",
+            f"Seconds since the hog's arrival, medians. The service has the objective {OBJECTIVE_US / 1000:g} ms; the "
+            "agent runs the policy recovery and not the guard.",
         ]
         return Judgement(figures, checks, columns, [row], notes, (_course(records[-1]),))
 

@@ -1,10 +1,13 @@
-"""`sine`, the founding Test 1: a service whose demand is a sine shares one core with batch work; alone, together, together under the agent.
+"""`sine`, the founding Test 1: a service whose demand is a sine shares one core with batch work; alone, together,
+together under the agent.
 
-Problem: does the service get the CPU that it demands, when it demands it, while the batch work still gets the rest? Choice: a service that demands 10-70 % of the
-core with a period of 20 s and drops work that has waited for 2 s, and four batch groups, each one busy process with the default weight, like four containers: the
-kernel's fair share of the service is then a fifth of the core. Delivered CPU is the group's counter, four times a second; demanded is the sine's integral over the
-same instants. The figure is their correlation over one period after a second of settling, the median over rounds, and how much of the core's idle time (that the
-service did not demand) the batch work used. Limits: one core; how bad it is unregulated depends on the number of batch groups, which is therefore stated.
+Problem: does the service get the CPU that it demands, when it demands it, while the batch work still gets the rest?
+Choice: a service that demands 10-70 % of the core with a period of 20 s and drops work that has waited for 2 s, and
+four batch groups, each one busy process with the default weight, like four containers: the kernel's fair share of the
+service is then a fifth of the core. Delivered CPU is the group's counter, four times a second; demanded is the sine's
+integral over the same instants. The figure is their correlation over one period after a second of settling, the median
+over rounds, and how much of the core's idle time (that the service did not demand) the batch work used. Limits: one
+core; how bad it is unregulated depends on the number of batch groups, which is therefore stated.
 """
 
 from __future__ import annotations
@@ -32,8 +35,8 @@ _SETTLE_US = 1_000_000
 _LEAD_US = 300_000  # for the child to start
 _BIN = 2  # samples a bin of the correlation: half a second
 _SERVICE = in_plant("service")
-_LEAST_DELIVERED = 0.95  # of what was demanded, alone; a block with less was disturbed
-_LEAST_ALONE = 0.90  # a round in which not even the service alone follows the sine is discarded
+_MIN_DELIVERED = 0.95  # of what was demanded, alone; a block with less was disturbed
+_MIN_ALONE = 0.90  # a round in which not even the service alone follows the sine is discarded
 
 
 @dataclass(slots=True)
@@ -88,20 +91,22 @@ class Sine:
         return {"arm": arm, "samples": samples, "work": work, "agent": agent_record}
 
     def disturbed(self, record: Record) -> str:
-        """Alone, the service leaves most of the core, which others may use; it is disturbed where it did not get what it demanded."""
+        """Alone, the service leaves most of the core, which others may use; it is disturbed where it did not get
+        what it demanded.
+        """
         if record["arm"] != ALONE:
             return ""
         shares = self._shares(record)
         got = _mean(shares.delivered) / _mean(shares.demanded)
-        return f"the service got {got:.0%} of what it demanded" if got < _LEAST_DELIVERED else ""
+        return f"the service got {got:.0%} of what it demanded" if got < _MIN_DELIVERED else ""
 
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         """Rounds in which even the service alone did not follow its demand."""
         whys = {}
-        for each in rounds:
-            value = _correlation(self._shares(each.record(ALONE)))
-            if isnan(value) or value < _LEAST_ALONE:
-                whys[each.number] = f"alone, the correlation was only {value:.2f}"
+        for round_ in rounds:
+            value = _correlation(self._shares(round_.record(ALONE)))
+            if isnan(value) or value < _MIN_ALONE:
+                whys[round_.number] = f"alone, the correlation was only {value:.2f}"
         return whys
 
     def judge(self, rounds: Sequence[Round]) -> Judgement:
@@ -109,11 +114,11 @@ class Sine:
         figures: dict[str, dict[str, float | None]] = {}
         checks, rows, estimates = [], [], {}
         for arm in self.arms:
-            shares = [self._shares(each.record(arm)) for each in rounds]
-            following = estimates[arm] = middle([_correlation(each) for each in shares])
-            delivered = middle([_mean(each.delivered) / _mean(each.demanded) for each in shares])
-            dropped = middle([_dropped(each.record(arm)) for each in rounds])
-            hog = middle([_of_idle(each) for each in shares])
+            shares = [self._shares(round_.record(arm)) for round_ in rounds]
+            following = estimates[arm] = middle([_correlation(share) for share in shares])
+            delivered = middle([_mean(share.delivered) / _mean(share.demanded) for share in shares])
+            dropped = middle([_dropped(round_.record(arm)) for round_ in rounds])
+            hog = middle([_of_idle(share) for share in shares])
             figures[arm] = {
                 "correlation": round(following.value, 4),
                 "low": _rounded(following.low),
@@ -136,22 +141,26 @@ class Sine:
             _check("correlation unregulated", estimates[UNREGULATED], 0.6, False, UNREGULATED),
         ]
         if REGULATED in self.arms:
-            hog = middle([_of_idle(self._shares(each.record(REGULATED))) for each in rounds])
+            hog = middle([_of_idle(self._shares(round_.record(REGULATED))) for round_ in rounds])
             checks += [
                 _check("correlation regulated", estimates[REGULATED], 0.9, True, REGULATED),
                 _check("batch work's share of the idle CPU, regulated", hog, 0.7, True, REGULATED),
             ]
         columns = ("arm", "correlation", "delivered of demanded", "dropped", "batch work's share of idle")
         notes = (
-            f"Service: {self.demand.low:.0%} to {self.demand.high:.0%} of the core, period {self.demand.period_s:g} s; work that waited "
+            f"Service: {self.demand.low:.0%} to {self.demand.high:.0%} of the core, period {self.demand.period_s:g} "
+            "s; work that waited "
             f"{PATIENCE_S:g} s is dropped. Batch work: {HOGS} groups of the usual weight, a busy process each.",
-            "Correlation of delivered with demanded CPU over half-second bins of one period, median over rounds (95 % bootstrap interval). "
+            "Correlation of delivered with demanded CPU over half-second bins of one period, median over rounds (95 % "
+            "bootstrap interval). "
             "Idle: what the service did not demand.",
         )
         return Judgement(figures, checks, columns, rows, notes, (self._picture(rounds[-1]),))
 
     def _samples(self, site: Site, start_us: int) -> list[list[int]]:
-        """[microseconds since the start, the service's CPU time, the batch work's], after settling and until one period later."""
+        """[microseconds since the start, the service's CPU time, the batch work's], after settling and until one
+        period later.
+        """
         samples = []
         for place in range(int(self.demand.period_s * 1e6) // _SAMPLE_US + 1):
             site.wait_until(start_us + _SETTLE_US + place * _SAMPLE_US)
@@ -176,7 +185,7 @@ class Sine:
         for arm in self.arms:
             shares = self._shares(shown.record(arm))
             at = [round(x - _SETTLE_US / 1e6, 3) for x in shares.at_s]
-            percent = [[round(100 * y, 2) for y in each] for each in (shares.hogs, shares.delivered, shares.demanded)]
+            percent = [[round(100 * y, 2) for y in group] for group in (shares.hogs, shares.delivered, shares.demanded)]
             curves = [
                 Curve("batch work", at, percent[0], rival(0), is_filled=True),
                 Curve("service, delivered", at, percent[1], OURS),

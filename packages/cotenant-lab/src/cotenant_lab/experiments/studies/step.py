@@ -1,8 +1,10 @@
-"""`step`: the delay from the start of batch work to the agent's first knob: by polling, by the kernel's pressure trigger, and by the eBPF probe's late wake-ups.
+"""`step`: the delay from the start of batch work to the agent's first knob: by polling, by the kernel's pressure
+trigger, and by the eBPF probe's late wake-ups.
 
-Problem: a guard that reacts late lets a latency spike through each time a batch job starts. Choice: a service that uses a third of the core, four batch groups
-that are empty; at an instant unknown to the agent they begin to burn. This process reads the batch groups' knobs every few milliseconds, independently of the
-agent's own reports, until one changes. Limits: known to about 5 ms; the instant is that of the first process's start.
+Problem: a guard that reacts late lets a latency spike through each time a batch job starts. Choice: a service that uses
+a third of the core, four batch groups that are empty; at an instant unknown to the agent they begin to burn. This
+process reads the batch groups' knobs every few milliseconds, independently of the agent's own reports, until one
+changes. Limits: known to about 5 ms; the instant is that of the first process's start.
 """
 
 from __future__ import annotations
@@ -93,7 +95,9 @@ class StepResponse:
         """Rounds in which other work made the service wait, so that the agent had written the knobs before the step."""
         why = "the agent had to act before the step, because of others"
         return {
-            each.number: why for each in rounds if any(block.record["turned_before"] for block in each.blocks.values())
+            round_.number: why
+            for round_ in rounds
+            if any(block.record["turned_before"] for block in round_.blocks.values())
         }
 
     def judge(self, rounds: Sequence[Round]) -> Judgement:
@@ -102,7 +106,7 @@ class StepResponse:
         rows, checks, curves = [], [], []
         rung: list[float] = []
         for arm in self.arms:
-            reactions = [each.record(arm)["reaction_us"] for each in rounds]
+            reactions = [round_.record(arm)["reaction_us"] for round_ in rounds]
             seconds = [self.timeout_s if value is None else value / 1e6 for value in reactions]
             missed = sum(value is None for value in reactions)
             worst = max(seconds)
@@ -120,16 +124,20 @@ class StepResponse:
                 checks.append(Check(f"{what} by {arm}", round(quantile(seconds, share), 4), _LINES[arm], unit=" s"))
             curves.append(Curve(arm, list(range(len(seconds))), seconds, _COLOURS[arm], is_points=True))
         notes = [
-            f"{HOGS} batch processes appear beside a service that wants a third of the core; read from the knobs themselves, every "
-            f"{_LOOK_S * 1000:g} ms. A reaction that did not come in {self.timeout_s:g} s counts as that. The idle class is off.",
+            f"{HOGS} batch processes appear beside a service that wants a third of the core; read from the knobs "
+            "themselves, every "
+            f"{_LOOK_S * 1000:g} ms. A reaction that did not come in {self.timeout_s:g} s counts as that. The idle "
+            "class is off.",
         ]
         notes.append(
-            f"The probe rings when a wake-up of the service was late, which need not happen at once: held to its line is its median, and what it did not "
+            "The probe rings when a wake-up of the service was late, which need not happen at once: held to its line "
+            "is its median, and what it did not "
             f"ring for was left to the polling in {sum(value > _LINES[RUNG] for value in rung)} of {len(rung)} rounds."
         )
         if TRIGGERED in self.arms and _window_ms() != SHORT_MS:
             notes.append(
-                f"The trigger is not held to its line of {_LINES[TRIGGERED]:g} s: this kernel takes only windows of a multiple of 2 s from a process without "
+                f"The trigger is not held to its line of {_LINES[TRIGGERED]:g} s: this kernel takes only windows of a "
+                "multiple of 2 s from a process without "
                 "CAP_SYS_RESOURCE, and looks at them every 2 s."
             )
         columns = ("arm", "median s", "p90 s", "worst s", "no reaction")
@@ -138,7 +146,9 @@ class StepResponse:
 
 
 def _settings(arm: str) -> dict[str, object]:
-    """The agent's settings: the idle class, which protects from the beginning, is off, since otherwise there would be nothing to react to."""
+    """The agent's settings: the idle class, which protects from the beginning, is off, since otherwise there would
+    be nothing to react to.
+    """
     policies = {"best_effort_cpu": {"idle": False, "suppress": {"enabled": False}}}
     triggers: dict[str, object] = {"enabled": arm == TRIGGERED}
     if arm == TRIGGERED:
@@ -147,7 +157,9 @@ def _settings(arm: str) -> dict[str, object]:
 
 
 def _window_ms() -> int:
-    """The shortest window that this kernel grants this process: without CAP_SYS_RESOURCE it has to be a multiple of 2 s."""
+    """The shortest window that this kernel grants this process: without CAP_SYS_RESOURCE it has to be a multiple of
+    2 s.
+    """
     try:
         fd = os.open("/proc/pressure/cpu", os.O_RDWR | os.O_NONBLOCK)
         try:

@@ -1,11 +1,13 @@
-"""`zone`: when a Control Zone is worth it. Wake-up delay of a service beside batch tasks under each setting, a broken zone beside another, a killed holder, and a load
-that changes.
+"""`zone`: when a Control Zone is worth it. Wake-up delay of a service beside batch tasks under each setting, a broken
+zone beside another, a killed holder, and a load that changes.
 
-Problem: for many services cgroup weights are as good as a kernel scheduler, and a user must see which holds for which figure. Choice: one CPU, two batch tasks that never
-sleep, a service that sleeps 10 ms at a time; the settings one after another under the same load. `auto` is the zone's own loop, started with the wrong
-scheduler. When the service stops, the load has changed: batch alone, whose turns should be long. Limits: one run of each setting, in order; times are the machine's
-clock, so on a busy machine they show the machine: run it in a guest that counts instructions for figures that repeat; weights are written
-directly, without the keeper. The exclusive scheduler is no choice here: all tasks are on one CPU.
+Problem: for many services cgroup weights are as good as a kernel scheduler, and a user must see which holds for which
+figure. Choice: one CPU, two batch tasks that never sleep, a service that sleeps 10 ms at a time; the settings one after
+another under the same load. `auto` is the zone's own loop, started with the wrong scheduler. When the service stops,
+the load has changed: batch alone, whose turns should be long. Limits: one run of each setting, in order; times are the
+machine's clock, so on a busy machine they show the machine: run it in a guest that counts instructions for figures that
+repeat; weights are written directly, without the keeper. The exclusive scheduler is no choice here: all tasks are on
+one CPU.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from cotenant_lab.experiments.site.task_group import TaskGroup, end, preempted, 
 FOLDER = "cotenant-zone-experiment"
 HOGS = 2
 DWELL_S, CALM_S, PERIOD_MS = 1.0, 1.0, 250
-MOST_KILL_MS = 10.0
+MAX_KILL_MS = 10.0
 STARVES_MS = 60_000  # beyond the kernel's limit of 5 s
 LATE_MS = 5.0
 AS_GOOD = 1.1
@@ -44,7 +46,9 @@ AS_GOOD = 1.1
 
 @dataclass(frozen=True, slots=True)
 class ZoneTrials:
-    """How long to measure. `slow_samples`: under schedulers where a wake-up waits for turns; `settle`: wake-ups after a change that do not count."""
+    """How long to measure. `slow_samples`: under schedulers where a wake-up waits for turns; `settle`: wake-ups
+    after a change that do not count.
+    """
 
     samples: int = 300
     slow_samples: int = 60
@@ -54,7 +58,9 @@ class ZoneTrials:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One setting. Milliseconds; `turn_ms`, `batch_cpus`: of batch without the service, None where it was not measured."""
+    """One setting. Milliseconds; `turn_ms`, `batch_cpus`: of batch without the service, None where it was not
+    measured.
+    """
 
     p50: float
     p99: float
@@ -64,7 +70,9 @@ class Arm:
 
 
 def measure(tree: Path, trials: ZoneTrials) -> Findings:
-    """All parts, on cgroup v2 mounted at `tree`. Raises `Unsupported` or `Permanent` where this host cannot load kernel schedulers."""
+    """All parts, on cgroup v2 mounted at `tree`. Raises `Unsupported` or `Permanent` where this host cannot load
+    kernel schedulers.
+    """
     sched_ext.read_state()
     if not can_load():
         raise Permanent("the zone experiment needs root and built objects (make bpf)")
@@ -148,7 +156,7 @@ def _with_batch(arm: Arm, home: _Home, hogs: tuple[int, ...], seconds: float) ->
 
 def _auto(tree: Path, home: _Home, trials: ZoneTrials) -> tuple[Arm, list[str]]:
     """The zone's own loop: the service beside batch, then batch alone; measured after the dwell time of each."""
-    names = {each: str(each.path.relative_to(tree)) for each in (home.service, home.batch)}
+    names = {task_group: str(task_group.path.relative_to(tree)) for task_group in (home.service, home.batch)}
     definition = ZoneDefinition(
         "experiment",
         (
@@ -167,7 +175,7 @@ def _auto(tree: Path, home: _Home, trials: ZoneTrials) -> tuple[Arm, list[str]]:
     runner = ZoneRunner(definition.machine(root=True), {Backend.ROOT: backend}, used)
     with home.batch.burning(HOGS) as hogs:
         found = asyncio.run(_phases(runner, home, hogs, trials))
-    return found, [f"{each.what}: {each.reason.text}" for each in runner.zone.history]
+    return found, [f"{zone_change.what}: {zone_change.reason.text}" for zone_change in runner.zone.history]
 
 
 async def _phases(runner: ZoneRunner, home: _Home, hogs: tuple[int, ...], trials: ZoneTrials) -> Arm:
@@ -236,7 +244,7 @@ def _side_by_side(home: _Home) -> dict[str, Any]:
     for name in ("one", "two"):
         zones.append(TaskGroup(home.path / name, home.cpu))
         zones[-1].set("cgroup.subtree_control", "+cpu")
-    first, second = (TaskGroup(each.path / "service", home.cpu) for each in zones)
+    first, second = (TaskGroup(zone.path / "service", home.cpu) for zone in zones)
     starved = TaskGroup(zones[1].path / "batch", home.cpu)
     with (
         SubSchedulers("experiment-one", zones[0].id, [Mode.LATENCY]) as good,
@@ -266,14 +274,16 @@ def _side_by_side(home: _Home) -> dict[str, Any]:
 
 
 def judged(arms: dict[str, Arm], changes: list[str], killed_ms: float, beside: dict[str, Any] | None) -> Findings:
-    """The result of these measurements. `changes`: of the zone that changed by itself; `killed_ms`: from the holder's death to the fair class; `beside`: of two zones, None where not run."""
+    """The result of these measurements. `changes`: of the zone that changed by itself; `killed_ms`: from the
+    holder's death to the fair class; `beside`: of two zones, None where not run.
+    """
     auto, weights, latency, throughput = (arms[name] for name in ("auto", "weights", "latency", "throughput"))
     best_p99 = min(latency.p99, throughput.p99)
     best_turn = max(latency.turn_ms or 0.0, throughput.turn_ms or 0.0)
     best_cpus = max(latency.batch_cpus or 0.0, throughput.batch_cpus or 0.0)
     checks = [
         Check("(a) wake-up delay p99, auto / throughput", auto.p99 / throughput.p99, 0.1),
-        Check("(c) kill -9 of the holder to the fair class", killed_ms, MOST_KILL_MS, unit="ms"),
+        Check("(c) kill -9 of the holder to the fair class", killed_ms, MAX_KILL_MS, unit="ms"),
         Check("(d) service beside batch: p99 of auto above the best fixed", auto.p99 - best_p99, 1.0, unit="ms"),
         Check("(d) batch alone: length of its turns, auto / best fixed", (auto.turn_ms or 0) / best_turn, 0.8, True),
         Check("(d) batch alone: its CPU time, auto / best fixed", (auto.batch_cpus or 0) / best_cpus, 0.95, True),

@@ -70,7 +70,8 @@ def test_tasks_that_look_alike_but_for_their_animal_are_two_classes(snapshot) ->
 
 
 def test_what_a_decision_has_placed_counts_as_company_in_its_next_network(snapshot, rng) -> None:
-    # a devil of one network, then a rabbit of the next: they part, though everything else pulls the rabbit to the devil's node
+    # a devil of one network, then a rabbit of the next: they part, though everything else pulls the rabbit to the
+    # devil's node
     cluster = snapshot(
         [(10, 20), (10, 20)],
         [(1, 1), (1, 1)],

@@ -17,8 +17,8 @@ def prices(unscheduled: list[int]) -> Prices:
     )
 
 
-# class 0 fits both machines, class 1 only the second. The dearest placement: 5 to enter, and either the third task on the
-# first machine, 10 + 1 + 2 x 7 = 25, or 40 + 2 on the second
+# class 0 fits both machines, class 1 only the second. The dearest placement: 5 to enter, and either the third task on
+# the first machine, 10 + 1 + 2 x 7 = 25, or 40 + 2 on the second
 FITS = np.array([[3, 1], [0, 2]])
 
 

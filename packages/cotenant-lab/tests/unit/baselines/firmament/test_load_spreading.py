@@ -28,7 +28,8 @@ def test_one_class_goes_as_greedy_to_the_emptiest_machine(snapshot) -> None:
         got = np.bincount(decision.row[decision.row >= 0], minlength=6).tolist()
         expected = greedy_to_the_emptiest(running, room, tasks)
         assert sum(got) == sum(expected)
-        # machines with equally many tasks are interchangeable: compare what was paid, the sum over placements of the level
+        # machines with equally many tasks are interchangeable: compare what was paid, the sum over placements of the
+        # level
         paid = [sum(range(r, r + g)) for r, g in zip(running, got, strict=True)]
         assert sum(paid) == sum(sum(range(r, r + g)) for r, g in zip(running, expected, strict=True))
         assert all(g <= r for g, r in zip(got, room, strict=True))

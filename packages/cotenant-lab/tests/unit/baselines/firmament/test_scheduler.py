@@ -54,7 +54,8 @@ def test_the_longest_wait_goes_first_when_capacity_is_short(snapshot, rng, model
 
 @every_model
 def test_two_classes_that_overfill_a_machine_meet_the_admission_check(snapshot, rng, model: CostModel) -> None:
-    # the machine fits two of either class, so the network lets two tasks through, but not one of CPU 3 beside one of CPU 2
+    # the machine fits two of either class, so the network lets two tasks through, but not one of CPU 3 beside one of
+    # CPU 2
     cluster = snapshot([(4, 9)], [(2, 1), (3, 2)], [0, 1], ready_s=[0.0, 10.0])
     decision = Firmament(model).decide(cluster, 20.0, rng)
     assert decision.row.tolist() == [0, -1]

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant_lab.experiments.measures.histogram import MOST_US, Histogram, bucket_of, highest_of
+from cotenant_lab.experiments.measures.histogram import MAX_US, Histogram, bucket_of, highest_of
 
 
-@given(st.integers(0, MOST_US))
+@given(st.integers(0, MAX_US))
 def test_a_bucket_holds_its_value_within_a_hundredth(value: int) -> None:
     highest = highest_of(bucket_of(value))
     assert value <= highest <= value * 1.008 + 1
@@ -18,7 +18,7 @@ def test_a_bucket_holds_its_value_within_a_hundredth(value: int) -> None:
 
 
 def test_buckets_follow_one_another() -> None:
-    for bucket in range(bucket_of(MOST_US)):
+    for bucket in range(bucket_of(MAX_US)):
         assert bucket_of(highest_of(bucket) + 1) == bucket + 1
 
 
@@ -59,5 +59,5 @@ def test_what_is_above_a_limit_is_counted(limit: int, count: int) -> None:
 
 def test_values_beyond_the_largest_count_as_it() -> None:
     seen = Histogram()
-    seen.add(MOST_US * 4)
-    assert seen.quantile_us(1.0) == highest_of(bucket_of(MOST_US))
+    seen.add(MAX_US * 4)
+    assert seen.quantile_us(1.0) == highest_of(bucket_of(MAX_US))

@@ -47,21 +47,21 @@ def test_two_rounds_have_no_interval() -> None:
 
 
 def test_the_interval_is_repeatable_and_covers_the_middle() -> None:
-    values = [log(1.0 + 0.01 * each) for each in range(40)]
+    values = [log(1.0 + 0.01 * number) for number in range(40)]
     mean = sum(values) / len(values)
-    found = bootstrap(values, lambda each: sum(each) / len(each), seed=5)
-    assert found == bootstrap(values, lambda each: sum(each) / len(each), seed=5)
+    found = bootstrap(values, lambda group: sum(group) / len(group), seed=5)
+    assert found == bootstrap(values, lambda group: sum(group) / len(group), seed=5)
     assert found.low is not None
     assert found.high is not None
     # the standard error of the mean, by hand: 1.96 of it each way, to a fifth
-    deviation = (sum((each - mean) ** 2 for each in values) / len(values)) ** 0.5
+    deviation = (sum((value - mean) ** 2 for value in values) / len(values)) ** 0.5
     half = 1.96 * deviation / len(values) ** 0.5
     assert found.high - found.low == pytest.approx(2 * half, rel=0.2)
     assert exp(found.low) < exp(mean) < exp(found.high)
 
 
 def test_quantiles_of_a_sample() -> None:
-    values = [float(each) for each in range(1, 101)]
+    values = [float(number) for number in range(1, 101)]
     assert (quantile(values, 0.5), quantile(values, 0.99), quantile(values, 1.0)) == (50.0, 99.0, 100.0)
     assert isnan(quantile([], 0.5))
 

@@ -24,7 +24,7 @@ def window(place: int, late_us: int | None = 0, lag_us: int = 0, latency_us: int
 
 
 def places(windows: list[Window]) -> list[int]:
-    return [each.index - FIRST for each in windows]
+    return [window.index - FIRST for window in windows]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_calm_windows_do_not_depend_on_latency() -> None:
 def test_windows_of_a_load_have_no_gaps_and_include_the_monitor() -> None:
     slots = [Slot(7, histogram(100), histogram(1)), Slot(9, histogram(300, 400), histogram(2, 3))]
     found = joined(slots, Lateness(8, [50]).at)
-    assert [(each.index, each.late_us, each.latency.total) for each in found] == [
+    assert [(window.index, window.late_us, window.latency.total) for window in found] == [
         (7, None, 1),
         (8, 50, 0),
         (9, None, 2),

@@ -32,7 +32,7 @@ def a_round(number: int, named: str | None, load: str | None = None, quota: str 
         OWN_LOAD: record(None, load),
         OWN_QUOTA: record(None, quota),
     }
-    return Round(number, {arm: Block(arm, each, CALM) for arm, each in records.items()})
+    return Round(number, {arm: Block(arm, entry, CALM) for arm, entry in records.items()})
 
 
 def test_nine_of_ten_pass_and_one_innocent_fails() -> None:

@@ -1,4 +1,6 @@
-"""The judgement of `guard`: calm windows count where there are lateness monitors, and slowness in them fails the check."""
+"""The judgement of `guard`: calm windows count where there are lateness monitors, and slowness in them fails the
+check.
+"""
 
 from collections.abc import Callable
 
@@ -6,7 +8,7 @@ import pytest
 
 from cotenant_lab.experiments.harness import Block, Judgement, Record, Round
 from cotenant_lab.experiments.measures.histogram import Histogram
-from cotenant_lab.experiments.measures.windows import LEAST_CALM, Window
+from cotenant_lab.experiments.measures.windows import MIN_CALM, Window
 from cotenant_lab.experiments.site.site import Conditions
 from cotenant_lab.experiments.studies.guard import ALONE, REGULATED, UNREGULATED, Guard
 
@@ -30,7 +32,9 @@ def away_from_them(place: int) -> bool:
 
 
 def block(slow: Place = nowhere, disturbed: Place = at_disturbances, witness: bool = True) -> Record:
-    """Windows in which all requests took `FAST_US`, or `SLOW_US`; in disturbed ones the monitor of the plant was late."""
+    """Windows in which all requests took `FAST_US`, or `SLOW_US`; in disturbed ones the monitor of the plant was
+    late.
+    """
     windows = []
     for place in range(WINDOWS):
         latency = Histogram()
@@ -49,7 +53,7 @@ def judged(regulated: Record, alone: Record | None = None, unregulated: Record |
         REGULATED: regulated,
     }
     quiet = Conditions(5.0, 0.0, 0.0, None)
-    rounds = [Round(number, {arm: Block(arm, each, quiet) for arm, each in records.items()}) for number in range(3)]
+    rounds = [Round(number, {arm: Block(arm, record, quiet) for arm, record in records.items()}) for number in range(3)]
     return Guard().judge(rounds)
 
 
@@ -91,7 +95,7 @@ def test_without_a_lateness_monitor_all_windows_are_judged() -> None:
 
 def test_a_block_with_too_few_calm_windows_is_disturbed() -> None:
     def often(place: int) -> bool:
-        return place >= 100 * LEAST_CALM
+        return place >= 100 * MIN_CALM
 
     guard = Guard()
     assert guard.disturbed(block()) == ""
@@ -115,7 +119,7 @@ def test_the_p99_alone_that_discards_a_round_is_of_calm_windows() -> None:
 
     def rounds(odd: Record) -> list[Round]:
         alone = [block(), block(), odd, block(disturbed=lambda _: True)]
-        return [Round(number, {ALONE: Block(ALONE, each, quiet)}) for number, each in enumerate(alone)]
+        return [Round(number, {ALONE: Block(ALONE, entry, quiet)}) for number, entry in enumerate(alone)]
 
     assert Guard().discard(rounds(block(slow=at_disturbances))) == {}
     assert set(Guard().discard(rounds(block(slow=away_from_them)))) == {2}

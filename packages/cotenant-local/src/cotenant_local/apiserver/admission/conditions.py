@@ -1,10 +1,11 @@
 """`matchConditions`: whether a webhook is called for a request, by expressions in CEL.
 
-The language is evaluated by cel-python, which is loaded with the first condition. Its variables are those of kube-apiserver but `authorizer`, which this
-server has no answer for: an expression with it is refused when it is written.
+The language is evaluated by cel-python, which is loaded with the first condition. Its variables are those of
+kube-apiserver but `authorizer`, which this server has no answer for: an expression with it is refused when it is
+written.
 
-Source: Kubernetes, "Dynamic Admission Control", matching requests: matchConditions. One that is false skips the webhook; else one that fails decides by
-the failure policy.
+Source: Kubernetes, "Dynamic Admission Control", matching requests: matchConditions. One that is false skips the
+webhook; else one that fails decides by the failure policy.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def problem(expression: str) -> str:
 
 
 def hold(conditions: tuple[Condition, ...], review: Manifest) -> bool:
-    """Whether all conditions hold for an AdmissionReview. Raises `ConditionFailed` where none is false and one has no value."""
+    """Whether all conditions hold for an AdmissionReview. Raises `ConditionFailed` where none is false and one has
+    no value.
+    """
     if not conditions:
         return True
     from celpy.adapter import json_to_cel

@@ -1,8 +1,9 @@
 """Webhook configurations: parsing, rule matching, and validation.
 
-Problem: every write is matched against every webhook, so a configuration is parsed once, not per write. Choice: a frozen `Webhook` with its
-rules as sets; matching is a chain of cheap tests. What this server cannot honour is refused when the configuration is written. Source: Kubernetes API
-reference, admissionregistration.k8s.io/v1; "Dynamic Admission Control". Limits: matchPolicy Equivalent is treated as Exact.
+Problem: every write is matched against every webhook, so a configuration is parsed once, not per write. Choice: a
+frozen `Webhook` with its rules as sets; matching is a chain of cheap tests. What this server cannot honour is refused
+when the configuration is written. Source: Kubernetes API reference, admissionregistration.k8s.io/v1; "Dynamic Admission
+Control". Limits: matchPolicy Equivalent is treated as Exact.
 """
 
 from __future__ import annotations
@@ -144,13 +145,16 @@ def _webhook(one: Manifest, configuration: str, is_mutating: bool) -> Webhook:
         review_versions=tuple(one.get("admissionReviewVersions") or ()),
         is_reinvoked=is_mutating and one.get("reinvocationPolicy") == "IfNeeded",
         conditions=tuple(
-            Condition(each.get("name") or "", each.get("expression") or "") for each in one.get("matchConditions") or ()
+            Condition(entry.get("name") or "", entry.get("expression") or "")
+            for entry in one.get("matchConditions") or ()
         ),
     )
 
 
 def is_exempt(target: Target) -> bool:
-    """Whether a write is of a webhook configuration. These are exempt, so that a webhook cannot block its own removal."""
+    """Whether a write is of a webhook configuration. These are exempt, so that a webhook cannot block its own
+    removal.
+    """
     return target.resource.group == GROUP and target.resource.plural in (MUTATING, VALIDATING)
 
 

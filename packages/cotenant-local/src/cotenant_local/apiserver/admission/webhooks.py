@@ -1,11 +1,12 @@
 """The `Admission` that calls the registered webhooks on every write.
 
-Problem: every write passes here, mostly without a matching webhook; a webhook that is down, slow or wrong must affect the write exactly as
-its failure policy says. Choice: the configurations are parsed again only when their tables changed (two integers to compare); mutating
-webhooks are called in sequence, in the order of their configurations' names, validating ones concurrently. A denial refuses under any
-policy; so does a patch that does not apply; a failed call refuses under Fail and is ignored under Ignore. Warnings of both phases are
-returned with the write. Source: Kubernetes, "Dynamic Admission Control". Limits: a webhook with reinvocationPolicy IfNeeded is called once
-more after a later one changed the object; matchPolicy Equivalent is treated as Exact.
+Problem: every write passes here, mostly without a matching webhook; a webhook that is down, slow or wrong must affect
+the write exactly as its failure policy says. Choice: the configurations are parsed again only when their tables changed
+(two integers to compare); mutating webhooks are called in sequence, in the order of their configurations' names,
+validating ones concurrently. A denial refuses under any policy; so does a patch that does not apply; a failed call
+refuses under Fail and is ignored under Ignore. Warnings of both phases are returned with the write. Source: Kubernetes,
+"Dynamic Admission Control". Limits: a webhook with reinvocationPolicy IfNeeded is called once more after a later one
+changed the object; matchPolicy Equivalent is treated as Exact.
 """
 
 from __future__ import annotations
@@ -151,7 +152,8 @@ class Webhooks:
             raise ApiError(
                 400,
                 "BadRequest",
-                f'admission webhook "{webhook.name}" attempted to modify the object, which is not supported for this operation',
+                f'admission webhook "{webhook.name}" attempted to modify the object, which is not supported for this '
+                "operation",
             )
         try:
             return json_patch(copied(obj), response.patch)  # a copy: what has changed is told by identity
@@ -191,7 +193,9 @@ class Webhooks:
         old: Manifest | None,
         options: WriteOptions,
     ) -> ReviewResult | None:
-        """The webhook's response; None if its conditions do not hold, or the call failed under Ignore. Raises ApiError if it failed under Fail."""
+        """The webhook's response; None if its conditions do not hold, or the call failed under Ignore. Raises
+        ApiError if it failed under Fail.
+        """
         uid = self._new_uid()
         request = review.request(uid, operation, target, obj, old, options)
         try:

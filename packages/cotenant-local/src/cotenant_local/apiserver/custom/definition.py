@@ -1,8 +1,8 @@
 """CustomResourceDefinition as a kind: defaults and validation.
 
-Limits: conversion by webhook is refused, as this server stores one form and serves versions that differ in name only; CEL rules
-(`x-kubernetes-validations`) are accepted but not enforced, and the client is warned. Source: Kubernetes API reference
-apiextensions.k8s.io/v1.
+Limits: conversion by webhook is refused, as this server stores one form and serves versions that differ in name only;
+CEL rules (`x-kubernetes-validations`) are accepted but not enforced, and the client is warned. Source: Kubernetes API
+reference apiextensions.k8s.io/v1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _MAX_SELECTABLE = 8
 
 
 def default_definition(obj: Manifest) -> None:
-    """Set a definition's defaults, and bring nested schemas to their canonical form. Raises ApiError 400 if one is not a schema."""
+    """Set a definition's defaults, and bring nested schemas to their canonical form. Raises ApiError 400 if one is
+    not a schema.
+    """
     spec = obj.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind", "")
@@ -38,7 +40,9 @@ def default_definition(obj: Manifest) -> None:
 
 
 def _decode_nested(schema: Any, depth: int) -> None:
-    """Decode schemas under `items` and `additionalProperties`, which are typed as any JSON and therefore not decoded yet."""
+    """Decode schemas under `items` and `additionalProperties`, which are typed as any JSON and therefore not
+    decoded yet.
+    """
     if depth > 2 * MAX_DEPTH or not isinstance(schema, dict):
         return
     for key in ("items", "additionalProperties"):
@@ -48,11 +52,11 @@ def _decode_nested(schema: Any, depth: int) -> None:
             decoding.refuse_mistyped(problems, "CustomResourceDefinition", "v1")
             _decode_nested(below, depth + 1)
     for key in ("properties", "patternProperties", "definitions"):
-        for each in schema.get(key, {}).values():
-            _decode_nested(each, depth + 1)
+        for entry in schema.get(key, {}).values():
+            _decode_nested(entry, depth + 1)
     for key in ("allOf", "anyOf", "oneOf"):
-        for each in schema.get(key, ()):
-            _decode_nested(each, depth + 1)
+        for entry in schema.get(key, ()):
+            _decode_nested(entry, depth + 1)
     if "not" in schema:
         _decode_nested(schema["not"], depth + 1)
 
@@ -79,7 +83,8 @@ def check_definition(obj: Manifest, old: Manifest | None) -> list[Cause]:
             field_errors.invalid(
                 "spec.preserveUnknownFields",
                 True,
-                "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
+                "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema "
+                "instead",
             )
         )
     conversion = spec.get("conversion", {})
@@ -99,8 +104,10 @@ def check_definition(obj: Manifest, old: Manifest | None) -> list[Cause]:
     for index, version in enumerate(stored):
         if version not in known:
             why = (
-                f"missing from spec.versions; {version} was previously a storage version, and must remain in spec.versions until a "
-                f"storage migration ensures no data remains persisted in {version} and removes {version} from status.storedVersions"
+                f"missing from spec.versions; {version} was previously a storage version, and must remain in "
+                "spec.versions until a "
+                f"storage migration ensures no data remains persisted in {version} and removes {version} from "
+                "status.storedVersions"
             )
             causes.append(field_errors.invalid(f"status.storedVersions[{index}]", version, why))
     if old is not None and is_established(old):
@@ -115,15 +122,16 @@ def check_definition(obj: Manifest, old: Manifest | None) -> list[Cause]:
 def is_established(obj: Manifest) -> bool:
     """Whether a definition has the condition Established."""
     return any(
-        each.get("type") == "Established" and each.get("status") == "True"
-        for each in obj.get("status", {}).get("conditions", ())
+        entry.get("type") == "Established" and entry.get("status") == "True"
+        for entry in obj.get("status", {}).get("conditions", ())
     )
 
 
 def unenforced_warnings(obj: Manifest) -> list[str]:
     """Warnings about rules that are stored but not enforced."""
     return [
-        f'spec.versions[{index}] ("{version.get("name")}"): x-kubernetes-validations (CEL) rules are stored but not enforced by this server'
+        f'spec.versions[{index}] ("{version.get("name")}"): x-kubernetes-validations (CEL) rules are stored but not '
+        "enforced by this server"
         for index, version in enumerate(obj.get("spec", {}).get("versions", ()))
         if uses_cel(version.get("schema", {}).get("openAPIV3Schema"))
     ]
@@ -185,8 +193,8 @@ def _check_scale(scale: Manifest | None, field: str, causes: list[Cause]) -> Non
                 causes.append(field_errors.required(f"{field}.{key}"))
             continue
         roots = (root,) if root else ("spec", "status")
-        if "[" in path or not path.startswith(tuple(f".{each}." for each in roots)):
-            allowed = " or ".join(f".{each}" for each in roots)
+        if "[" in path or not path.startswith(tuple(f".{name}." for name in roots)):
+            allowed = " or ".join(f".{name}" for name in roots)
             causes.append(field_errors.invalid(f"{field}.{key}", path, f"should be a json path under {allowed}"))
 
 
@@ -204,8 +212,8 @@ def _check_selectable(fields: list[Manifest] | tuple[()], schema: Manifest, fiel
         causes.append(
             Cause("FieldValueTooMany", f"Too many: {len(fields)}: must have at most {_MAX_SELECTABLE} items", field)
         )
-    for index, each in enumerate(fields):
-        here, path = f"{field}[{index}].jsonPath", each.get("jsonPath", "")
+    for index, entry in enumerate(fields):
+        here, path = f"{field}[{index}].jsonPath", entry.get("jsonPath", "")
         if not _check_path(path, here, causes):
             continue
         names = compile_path(path).names

@@ -1,8 +1,9 @@
-"""JSONPaths of printer columns and selectable fields: `.spec.replicas`, `.status.conditions[?(@.type=="Ready")].status`.
+"""JSONPaths of printer columns and selectable fields: `.spec.replicas`,
+`.status.conditions[?(@.type=="Ready")].status`.
 
-Problem: definitions name fields by kubectl's JSONPath. Choice: the subset that definitions use, compiled to steps: names, quoted names,
-indices, `[*]` and one comparison in a filter. Limits: no recursive descent, slices or functions; such a path is refused when the
-definition is written.
+Problem: definitions name fields by kubectl's JSONPath. Choice: the subset that definitions use, compiled to steps:
+names, quoted names, indices, `[*]` and one comparison in a filter. Limits: no recursive descent, slices or functions;
+such a path is refused when the definition is written.
 Source: Kubernetes documentation "JSONPath Support"; "Additional printer columns".
 """
 
@@ -63,7 +64,7 @@ class JsonPath:
     @property
     def names(self) -> tuple[str, ...] | None:
         """The field names of a path that has only field names, else None."""
-        return self.steps if all(isinstance(each, str) for each in self.steps) else None
+        return self.steps if all(isinstance(step, str) for step in self.steps) else None
 
     def find(self, obj: Manifest) -> list[Any]:
         """All values at the path, in order."""
@@ -78,14 +79,16 @@ class JsonPath:
                     if isinstance(value, list) and -len(value) <= step < len(value):
                         below.append(value[step])
                 elif isinstance(value, list | dict):
-                    each = value if isinstance(value, list) else list(value.values())
-                    below += each if step is _ALL else [one for one in each if step.holds(one)]
+                    entry = value if isinstance(value, list) else list(value.values())
+                    below += entry if step is _ALL else [one for one in entry if step.holds(one)]
             found = below
         return found
 
 
 def compile_path(text: str) -> JsonPath:
-    """Compile a path (with or without the braces that kubectl allows). Raises ValueError if it is malformed or not in the supported subset."""
+    """Compile a path (with or without the braces that kubectl allows). Raises ValueError if it is malformed or not
+    in the supported subset.
+    """
     body = text.strip()
     if body.startswith("{") and body.endswith("}"):
         body = body[1:-1].strip()

@@ -1,7 +1,7 @@
 """The resources that the registry serves for each version of a definition.
 
-Sources: Kubernetes API reference apiextensions.k8s.io/v1 (subresources, additionalPrinterColumns, selectableFields); a kind without columns
-shows its age.
+Sources: Kubernetes API reference apiextensions.k8s.io/v1 (subresources, additionalPrinterColumns, selectableFields); a
+kind without columns shows its age.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _AGE = Column("Age", "date", lambda obj, now: since(obj.get("metadata", {}).get(
 def resources_of(definition: Manifest) -> tuple[Resource, ...]:
     """One resource per served version, the storage version first (its apiVersion is stored)."""
     spec = definition["spec"]
-    versions = sorted((each for each in spec["versions"]), key=lambda each: not each.get("storage"))
+    versions = sorted((entry for entry in spec["versions"]), key=lambda entry: not entry.get("storage"))
     return tuple(_resource(spec, version) for version in versions if version.get("served"))
 
 
@@ -34,10 +34,10 @@ def _resource(spec: Manifest, version: Manifest) -> Resource:
     schema = CustomSchema(
         version["schema"]["openAPIV3Schema"], kind=names["kind"], version=version["name"], has_status="status" in below
     )
-    columns = tuple(_column(each) for each in version.get("additionalPrinterColumns", ())) or (_AGE,)
+    columns = tuple(_column(entry) for entry in version.get("additionalPrinterColumns", ())) or (_AGE,)
     selectable = {
-        each["jsonPath"].removeprefix("."): _text(compile_path(each["jsonPath"]))
-        for each in version.get("selectableFields", ())
+        entry["jsonPath"].removeprefix("."): _text(compile_path(entry["jsonPath"]))
+        for entry in version.get("selectableFields", ())
     }
     paths = ("spec.replicas", "status.replicas", "status.selector")
     if scale is not None:
@@ -65,9 +65,9 @@ def _resource(spec: Manifest, version: Manifest) -> Resource:
     )
 
 
-def _column(each: Manifest) -> Column:
-    path = compile_path(each["jsonPath"])
-    kind: str = each["type"]
+def _column(entry: Manifest) -> Column:
+    path = compile_path(entry["jsonPath"])
+    kind: str = entry["type"]
 
     def value(obj: Manifest, now: float) -> Any:
         found = path.find(obj)
@@ -84,12 +84,12 @@ def _column(each: Manifest) -> Column:
         return _shown(found[0]) if len(found) == 1 else ",".join(_shown(one) for one in found)
 
     return Column(
-        each["name"],
+        entry["name"],
         kind,
         value,
-        format=each.get("format", ""),
-        description=each.get("description", ""),
-        priority=each.get("priority", 0),
+        format=entry.get("format", ""),
+        description=entry.get("description", ""),
+        priority=entry.get("priority", 0),
     )
 
 

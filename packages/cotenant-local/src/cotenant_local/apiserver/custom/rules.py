@@ -1,9 +1,10 @@
 """Validation rules of a structural schema, compiled: types, ranges, patterns, combinations.
 
-Problem: custom objects are validated on every write, against schemas of hundreds of nodes, with the messages of the real server. Choice:
-one slotted rule per schema node, checks in the order in which Kubernetes reports them, a path built only for an error. Limits: patterns are
-Go's (RE2) but run on Python's engine, which does not bound a pattern's time, so a definition's author can slow this server down.
-`x-kubernetes-validations` (CEL) is not evaluated; the client that writes such a definition is warned.
+Problem: custom objects are validated on every write, against schemas of hundreds of nodes, with the messages of the
+real server. Choice: one slotted rule per schema node, checks in the order in which Kubernetes reports them, a path
+built only for an error. Limits: patterns are Go's (RE2) but run on Python's engine, which does not bound a pattern's
+time, so a definition's author can slow this server down. `x-kubernetes-validations` (CEL) is not evaluated; the client
+that writes such a definition is warned.
 Source: Kubernetes documentation of CustomResourceDefinition validation; the messages of its OpenAPI validation.
 """
 
@@ -63,16 +64,16 @@ class Rule:
         self.pattern_text: str = schema.get("pattern", "")
         self.pattern = compile_pattern(self.pattern_text) if self.pattern_text else None
         self.required: tuple[str, ...] = tuple(schema.get("required", ()))
-        self.properties = {name: Rule(each) for name, each in schema.get("properties", {}).items()}
+        self.properties = {name: Rule(entry) for name, entry in schema.get("properties", {}).items()}
         additional, items = schema.get("additionalProperties"), schema.get("items")
         self.additional = Rule(additional) if isinstance(additional, dict) else None
         self.items = Rule(items) if isinstance(items, dict) else None
         self.list_type: str = schema.get("x-kubernetes-list-type", "")
         self.keys: tuple[str, ...] = tuple(schema.get("x-kubernetes-list-map-keys", ()))
         self.embedded = bool(schema.get("x-kubernetes-embedded-resource"))
-        self.all_of = [Rule(each) for each in schema.get("allOf", ())]
-        self.any_of = [Rule(each) for each in schema.get("anyOf", ())]
-        self.one_of = [Rule(each) for each in schema.get("oneOf", ())]
+        self.all_of = [Rule(entry) for entry in schema.get("allOf", ())]
+        self.any_of = [Rule(entry) for entry in schema.get("anyOf", ())]
+        self.one_of = [Rule(entry) for entry in schema.get("oneOf", ())]
         self.negated = Rule(schema["not"]) if "not" in schema else None
         ranges = {key: schema[key] for key in ("minimum", "maximum", "multipleOf") if schema.get(key) is not None}
         for key in ("exclusiveMinimum", "exclusiveMaximum"):
@@ -102,8 +103,10 @@ class Rule:
                 self._check_text(value, path, causes)
         elif self.ranges and kind in (int, float):
             self._check_number(value, path, causes)
-        if self.enum is not None and not any(_equal(value, each) for each in self.enum):
-            shown = ", ".join(f'"{each}"' if isinstance(each, str) else field_errors.shown(each) for each in self.enum)
+        if self.enum is not None and not any(_equal(value, entry) for entry in self.enum):
+            shown = ", ".join(
+                f'"{entry}"' if isinstance(entry, str) else field_errors.shown(entry) for entry in self.enum
+            )
             causes.append(
                 Cause(
                     "FieldValueNotSupported",
@@ -123,12 +126,12 @@ class Rule:
     def _check_object(self, value: Manifest, path: str, causes: list[Cause]) -> None:
         causes += [field_errors.required(_under(path, name)) for name in self.required if name not in value]
         properties, additional = self.properties, self.additional
-        for name, each in value.items():
+        for name, entry in value.items():
             rule = properties.get(name)
             if rule is not None:
-                rule.check(each, _under(path, name), causes)
+                rule.check(entry, _under(path, name), causes)
             elif additional is not None:
-                additional.check(each, _under(path, name), causes)
+                additional.check(entry, _under(path, name), causes)
         if self.embedded:
             causes += [
                 field_errors.required(_under(path, name), "must not be empty")
@@ -153,12 +156,12 @@ class Rule:
         if maximum is not None and len(value) > maximum:
             causes.append(_too_many(path, len(value), maximum))
         if self.items is not None:
-            for index, each in enumerate(value):
-                self.items.check(each, f"{path}[{index}]", causes)
+            for index, entry in enumerate(value):
+                self.items.check(entry, f"{path}[{index}]", causes)
         if self.list_type == "set" or self.list_type == "map":
             seen: set[bytes] = set()
-            for index, each in enumerate(value):
-                named = {key: each.get(key) for key in self.keys} if self.keys and isinstance(each, dict) else each
+            for index, entry in enumerate(value):
+                named = {key: entry.get(key) for key in self.keys} if self.keys and isinstance(entry, dict) else entry
                 identity = msgspec.json.encode(named, order="sorted")
                 if identity in seen:
                     causes.append(field_errors.duplicate(f"{path}[{index}]", named))
@@ -202,15 +205,15 @@ class Rule:
             )
 
     def _check_combinations(self, value: Any, path: str, causes: list[Cause]) -> None:
-        for each in self.all_of:
-            each.check(value, path, causes)
+        for rule in self.all_of:
+            rule.check(value, path, causes)
         shown = "" if isinstance(value, dict | list) else value
-        if self.any_of and not any(each.holds(value) for each in self.any_of):
+        if self.any_of and not any(rule.holds(value) for rule in self.any_of):
             causes.append(
                 field_errors.invalid(path, shown, f"{path} in body must validate at least one schema (anyOf)")
             )
         if self.one_of:
-            fitting = sum(each.holds(value) for each in self.one_of)
+            fitting = sum(rule.holds(value) for rule in self.one_of)
             if fitting != 1:
                 found = "none valid" if fitting == 0 else f"{fitting} valid alternatives"
                 text = f"{path} in body must validate one and only one schema (oneOf). Found {found}"
@@ -220,7 +223,9 @@ class Rule:
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """Convert a Go pattern to Python's: `$` and `\\z` match the end of the text only. Raises `re.error` if it is invalid."""
+    """Convert a Go pattern to Python's: `$` and `\\z` match the end of the text only. Raises `re.error` if it is
+    invalid.
+    """
     out: list[str] = []
     index, in_class = 0, False
     while index < len(text):

@@ -12,7 +12,9 @@ _SYSTEM_FIELDS = ("apiVersion", "kind", "metadata")  # validated by the server, 
 
 
 class CustomSchema:
-    """Validates, prunes and defaults the objects of a custom kind. `structural` is the definition's own schema, for OpenAPI documents."""
+    """Validates, prunes and defaults the objects of a custom kind. `structural` is the definition's own schema, for
+    OpenAPI documents.
+    """
 
     __slots__ = ("_defaults", "_kind", "_rule", "_version", "reset", "structural", "tree")
 
@@ -22,7 +24,7 @@ class CustomSchema:
         self._version = version
         self.tree = structural.compile_root(schema)
         self._defaults = structural.compile_defaults(schema)
-        properties = {name: each for name, each in schema.get("properties", {}).items() if name not in _SYSTEM_FIELDS}
+        properties = {name: entry for name, entry in schema.get("properties", {}).items() if name not in _SYSTEM_FIELDS}
         self._rule = Rule({**schema, "properties": properties})
         self._rule.required = tuple(name for name in self._rule.required if name not in _SYSTEM_FIELDS)
         self.reset = frozenset({"status"} if has_status else ())

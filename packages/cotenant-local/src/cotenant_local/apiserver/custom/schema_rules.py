@@ -1,7 +1,8 @@
 """Validation of a definition's schema: whether it is structural and supported by this server.
 
-Source: Kubernetes documentation, "Specifying a structural schema": a type for every field, element and the root; combinations (`allOf`,
-`anyOf`, `oneOf`, `not`) only restrict values; lists that are sets or maps declare how elements are identified; defaults are valid.
+Source: Kubernetes documentation, "Specifying a structural schema": a type for every field, element and the root;
+combinations (`allOf`, `anyOf`, `oneOf`, `not`) only restrict values; lists that are sets or maps declare how elements
+are identified; defaults are valid.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ def uses_cel(schema: Any, depth: int = 0) -> bool:
     if depth > 4 * MAX_DEPTH:
         return False
     if isinstance(schema, dict):
-        return _CEL in schema or any(uses_cel(each, depth + 1) for each in schema.values())
-    return isinstance(schema, list) and any(uses_cel(each, depth + 1) for each in schema)
+        return _CEL in schema or any(uses_cel(entry, depth + 1) for entry in schema.values())
+    return isinstance(schema, list) and any(uses_cel(entry, depth + 1) for entry in schema)
 
 
 def _check(schema: Any, field: str, where: str, depth: int, causes: list[Cause]) -> None:
@@ -102,8 +103,8 @@ def _check(schema: Any, field: str, where: str, depth: int, causes: list[Cause])
         causes.append(field_errors.required(f"{field}.items", "must be specified"))
     _check_list(schema, field, causes)
     _check_values(schema, field, causes)
-    for name, each in schema.get("properties", {}).items():
-        _check(each, f"{field}.properties[{name}]", "object fields", depth + 1, causes)
+    for name, entry in schema.get("properties", {}).items():
+        _check(entry, f"{field}.properties[{name}]", "object fields", depth + 1, causes)
     if "items" in schema:
         if isinstance(schema["items"], list):
             causes.append(field_errors.forbidden(f"{field}.items", "items must be a schema object and not an array"))
@@ -155,18 +156,20 @@ def _check_list(schema: Manifest, field: str, causes: list[Cause]) -> None:
             causes.append(field_errors.required(f"{field}.{_MAP_KEYS}", f"must not be empty if {_LIST_TYPE} is map"))
         properties = items.get("properties")
         for index, key in enumerate(keys or ()):
-            each = properties.get(key) if isinstance(properties, dict) else None
-            if not isinstance(each, dict):
+            element = properties.get(key) if isinstance(properties, dict) else None
+            if not isinstance(element, dict):
                 causes.append(
                     field_errors.invalid(
                         f"{field}.{_MAP_KEYS}[{index}]", key, "entries must all be names of item properties"
                     )
                 )
-            elif each.get("type") in ("object", "array"):
+            elif element.get("type") in ("object", "array"):
                 causes.append(
-                    field_errors.invalid(f"{field}.items.properties[{key}].type", each["type"], "must be a scalar type")
+                    field_errors.invalid(
+                        f"{field}.items.properties[{key}].type", element["type"], "must be a scalar type"
+                    )
                 )
-            elif "default" not in each and key not in items.get("required", ()):
+            elif "default" not in element and key not in items.get("required", ()):
                 causes.append(
                     field_errors.required(
                         f"{field}.items.properties[{key}].default",
@@ -190,8 +193,8 @@ def _check_values(schema: Manifest, field: str, causes: list[Cause], depth: int 
         causes.append(field_errors.invalid(f"{field}.multipleOf", schema["multipleOf"], "must be greater than 0"))
     is_either = bool(schema.get(_INT_OR_STRING))
     for key in _COMBINATIONS:
-        for index, each in enumerate(schema.get(key, ())):
-            _check_combined(each, f"{field}.{key}[{index}]", is_either, depth, causes)
+        for index, entry in enumerate(schema.get(key, ())):
+            _check_combined(entry, f"{field}.{key}[{index}]", is_either, depth, causes)
     if "not" in schema:
         _check_combined(schema["not"], f"{field}.not", is_either, depth, causes)
 
@@ -207,16 +210,16 @@ def _check_combined(schema: Any, field: str, is_either: bool, depth: int, causes
     ]
     if is_either and depth < 2:  # anyOf: [{type: integer}, {type: string}], possibly inside an allOf
         for key in _COMBINATIONS:
-            for index, each in enumerate(schema.get(key, ())):
-                _check_combined(each, f"{field}.{key}[{index}]", is_either, depth + 1, causes)
+            for index, entry in enumerate(schema.get(key, ())):
+                _check_combined(entry, f"{field}.{key}[{index}]", is_either, depth + 1, causes)
     _check_values(
-        {key: each for key, each in schema.items() if not is_either or key not in _COMBINATIONS},
+        {key: entry for key, entry in schema.items() if not is_either or key not in _COMBINATIONS},
         field,
         causes,
         depth + 1,
     )
-    inner = [(f"{field}.properties[{name}]", each) for name, each in schema.get("properties", {}).items()]
+    inner = [(f"{field}.properties[{name}]", entry) for name, entry in schema.get("properties", {}).items()]
     if isinstance(schema.get("items"), dict):
         inner.append((f"{field}.items", schema["items"]))
-    for path, each in inner:
-        _check_combined(each, path, False, depth + 1, causes)
+    for path, entry in inner:
+        _check_combined(entry, path, False, depth + 1, causes)

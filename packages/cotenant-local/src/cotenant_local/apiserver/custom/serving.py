@@ -1,10 +1,11 @@
 """Serves custom kinds while their definitions exist.
 
-Problem: a definition must be served soon after it was written, after a restart too, and its objects must be deleted before it is. Choice:
-one task watches the definitions and reconciles each idempotently: names accepted and established in its status, its versions in the
-registry, a finalizer that is removed once the objects are deleted. The same class, as admission, warns of what is not enforced. Limits: a
-definition that can no longer be compiled (written by a newer version of this program) is not served.
-Source: Kubernetes API reference apiextensions.k8s.io/v1 (conditions NamesAccepted, Established, Terminating; the clean-up finalizer).
+Problem: a definition must be served soon after it was written, after a restart too, and its objects must be deleted
+before it is. Choice: one task watches the definitions and reconciles each idempotently: names accepted and established
+in its status, its versions in the registry, a finalizer that is removed once the objects are deleted. The same class,
+as admission, warns of what is not enforced. Limits: a definition that can no longer be compiled (written by a newer
+version of this program) is not served. Source: Kubernetes API reference apiextensions.k8s.io/v1 (conditions
+NamesAccepted, Established, Terminating; the clean-up finalizer).
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class CustomKinds:
         self._task: asyncio.Task[None] | None = None
         self.failures: dict[str, str] = {}  # definitions that could not be served, and why
 
-    # -- start and stop -------------------------------------------------------------------------------------------------------------
+    # -- start and stop
+    # -------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Serve the existing definitions, then watch for changes."""
@@ -82,7 +84,8 @@ class CustomKinds:
                 for stored in page.items:
                     await self._reconcile(msgspec.json.decode(stored.raw))
 
-    # -- one definition ---------------------------------------------------------------------------------------------------
+    # -- one definition
+    # ---------------------------------------------------------------------------------------------------
 
     async def _reconcile(self, obj: Manifest) -> None:
         """Reconcile one definition; a failure is recorded in `failures` and does not affect the others."""
@@ -113,7 +116,7 @@ class CustomKinds:
             return
         resources = resources_of(obj)
         registry = self._api.registry
-        urls = {(each.group, each.version, each.plural) for each in resources}
+        urls = {(entry.group, entry.version, entry.plural) for entry in resources}
         for old in self._served.get(name, ()):
             if (old.group, old.version, old.plural) not in urls:
                 registry.remove(old.group, old.version, old.plural)
@@ -131,7 +134,7 @@ class CustomKinds:
         """Why the names are not accepted: another kind of the group uses them. Empty if they are."""
         spec, name = obj["spec"], obj["metadata"]["name"]
         names = spec["names"]
-        own = {(each.group, each.version, each.plural) for each in self._served.get(name, ())}
+        own = {(resource.group, resource.version, resource.plural) for resource in self._served.get(name, ())}
         for other in self._api.registry.resources():
             if other.group != spec["group"] or (other.group, other.version, other.plural) in own:
                 continue
@@ -164,7 +167,9 @@ class CustomKinds:
             self._cleaning_up.pop(name, None)
 
     async def _change(self, name: str, subresource: str, change: Callable[[Manifest], bool]) -> None:
-        """Read, modify and write a definition, retrying on conflict; does nothing if it is deleted or needs no change."""
+        """Read, modify and write a definition, retrying on conflict; does nothing if it is deleted or needs no
+        change.
+        """
         for _ in range(_ATTEMPTS):
             try:
                 obj = msgspec.json.decode(await self._api.get(self._target(name)))
@@ -181,7 +186,8 @@ class CustomKinds:
     def _target(self, name: str = "", subresource: str = "") -> Target:
         return self._api.target(GROUP, PLURAL, "", name, subresource)
 
-    # -- admission --------------------------------------------------------------------------------------------------------
+    # -- admission
+    # --------------------------------------------------------------------------------------------------------
 
     async def mutate(
         self, operation: str, target: Target, obj: Manifest | None, old: Manifest | None, options: WriteOptions
@@ -246,10 +252,10 @@ def _terminating(obj: Manifest, now: str) -> bool:
 def _condition(status: Manifest, kind: str, value: str, reason: str, message: str, now: str) -> None:
     conditions = status.setdefault("conditions", [])
     new = {"type": kind, "status": value, "reason": reason, "message": message}
-    for each in conditions:
-        if each["type"] == kind:
-            if each.get("status") != value or "lastTransitionTime" not in each:
-                each["lastTransitionTime"] = now
-            each.update(new)
+    for condition in conditions:
+        if condition["type"] == kind:
+            if condition.get("status") != value or "lastTransitionTime" not in condition:
+                condition["lastTransitionTime"] = now
+            condition.update(new)
             return
     conditions.append({"lastTransitionTime": now, **new})

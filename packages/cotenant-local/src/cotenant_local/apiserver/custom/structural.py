@@ -1,10 +1,11 @@
 """Structural schemas compiled to the tree that patches merge by, with pruning and defaults.
 
-Problem: an `openAPIV3Schema` defines which fields a custom kind has, which unknown ones are preserved, what is defaulted and how lists
-merge. Choice: the same nodes as for built-in kinds (`schema/tree.py`), compiled once per version, and two walks beside them: one prunes,
-one sets defaults. A value of a wrong type is left to validation. Limits: a schema may be `MAX_DEPTH` levels deep; deeper definitions are
-refused.
-Source: Kubernetes documentation, "Extend the Kubernetes API with CustomResourceDefinitions" (structural schemas, pruning, defaulting).
+Problem: an `openAPIV3Schema` defines which fields a custom kind has, which unknown ones are preserved, what is
+defaulted and how lists merge. Choice: the same nodes as for built-in kinds (`schema/tree.py`), compiled once per
+version, and two walks beside them: one prunes, one sets defaults. A value of a wrong type is left to validation.
+Limits: a schema may be `MAX_DEPTH` levels deep; deeper definitions are refused.
+Source: Kubernetes documentation, "Extend the Kubernetes API with CustomResourceDefinitions" (structural schemas,
+pruning, defaulting).
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def _object(schema: Manifest) -> SchemaNode:
     if preserves and not properties and not schema.get(_EMBEDDED):
         return OPAQUE if is_atomic else DEDUCED
     node = SchemaNode(tree.STRUCT)
-    node.fields = {name: compile_node(each) for name, each in properties.items()}
+    node.fields = {name: compile_node(property_) for name, property_ in properties.items()}
     if schema.get(_EMBEDDED):
         node.fields |= _type_fields()
     node.preserves = preserves
@@ -92,11 +93,11 @@ def _prune(value: Any, node: SchemaNode, path: str, dropped: list[str]) -> None:
         if node.kind == tree.STRUCT:
             fields = node.fields
             unknown = None
-            for key, each in value.items():
+            for key, entry in value.items():
                 child = fields.get(key)
                 if child is not None:
-                    if type(each) is dict or type(each) is list:
-                        _prune(each, child, f"{path}.{key}" if path else key, dropped)
+                    if type(entry) is dict or type(entry) is list:
+                        _prune(entry, child, f"{path}.{key}" if path else key, dropped)
                 elif not node.preserves:
                     unknown = unknown or []
                     unknown.append(key)
@@ -105,13 +106,13 @@ def _prune(value: Any, node: SchemaNode, path: str, dropped: list[str]) -> None:
                 dropped.append(f"{path}.{key}" if path else key)
         elif node.kind == tree.MAP:
             item = node.item
-            for key, each in value.items():
-                if type(each) is dict or type(each) is list:
-                    _prune(each, item, f"{path}.{key}" if path else key, dropped)
+            for key, entry in value.items():
+                if type(entry) is dict or type(entry) is list:
+                    _prune(entry, item, f"{path}.{key}" if path else key, dropped)
     elif type(value) is list and node.kind == tree.LIST:
-        for index, each in enumerate(value):
-            if type(each) is dict or type(each) is list:
-                _prune(each, node.item, f"{path}[{index}]", dropped)
+        for index, entry in enumerate(value):
+            if type(entry) is dict or type(entry) is list:
+                _prune(entry, node.item, f"{path}[{index}]", dropped)
 
 
 class Defaults:
@@ -134,20 +135,20 @@ class Defaults:
                 if name in value:
                     below.fill(value[name])
             if self.item is not None:
-                for each in value.values():
-                    self.item.fill(each)
+                for entry in value.values():
+                    self.item.fill(entry)
         elif type(value) is list and self.item is not None:
-            for each in value:
-                self.item.fill(each)
+            for entry in value:
+                self.item.fill(entry)
 
 
 def compile_defaults(schema: Manifest) -> Defaults | None:
     """The defaults of a schema, None if it has none."""
     defaults = Defaults()
-    for name, each in schema.get("properties", {}).items():
-        if "default" in each and not (each.get("nullable") and each["default"] is None):
-            defaults.values[name] = each["default"]
-        below = compile_defaults(each)
+    for name, entry in schema.get("properties", {}).items():
+        if "default" in entry and not (entry.get("nullable") and entry["default"] is None):
+            defaults.values[name] = entry["default"]
+        below = compile_defaults(entry)
         if below is not None:
             defaults.fields[name] = below
     inner = schema.get("items", schema.get("additionalProperties"))

@@ -1,7 +1,8 @@
 """The ASGI application: authentication, routing, and every error as a Status.
 
-Problem: thousands of small requests a second share one event loop with storage and watches, and every invalid request must be answered with
-a Status. Choice: plain ASGI with one dispatch by path: resources first, then the fixed paths. Limits: HTTP/1.1 only; no HEAD or OPTIONS.
+Problem: thousands of small requests a second share one event loop with storage and watches, and every invalid request
+must be answered with a Status. Choice: plain ASGI with one dispatch by path: resources first, then the fixed paths.
+Limits: HTTP/1.1 only; no HEAD or OPTIONS.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class Application:
         audit: Audit | None = None,
         storage: Callable[[], str] = lambda: "",
     ) -> None:
-        """`audit` receives every request, those that are refused too; `storage`: why writes cannot be stored, empty while they can."""
+        """`audit` receives every request, those that are refused too; `storage`: why writes cannot be stored, empty
+        while they can.
+        """
         self._api = api
         self._credentials = credentials
         self._audit = audit

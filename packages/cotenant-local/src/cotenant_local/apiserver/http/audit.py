@@ -1,9 +1,11 @@
 """The audit log: one audit.k8s.io/v1 Event of level Metadata a line, as kube-apiserver writes them.
 
-Problem: whether a role grants what a process calls can be answered only by the calls. Choice: every request is written when it was answered, a watch also when
-it was received, because it may last as long as the server; fields and names are those of Kubernetes, so that tools which make roles from audit logs read it.
-Source: Kubernetes API reference, audit.k8s.io/v1; `RequestInfo` of k8s.io/apiserver for the verbs, and for the name of a list that selects `metadata.name`.
-Limits: no policy, no bodies, no rotation; a line is written synchronously, some microseconds a request. All clients have one token: `userAgent` tells them apart.
+Problem: whether a role grants what a process calls can be answered only by the calls. Choice: every request is written
+when it was answered, a watch also when it was received, because it may last as long as the server; fields and names are
+those of Kubernetes, so that tools which make roles from audit logs read it. Source: Kubernetes API reference,
+audit.k8s.io/v1; `RequestInfo` of k8s.io/apiserver for the verbs, and for the name of a list that selects
+`metadata.name`. Limits: no policy, no bodies, no rotation; a line is written synchronously, some microseconds a
+request. All clients have one token: `userAgent` tells them apart.
 """
 
 from __future__ import annotations
@@ -122,7 +124,7 @@ def _object_of(exchange: Exchange, route: Route) -> dict[str, str]:
     name = route.name
     if not name:
         terms = parse_query(exchange.query_string).get("fieldSelector", "").split(",")
-        named = [each.removeprefix(_BY_NAME).removeprefix("=") for each in terms if each.startswith(_BY_NAME)]
+        named = [term.removeprefix(_BY_NAME).removeprefix("=") for term in terms if term.startswith(_BY_NAME)]
         name = named[0] if named else ""
     found = {
         "resource": route.plural,

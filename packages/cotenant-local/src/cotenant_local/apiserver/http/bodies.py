@@ -1,9 +1,10 @@
 """Decodes request bodies: content type, size, depth, duplicate fields.
 
-Problem: request bodies are untrusted. A body may be huge, deeply nested, not JSON, JSON with duplicate fields, or YAML, which takes seconds
-to read. Choice: bodies are bounded before they are decoded, and documents before anything walks them; msgspec decodes JSON, and a second
-pass looks for duplicate fields only if the re-encoded document is not as long as the body. YAML is decoded in a thread.
-Limits: bodies of 3 MiB (kube-apiserver's limit), objects of 1.5 MiB (etcd's), 256 levels (Kubernetes: 10,000), 100 duplicate fields.
+Problem: request bodies are untrusted. A body may be huge, deeply nested, not JSON, JSON with duplicate fields, or YAML,
+which takes seconds to read. Choice: bodies are bounded before they are decoded, and documents before anything walks
+them; msgspec decodes JSON, and a second pass looks for duplicate fields only if the re-encoded document is not as long
+as the body. YAML is decoded in a thread. Limits: bodies of 3 MiB (kube-apiserver's limit), objects of 1.5 MiB (etcd's),
+256 levels (Kubernetes: 10,000), 100 duplicate fields.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def unsupported_media_type() -> ApiError:
     return ApiError(
         415,
         "UnsupportedMediaType",
-        "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, "
+        "the body of the request was in an unknown format - accepted media types include: application/json, "
+        "application/yaml, "
         "application/vnd.kubernetes.protobuf",
     )
 
@@ -56,7 +58,9 @@ def decode_yaml(body: bytes, kind: str = "") -> Any:
 
 
 class BodyDecoder:
-    """Decodes the bodies of one server's requests; YAML in a thread, one document at a time, so that other requests proceed."""
+    """Decodes the bodies of one server's requests; YAML in a thread, one document at a time, so that other requests
+    proceed.
+    """
 
     def __init__(self) -> None:
         self._turn = asyncio.Semaphore(1)
@@ -120,7 +124,9 @@ def decode_object(body: bytes, content_type: str, kind: str) -> Manifest:
 
 
 def is_surely_single(body: bytes, document: Any) -> bool:
-    """Whether no field occurs twice, by a cheap sufficient test: the re-encoded document is as long as the body, white space aside."""
+    """Whether no field occurs twice, by a cheap sufficient test: the re-encoded document is as long as the body,
+    white space aside.
+    """
     return len(_encode(document).translate(None, _SPACE)) == len(body.translate(None, _SPACE))
 
 

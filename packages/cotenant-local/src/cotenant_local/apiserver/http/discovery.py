@@ -1,8 +1,9 @@
 """Discovery: the served groups, versions and resources.
 
-Problem: every client starts here, kubectl caches it, and a CustomResourceDefinition must appear and disappear immediately. Choice: the
-documents are built from the registry, in the plain and in the aggregated form, once per registry revision. Source: Kubernetes API concepts,
-"Discovery API" (aggregated: apidiscovery.k8s.io/v2, with v2beta1 for clients of 1.26 to 1.29).
+Problem: every client starts here, kubectl caches it, and a CustomResourceDefinition must appear and disappear
+immediately. Choice: the documents are built from the registry, in the plain and in the aggregated form, once per
+registry revision. Source: Kubernetes API concepts, "Discovery API" (aggregated: apidiscovery.k8s.io/v2, with v2beta1
+for clients of 1.26 to 1.29).
 """
 
 from __future__ import annotations
@@ -58,12 +59,14 @@ class ApiGroup:
 
 
 def groups(registry: RegistryProtocol, computed: Iterable[Resource] = ()) -> dict[str, ApiGroup]:
-    """Core ("") and other built-in groups in the order in which they were added, then custom ones by version and name, as a kube-apiserver has them:
-    the first group with a kind is what `kubectl get` of its short form means. Groups that only have reviews or `computed` resources come last."""
+    """Core ("") and other built-in groups in the order in which they were added, then custom ones by version and name,
+    as a kube-apiserver has them: the first group with a kind is what `kubectl get` of its short form means. Groups that
+    only have reviews or `computed` resources come last.
+    """
     by_group: dict[str, list[Resource]] = {}
     added = tuple(registry.resources())
-    custom = sorted((each for each in added if each.is_custom), key=lambda each: (each.version, each.group))
-    for resource in (*(each for each in added if not each.is_custom), *custom):
+    custom = sorted((entry for entry in added if entry.is_custom), key=lambda entry: (entry.version, entry.group))
+    for resource in (*(entry for entry in added if not entry.is_custom), *custom):
         by_group.setdefault(resource.group, []).append(resource)
     for review in REVIEWS.values():
         present = by_group.setdefault(review.group, [])

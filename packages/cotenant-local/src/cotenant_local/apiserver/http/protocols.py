@@ -1,6 +1,7 @@
 """Protocols of the in-process API, as the HTTP layer uses it.
 
-The HTTP layer depends on these Protocols instead of the verbs, so that it can be tested against a fake as well as against the real API.
+The HTTP layer depends on these Protocols instead of the verbs, so that it can be tested against a fake as well as
+against the real API.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The resource metrics API (`metrics.k8s.io/v1beta1`), for `kubectl top nodes` and `kubectl top pods`.
 
-Problem: what nodes and pods use changes continuously and is not an object to store. Choice: computed for each request from a source of
-usage, in the form of metrics-server; nothing is served without a source. Limits: get and list with a label selector; no watch and no paging.
+Problem: what nodes and pods use changes continuously and is not an object to store. Choice: computed for each request
+from a source of usage, in the form of metrics-server; nothing is served without a source. Limits: get and list with a
+label selector; no watch and no paging.
 Source: k8s.io/metrics, v1beta1.
 """
 
@@ -80,9 +81,9 @@ class ResourceMetrics:
         selector = parse_labels(options.labels)
         found = self._source.pods(route.namespace) if is_namespaced else self._source.nodes()
         if route.name:
-            for each in found:
-                if each.name == route.name:
-                    return self._item(resource, each)
+            for measured in found:
+                if measured.name == route.name:
+                    return self._item(resource, measured)
             raise ApiError(
                 404,
                 "NotFound",
@@ -91,7 +92,7 @@ class ResourceMetrics:
                 group=GROUP,
                 kind=resource.plural,
             )
-        items = [self._item(resource, each) for each in found if selector.matches(each.labels)]
+        items = [self._item(resource, measured) for measured in found if selector.matches(measured.labels)]
         kind = f"{resource.kind}List"
         return {"kind": kind, "apiVersion": f"{GROUP}/{VERSION}", "metadata": {}, "items": items}
 

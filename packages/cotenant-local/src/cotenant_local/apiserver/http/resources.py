@@ -1,7 +1,8 @@
 """The verbs over HTTP: maps a routed request to a call of the in-process API, and its result to a response.
 
-Problem: method, name, subresource and query together determine the verb; objects pass through without being decoded unless another
-representation is requested. Choice: one function per verb. Limits: duplicate fields of a patch are not detected.
+Problem: method, name, subresource and query together determine the verb; objects pass through without being decoded
+unless another representation is requested. Choice: one function per verb. Limits: duplicate fields of a patch are not
+detected.
 """
 
 from __future__ import annotations
@@ -316,5 +317,6 @@ def strict_error(resource: Resource, obj: Manifest, duplicates: Sequence[str]) -
     return ApiError(
         400,
         "BadRequest",
-        f'{kind} in version "{resource.version}" cannot be handled as a {kind}: strict decoding error: {", ".join(problems)}',
+        f'{kind} in version "{resource.version}" cannot be handled as a {kind}: strict decoding error: '
+        f"{', '.join(problems)}",
     )

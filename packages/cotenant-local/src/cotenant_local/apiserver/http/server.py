@@ -1,7 +1,7 @@
 """The API server's HTTP server: `drivers/http` with refusals as a Kubernetes Status; watches end when it stops.
 
-Limits: a certificate is required for addresses other than loopback, because the token must not be sent in clear text. A watch lasts as long as
-its client reads.
+Limits: a certificate is required for addresses other than loopback, because the token must not be sent in clear text. A
+watch lasts as long as its client reads.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class ApiServer:
         await server.start()      # server.url
         await server.stop()
 
-    Raises `InvalidInput` if the address or the certificate cannot be used, and for an address other than loopback without a certificate.
+    Raises `InvalidInput` if the address or the certificate cannot be used, and for an address other than loopback
+    without a certificate.
     """
 
     def __init__(

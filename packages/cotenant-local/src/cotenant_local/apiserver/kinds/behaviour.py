@@ -1,10 +1,10 @@
 """The behaviour of a kind on writes: the interface between the verbs and each kind.
 
-Problem: a pod's spec is nearly immutable, a Job's status belongs to its controller, a namespace is deleted in stages. Choice: one class
-whose defaults suit most kinds and custom resources, overridden per kind; it sees plain documents and a `ObjectLookup` for looking up other
-objects. Sources: the strategies of each kind as the Kubernetes API reference and API conventions describe them (status is written through
-the status subresource only; generation counts changes of the desired state; metadata of the status subresource of custom resources is
-ignored).
+Problem: a pod's spec is nearly immutable, a Job's status belongs to its controller, a namespace is deleted in stages.
+Choice: one class whose defaults suit most kinds and custom resources, overridden per kind; it sees plain documents and
+a `ObjectLookup` for looking up other objects. Sources: the strategies of each kind as the Kubernetes API reference and
+API conventions describe them (status is written through the status subresource only; generation counts changes of the
+desired state; metadata of the status subresource of custom resources is ignored).
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class Behaviour:
             self.needs_version = needs_version
 
     def admit(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> None:
-        """Built-in mutating admission, in place, before webhooks. `old` is None on create. Raises ApiError to refuse."""
+        """Built-in mutating admission, in place, before webhooks. `old` is None on create. Raises ApiError to
+        refuse.
+        """
 
     def admit_last(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> None:
         """Built-in validating admission. Raises ApiError to refuse."""
@@ -88,7 +90,9 @@ class Behaviour:
         """Adjust a status update before validation, in place. Everything but the status has already been reset."""
 
     def merge(self, subresource: str, new: Manifest, base: Manifest) -> Manifest:
-        """Apply a write through another subresource: `base` (a copy of the stored object) with the parts of `new` it covers. Raises ApiError 405."""
+        """Apply a write through another subresource: `base` (a copy of the stored object) with the parts of `new`
+        it covers. Raises ApiError 405.
+        """
         raise ApiError(
             405, "MethodNotAllowed", f"the server does not allow this method on the requested resource ({subresource})"
         )
@@ -109,7 +113,9 @@ class Behaviour:
         """Adjust an object when its deletion begins, in place."""
 
     def is_removable(self, obj: Manifest) -> bool:
-        """Whether an object without finalizers and grace may be removed (a namespace also has finalizers in its spec)."""
+        """Whether an object without finalizers and grace may be removed (a namespace also has finalizers in its
+        spec).
+        """
         return True
 
     def is_done(self, obj: Manifest) -> bool:

@@ -1,4 +1,5 @@
-"""ConfigMaps, Secrets and ControllerRevisions: immutability of marked objects, of a Secret's type, and of a revision's data.
+"""ConfigMaps, Secrets and ControllerRevisions: immutability of marked objects, of a Secret's type, and of a revision's
+data.
 
 Source: Kubernetes documentation "Immutable ConfigMaps" and "Immutable Secrets".
 """

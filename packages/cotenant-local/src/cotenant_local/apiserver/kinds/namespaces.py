@@ -1,6 +1,7 @@
 """Namespaces: Active until deleted, then Terminating until their content is deleted.
 
-Source: Kubernetes documentation "Namespaces"; namespace finalization as the API reference describes it (`spec.finalizers`, `/finalize`).
+Source: Kubernetes documentation "Namespaces"; namespace finalization as the API reference describes it
+(`spec.finalizers`, `/finalize`).
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ class PriorityClassBehaviour(Behaviour):
                 raise forbidden_message(
                     "priorityclasses.scheduling.k8s.io",
                     name,
-                    f"PriorityClass {other['metadata']['name']} is already marked as default. Only one default can exist",
+                    f"PriorityClass {other['metadata']['name']} is already marked as default. Only one default can "
+                    "exist",
                 )
 
     def check_create(self, obj: Manifest) -> list[Cause]:

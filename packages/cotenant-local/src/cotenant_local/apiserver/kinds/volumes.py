@@ -25,13 +25,18 @@ class ClaimBehaviour(VolumeBehaviour):
     """A PersistentVolumeClaim."""
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
-        """Only resources and attributes class may change; the volume name, and an absent storage class, may be set once."""
+        """Only resources and attributes class may change; the volume name, and an absent storage class, may be set
+        once.
+        """
         new, before = obj.get("spec") or {}, old.get("spec") or {}
         for name in new.keys() | before.keys():
             if name in _CLAIM_MUTABLE or new.get(name) == before.get(name):
                 continue
             if name in ("volumeName", "storageClassName") and not before.get(name):
                 continue
-            why = "Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+            why = (
+                "Forbidden: spec is immutable after creation except resources.requests and "
+                "volumeAttributesClassName for bound claims"
+            )
             return [Cause("FieldValueForbidden", why, "spec")]
         return []

@@ -1,6 +1,8 @@
-"""Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs: selector validation, immutable fields, and the generated selector of Jobs.
+"""Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs: selector validation, immutable fields, and the generated
+selector of Jobs.
 
-Sources: Kubernetes documentation of each workload ("Label selector updates", "Job: immutable fields", StatefulSet limitations).
+Sources: Kubernetes documentation of each workload ("Label selector updates", "Job: immutable fields", StatefulSet
+limitations).
 """
 
 from __future__ import annotations
@@ -100,7 +102,8 @@ class StatefulSetBehaviour(SpecBehaviour):
         ):
             return _check_selector(obj)
         why = (
-            "Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
+            "Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
+            "'updateStrategy', "
             "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
         )
         return [Cause("FieldValueForbidden", why, "spec")]
@@ -138,7 +141,9 @@ class JobBehaviour(SpecBehaviour):
         spec["selector"] = {**selector, "matchLabels": match}
 
     def check_create(self, obj: Manifest) -> list[Cause]:
-        """The selector must be the generated one, unless `manualSelector` is set; the restart policy must not be Always."""
+        """The selector must be the generated one, unless `manualSelector` is set; the restart policy must not be
+        Always.
+        """
         causes = _check_selector(obj)
         spec = obj["spec"]
         if not spec.get("manualSelector"):

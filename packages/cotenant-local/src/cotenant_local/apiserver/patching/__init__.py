@@ -1,7 +1,8 @@
 """Patches and field ownership: JSON patch, merge patch, strategic merge patch, server-side apply, and managedFields.
 
-A `body` is the request's bytes (JSON; YAML too where Kubernetes accepts it) or the decoded value. The object passed in is consumed: the
-result shares its parts, so pass a copy of anything that must stay. Errors are `ApiError`s. Not here: the verbs that call this.
+A `body` is the request's bytes (JSON; YAML too where Kubernetes accepts it) or the decoded value. The object passed in
+is consumed: the result shares its parts, so pass a copy of anything that must stay. Errors are `ApiError`s. Not here:
+the verbs that call this.
 """
 
 from cotenant.drivers.kube.manifests.document import read_document

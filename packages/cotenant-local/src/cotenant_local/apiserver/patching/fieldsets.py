@@ -1,9 +1,9 @@
 """Sets of fields in the form of `managedFields` (FieldsV1), and the algebra on them.
 
-Problem: every write needs the set of fields it changed, as cheaply as possible, and differences of other managers' sets with it. Choice: no
-separate representation: a set is the nested mapping that will be stored. A path that is a member and has members below it has the key ".";
-a member with nothing below is an empty mapping. Limits: the root is never a member; index elements (`i:`) do not occur, as lists without
-keys are atomic.
+Problem: every write needs the set of fields it changed, as cheaply as possible, and differences of other managers' sets
+with it. Choice: no separate representation: a set is the nested mapping that will be stored. A path that is a member
+and has members below it has the key "."; a member with nothing below is an empty mapping. Limits: the root is never a
+member; index elements (`i:`) do not occur, as lists without keys are atomic.
 Source: Kubernetes' description of FieldsV1; structured-merge-diff's notions of atomic, set and map lists.
 """
 
@@ -48,7 +48,8 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
-# -- the elements of lists ------------------------------------------------------------------------------------------------
+# -- the elements of lists
+# ------------------------------------------------------------------------------------------------
 
 
 def element_key(item: Any, node: SchemaNode) -> str:
@@ -64,7 +65,8 @@ def element_key(item: Any, node: SchemaNode) -> str:
     return "k:" + _encode(named).decode()
 
 
-# -- sets of values -------------------------------------------------------------------------------------------------------
+# -- sets of values
+# -------------------------------------------------------------------------------------------------------
 
 
 def written(value: Any, node: SchemaNode) -> FieldSet:
@@ -75,9 +77,9 @@ def written(value: Any, node: SchemaNode) -> FieldSet:
         found: FieldSet = {".": _LEAF}
         if node.kind == tree.STRUCT:
             fields = node.fields
-            for key, each in value.items():
-                if type(each) is dict or type(each) is list:
-                    inner = written(each, fields.get(key, DEDUCED))
+            for key, entry in value.items():
+                if type(entry) is dict or type(entry) is list:
+                    inner = written(entry, fields.get(key, DEDUCED))
                     if key in _ALWAYS_PRESENT and len(inner) > 1:
                         del inner["."]
                     found["f:" + key] = inner
@@ -85,14 +87,14 @@ def written(value: Any, node: SchemaNode) -> FieldSet:
                     found["f:" + key] = _LEAF
             return found
         item = node.item if node.kind == tree.MAP else DEDUCED
-        for key, each in value.items():
-            found["f:" + key] = written(each, item) if type(each) is dict or type(each) is list else _LEAF
+        for key, entry in value.items():
+            found["f:" + key] = written(entry, item) if type(entry) is dict or type(entry) is list else _LEAF
         return found
     if type(value) is list and value and node.list_type != tree.ATOMIC:
         found = {".": _LEAF}
         item = node.item
-        for each in value:
-            found[element_key(each, node)] = written(each, item)
+        for entry in value:
+            found[element_key(entry, node)] = written(entry, item)
         return found
     return _LEAF
 
@@ -119,9 +121,9 @@ class _SetCache:
         if not value or node.atomic:
             return _LEAF
         found: FieldSet = {".": _LEAF}
-        for name, each in value.items():
-            if each and (type(each) is dict or type(each) is list):
-                found["f:" + name] = self._of(name, each, node.fields.get(name, DEDUCED), _inner)
+        for name, entry in value.items():
+            if entry and (type(entry) is dict or type(entry) is list):
+                found["f:" + name] = self._of(name, entry, node.fields.get(name, DEDUCED), _inner)
             else:
                 found["f:" + name] = _LEAF
         if key in _ALWAYS_PRESENT and len(found) > 1:
@@ -154,7 +156,7 @@ def written_object(obj: Manifest, root: SchemaNode, skipped: frozenset[str]) -> 
             continue
         node = fields.get(key, DEDUCED)
         if key == "metadata":
-            kept = {name: each for name, each in value.items() if name not in _UNOWNED} if type(value) is dict else {}
+            kept = {name: entry for name, entry in value.items() if name not in _UNOWNED} if type(value) is dict else {}
             if not kept:
                 continue
             value = kept
@@ -174,17 +176,17 @@ def applied(value: Any, node: SchemaNode) -> FieldSet:
             return found
         is_struct = node.kind == tree.STRUCT
         item = node.item if node.kind == tree.MAP else DEDUCED
-        for key, each in value.items():
-            inner = applied(each, node.fields.get(key, DEDUCED) if is_struct else item)
+        for key, entry in value.items():
+            inner = applied(entry, node.fields.get(key, DEDUCED) if is_struct else item)
             if inner and not is_struct:
                 inner["."] = {}
             found["f:" + key] = inner
     elif type(value) is list and node.list_type != tree.ATOMIC:
-        for each in value:
-            inner = applied(each, node.item)
+        for entry in value:
+            inner = applied(entry, node.item)
             if inner:
                 inner["."] = {}
-            found[element_key(each, node)] = inner
+            found[element_key(entry, node)] = inner
     return found
 
 
@@ -210,9 +212,11 @@ def changes(old: Manifest, new: Manifest, root: SchemaNode, skipped: frozenset[s
         before, after = old.get(key), new.get(key)
         if key == "metadata":
             before = (
-                {name: each for name, each in before.items() if name not in _UNOWNED} if type(before) is dict else {}
+                {name: entry for name, entry in before.items() if name not in _UNOWNED} if type(before) is dict else {}
             )
-            after = {name: each for name, each in after.items() if name not in _UNOWNED} if type(after) is dict else {}
+            after = (
+                {name: entry for name, entry in after.items() if name not in _UNOWNED} if type(after) is dict else {}
+            )
         if before == after:
             continue
         node = root.fields.get(key, DEDUCED)
@@ -281,8 +285,8 @@ def _map_changes(before: Manifest, after: Manifest, node: SchemaNode, set_: Fiel
 
 
 def _list_changes(before: list[Any], after: list[Any], node: SchemaNode, set_: FieldSet, removed_set: FieldSet) -> None:
-    earlier = {element_key(each, node): each for each in before}
-    later = {element_key(each, node): each for each in after}
+    earlier = {element_key(entry, node): entry for entry in before}
+    later = {element_key(entry, node): entry for entry in after}
     for name, value in later.items():
         if name not in earlier:
             set_[name] = written(value, node.item)
@@ -293,7 +297,8 @@ def _list_changes(before: list[Any], after: list[Any], node: SchemaNode, set_: F
             removed_set[name] = written(value, node.item)
 
 
-# -- algebra --------------------------------------------------------------------------------------------------------------
+# -- algebra
+# --------------------------------------------------------------------------------------------------------------
 
 
 def union(a: FieldSet, b: FieldSet) -> FieldSet:
@@ -369,7 +374,7 @@ def paths(fields: FieldSet, above: str = "") -> Iterator[str]:
             here = f"{above}.{key[2:]}"
         elif key.startswith("k:"):
             pairs = _decode(key[2:])
-            inner = ",".join(f"{name}={_encode(each).decode()}" for name, each in sorted(pairs.items()))
+            inner = ",".join(f"{name}={_encode(pair).decode()}" for name, pair in sorted(pairs.items()))
             here = f"{above}[{inner}]"
         elif key.startswith("v:"):
             here = f"{above}[={key[2:]}]"

@@ -1,8 +1,9 @@
 """JSON patches (RFC 6902), with Kubernetes' responses to those that do not apply.
 
-Problem: a malformed patch is the client's error (400), a failed test or path depends on the object's state (422), and the messages must
-match the real server's; and a patch of 2 kB whose `copy` operations double a value asks for gigabytes. Choice: the jsonpatch library applies
-them; the bytes that `copy` adds are bounded in sum, as upstream bounds them. Limits: `test` compares as Python does (1 equals true).
+Problem: a malformed patch is the client's error (400), a failed test or path depends on the object's state (422), and
+the messages must match the real server's; and a patch of 2 kB whose `copy` operations double a value asks for
+gigabytes. Choice: the jsonpatch library applies them; the bytes that `copy` adds are bounded in sum, as upstream bounds
+them. Limits: `test` compares as Python does (1 equals true).
 Source: kube-apiserver's `JSONPatchMaxCopyBytes` (3 MiB).
 """
 
@@ -21,19 +22,21 @@ _OPERATIONS = frozenset({"add", "remove", "replace", "move", "copy", "test"})
 
 
 def json_patch(obj: Manifest, body: bytes | list[Manifest]) -> Manifest:
-    """The patched object. Raises ApiError 400 for a malformed patch, 413 for too many operations, 422 if it does not apply."""
+    """The patched object. Raises ApiError 400 for a malformed patch, 413 for too many operations, 422 if it does
+    not apply.
+    """
     operations: Any = read_document(body)  # type: ignore[arg-type]
-    if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
+    if not isinstance(operations, list) or not all(isinstance(operation, dict) for operation in operations):
         raise _malformed("json: cannot unmarshal the body into Go value of type jsonpatch.Patch")
     if len(operations) > MAX_OPERATIONS:
         text = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
         raise ApiError(413, "RequestEntityTooLarge", f"Request entity is too large: {text}")
     from jsonpatch import JsonPatch, JsonPatchException, JsonPointerException
 
-    for each in operations:
-        _check(each)
+    for operation in operations:
+        _check(operation)
     try:
-        if any(each["op"] == "copy" for each in operations):
+        if any(operation["op"] == "copy" for operation in operations):
             result = _apply_counting(obj, operations)
         else:
             result = JsonPatch(operations).apply(obj, in_place=True)
@@ -59,15 +62,15 @@ def _apply_counting(document: Any, operations: list[Manifest]) -> Any:
     from jsonpointer import JsonPointer
 
     copied = 0
-    for each in operations:
-        if each["op"] == "copy":
-            copied += len(msgspec.json.encode(JsonPointer(each["from"]).resolve(document)))
+    for operation in operations:
+        if operation["op"] == "copy":
+            copied += len(msgspec.json.encode(JsonPointer(operation["from"]).resolve(document)))
             if copied > MAX_COPIED_BYTES:
                 raise _refused(
                     f"Unable to complete the copy, the accumulated size increase of JSON copies is {copied}, "
                     f"exceeding the limit {MAX_COPIED_BYTES}"
                 )
-        document = JsonPatch([each]).apply(document, in_place=True)
+        document = JsonPatch([operation]).apply(document, in_place=True)
     return document
 
 

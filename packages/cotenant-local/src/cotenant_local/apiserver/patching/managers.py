@@ -1,8 +1,9 @@
 """`metadata.managedFields`: reading and writing of entries.
 
-Problem: an entry is identified by manager name, operation, subresource and (for updates) API version, and clients may send malformed
-entries. Choice: an immutable record per entry, keyed by that identity; malformed entries are refused or ignored as on the real server.
-Limits: at most `MAX_UPDATERS` update entries; older ones are merged into one named `ancient-changes`, as Kubernetes does.
+Problem: an entry is identified by manager name, operation, subresource and (for updates) API version, and clients may
+send malformed entries. Choice: an immutable record per entry, keyed by that identity; malformed entries are refused or
+ignored as on the real server. Limits: at most `MAX_UPDATERS` update entries; older ones are merged into one named
+`ancient-changes`, as Kubernetes does.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ Managers = dict[Identity, Entry]
 
 
 def read(obj: Manifest | None, *, is_stored: bool = False) -> Managers:
-    """The managers of an object; none if its entries are malformed. Entries of a stored object were validated when it was written."""
+    """The managers of an object; none if its entries are malformed. Entries of a stored object were validated when
+    it was written.
+    """
     found: Managers = {}
     metadata = obj.get("metadata") if obj else None
     entries: Any = metadata.get("managedFields") if isinstance(metadata, dict) else None
@@ -65,7 +68,7 @@ def read(obj: Manifest | None, *, is_stored: bool = False) -> Managers:
         if not isinstance(fields, dict) or raw.get("fieldsType", "FieldsV1") != "FieldsV1":
             return {}
         texts = [raw.get(key, "") for key in ("manager", "apiVersion", "time", "subresource")]
-        if not is_stored and not (all(isinstance(each, str) for each in texts) and well_formed(fields)):
+        if not is_stored and not (all(isinstance(text, str) for text in texts) and well_formed(fields)):
             return {}
         entry = Entry(texts[0], raw["operation"], texts[1], texts[2], fields, texts[3])
         found[entry.identity] = entry
@@ -87,8 +90,9 @@ def well_formed(fields: Any) -> bool:
 
 
 def requests_reset(obj: Manifest) -> bool:
-    """Whether the client requests that all entries be removed: a list with one empty entry. (An empty list changes nothing, because a client
-    that does not know the field sends that.)"""
+    """Whether the client requests that all entries be removed: a list with one empty entry. (An empty list changes
+    nothing, because a client that does not know the field sends that.)
+    """
     metadata = obj.get("metadata")
     return isinstance(metadata, dict) and metadata.get("managedFields") == [{}]
 

@@ -1,8 +1,9 @@
 """Updates managedFields after a create, an update or a patch other than server-side apply.
 
-Problem: every write must be recorded in `managedFields`, so it must be cheap. Choice: a create records the whole object in one walk; an
-update compares the two objects (equal parts are skipped at C speed) and moves only what changed: the writing manager gains what it set, all
-others lose that and what was removed. Limits: an object without any recorded manager stays so until its first apply, as in Kubernetes.
+Problem: every write must be recorded in `managedFields`, so it must be cheap. Choice: a create records the whole object
+in one walk; an update compares the two objects (equal parts are skipped at C speed) and moves only what changed: the
+writing manager gains what it set, all others lose that and what was removed. Limits: an object without any recorded
+manager stays so until its first apply, as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ def track(
     api_version: str = "",
     reset: Iterable[str] | None = None,
 ) -> None:
-    """Write `new`'s managedFields, in place. `old` is the stored object (None on create), `now` Unix seconds, `operation` "Update".
+    """Write `new`'s managedFields, in place. `old` is the stored object (None on create), `now` Unix seconds,
+    `operation` "Update".
 
-    `reset`: top-level fields that this write cannot set, whatever its body contains; by default the schema's (status, for a write
-    of the main resource). `api_version` defaults to the object's own.
+    `reset`: top-level fields that this write cannot set, whatever its body contains; by default the schema's (status,
+    for a write of the main resource). `api_version` defaults to the object's own.
     """
     root: SchemaNode = getattr(schema, "tree", DEDUCED)
     version = api_version or new.get("apiVersion", "")

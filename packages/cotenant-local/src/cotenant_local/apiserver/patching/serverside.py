@@ -1,10 +1,11 @@
 """Server-side apply: a manager states the fields it wants, the server records which manager stated what.
 
-Problem: several managers share an object; none may silently undo another, and a field that a manager no longer states must be removed
-unless another owns it. Choice: Kubernetes' procedure. Merge the configuration into the live object; a changed field owned by another
-manager is a conflict (409) unless forced, in which case ownership moves; equal values are shared; fields that the manager stated before,
-states no longer and no other owns are removed. Applying the same configuration again changes nothing, times included. Limits: entries of
-several API versions of a kind are assumed to name the same fields; kubectl's client-side annotation is not migrated.
+Problem: several managers share an object; none may silently undo another, and a field that a manager no longer states
+must be removed unless another owns it. Choice: Kubernetes' procedure. Merge the configuration into the live object; a
+changed field owned by another manager is a conflict (409) unless forced, in which case ownership moves; equal values
+are shared; fields that the manager stated before, states no longer and no other owns are removed. Applying the same
+configuration again changes nothing, times included. Limits: entries of several API versions of a kind are assumed to
+name the same fields; kubectl's client-side annotation is not migrated.
 Source: Kubernetes documentation, Server-Side Apply.
 """
 
@@ -46,7 +47,8 @@ def apply(
 ) -> Manifest:
     """The object after the apply, managedFields included; `obj` None creates it. `now` is Unix seconds.
 
-    Raises ApiError 400 if the body is not an object of this kind, 409 with one cause per field that another manager owns.
+    Raises ApiError 400 if the body is not an object of this kind, 409 with one cause per field that another manager
+    owns.
     """
     config = copied(_checked(body, api_version, manager))
     root: SchemaNode = getattr(schema, "tree", DEDUCED)
@@ -123,13 +125,13 @@ def _decode(config: Manifest, schema: Schema | None, api_version: str) -> None:
 
 def _drop_nulls(value: object) -> None:
     if type(value) is dict:
-        for key in [key for key, each in value.items() if each is None]:
+        for key in [key for key, entry in value.items() if entry is None]:
             del value[key]
-        for each in value.values():
-            _drop_nulls(each)
+        for entry in value.values():
+            _drop_nulls(entry)
     elif type(value) is list:
-        for each in value:
-            _drop_nulls(each)
+        for entry in value:
+            _drop_nulls(entry)
 
 
 def _untyped(config: Manifest, api_version: str, message: str) -> ApiError:
@@ -145,27 +147,27 @@ def _refuse_duplicates(config: Manifest, root: SchemaNode, path: str, api_versio
     while waiting:
         value, node, here = waiting.pop()
         if type(value) is dict and not node.atomic:
-            waiting.extend((each, child_of(node, key), f"{here}.{key}") for key, each in value.items())
+            waiting.extend((entry, child_of(node, key), f"{here}.{key}") for key, entry in value.items())
         elif type(value) is list and node.list_type != tree.ATOMIC:
             seen: set[str] = set()
-            for index, each in enumerate(value):
+            for index, entry in enumerate(value):
                 if node.list_type == tree.ASSOCIATIVE:
-                    if type(each) is not dict:
+                    if type(entry) is not dict:
                         raise _untyped(config, api_version, f"{here}: element {index}: associative list needs objects")
                     for key in node.keys:
-                        if key not in each and key not in node.defaults:
+                        if key not in entry and key not in node.defaults:
                             message = f'associative list with keys has an element that omits key field "{key}"'
                             raise _untyped(
                                 config,
                                 api_version,
                                 f"{here}: element {index}: {message} (and doesn't have default value)",
                             )
-                name = element_key(each, node)
+                name = element_key(entry, node)
                 if name in seen:
                     shown = next(paths({name: {}}))
                     raise _untyped(config, api_version, f"{here}: duplicate entries for key {shown}")
                 seen.add(name)
-                waiting.append((each, node.item, f"{here}[{index}]"))
+                waiting.append((entry, node.item, f"{here}[{index}]"))
 
 
 def _managers_before(obj: Manifest, live: Manifest, root: SchemaNode, api_version: str, subresource: str) -> Managers:

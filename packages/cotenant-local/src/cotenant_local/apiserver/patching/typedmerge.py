@@ -1,8 +1,8 @@
 """Schema-guided merge of a configuration into an object, and removal of fields from it.
 
-Problem: server-side apply merges as the schema says (granular maps by key, sets as unions, keyed lists by element, atomic ones as a whole),
-and removes what its manager no longer states. Choice: two recursive functions on plain values. Limits: merging never removes; removal goes
-by paths in the notation of `fieldsets`.
+Problem: server-side apply merges as the schema says (granular maps by key, sets as unions, keyed lists by element,
+atomic ones as a whole), and removes what its manager no longer states. Choice: two recursive functions on plain values.
+Limits: merging never removes; removal goes by paths in the notation of `fieldsets`.
 Source: Kubernetes' "merge strategy" of server-side apply.
 """
 
@@ -28,8 +28,8 @@ def merge(live: Any, config: Any, node: SchemaNode) -> Any:
             result[key] = merge(live[key], value, child) if key in live else copy_value(value)
         return result
     if type(config) is list and type(live) is list and node.list_type != tree.ATOMIC:
-        before = {element_key(each, node): each for each in live}
-        after = {element_key(each, node): each for each in config}
+        before = {element_key(entry, node): entry for entry in live}
+        after = {element_key(entry, node): entry for entry in config}
         return [
             merge(before[name], after[name], node.item)
             if name in before and name in after
@@ -49,7 +49,9 @@ def child_of(node: SchemaNode, key: str) -> SchemaNode:
 
 
 def remove(value: Any, owned: FieldSet, kept: FieldSet, others: Sequence[FieldSet], node: SchemaNode) -> Any:
-    """The value without the fields of `owned` that are neither in `kept` nor in any of `others` (a struct counts as owned if a part is)."""
+    """The value without the fields of `owned` that are neither in `kept` nor in any of `others` (a struct counts as
+    owned if a part is).
+    """
     if type(value) is dict and not node.atomic:
         result = dict(value)
         for name, inner in owned.items():
@@ -68,17 +70,17 @@ def remove(value: Any, owned: FieldSet, kept: FieldSet, others: Sequence[FieldSe
         return result
     if type(value) is list and node.list_type != tree.ATOMIC:
         items = []
-        for each in value:
-            name = element_key(each, node)
+        for entry in value:
+            name = element_key(entry, node)
             inner = owned.get(name)
             if inner is None:
-                items.append(each)
+                items.append(entry)
             elif name in kept:
-                items.append(remove(each, inner, kept[name], _under(others, name), node.item) if inner else each)
+                items.append(remove(entry, inner, kept[name], _under(others, name), node.item) if inner else entry)
             else:
                 others_below = _under(others, name)
                 if others_below:
-                    items.append(remove(each, inner, {}, others_below, node.item) if inner else each)
+                    items.append(remove(entry, inner, {}, others_below, node.item) if inner else entry)
         return items
     return value
 

@@ -1,8 +1,10 @@
-"""The schema of a built-in kind: Kubernetes' published definition for its shape, rules of this package for its defaults and validation.
+"""The schema of a built-in kind: Kubernetes' published definition for its shape, rules of this package for its defaults
+and validation.
 
-Problem: the server serves some forty built-in kinds and must treat their objects as the real one does. Choice: the shape comes from the
-published definitions (`drivers/kube/manifests/openapi.py` of the product), defaults and rules are written by hand per kind (`schema/kinds`). Limits: a kind without rules
-of its own (RBAC, for example) is checked for its shape and metadata only.
+Problem: the server serves some forty built-in kinds and must treat their objects as the real one does. Choice: the
+shape comes from the published definitions (`drivers/kube/manifests/openapi.py` of the product), defaults and rules are
+written by hand per kind (`schema/kinds`). Limits: a kind without rules of its own (RBAC, for example) is checked for
+its shape and metadata only.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from cotenant_local.apiserver.schema.spec_cache import SpecCache
 
 
 class BuiltinSchema:
-    """A `Schema` (see contract.py). `tree` guides patches; `reset` are the fields that a write of the main resource never sets."""
+    """A `Schema` (see contract.py). `tree` guides patches; `reset` are the fields that a write of the main resource
+    never sets.
+    """
 
     __slots__ = ("_clean", "_default", "_valid", "_validate", "group", "kind", "reset", "tree", "version")
 
@@ -93,5 +97,7 @@ def builtin_schema(group: str, version: str, kind: str) -> BuiltinSchema:
 
 
 def definitions() -> dict[str, Manifest]:
-    """The raw definitions by name, for the OpenAPI endpoints. References have the form `#/$defs/NAME`; a type may be a list that contains "null"."""
+    """The raw definitions by name, for the OpenAPI endpoints. References have the form `#/$defs/NAME`; a type may
+    be a list that contains "null".
+    """
     return openapi.document()

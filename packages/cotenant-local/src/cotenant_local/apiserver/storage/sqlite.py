@@ -1,12 +1,13 @@
 """The database under the store: one SQLite file in the cluster's directory, and the exclusive lock on that directory.
 
-Problem: after kill -9 every acknowledged write must be present, and two processes must never write one directory. Choice: SQLite in WAL
-mode; a batch of writes is one transaction. With `synchronous=NORMAL` (the default) a commit is in the kernel's page cache before it is
-acknowledged: kill -9 of this process loses nothing. A power cut or a kernel crash may lose the commits since the last checkpoint, never
-the file's consistency, and revisions that clients have seen may then be assigned again; with `fsync=True` (`synchronous=FULL`) every
-commit is forced to the disk first, which prevents that. The directory is locked by flock on `holder.json`, which names the holder; the
-kernel releases it when the process dies. Limits: local file systems (WAL and flock need shared memory and locks).
-Checkpoints run in another thread with a connection of their own, since they wait for the disk.
+Problem: after kill -9 every acknowledged write must be present, and two processes must never write one directory.
+Choice: SQLite in WAL mode; a batch of writes is one transaction. With `synchronous=NORMAL` (the default) a commit is in
+the kernel's page cache before it is acknowledged: kill -9 of this process loses nothing. A power cut or a kernel crash
+may lose the commits since the last checkpoint, never the file's consistency, and revisions that clients have seen may
+then be assigned again; with `fsync=True` (`synchronous=FULL`) every commit is forced to the disk first, which prevents
+that. The directory is locked by flock on `holder.json`, which names the holder; the kernel releases it when the process
+dies. Limits: local file systems (WAL and flock need shared memory and locks). Checkpoints run in another thread with a
+connection of their own, since they wait for the disk.
 """
 
 from __future__ import annotations
@@ -106,13 +107,17 @@ class Database:
     """The objects of a cluster on disk. `commit` may be called from one thread at a time."""
 
     def __init__(self, directory: Path, *, fsync: bool = False) -> None:
-        """Open or create. Raises InvalidInput if another process holds the directory, Permanent if the file is unusable."""
+        """Open or create. Raises InvalidInput if another process holds the directory, Permanent if the file is
+        unusable.
+        """
         self._lock = DirectoryLock(directory)
         self.path = directory / FILE
         if self._lock.had_log and not _has_bytes(Path(f"{self.path}-wal")):
             _log.warning(
-                "%s-wal is missing or empty, although the process that wrote it was killed: the writes since the last checkpoint are lost; "
-                "objects are as they were then, and clients may have seen newer ones; put the file back, or restore a copy, before more is written",
+                "%s-wal is missing or empty, although the process that wrote it was killed: the writes since the last "
+                "checkpoint are lost; "
+                "objects are as they were then, and clients may have seen newer ones; put the file back, or restore a "
+                "copy, before more is written",
                 self.path,
             )
         self.fsync = fsync
@@ -152,13 +157,16 @@ class Database:
         elif found[0] != str(SCHEMA_VERSION):
             connection.close()
             raise Permanent(
-                f"{self.path}: written in format {found[0]}, this version reads {SCHEMA_VERSION}; use the version that wrote it, "
+                f"{self.path}: written in format {found[0]}, this version reads {SCHEMA_VERSION}; use the version "
+                "that wrote it, "
                 "or another directory"
             )
         return connection
 
     def _keep_orphaned_log(self) -> None:
-        """Warn where the database file is empty or missing although a log exists: SQLite would delete the log with all its writes."""
+        """Warn where the database file is empty or missing although a log exists: SQLite would delete the log with
+        all its writes.
+        """
         size = self.path.stat().st_size if self.path.exists() else -1
         if size > 0:
             return
@@ -227,7 +235,9 @@ class Database:
         return self._since_checkpoint > CHECKPOINT_BYTES
 
     def checkpoint(self) -> None:
-        """Move the log into the file. May run in any thread, since it opens its own connection. Raises sqlite3.Error."""
+        """Move the log into the file. May run in any thread, since it opens its own connection. Raises
+        sqlite3.Error.
+        """
         self._since_checkpoint = 0
         connection = self._connect()
         try:
@@ -236,7 +246,9 @@ class Database:
             connection.close()
 
     def _bound_log(self) -> None:
-        """Bound the log's size: under continuous writes a background checkpoint never empties it, so beyond a limit the writer does."""
+        """Bound the log's size: under continuous writes a background checkpoint never empties it, so beyond a limit
+        the writer does.
+        """
         if os.stat(f"{self.path}-wal").st_size > _WAL_LIMIT_BYTES:
             self._lock.note_log(False)
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

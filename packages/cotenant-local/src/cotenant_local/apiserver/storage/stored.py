@@ -1,8 +1,9 @@
 """A stored object: its encoded bytes, and the fields that lists and watches need without decoding it.
 
-Problem: 10,000 nodes and 100,000 pods of 3 KB must fit in 2 GiB and be listed and filtered in microseconds each. Choice: the bytes are
-the object; beside them are the identity, the labels (shared between objects with equal labels) and the values of the selectable fields, as
-a tuple in the order that the table declares. After a restart the field values are computed on first use.
+Problem: 10,000 nodes and 100,000 pods of 3 KB must fit in 2 GiB and be listed and filtered in microseconds each.
+Choice: the bytes are the object; beside them are the identity, the labels (shared between objects with equal labels)
+and the values of the selectable fields, as a tuple in the order that the table declares. After a restart the field
+values are computed on first use.
 Limits: replaced, never modified in place, so a snapshot is a list of references.
 """
 
@@ -32,7 +33,9 @@ def decode(raw: bytes) -> Manifest:
 
 
 def share_labels(labels: Mapping[str, str] | None, before: dict[str, str] | None = None) -> dict[str, str]:
-    """The shared copy of these labels; `before`, those of the object's last version, if they are equal. Do not modify."""
+    """The shared copy of these labels; `before`, those of the object's last version, if they are equal. Do not
+    modify.
+    """
     if not labels:
         return _NO_LABELS
     if before == labels:
@@ -91,7 +94,9 @@ class Stored:
         return values
 
     def at_version(self, resource_version: int) -> bytes:
-        """The encoded object with another resourceVersion (an object that leaves a selection is sent in its last selected state)."""
+        """The encoded object with another resourceVersion (an object that leaves a selection is sent in its last
+        selected state).
+        """
         present = b'"resourceVersion":"%d"' % self.resource_version
         if self.raw.count(present) == 1:
             return self.raw.replace(present, b'"resourceVersion":"%d"' % resource_version)

@@ -1,7 +1,7 @@
 """The API server's verbs, in process: called by the HTTP layer, the controllers and the simulated nodes.
 
-Every method raises `ApiError` (a Kubernetes Status) to refuse. Documents passed to `create` or `update` are modified in place. Reads and
-answers are encoded JSON.
+Every method raises `ApiError` (a Kubernetes Status) to refuse. Documents passed to `create` or `update` are modified in
+place. Reads and answers are encoded JSON.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ class Api:
         return watch(self.context, target, options if options is not None else ListOptions())
 
     async def create(self, target: Target, obj: Manifest, options: WriteOptions | None = None) -> Answer:
-        """POST: a new object, or a binding, an eviction, a review. Raises ApiError 400, 403, 404, 405, 409, 422, 429."""
+        """POST: a new object, or a binding, an eviction, a review. Raises ApiError 400, 403, 404, 405, 409, 422,
+        429.
+        """
         chosen = options if options is not None else WriteOptions()
         resource = target.resource
         if not isinstance(obj, dict):

@@ -1,6 +1,8 @@
-"""The state that the verbs share: the store, the registry, each kind's behaviour, admission, patches, the clock and randomness.
+"""The state that the verbs share: the store, the registry, each kind's behaviour, admission, patches, the clock and
+randomness.
 
-Limits: `Patching` and admission are optional; without patching a PATCH is refused with 415 and managedFields are not kept.
+Limits: `Patching` and admission are optional; without patching a PATCH is refused with 415 and managedFields are not
+kept.
 """
 
 from __future__ import annotations

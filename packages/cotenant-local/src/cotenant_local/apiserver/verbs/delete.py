@@ -40,7 +40,8 @@ def check_preconditions(target: Target, stored: Stored, options: DeleteOptions) 
         raise precondition(
             target.resource,
             target.name,
-            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the ResourceVersion in record "
+            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the ResourceVersion "
+            "in record "
             f"({stored.resource_version}). The object might have been modified",
         )
 

@@ -1,6 +1,7 @@
 """The effect of a delete request on an object: remove it, mark it, or keep it because it is marked already.
 
-Problem: grace, finalizers and propagation interact. Choice: a pure function from the object and the request to the next step.
+Problem: grace, finalizers and propagation interact. Choice: a pure function from the object and the request to the next
+step.
 Sources: Kubernetes documentation "Finalizers", "Garbage Collection", "Pod Lifecycle: termination".
 """
 
@@ -76,9 +77,11 @@ def decide(
     is_removable: bool = True,
     default_propagation: str = "Background",
 ) -> DeletionDecision:
-    """The next step. `grace_s` is the grace period that the kind allows (None: no graceful deletion). Changes `obj` in place.
+    """The next step. `grace_s` is the grace period that the kind allows (None: no graceful deletion). Changes `obj` in
+    place.
 
-    `default_propagation` applies if neither the request nor the object sets one. `is_removable` False: the kind waits for something else (a namespace's content).
+    `default_propagation` applies if neither the request nor the object sets one. `is_removable` False: the kind waits
+    for something else (a namespace's content).
 
     A running grace period may only be shortened; the deletion timestamp moves with it, but not into the past.
     """

@@ -1,7 +1,7 @@
 """Object names: validation per kind, and generation from a prefix.
 
-Sources: Kubernetes documentation "Object Names and IDs"; API conventions for generateName (a prefix of at most 58 characters, five
-random characters of an alphabet without vowels and easily confused digits, so that no word appears).
+Sources: Kubernetes documentation "Object Names and IDs"; API conventions for generateName (a prefix of at most 58
+characters, five random characters of an alphabet without vowels and easily confused digits, so that no word appears).
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ PATH = "path"
 ANY_PREFIX = "any prefix"  # core events: old clients use arbitrary prefixes
 
 _SUBDOMAIN_MESSAGE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an "
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
+    "and end with an "
     "alphanumeric character (e.g. 'example.com', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
 _LABEL_MESSAGE = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric "
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
+    "with an alphanumeric "
     "character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
 # Kinds whose name rule differs from a DNS subdomain.

@@ -1,7 +1,7 @@
 """ObjectMeta: the fields that the server sets, the fields that an update keeps, and the validation of the rest.
 
-Sources: Kubernetes API conventions "Metadata"; the validation rules of ObjectMeta as documented for labels, annotations, finalizers and
-owner references.
+Sources: Kubernetes API conventions "Metadata"; the validation rules of ObjectMeta as documented for labels,
+annotations, finalizers and owner references.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ _TEXTS = ("name", "generateName", "namespace", "uid", "resourceVersion")
 _SYSTEM = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields")
 _KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _NAME_MESSAGE = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
-    "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character "
+    "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
 _VALUE_MESSAGE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an "
     "alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
@@ -78,7 +81,8 @@ def check_type(obj: Manifest, target: Target) -> None:
 
 def _unhandled(kind: str, version: str, wanted: str) -> ApiError:
     return bad_request(
-        f'{kind} in version "{version}" cannot be handled as a {wanted}: no kind "{kind}" is registered for version "{version}"'
+        f'{kind} in version "{version}" cannot be handled as a {wanted}: no kind "{kind}" is registered for version '
+        f'"{version}"'
     )
 
 
@@ -121,7 +125,7 @@ def check_kept(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
 
 def check_uid(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
     """As `check_kept`, for the UID alone."""
-    return [each for each in check_kept(metadata, old) if each.field == "metadata.uid"]
+    return [cause for cause in check_kept(metadata, old) if cause.field == "metadata.uid"]
 
 
 def keep_system_fields(metadata: dict[str, Any], old: dict[str, Any]) -> None:
@@ -220,7 +224,8 @@ def _check_owners(owners: object) -> list[Cause]:
         causes.append(
             Cause(
                 "FieldValueInvalid",
-                f'Invalid value: {shown(owners)}: Only one reference can have Controller set to true. Found "true" in references for '
+                f'Invalid value: {shown(owners)}: Only one reference can have Controller set to true. Found "true" in '
+                "references for "
                 f"{' and '.join(controllers[:2])}",
                 path,
             )

@@ -1,8 +1,8 @@
 """Get, list and watch.
 
-Problem: a list is one snapshot over all its pages; a watch continues exactly where a list ended. Choice: a page's snapshot is the table
-with the history undone back to the token's revision; lists and watches read encoded objects and filter on the fields stored beside them.
-Uncommitted state is never returned: a read waits for the batch that it saw.
+Problem: a list is one snapshot over all its pages; a watch continues exactly where a list ended. Choice: a page's
+snapshot is the table with the history undone back to the token's revision; lists and watches read encoded objects and
+filter on the fields stored beside them. Uncommitted state is never returned: a read waits for the batch that it saw.
 Sources: Kubernetes API concepts, "Resource versions", "Retrieving large results sets in chunks", "Streaming lists".
 """
 
@@ -25,9 +25,12 @@ from cotenant_local.apiserver.verbs.errors import bad_request, not_found
 from cotenant_local.apiserver.verbs.numbers import parse_version
 
 _CONTINUE_EXPIRED = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue "
-    "parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided "
-    "token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was "
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue "
+    "parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with "
+    "the provided "
+    "token results in an inconsistent list - objects that were created, modified, or deleted between the time the "
+    "first chunk was "
     "returned and now may show up in the list."
 )
 _MIN_WATCH_S = 1800.0
@@ -229,7 +232,8 @@ def _shown(context: Context, resource: Resource, items: list[Stored]) -> list[St
 def watch(context: Context, target: Target, options: ListOptions) -> Watch:
     """A stream of events. Raises ApiError 400, and 410 if it should start before the retained history.
 
-    (The real server answers 200 and then an ERROR event with that 410; the HTTP layer may do so with the error's status.)
+    (The real server answers 200 and then an ERROR event with that 410; the HTTP layer may do so with the error's
+    status.)
     """
     resource = target.resource
     table = context.table(resource)

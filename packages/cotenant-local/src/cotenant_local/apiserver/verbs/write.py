@@ -1,9 +1,10 @@
 """Create, update and patch: one path from a document to a stored object.
 
-Order (that of the Kubernetes API server): the document's shape (unknown fields, pruning, defaults), name and metadata, the kind's
-preparation and built-in admission, mutating admission, validation, validating admission, managed fields, optimistic concurrency, store.
-Between reading the stored object and writing, only admission awaits; if another write happened in between, the change is applied again to
-the new object, unless the client named a resourceVersion: that is a conflict.
+Order (that of the Kubernetes API server): the document's shape (unknown fields, pruning, defaults), name and metadata,
+the kind's preparation and built-in admission, mutating admission, validation, validating admission, managed fields,
+optimistic concurrency, store. Between reading the stored object and writing, only admission awaits; if another write
+happened in between, the change is applied again to the new object, unless the client named a resourceVersion: that is a
+conflict.
 Limits: dry runs perform all steps but the last; a dry run's object has no resourceVersion of its own.
 """
 
@@ -58,7 +59,8 @@ def check_fields(obj: Manifest, resource: Resource, options: WriteOptions) -> li
     if unknown and options.validation == "Strict":
         listed = ", ".join(f'unknown field "{path}"' for path in unknown)
         raise bad_request(
-            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: strict decoding error: {listed}'
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: strict decoding '
+            f"error: {listed}"
         )
     warnings = [f'unknown field "{path}"' for path in unknown] if options.validation != "Ignore" else []
     schema.default(obj)
@@ -97,7 +99,9 @@ def _answer(
 async def create(
     context: Context, target: Target, obj: Manifest, options: WriteOptions, *, is_applied: bool = False
 ) -> Answer:
-    """Store a new object. Raises ApiError 400, 403, 404 (namespace), 409, 422. `is_applied`: managed fields are set already."""
+    """Store a new object. Raises ApiError 400, 403, 404 (namespace), 409, 422. `is_applied`: managed fields are set
+    already.
+    """
     resource = target.resource
     behaviour = context.behaviour(resource)
     object_meta.check_type(obj, target)
@@ -161,7 +165,9 @@ async def create(
 
 
 def _is_core(resource: Resource) -> bool:
-    """Whether the stricter finalizer rule applies (custom resources and their definitions may use one without a domain)."""
+    """Whether the stricter finalizer rule applies (custom resources and their definitions may use one without a
+    domain).
+    """
     return not resource.is_custom and resource.group != "apiextensions.k8s.io"
 
 
@@ -216,7 +222,9 @@ def _check_identity(
 
 
 def _check_kept(target: Target, metadata: Manifest, old: Manifest) -> list[Cause]:
-    """Errors for changed immutable metadata. For a custom object's status the real server checks only the status itself."""
+    """Errors for changed immutable metadata. For a custom object's status the real server checks only the status
+    itself.
+    """
     if target.subresource != "status":
         return object_meta.check_kept(metadata, old)
     return [] if target.resource.is_custom else object_meta.check_uid(metadata, old)
@@ -257,7 +265,9 @@ def _only_status(new: Manifest, base: Manifest, *, keeps_metadata: bool) -> Mani
 def _shape(
     target: Target, behaviour: Behaviour, new: Manifest, old: Manifest, base: Manifest, context: Context
 ) -> Manifest:
-    """The parts of a write that take effect, depending on the subresource. `base` is a mutable copy of the stored object."""
+    """The parts of a write that take effect, depending on the subresource. `base` is a mutable copy of the stored
+    object.
+    """
     if target.subresource == "status":
         shaped = _only_status(new, base, keeps_metadata=behaviour.is_status_metadata_kept)
         behaviour.prepare_status(shaped, old)

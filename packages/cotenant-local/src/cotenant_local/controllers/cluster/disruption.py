@@ -1,10 +1,11 @@
 """PodDisruptionBudget status: how many of the selected pods may still be disrupted.
 
-Problem: the eviction API and preemption consume `status.disruptionsAllowed`, so it must follow the pods, and a disruption that was granted
-but has not happened yet must stay counted. Choice: a pure function; granted disruptions are the entries of `disruptedPods` younger than two
-minutes whose pod still exists. Limits: percentages need the expected number of pods, which is the scale of the pods' controllers; pods
-without one count individually.
-Source: Kubernetes documentation "Specifying a Disruption Budget for your Application", PodDisruptionBudget API reference.
+Problem: the eviction API and preemption consume `status.disruptionsAllowed`, so it must follow the pods, and a
+disruption that was granted but has not happened yet must stay counted. Choice: a pure function; granted disruptions are
+the entries of `disruptedPods` younger than two minutes whose pod still exists. Limits: percentages need the expected
+number of pods, which is the scale of the pods' controllers; pods without one count individually.
+Source: Kubernetes documentation "Specifying a Disruption Budget for your Application", PodDisruptionBudget API
+reference.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ GRANT_S = 120.0  # a granted disruption that has not happened after this expires
 def reconcile(
     budget: Budget, pods: Iterable[Pod], now_s: float, scale_of: Callable[[str, OwnerReference], int | None]
 ) -> Plan:
-    """`pods`: all of the namespace. `scale_of(namespace, owner)`: the controller's desired replicas, None if unknown."""
+    """`pods`: all of the namespace. `scale_of(namespace, owner)`: the controller's desired replicas, None if
+    unknown.
+    """
     draft = Draft()
     selector = budget.spec.selector
     selected = [p for p in pods if selector is not None and selector.matches(p.metadata.labels) and not p.finished]

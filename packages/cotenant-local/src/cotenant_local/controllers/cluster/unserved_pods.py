@@ -1,9 +1,10 @@
 """Pods whose scheduler is not running: a Warning event that says so.
 
-Problem: a pod whose `spec.schedulerName` no scheduler serves stays Pending without condition and without event. Choice: a scheduler leaves a mark on every pod
-that it looks at: a node, a nomination or the condition PodScheduled. A name of which no pod has such a mark, and which the cluster's own scheduler does not serve, has no scheduler: after
-`GRACE_S` its pods get the event that a scheduler would write. Limits: a scheduler of the user's that has not looked at any pod within `GRACE_S` is taken to be away until it does; one that is
-away although it served the name before is not noticed.
+Problem: a pod whose `spec.schedulerName` no scheduler serves stays Pending without condition and without event. Choice:
+a scheduler leaves a mark on every pod that it looks at: a node, a nomination or the condition PodScheduled. A name of
+which no pod has such a mark, and which the cluster's own scheduler does not serve, has no scheduler: after `GRACE_S`
+its pods get the event that a scheduler would write. Limits: a scheduler of the user's that has not looked at any pod
+within `GRACE_S` is taken to be away until it does; one that is away although it served the name before is not noticed.
 Source: kube-scheduler's event FailedScheduling.
 """
 
@@ -32,7 +33,9 @@ def may_be_unserved(pod: Pod, served: Sequence[str]) -> bool:
 
 
 def reconcile(pod: Pod, served: Sequence[str], has_scheduler: bool, now_s: float) -> Plan:
-    """Emit the event once the grace period is over. `has_scheduler`: a scheduler has looked at another pod with the same name of a scheduler."""
+    """Emit the event once the grace period is over. `has_scheduler`: a scheduler has looked at another pod with the
+    same name of a scheduler.
+    """
     draft = Draft()
     if has_scheduler or not may_be_unserved(pod, served):
         return draft.plan("a scheduler has it")
@@ -42,7 +45,8 @@ def reconcile(pod: Pod, served: Sequence[str], has_scheduler: bool, now_s: float
         return draft.plan("a scheduler may still look at it")
     names = " and ".join(served)
     text = (
-        f'no scheduler serves this pod: its spec.schedulerName is "{pod.spec.scheduler_name}", and this cluster\'s scheduler serves {names}. '
+        f'no scheduler serves this pod: its spec.schedulerName is "{pod.spec.scheduler_name}", and this cluster\'s '
+        f"scheduler serves {names}. "
         "Name one of these, start a scheduler of that name, or give the name to `cotenant up --scheduler-name`."
     )
     draft.add(EmitEvent(pod, "Pod", "v1", "Warning", REASON, text), "no scheduler serves it")

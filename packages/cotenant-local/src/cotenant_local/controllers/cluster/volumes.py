@@ -1,10 +1,11 @@
 """Persistent volumes: binding of claims, and a provisioner of simulated volumes.
 
-Problem: a claim is bound to a volume that satisfies it (Immediate), or to one that is accessible from the node of its first pod
-(WaitForFirstConsumer), and something must create volumes. Choice: pure functions for a claim and for a volume. Classes with the provisioner
-`cotenant.io/local` get a simulated volume of the requested size: on the selected node for WaitForFirstConsumer, on all nodes for Immediate.
-The scheduler names the node in the same annotation as upstream's. Limits: nothing is mounted; volumes are not resized; a claim's selector
-is honoured among existing volumes only.
+Problem: a claim is bound to a volume that satisfies it (Immediate), or to one that is accessible from the node of its
+first pod (WaitForFirstConsumer), and something must create volumes. Choice: pure functions for a claim and for a
+volume. Classes with the provisioner `cotenant.io/local` get a simulated volume of the requested size: on the selected
+node for WaitForFirstConsumer, on all nodes for Immediate. The scheduler names the node in the same annotation as
+upstream's. Limits: nothing is mounted; volumes are not resized; a claim's selector is honoured among existing volumes
+only.
 Source: Kubernetes documentation "Persistent Volumes" (binding, reclaiming), "Storage Classes" (volumeBindingMode).
 """
 
@@ -33,7 +34,9 @@ def bind_claim(
     storage_class: Callable[[str], StorageClass | None],
     in_use: Callable[[str], bool] = lambda name: False,
 ) -> Plan:
-    """Bind a claim, provision its volume, or say why it is pending. `in_use`: whether an unfinished pod uses the claim of that name."""
+    """Bind a claim, provision its volume, or say why it is pending. `in_use`: whether an unfinished pod uses the
+    claim of that name.
+    """
     draft = Draft()
     meta = claim.metadata
     existing = list(volumes)
@@ -94,7 +97,9 @@ def satisfies(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def reconcile_volume(volume: PersistentVolume, claim_uid: Callable[[str, str], str | None]) -> Plan:
-    """Set a volume's phase, and reclaim it when its claim is deleted. `claim_uid(namespace, name)`: None if there is no such claim."""
+    """Set a volume's phase, and reclaim it when its claim is deleted. `claim_uid(namespace, name)`: None if there
+    is no such claim.
+    """
     draft = Draft()
     meta, reference = volume.metadata, volume.spec.claim_ref
     if meta.terminating:

@@ -1,9 +1,9 @@
 """The informers' cache: typed objects indexed by name, by owner, by namespace and by custom indexes.
 
-Problem: a controller that acts on a stale cache creates the same pod twice. Upstream tracks expectations; here the response to every write
-of this process is stored at once (`apply`), and resourceVersions, which only increase, decide which of two versions is newer. The cache is
-therefore never older than the process's own writes. Limits: the UIDs of deleted objects are kept for a while so that a late response does
-not bring one back; objects are immutable and shared.
+Problem: a controller that acts on a stale cache creates the same pod twice. Upstream tracks expectations; here the
+response to every write of this process is stored at once (`apply`), and resourceVersions, which only increase, decide
+which of two versions is newer. The cache is therefore never older than the process's own writes. Limits: the UIDs of
+deleted objects are kept for a while so that a late response does not bring one back; objects are immutable and shared.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ class Store(Generic[T]):
         return len(self._by[index].get(value, ()))
 
     def owned(self, uid: str, namespace: str) -> list[T]:
-        """Objects controlled by this UID, and the namespace's objects without a controller: the candidates for adoption."""
+        """Objects controlled by this UID, and the namespace's objects without a controller: the candidates for
+        adoption.
+        """
         return self.by("owner", uid) + self.by("orphan", namespace)
 
     def apply(self, obj: T) -> tuple[bool, T | None]:

@@ -1,6 +1,7 @@
 """Views of workloads: Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs.
 
-Choice and limits as in `views/core.py`: frozen structs of the fields acted on; templates are only copied and stay as `Manifest`.
+Choice and limits as in `views/core.py`: frozen structs of the fields acted on; templates are only copied and stay as
+`Manifest`.
 """
 
 from __future__ import annotations

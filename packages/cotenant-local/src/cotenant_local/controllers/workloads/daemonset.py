@@ -1,9 +1,10 @@
 """DaemonSet: one pod on every eligible node.
 
-Problem: nodes join and leave, get taints and labels, and each eligible one must have exactly one pod, placed by the pod's own scheduler.
-Choice: the pod is pinned by node affinity on `metadata.name`, as upstream does, so the scheduler still checks it. A pod that was refused
-is created again after `RETRY_S`. Limits: rolling updates honour maxUnavailable; maxSurge is taken as 0.
-Source: Kubernetes documentation "DaemonSet" (how daemon pods are scheduled, taints and tolerations), "Perform a Rolling Update".
+Problem: nodes join and leave, get taints and labels, and each eligible one must have exactly one pod, placed by the
+pod's own scheduler. Choice: the pod is pinned by node affinity on `metadata.name`, as upstream does, so the scheduler
+still checks it. A pod that was refused is created again after `RETRY_S`. Limits: rolling updates honour maxUnavailable;
+maxSurge is taken as 0. Source: Kubernetes documentation "DaemonSet" (how daemon pods are scheduled, taints and
+tolerations), "Perform a Rolling Update".
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def reconcile(
 
 
 def node_should_run(spec: PodSpec, node: NodeView, running: bool = False) -> bool:
-    """Whether the node should run a daemon pod; with `running`, whether it may keep one (only NoExecute taints evict it)."""
+    """Whether the node should run a daemon pod; with `running`, whether it may keep one (only NoExecute taints
+    evict it).
+    """
     if not affinity_matches(spec, node):
         return False
     tolerations = (*spec.tolerations, *DAEMON_TOLERATIONS)

@@ -1,8 +1,9 @@
 """Deployment: moves pods from old ReplicaSets to the one with the current template, within the limits of the strategy.
 
-Problem: a rollout must never exceed replicas + maxSurge pods, nor itself bring the available pods below replicas - maxUnavailable, and it
-must still finish. Choice: one step per call, computed from the ReplicaSets' spec and status alone; each call scales either the new set up,
-or old sets down (unhealthy pods first), never both. Limits: proportional scaling gives the rounding remainder to the largest set.
+Problem: a rollout must never exceed replicas + maxSurge pods, nor itself bring the available pods below replicas -
+maxUnavailable, and it must still finish. Choice: one step per call, computed from the ReplicaSets' spec and status
+alone; each call scales either the new set up, or old sets down (unhealthy pods first), never both. Limits: proportional
+scaling gives the rounding remainder to the largest set.
 Source: Kubernetes documentation "Deployments" (rolling update, recreate, proportional scaling, rolling back, pausing).
 """
 
@@ -47,7 +48,8 @@ def reconcile(
 ) -> Plan:
     """Take one step towards the spec.
 
-    `candidates`: ReplicaSets of the namespace controlled by it or without a controller. `taken`: whether a ReplicaSet of that name exists.
+    `candidates`: ReplicaSets of the namespace controlled by it or without a controller. `taken`: whether a ReplicaSet
+    of that name exists.
     `old_pods`: the number of these sets' pods that have not finished, for Recreate.
     """
     draft = Draft()

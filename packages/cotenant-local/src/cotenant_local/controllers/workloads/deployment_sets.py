@@ -1,7 +1,7 @@
 """A Deployment's ReplicaSets: finding and making the new one, revision numbers, and the history limit.
 
-Source: Kubernetes documentation "Deployments" (pod-template-hash label, revision annotation, revisionHistoryLimit, rolling back); names of
-the annotations as kubectl reads them.
+Source: Kubernetes documentation "Deployments" (pod-template-hash label, revision annotation, revisionHistoryLimit,
+rolling back); names of the annotations as kubectl reads them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def annotated(rs: ReplicaSet, name: str, otherwise: int) -> int:
 
 
 def newest(deployment: Deployment, sets: Iterable[ReplicaSet]) -> ReplicaSet | None:
-    """The ReplicaSet with the Deployment's template; the oldest if several match, so that the choice is deterministic."""
+    """The ReplicaSet with the Deployment's template; the oldest if several match, so that the choice is
+    deterministic.
+    """
     matching = [rs for rs in sets if same_template(rs.spec.template, deployment.spec.template)]
     return min(matching, key=lambda rs: (rs.metadata.created_s, rs.metadata.name), default=None)
 
@@ -99,7 +101,9 @@ def new_name(deployment: Deployment, taken: Callable[[str], bool]) -> tuple[str,
 
 
 def refresh(draft: Draft, deployment: Deployment, rs: ReplicaSet, others: Sequence[ReplicaSet]) -> int:
-    """Keep the new ReplicaSet's revision above all others and its annotations equal to the Deployment's. Returns its revision."""
+    """Keep the new ReplicaSet's revision above all others and its annotations equal to the Deployment's. Returns
+    its revision.
+    """
     highest = max((revision_of(o) for o in others), default=0)
     revision = revision_of(rs) if revision_of(rs) > highest else highest + 1
     change: Manifest = {}

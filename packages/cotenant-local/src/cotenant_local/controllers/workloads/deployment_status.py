@@ -1,7 +1,8 @@
 """A Deployment's status: replica counts and the conditions Available and Progressing.
 
-`kubectl rollout status` and `kubectl wait --for=condition=Available` read these fields. Source: Kubernetes documentation "Deployments"
-(Deployment status: complete, progressing, failed; progressDeadlineSeconds), reasons worded as upstream.
+`kubectl rollout status` and `kubectl wait --for=condition=Available` read these fields. Source: Kubernetes
+documentation "Deployments" (Deployment status: complete, progressing, failed; progressDeadlineSeconds), reasons worded
+as upstream.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Creating pods from templates, claiming them, and choosing which to delete.
 
-Problem: every workload controller creates pods, must own exactly those given by its selector and their owner references, and when it has
-too many should delete those whose loss costs least. Choice: small pure functions, shared by all of them.
-Sources: Kubernetes API reference (ownerReferences: adoption and release by selector), ReplicaSet documentation (deletion order: unassigned,
-pending, not ready, lower pod-deletion-cost, doubled-up on a node, ready for a shorter time, more restarts, younger).
+Problem: every workload controller creates pods, must own exactly those given by its selector and their owner
+references, and when it has too many should delete those whose loss costs least. Choice: small pure functions, shared by
+all of them. Sources: Kubernetes API reference (ownerReferences: adoption and release by selector), ReplicaSet
+documentation (deletion order: unassigned, pending, not ready, lower pod-deletion-cost, doubled-up on a node, ready for
+a shorter time, more restarts, younger).
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ def owner_reference(owner: Meta, kind: str, api_version: str, controls: bool = T
 def pod_from(
     template: Manifest, owner: Meta, kind: str, api_version: str, name: str = "", suffix: str = ""
 ) -> Manifest:
-    """A pod manifest from the template, controlled by `owner`; without a `name` the API server generates one from the owner's."""
+    """A pod manifest from the template, controlled by `owner`; without a `name` the API server generates one from
+    the owner's.
+    """
     written = template.get("metadata") or {}
     metadata: Manifest = {"ownerReferences": [owner_reference(owner, kind, api_version)], "namespace": owner.namespace}
     for key in ("labels", "annotations", "finalizers"):
@@ -92,7 +95,9 @@ class Claim:
 def claim(
     owner: Meta, kind: str, api_version: str, selector: Selector, candidates: Iterable[Pod], adopts: bool = True
 ) -> Claim:
-    """Adopt orphans that the selector matches, release owned pods that it no longer matches. An owner being deleted adopts nothing."""
+    """Adopt orphans that the selector matches, release owned pods that it no longer matches. An owner being deleted
+    adopts nothing.
+    """
     owned: list[Pod] = []
     patches: list[Patch] = []
     for pod in candidates:
@@ -136,7 +141,9 @@ def _owner(reference: object) -> Manifest:
 
 
 def deletion_order(pods: Sequence[Pod], related: Iterable[Pod], now_s: float) -> list[Pod]:
-    """The pods in order of deletion. `related` are all pods of the same workload: several on one node count as doubled up."""
+    """The pods in order of deletion. `related` are all pods of the same workload: several on one node count as
+    doubled up.
+    """
     on_node = Counter(p.spec.node_name for p in related if p.spec.node_name and p.active)
 
     def rank(pod: Pod) -> tuple[object, ...]:
@@ -169,7 +176,9 @@ def _cost(pod: Pod) -> int:
 def conditions_with(
     existing: Sequence[object], kind: str, status: str, reason: str, message: str, now: str, touch: bool = False
 ) -> list[Manifest]:
-    """The conditions with one set: its transition time changes only with its status; `touch` updates lastUpdateTime in any case."""
+    """The conditions with one set: its transition time changes only with its status; `touch` updates lastUpdateTime
+    in any case.
+    """
     out: list[Manifest] = []
     found = False
     for condition in existing:

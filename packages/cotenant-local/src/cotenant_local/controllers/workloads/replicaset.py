@@ -1,8 +1,8 @@
 """ReplicaSet: keeps the requested number of pods.
 
-Problem: pods are created, fail, are relabelled and deleted by others, and the number must be kept. Choice: a pure function of the set and
-its candidate pods. At most `BURST` pods are created or deleted at a time, as upstream. Limits: the events name only the first pods of a
-burst.
+Problem: pods are created, fail, are relabelled and deleted by others, and the number must be kept. Choice: a pure
+function of the set and its candidate pods. At most `BURST` pods are created or deleted at a time, as upstream. Limits:
+the events name only the first pods of a burst.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ BURST = 500
 def reconcile(rs: ReplicaSet, candidates: Iterable[Pod], now_s: float, related: Iterable[Pod] = ()) -> Plan:
     """Bring the number of active pods to `spec.replicas` and the status up to date.
 
-    `candidates`: pods of the namespace controlled by it or without a controller. `related`: pods of sibling sets, for the deletion order.
+    `candidates`: pods of the namespace controlled by it or without a controller. `related`: pods of sibling sets, for
+    the deletion order.
     """
     draft = Draft()
     claimed = claim(rs.metadata, KIND, API_VERSION, rs.spec.selector, candidates)

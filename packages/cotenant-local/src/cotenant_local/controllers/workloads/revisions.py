@@ -1,7 +1,8 @@
 """ControllerRevisions: the template history of a StatefulSet or DaemonSet, for updates and rollbacks.
 
-A revision's `data` is the patch that restores its template, which is what `kubectl rollout undo` sends. Source: Kubernetes documentation
-"StatefulSets", "Perform a Rollback on a DaemonSet"; the form of the data as kubectl applies it.
+A revision's `data` is the patch that restores its template, which is what `kubectl rollout undo` sends. Source:
+Kubernetes documentation "StatefulSets", "Perform a Rollback on a DaemonSet"; the form of the data as kubectl applies
+it.
 """
 
 from __future__ import annotations

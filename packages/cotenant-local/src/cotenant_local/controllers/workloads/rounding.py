@@ -1,8 +1,9 @@
 """Amounts given as a number or as a percentage.
 
-Problem: `maxSurge: 25%` of 10 pods is 3 and `maxUnavailable: 25%` is 2; rounding in the wrong direction stalls or overshoots an update.
-Choice: one function with the direction as an argument. Source: Kubernetes API conventions, IntOrString; Deployment API reference
-(maxSurge rounds up, maxUnavailable down, and both at zero means one unavailable); PodDisruptionBudget API reference (both round up).
+Problem: `maxSurge: 25%` of 10 pods is 3 and `maxUnavailable: 25%` is 2; rounding in the wrong direction stalls or
+overshoots an update. Choice: one function with the direction as an argument. Source: Kubernetes API conventions,
+IntOrString; Deployment API reference (maxSurge rounds up, maxUnavailable down, and both at zero means one unavailable);
+PodDisruptionBudget API reference (both round up).
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from cotenant.model.whole_number import whole_number
 
 
 def resolve(value: int | str | None, total: int, *, up: bool, default: int | str = 0, field: str = "value") -> int:
-    """`value` of `total`: a number unchanged, a percentage rounded `up` or down. Raises `InvalidInput` for other text."""
+    """`value` of `total`: a number unchanged, a percentage rounded `up` or down. Raises `InvalidInput` for other
+    text.
+    """
     if value is None:
         value = default
     if isinstance(value, int):
@@ -25,7 +28,9 @@ def resolve(value: int | str | None, total: int, *, up: bool, default: int | str
 
 
 def fenceposts(max_surge: int | str | None, max_unavailable: int | str | None, desired: int) -> tuple[int, int]:
-    """(surge, unavailable) of a rolling update. If both would be 0, unavailable is 1, or the update could not proceed."""
+    """(surge, unavailable) of a rolling update. If both would be 0, unavailable is 1, or the update could not
+    proceed.
+    """
     surge = resolve(max_surge, desired, up=True, default="25%", field="maxSurge")
     unavailable = resolve(max_unavailable, desired, up=False, default="25%", field="maxUnavailable")
     if surge == 0 and unavailable == 0:

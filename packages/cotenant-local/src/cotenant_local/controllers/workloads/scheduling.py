@@ -1,8 +1,8 @@
 """Node selection outside the scheduler: DaemonSets, the kubelet's admission, taint eviction.
 
-The rules are in model/cluster/{affinity,taints,labels}.py; this module translates API views into them. An expression that the API server
-should have rejected matches nothing here. Source: Kubernetes documentation "Assigning Pods to Nodes", "Taints and Tolerations",
-"DaemonSet".
+The rules are in model/cluster/{affinity,taints,labels}.py; this module translates API views into them. An expression
+that the API server should have rejected matches nothing here. Source: Kubernetes documentation "Assigning Pods to
+Nodes", "Taints and Tolerations", "DaemonSet".
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 """Agents of simulated nodes: the process of a real node's agent, over a simulated machine, with the policy `recovery`.
 
-Problem: a local cluster shows where pods go, and not what happens to a service whose neighbour grows. Choice: one agent for each node on which a traced service runs, in this process: the same engine, ladder, leases and reports, which get signals from the trace process and
-send it their stories. Services without an objective measured from spans report their own latency, as they would to a real agent. The guard of best-effort work is not run, for the world has it already (cotenant_lab/world/node_qos.py). All answer at one port, each below the name of its node. Limits: at most `MOST_AGENTS`.
+Problem: a local cluster shows where pods go, and not what happens to a service whose neighbour grows. Choice: one agent
+for each node on which a traced service runs, in this process: the same engine, ladder, leases and reports, which get
+signals from the trace process and send it their stories. Services without an objective measured from spans report their
+own latency, as they would to a real agent. The guard of best-effort work is not run, for the world has it already
+(cotenant_lab/world/node_qos.py). All answer at one port, each below the name of its node. Limits: at most `MAX_AGENTS`.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from cotenant_local.nodes.observations import PodUsage
 from cotenant_local.nodes.world import LiveWorld
 from cotenant_local.up.simulated.machine import BEST_EFFORT, ROOT, SimulatedKeeper, SimulatedMachine
 
-MOST_AGENTS = 24
+MAX_AGENTS = 24
 KEPT = 4  # of them, for nodes of the replicas that are first
 LOOK_S = 2.0  # between two looks at where traced services run
 DISCOVERY_S = 2.0
@@ -56,7 +59,9 @@ Test = Callable[[Pod], bool]
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Of the processes beside them: the trace process, and the credit process, which is told of proven incidents, empty where there is none; and the port of loopback where agents answer."""
+    """Of the processes beside them: the trace process, and the credit process, which is told of proven incidents,
+    empty where there is none; and the port of loopback where agents answer.
+    """
 
     traces: str
     credit: str
@@ -118,10 +123,10 @@ class SimulatedAgents:
         self._stop.set()
         for task in self._tasks:
             task.cancel()
-        ending = [each.task for each in self._running.values()]
+        ending = [running.task for running in self._running.values()]
         await asyncio.gather(*self._tasks, *ending, return_exceptions=True)
-        for each in self._running.values():
-            await each.link.close()
+        for running in self._running.values():
+            await running.link.close()
         await self._sender.close()
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -136,7 +141,7 @@ class SimulatedAgents:
     def look(self) -> None:
         """Start agents where a traced service runs."""
         pods: list[Pod] = [pod for pod in self._informers.store(PODS) if pod.spec.node_name]
-        for test, most in ((self._is_first, MOST_AGENTS), (self._is_traced, MOST_AGENTS - KEPT)):
+        for test, most in ((self._is_first, MAX_AGENTS), (self._is_traced, MAX_AGENTS - KEPT)):
             for node in sorted({pod.spec.node_name for pod in pods if test(pod)}):
                 if node not in self._running and len(self._running) < most:
                     self._running[node] = self._agent(node)

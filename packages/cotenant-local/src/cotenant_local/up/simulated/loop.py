@@ -1,6 +1,8 @@
-"""The whole loop on a local cluster: requests of services as spans, agents of simulated nodes, and a neighbour that hurts a service.
+"""The whole loop on a local cluster: requests of services as spans, agents of simulated nodes, and a neighbour that
+hurts a service.
 
-Limits: requests of `MOST_REPLICAS` replicas are sent as spans, the shop's and as many of the workload's services as fit; the others report their own latency to their node's agent.
+Limits: requests of `MAX_REPLICAS` replicas are sent as spans, the shop's and as many of the workload's services as fit;
+the others report their own latency to their node's agent.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from cotenant_local.up.simulated.agents import Addresses, SimulatedAgents
 from cotenant_local.up.simulated.requests import SERVICE, SimulatedRequests
 from cotenant_local.up.simulated.shop import CHECKOUT, REPLICAS, SHOP, Shop
 
-MOST_REPLICAS = 24
+MAX_REPLICAS = 24
 AGENTS = "agents"  # the folder of what they keep, in the cluster's directory
 
 
@@ -33,7 +35,7 @@ class Loop:
         traced = measured(services)
         self._traced = {
             (SHOP, CHECKOUT),
-            *((each["metadata"]["namespace"], each["metadata"]["name"]) for each in traced),
+            *((entry["metadata"]["namespace"], entry["metadata"]["name"]) for entry in traced),
         }
         nodes = world.config
         agents = SimulatedAgents(informers, world, self._is_traced, _is_shop, at, config.directory / AGENTS)
@@ -79,10 +81,10 @@ def _is_shop(pod: Pod) -> bool:
 
 def measured(services: Sequence[Manifest]) -> list[Manifest]:
     """Those of a workload whose requests are sent as spans."""
-    left, found = MOST_REPLICAS - REPLICAS, []
-    for each in services:
-        left -= int(each["spec"]["replicas"])
+    left, found = MAX_REPLICAS - REPLICAS, []
+    for service in services:
+        left -= int(service["spec"]["replicas"])
         if left < 0:
             break
-        found.append(each)
+        found.append(service)
     return found

@@ -1,8 +1,11 @@
 """A simulated node as its agent sees a real one: groups, counters, knobs, pods.
 
-Problem: the agent must be the same code on a simulated node, and its limits must change what the node's services suffer. Choice: counters are the integrals of what the world says that each pod uses; cycles per instruction are
-its slowdown by neighbours, as a counter of a real machine shows contention; a limit of a best-effort group or pod is a limit of the CPU that its work uses in the world, so pressure on its neighbours falls with it. Limits:
-CPU limits only, and of best-effort work; no waiting for a CPU and no pressure stall, for which the world has no law; between two samples use counts as constant.
+Problem: the agent must be the same code on a simulated node, and its limits must change what the node's services
+suffer. Choice: counters are the integrals of what the world says that each pod uses; cycles per instruction are its
+slowdown by neighbours, as a counter of a real machine shows contention; a limit of a best-effort group or pod is a
+limit of the CPU that its work uses in the world, so pressure on its neighbours falls with it. Limits: CPU limits only,
+and of best-effort work; no waiting for a CPU and no pressure stall, for which the world has no law; between two samples
+use counts as constant.
 """
 
 from __future__ import annotations
@@ -90,12 +93,12 @@ class SimulatedMachine:
                 continue
             group, cpu_us = group_of(pod), usage.cpu_cores * passed_us
             self._busy_us += cpu_us
-            for each in (group, BEST_EFFORT) if group.startswith(BEST_EFFORT) else (group,):
-                counted = self._counted.setdefault(each, _Counted())
+            for name in (group, BEST_EFFORT) if group.startswith(BEST_EFFORT) else (group,):
+                counted = self._counted.setdefault(name, _Counted())
                 counted.cpu_us += cpu_us
                 counted.cycles += cpu_us * CYCLES_PER_US
                 counted.instructions += cpu_us * CYCLES_PER_US * INSTRUCTIONS_PER_CYCLE / usage.slowdown
-                memory[each] = memory.get(each, 0.0) + usage.memory_bytes
+                memory[name] = memory.get(name, 0.0) + usage.memory_bytes
         self.apply()
         config = self._world.config
         used = round(self._world.node_usage(self._node)[1])

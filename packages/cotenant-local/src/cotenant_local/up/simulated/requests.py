@@ -1,7 +1,10 @@
 """Requests of simulated services, as spans for the trace process.
 
-Problem: objectives are measured from spans, and a simulated replica answers nobody. Choice: each period the requests of every traced replica are drawn from the law by which the world judges it (M/M/c, cotenant_lab/world/latency.py: stretched service times, an exponential wait with
-the probability of Erlang C) and sent as OTLP, from this process's one random generator. Limits: at most `MOST_EACH` requests a second of a replica are sent and `MOST` in all, as a head sampler would; no calls between services, so a trace is one span.
+Problem: objectives are measured from spans, and a simulated replica answers nobody. Choice: each period the requests of
+every traced replica are drawn from the law by which the world judges it (M/M/c, cotenant_lab/world/latency.py:
+stretched service times, an exponential wait with the probability of Erlang C) and sent as OTLP, from this process's one
+random generator. Limits: at most `MAX_EACH` requests a second of a replica are sent and `MOST` in all, as a head
+sampler would; no calls between services, so a trace is one span.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from cotenant_local.nodes.observations import ReplicaQueue
 from cotenant_local.nodes.world import LiveWorld
 
 PERIOD_S = 0.5
-MOST_EACH, MOST = 150.0, 1_800.0  # requests a second
+MAX_EACH, MOST = 150.0, 1_800.0  # requests a second
 SERVICE = "app"  # the label of a pod that names its service
 _log = logging.getLogger(__name__)
 
@@ -69,7 +72,9 @@ def exported(replicas: Iterable[tuple[Pod, NDArray[np.float64]]], now_s: float, 
 class SimulatedRequests:
     """Sends them to a trace process; `start` and `stop`. `pods`: the traced replicas."""
 
-    def __init__(self, world: LiveWorld, pods: Callable[[], Sequence[Pod]], url: str, clock: Callable[[], float], seed: int) -> None:  # fmt: skip
+    def __init__(
+        self, world: LiveWorld, pods: Callable[[], Sequence[Pod]], url: str, clock: Callable[[], float], seed: int
+    ) -> None:
         self._world, self._pods, self._url, self._clock = world, pods, url, clock
         self._rng = np.random.default_rng(seed)
         self._owed: dict[str, float] = {}  # parts of a request, by replica
@@ -89,7 +94,7 @@ class SimulatedRequests:
     def window(self, length_s: float) -> list[tuple[Pod, NDArray[np.float64]]]:
         """The requests that every replica answers in a time of this length."""
         queues = [(pod, queue) for pod in self._pods() if (queue := self._world.queue(pod.metadata.uid)) is not None]
-        most = min(MOST_EACH, MOST / max(1, len(queues)))
+        most = min(MAX_EACH, MOST / max(1, len(queues)))
         before, self._owed = self._owed, {}
         found = []
         for pod, queue in queues:

@@ -1,8 +1,13 @@
-"""A shop whose checkout is hurt by a neighbour: what `cotenant up --workload colocation` submits beside the workload, so that the whole loop can be watched within a minute and a half.
+"""A shop whose checkout is hurt by a neighbour: what `cotenant up --workload colocation` submits beside the workload,
+so that the whole loop can be watched within a minute and a half.
 
-Problem: a newcomer sees services, quotas and objectives only where somebody has written them, and sees a recovery only where something goes wrong. Choice: ordinary manifests that a user could have written. The Deployment `shop/checkout` has a ServiceObjective. The Job `research/reindex-N` asks to run beside it
-(pod affinity: its data is there), requests half a core and uses ten, and presses on caches more than its estimate says. What follows is up to the world's law of contention, the trace process, the node's agent and the scheduler; nothing here names a culprit or lifts a limit. Limits: the annotation
-`cotenant.io/simulated` is what only simulated nodes read; the job's durations are in real time at every speed.
+Problem: a newcomer sees services, quotas and objectives only where somebody has written them, and sees a recovery only
+where something goes wrong. Choice: ordinary manifests that a user could have written. The Deployment `shop/checkout`
+has a ServiceObjective. The Job `research/reindex-N` asks to run beside it (pod affinity: its data is there), requests
+half a core and uses ten, and presses on caches more than its estimate says. What follows is up to the world's law of
+contention, the trace process, the node's agent and the scheduler; nothing here names a culprit or lifts a limit.
+Limits: the annotation `cotenant.io/simulated` is what only simulated nodes read; the job's durations are in real time
+at every speed.
 """
 
 from __future__ import annotations
@@ -45,19 +50,21 @@ _CHECKOUT = {
 
 
 def objects(cores: int, memory_bytes: int, services: Sequence[Manifest]) -> tuple[tuple[str, str, str, Manifest], ...]:
-    """Group, plural, namespace and manifest of everything but the jobs, in order. `cores`, `memory_bytes`: of all nodes; `services`: Deployments of the workload."""
+    """Group, plural, namespace and manifest of everything but the jobs, in order. `cores`, `memory_bytes`: of all
+    nodes; `services`: Deployments of the workload.
+    """
     found: list[tuple[str, str, str, Manifest]] = [
         ("", "namespaces", "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for name in (SHOP, RESEARCH)
     ]
-    namespaces = {SHOP: 0.15, RESEARCH: 0.1} | {each["metadata"]["namespace"]: 0.7 for each in services[:1]}
+    namespaces = {SHOP: 0.15, RESEARCH: 0.1} | {service["metadata"]["namespace"]: 0.7 for service in services[:1]}
     for name, share in namespaces.items():
         found.append(("scheduling.sigs.k8s.io", "elasticquotas", SHOP, _quota(name, share, cores, memory_bytes)))
     found.append(("apps", "deployments", SHOP, checkout()))
     found.append((SERVICE_OBJECTIVES.group, SERVICE_OBJECTIVES.plural, SHOP, _objective(SHOP, CHECKOUT, OBJECTIVE_MS)))
     found.append((WORKLOAD_PROFILES.group, WORKLOAD_PROFILES.plural, SHOP, _profile(SHOP, CHECKOUT)))
-    for each in services:
-        meta, annotations = each["metadata"], each["spec"]["template"]["metadata"]["annotations"]
+    for service in services:
+        meta, annotations = service["metadata"], service["spec"]["template"]["metadata"]["annotations"]
         namespace, name = meta["namespace"], meta["name"]
         below_ms = float(annotations[OBJECTIVE_P99_MS])
         found.append(
@@ -70,7 +77,12 @@ def objects(cores: int, memory_bytes: int, services: Sequence[Manifest]) -> tupl
 def checkout() -> Manifest:
     """The service, its replicas on different nodes."""
     labels = {"app": CHECKOUT}
-    spread = {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": labels}}  # fmt: skip
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": HOSTNAME,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": labels},
+    }
     annotations = {TENANT: SHOP, OBJECTIVE_P99_MS: f"{OBJECTIVE_MS:g}", SIMULATED: _json(_CHECKOUT)}
     spec = _pod_spec({"requests": {"cpu": "4", "memory": "4Gi"}}, PriorityClass.PROD, "Always")
     metadata = {"labels": {**labels, **_classes(QoSClass.LS, PriorityClass.PROD)}, "annotations": annotations}

@@ -40,8 +40,8 @@ def causes(obj: Manifest, old: Manifest | None = None) -> list[str]:
     return [f"{cause.field}: {cause.message}" for cause in CRD.validate(obj, old)]
 
 
-def properties(**each: Manifest) -> Manifest:
-    return {"type": "object", "properties": {"spec": {"type": "object", "properties": each}}}
+def properties(**entry: Manifest) -> Manifest:
+    return {"type": "object", "properties": {"spec": {"type": "object", "properties": entry}}}
 
 
 def test_defaults_of_names_and_conversion() -> None:
@@ -67,7 +67,8 @@ def test_defaults_of_names_and_conversion() -> None:
         ({"versions": []}, "spec.versions: Required value: must have at least one version"),
         (
             {"conversion": {"strategy": "Webhook"}},
-            "spec.conversion.strategy: Forbidden: this server does not convert by webhook: serve versions of one shape with strategy None",
+            "spec.conversion.strategy: Forbidden: this server does not convert by webhook: serve versions of one "
+            "shape with strategy None",
         ),
         ({"names": {"plural": "widgets"}}, "spec.names.singular: Required value"),
     ],
@@ -100,11 +101,13 @@ SPEC = f"{ROOT}.properties[spec]"
         (properties(a={"type": "array"}), f"{SPEC}.properties[a].items: Required value: must be specified"),
         (
             properties(a={"type": "array", "items": {"type": "string"}, "uniqueItems": True}),
-            f"{SPEC}.properties[a].uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
+            f"{SPEC}.properties[a].uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime "
+            "complexity becomes quadratic",
         ),
         (
             properties(a={"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": True}),
-            f"{SPEC}.properties[a].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive",
+            f"{SPEC}.properties[a].additionalProperties: Forbidden: additionalProperties and properties are mutual "
+            "exclusive",
         ),
         (
             properties(a={"type": "string", "anyOf": [{"type": "string"}]}),
@@ -113,7 +116,8 @@ SPEC = f"{ROOT}.properties[spec]"
         (properties(a={"type": "string", "pattern": "("}), f"{SPEC}.properties[a].pattern: Invalid value"),
         (
             properties(a={"type": "integer", "default": "x"}),
-            f'{SPEC}.properties[a].default: Invalid value: "x": Invalid value: "string": in body must be of type integer: "string"',
+            f'{SPEC}.properties[a].default: Invalid value: "x": Invalid value: "string": in body must be of type '
+            'integer: "string"',
         ),
         (
             properties(
@@ -124,20 +128,21 @@ SPEC = f"{ROOT}.properties[spec]"
                     "items": {"type": "object", "properties": {"k": {"type": "string"}}},
                 }
             ),
-            f"{SPEC}.properties[a].items.properties[k].default: Required value: this property is in x-kubernetes-list-map-keys",
+            f"{SPEC}.properties[a].items.properties[k].default: Required value: this property is in "
+            "x-kubernetes-list-map-keys",
         ),
     ],
 )
 def test_the_schema_must_be_structural(schema: Manifest, words: str) -> None:
     found = causes(definition(schema))
-    assert any(each.startswith(words) for each in found), found
+    assert any(name.startswith(words) for name in found), found
 
 
 def test_schemas_under_items_are_decoded() -> None:
     with pytest.raises(ApiError, match="cannot unmarshal number"):
         causes(definition(properties(a={"type": "array", "items": {"type": 5}})))
     obj = definition(properties(a={"type": "array", "items": {"type": "object", "properties": {"b": {"bogus": 1}}}}))
-    assert any("items.properties[b].type: Required value" in each for each in causes(obj))
+    assert any("items.properties[b].type: Required value" in cause for cause in causes(obj))
 
 
 def test_depth_is_bounded() -> None:
@@ -149,7 +154,7 @@ def test_depth_is_bounded() -> None:
     schema = {"type": "string"}
     for _ in range(70):
         schema = {"type": "object", "properties": {"a": schema}}
-    assert any("levels are not supported" in each for each in causes(definition(schema)))
+    assert any("levels are not supported" in cause for cause in causes(definition(schema)))
 
 
 def test_names_of_an_established_definition_are_immutable() -> None:
@@ -168,7 +173,7 @@ def test_a_stored_version_cannot_be_removed() -> None:
         "acceptedNames": {"plural": "widgets", "kind": "Widget"},
     }
     assert any(
-        each.startswith('status.storedVersions[0]: Invalid value: "v1beta1": missing from') for each in causes(obj)
+        cause.startswith('status.storedVersions[0]: Invalid value: "v1beta1": missing from') for cause in causes(obj)
     )
 
 
@@ -184,4 +189,4 @@ def test_cel_rules_are_accepted_with_a_warning() -> None:
 def test_a_column_needs_a_supported_json_path(path: str) -> None:
     obj = definition()
     obj["spec"]["versions"][0]["additionalPrinterColumns"] = [{"name": "X", "type": "string", "jsonPath": path}]
-    assert any("additionalPrinterColumns[0].jsonPath" in each for each in causes(obj))
+    assert any("additionalPrinterColumns[0].jsonPath" in cause for cause in causes(obj))

@@ -106,7 +106,7 @@ def test_server_side_apply_and_merge_patches_work_on_custom_objects() -> None:
         await api.patch(one, body, APPLY, WriteOptions(manager="a"))
         await api.patch(one, b'{"spec":{"scheduleTimeoutSeconds":10}}', MERGE, WriteOptions(manager="b"))
         found = await read(api, one)
-        fields = {each["manager"]: each["fieldsV1"] for each in found["metadata"]["managedFields"]}
+        fields = {entry["manager"]: entry["fieldsV1"] for entry in found["metadata"]["managedFields"]}
         assert fields == {
             "a": {"f:spec": {"f:minMember": {}, "f:minResources": {"f:cpu": {}}}},
             "b": {"f:spec": {"f:scheduleTimeoutSeconds": {}}},
@@ -165,7 +165,7 @@ def test_names_in_use_are_not_accepted() -> None:
 
         async def is_refused() -> bool:
             found = await read(api, crd(api, "gangs.scheduling.x-k8s.io"))
-            states = {each["type"]: each for each in found.get("status", {}).get("conditions", [])}
+            states = {entry["type"]: entry for entry in found.get("status", {}).get("conditions", [])}
             return "Established" in states and states["NamesAccepted"]["message"] == '"pg" is already in use'
 
         await until(is_refused)

@@ -60,7 +60,7 @@ def test_a_request_is_one_event_with_what_rbac_decides_on(
     path = tmp_path / "audit"
     requested(AuditLog(path), method, target)
     *received, event = events(path)
-    assert [(each["stage"], each["auditID"]) for each in received] == (
+    assert [(entry["stage"], entry["auditID"]) for entry in received] == (
         [("RequestReceived", event["auditID"])] if verb == "watch" else []
     )
     assert (event["kind"], event["apiVersion"], event["level"]) == ("Event", "audit.k8s.io/v1", "Metadata")
@@ -109,7 +109,7 @@ def test_requests_are_judged_by_the_roles_of_deploy(tmp_path: Path) -> None:
         requested(log, method, target, "cotenant-manager/leader-election")
     found = forbidden(events(tmp_path / "audit"))
     assert len(found) == len(refused)
-    assert all(each.startswith("cotenant-manager: ") for each in found)
+    assert all(name.startswith("cotenant-manager: ") for name in found)
     assert ("cotenant-manager", Call("get", "", "/apis")) in list(calls(events(tmp_path / "audit")))
 
 
@@ -136,4 +136,4 @@ def test_requests_over_a_socket_are_logged(tmp_path: Path) -> None:
         await api.close()
 
     asyncio.run(main())
-    assert [each["responseStatus"]["code"] for each in events(tmp_path / "audit")] == [200, 404, 401]
+    assert [event["responseStatus"]["code"] for event in events(tmp_path / "audit")] == [200, 404, 401]

@@ -61,7 +61,7 @@ def run(case: Callable[[Ask], Awaitable[None]], *, has_usage: bool = True) -> No
                 sent.append(message)
 
             await app(scope, receive, send)
-            return sent[0]["status"], msgspec.json.decode(b"".join(each.get("body", b"") for each in sent[1:]))
+            return sent[0]["status"], msgspec.json.decode(b"".join(entry.get("body", b"") for entry in sent[1:]))
 
         await case(ask)
         await api.close()
@@ -117,12 +117,12 @@ def test_usage_of_nodes_and_pods_is_served_as_by_metrics_server() -> None:
     async def case(ask: Ask) -> None:
         code, nodes = await ask("GET", f"{METRICS}/nodes")
         assert (code, nodes["kind"]) == (200, "NodeMetricsList")
-        assert [(each["metadata"]["name"], each["usage"]) for each in nodes["items"]] == [
+        assert [(node["metadata"]["name"], node["usage"]) for node in nodes["items"]] == [
             ("n0", {"cpu": "0n", "memory": "0Ki"}),
             ("n1", {"cpu": "1500000000n", "memory": "2Ki"}),
         ]
         _, one = await ask("GET", f"{METRICS}/nodes?labelSelector=zone%3Da")
-        assert [each["metadata"]["name"] for each in one["items"]] == ["n0"]
+        assert [entry["metadata"]["name"] for entry in one["items"]] == ["n0"]
         _, pods = await ask("GET", f"{METRICS}/namespaces/default/pods")
         assert pods["items"][0]["containers"] == [
             {"name": "a", "usage": {"cpu": "1000000n", "memory": "1024Ki"}},
@@ -141,9 +141,9 @@ def test_usage_of_nodes_and_pods_is_served_as_by_metrics_server() -> None:
 def test_the_group_is_discovered_where_usage_is_known() -> None:
     async def case(ask: Ask) -> None:
         _, served = await ask("GET", METRICS)
-        assert [each["kind"] for each in served["resources"]] == ["NodeMetrics", "PodMetrics"]
+        assert [entry["kind"] for entry in served["resources"]] == ["NodeMetrics", "PodMetrics"]
         _, groups = await ask("GET", "/apis")
-        assert "metrics.k8s.io" in [each["name"] for each in groups["groups"]]
+        assert "metrics.k8s.io" in [group["name"] for group in groups["groups"]]
 
     run(case)
 

@@ -59,10 +59,10 @@ def test_a_strategic_merge_of_many_elements_takes_linear_time() -> None:
     began = process_time()
     pod = strategic_merge({"spec": {"containers": []}}, containers(names, image="a"), schema)
     pod = strategic_merge(pod, containers(names[::-1], image="b"), schema)
-    assert {each["image"] for each in pod["spec"]["containers"]} == {"b"}
+    assert {entry["image"] for entry in pod["spec"]["containers"]} == {"b"}
     body = json.loads(containers(names[1:], **{"$patch": "delete"}))
     pod = strategic_merge(pod, json.dumps(body).encode(), schema)
-    assert [each["name"] for each in pod["spec"]["containers"]] == ["c0"]
+    assert [entry["name"] for entry in pod["spec"]["containers"]] == ["c0"]
     assert process_time() - began < 5.0  # quadratic: minutes
 
 
@@ -70,7 +70,7 @@ def test_duplicate_merge_keys_are_merged_into_the_first_and_deleted_together() -
     schema = builtin_schema("", "v1", "Pod")
     pod = {"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b"}, {"name": "a", "image": "2"}]}}
     merged = strategic_merge(json.loads(json.dumps(pod)), containers(["a"], image="3"), schema)
-    assert [each.get("image") for each in merged["spec"]["containers"]] == ["3", None, "2"]
+    assert [entry.get("image") for entry in merged["spec"]["containers"]] == ["3", None, "2"]
     left = strategic_merge(merged, containers(["a"], **{"$patch": "delete"}), schema)
     assert left["spec"]["containers"] == [{"name": "b"}]
 

@@ -100,7 +100,7 @@ def test_a_status_write_has_a_separate_entry() -> None:
     new["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     new["spec"]["nodeName"] = "ignored"
     track(old, new, POD, "kubelet", "Update", T2, "status")
-    entry = next(each for each in new["metadata"]["managedFields"] if each["manager"] == "kubelet")
+    entry = next(element for element in new["metadata"]["managedFields"] if element["manager"] == "kubelet")
     assert entry["subresource"] == "status"
     assert entry["fieldsV1"] == {
         "f:status": {

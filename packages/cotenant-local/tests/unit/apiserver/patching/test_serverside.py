@@ -30,11 +30,11 @@ def applied(
 
 
 def entry(obj: Manifest, manager: str) -> Manifest:
-    return next(each for each in obj["metadata"]["managedFields"] if each["manager"] == manager)
+    return next(element for element in obj["metadata"]["managedFields"] if element["manager"] == manager)
 
 
 def managers(obj: Manifest) -> list[str]:
-    return [each["manager"] for each in obj["metadata"].get("managedFields", [])]
+    return [entry["manager"] for entry in obj["metadata"].get("managedFields", [])]
 
 
 def test_creating_by_apply_records_leaves_and_elements() -> None:

@@ -56,7 +56,8 @@ def test_an_empty_storage_class_differs_from_an_absent_one() -> None:
     [
         (
             {"ports": [{"containerPort": "80"}]},
-            "json: cannot unmarshal string into Go struct field ContainerPort.spec.containers.ports.containerPort of type int32",
+            "json: cannot unmarshal string into Go struct field ContainerPort.spec.containers.ports.containerPort of "
+            "type int32",
         ),
         (
             {"image": 3},
@@ -69,7 +70,8 @@ def test_an_empty_storage_class_differs_from_an_absent_one() -> None:
         ),
         (
             {"ports": {}},
-            "json: cannot unmarshal object into Go struct field Container.spec.containers.ports of type []ContainerPort",
+            "json: cannot unmarshal object into Go struct field Container.spec.containers.ports of type "
+            "[]ContainerPort",
         ),
     ],
 )
@@ -99,7 +101,8 @@ def test_times_are_written_in_utc_whole_seconds() -> None:
 
 def test_strict_validation_lists_every_unknown_field() -> None:
     assert strict_error("Pod", "v1", ["spec.a", "spec.b"]).message == (
-        'Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.a", unknown field "spec.b"'
+        'Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.a", unknown field '
+        '"spec.b"'
     )
 
 

@@ -141,7 +141,7 @@ def test_claim_templates_of_a_stateful_set_can_be_mounted() -> None:
 )
 def test_invalid_workloads_are_refused(kind: str, spec: Manifest, words: str) -> None:
     found = messages(kind, workload(**spec))
-    assert any(each.startswith(words) for each in found), found
+    assert any(name.startswith(words) for name in found), found
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_invalid_workloads_are_refused(kind: str, spec: Manifest, words: str) ->
 )
 def test_invalid_budgets_are_refused(spec: Manifest, words: str) -> None:
     found = messages("PodDisruptionBudget", {"spec": spec})
-    assert any(words in each for each in found), found
+    assert any(words in name for name in found), found
 
 
 def test_a_service() -> None:
@@ -290,4 +290,4 @@ def test_webhook_defaults() -> None:
 )
 def test_invalid_webhooks_are_refused(fields: Manifest, words: str) -> None:
     found = messages("MutatingWebhookConfiguration", hook(**fields))
-    assert any(words in each for each in found), found
+    assert any(words in name for name in found), found

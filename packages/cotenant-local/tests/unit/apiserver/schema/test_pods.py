@@ -174,7 +174,7 @@ C = "spec.containers[0]"
 )
 def test_invalid_containers_are_refused(container: Manifest, words: str) -> None:
     found = messages(pod(container))
-    assert any(each.startswith(words) for each in found), found
+    assert any(name.startswith(words) for name in found), found
 
 
 TERM = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -188,7 +188,8 @@ TERM = "requiredDuringSchedulingIgnoredDuringExecution"
         ({"initContainers": [{"name": "c", "image": "i"}]}, 'spec.initContainers[0].name: Duplicate value: "c"'),
         (
             {"initContainers": [{"name": "j", "image": "i", "readinessProbe": {"exec": {}}}]},
-            "spec.initContainers[0].readinessProbe: Forbidden: may not be set for init containers without restartPolicy=Always",
+            "spec.initContainers[0].readinessProbe: Forbidden: may not be set for init containers without "
+            "restartPolicy=Always",
         ),
         (
             {"restartPolicy": "Perhaps"},
@@ -209,7 +210,8 @@ TERM = "requiredDuringSchedulingIgnoredDuringExecution"
         ),
         (
             {"tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 1}]},
-            "spec.tolerations[0].effect: Invalid value: \"\": effect must be 'NoExecute' when `tolerationSeconds` is set",
+            "spec.tolerations[0].effect: Invalid value: \"\": effect must be 'NoExecute' when `tolerationSeconds` is "
+            "set",
         ),
         (
             {"topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}]},
@@ -224,7 +226,8 @@ TERM = "requiredDuringSchedulingIgnoredDuringExecution"
         ),
         (
             {"affinity": {"nodeAffinity": {TERM: {"nodeSelectorTerms": []}}}},
-            f"spec.affinity.nodeAffinity.{TERM}.nodeSelectorTerms: Required value: must have at least one node selector term",
+            f"spec.affinity.nodeAffinity.{TERM}.nodeSelectorTerms: Required value: must have at least one node "
+            "selector term",
         ),
         (
             {
@@ -234,7 +237,8 @@ TERM = "requiredDuringSchedulingIgnoredDuringExecution"
                     }
                 }
             },
-            f"spec.affinity.nodeAffinity.{TERM}.nodeSelectorTerms[0].matchExpressions[0].values: Required value: must be specified single",
+            f"spec.affinity.nodeAffinity.{TERM}.nodeSelectorTerms[0].matchExpressions[0].values: Required value: must "
+            "be specified single",
         ),
         (
             {"affinity": {"podAntiAffinity": {TERM: [{"topologyKey": ""}]}}},
@@ -254,7 +258,7 @@ TERM = "requiredDuringSchedulingIgnoredDuringExecution"
 )
 def test_invalid_specs_are_refused(spec: Manifest, words: str) -> None:
     found = messages(pod(**spec))
-    assert any(each.startswith(words) for each in found), found
+    assert any(name.startswith(words) for name in found), found
 
 
 def test_a_restartable_init_container_may_have_probes() -> None:
@@ -312,4 +316,4 @@ def test_names_of_kubernetes_own_may_be_overcommitted_and_divided(
     requests: Manifest, limits: Manifest, refused: str
 ) -> None:
     found = messages(pod({"name": "c", "image": "i", "resources": {"requests": requests, "limits": limits}}))
-    assert any(refused in each for each in found) if refused else found == []
+    assert any(refused in name for name in found) if refused else found == []

@@ -1,4 +1,6 @@
-"""The neighbour of `cotenant up` on a simulated node: named, limited, and the service proven recovered, in virtual time; and the joints that this needs."""
+"""The neighbour of `cotenant up` on a simulated node: named, limited, and the service proven recovered, in virtual
+time; and the joints that this needs.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def test_the_neighbour_is_named_limited_and_the_service_recovers(seed: int) -> N
     assert before is not None
     assert before < shop.OBJECTIVE_MS
     assert acted.p99_ms[:first] == alone.p99_ms[:first]
-    late = [sum((each or 0.0) > shop.OBJECTIVE_MS for each in run.p99_ms) for run in (acted, alone)]
+    late = [sum((value or 0.0) > shop.OBJECTIVE_MS for value in run.p99_ms) for run in (acted, alone)]
     assert late[0] < late[1] / 2
     assert acted.recovered
     words = " ".join(text for _, text in acted.events)

@@ -17,7 +17,8 @@ Flag = Annotated[bool, Parameter(negative=())]
 
 
 def console(*, request: Annotated[ConsoleArguments, GIVEN] = ConsoleArguments()) -> int:
-    """Serve a web page about a cluster: machines, pods and why they are where they are, quotas, services. It reads and changes nothing.
+    """Serve a web page about a cluster: machines, pods and why they are where they are, quotas, services. It reads and
+    changes nothing.
 
     Prints a link that logs in once. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
     """

@@ -1,6 +1,7 @@
 """`cotenant credit`: what tenants earned and spent, why, and the process that books it.
 
-Only signatures and help texts are here; the implementation is imported when a command runs, so that `--help` stays quick.
+Only signatures and help texts are here; the implementation is imported when a command runs, so that `--help` stays
+quick.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from cotenant.services.options import (
 
 app = App(
     name="credit",
-    help="What tenants earned by lending and spent by borrowing: a double-entry journal, and the process that books it.",
+    help="What tenants earned by lending and spent by borrowing: a double-entry journal, and the process that books "
+    "it.",
     help_format="plaintext",
 )
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print exactly one JSON value and nothing else.")]
@@ -82,7 +84,8 @@ def export(
 def serve(*, request: Annotated[CreditArguments, GIVEN] = CreditArguments()) -> int:
     """Book what the tenants (ElasticQuotas) of a cluster earn and spend, and write their standings.
 
-    Serves /credit/v1/tenants, /credit/v1/entries, POST /credit/v1/incidents, /metrics, /healthz and /readyz. Exit status: 0 after SIGTERM or Ctrl-C, 1 the database does not answer at the start, 2 bad input.
+    Serves /credit/v1/tenants, /credit/v1/entries, POST /credit/v1/incidents, /metrics, /healthz and /readyz. Exit
+    status: 0 after SIGTERM or Ctrl-C, 1 the database does not answer at the start, 2 bad input.
     """
     check(request)
     check_access(request.kubeconfig, request.context)

@@ -59,7 +59,8 @@ def tenants(store: str, as_json: bool) -> int:
     tables.print_folded(
         f"The house has {credits_text(house)}; all accounts together are {credits_text(sum(m for _, m in balances))}."
         if rows
-        else "No tenant has an account yet. A tenant is an ElasticQuota that pods use: the first entries are made a period (--period-s, 60 s) after it lends or borrows."
+        else "No tenant has an account yet. A tenant is an ElasticQuota that pods use: the first entries are made a "
+        "period (--period-s, 60 s) after it lends or borrows."
     )
     return 0
 
@@ -72,7 +73,7 @@ def tenant(store: str, name: str, limit: int, as_json: bool) -> int:
     with _journal(store) as journal:
         balances = dict(journal.contents().balances)
         if account not in balances:
-            known = ", ".join(sorted(found for each in balances if (found := tenant_of(each)))) or "none"
+            known = ", ".join(sorted(found for balance in balances if (found := tenant_of(balance)))) or "none"
             raise InvalidInput("TENANT", name, "a tenant with an account", f"there are: {known}")
         records = journal.records(account, limit=limit, newest=True)
     if as_json:
@@ -99,9 +100,11 @@ def why(store: str, entry: str, as_json: bool) -> int:
     if as_json:
         _print_json(_plain(record))
         return 0
-    payer, payee = (tenant_of(each) or "the house" for each in (record.payer, record.payee))
+    payer, payee = (tenant_of(element) or "the house" for element in (record.payer, record.payee))
     tables.print_folded(f"entry {record.number} ({record.key}), {_time(record)}")
-    tables.print_folded(f"{payer} paid {credits_text(record.milli)} credits to {payee}: {_MEANS.get(record.cause, record.cause)}")  # fmt: skip
+    tables.print_folded(
+        f"{payer} paid {credits_text(record.milli)} credits to {payee}: {_MEANS.get(record.cause, record.cause)}"
+    )
     figures = [figure_text(name, value) for name, value in record.evidence]
     if figures:
         print()
@@ -110,7 +113,9 @@ def why(store: str, entry: str, as_json: bool) -> int:
 
 
 def figure_text(name: str, value: int | str) -> tuple[str, str]:
-    """A figure of an entry as name and value with its unit: `("borrowed_milli_cpu", 2500)` is `("borrowed", "2.5 cores")`."""
+    """A figure of an entry as name and value with its unit: `("borrowed_milli_cpu", 2500)` is `("borrowed", "2.5
+    cores")`.
+    """
     if isinstance(value, int):
         for ending, divisor, unit in _UNITS:
             if name.endswith(ending):

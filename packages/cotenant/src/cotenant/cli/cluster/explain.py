@@ -1,4 +1,5 @@
-"""`cotenant explain`: why a pod waits or was placed on its node, what a quota may use and why, what a gang waits for, what a node lends.
+"""`cotenant explain`: why a pod waits or was placed on its node, what a quota may use and why, what a gang waits for,
+what a node lends.
 
 Only signatures and help texts are here; implementations are imported when a command runs, so that `--help` stays quick.
 """
@@ -16,7 +17,8 @@ from cotenant.services.options import Context, Kubeconfig
 
 app = App(
     name="explain",
-    help="Why a pod waits or is on its node, a quota's runtime, a gang's state, from the running scheduler; what a node lends; a service's incidents; a Control Zone's changes.",
+    help="Why a pod waits or is on its node, a quota's runtime, a gang's state, from the running scheduler; what a "
+    "node lends; a service's incidents; a Control Zone's changes.",
     help_format="plaintext",
 )
 
@@ -42,7 +44,8 @@ def pod(
         Parameter(
             name="--if",
             negative=(),
-            help="What-if: cpu=500m, memory=1Gi, priority=1000, another resource=AMOUNT, selector.KEY=VALUE (- drops it), or node=NAME; may be repeated.",
+            help="What-if: cpu=500m, memory=1Gi, priority=1000, another resource=AMOUNT, selector.KEY=VALUE (- drops "
+            "it), or node=NAME; may be repeated.",
         ),
     ] = (),
     scheduler: Scheduler = "",
@@ -50,13 +53,15 @@ def pod(
     kubeconfig: Annotated[
         Path | None,
         Parameter(
-            help="Read the pod's annotations and events from the API server of this file, instead of asking a scheduler."
+            help="Read the pod's annotations and events from the API server of this file, instead of asking a "
+            "scheduler."
         ),
     ] = None,
     context: Annotated[str, Parameter(help="With --kubeconfig; default: the file's current context.")] = "",
     json: Json = False,
 ) -> int:
-    """Why a pod waits: filters with counts, the nearest miss, what would help, the next attempt; or why it is on its node.
+    """Why a pod waits: filters with counts, the nearest miss, what would help, the next attempt; or why it is on its
+    node.
 
     Exit status: 0 answered, 1 no scheduler, or the pod is not known, 2 bad input.
     """
@@ -106,7 +111,8 @@ def node(
     config_name: Annotated[str, Parameter(help="Name of the manager's ConfigMap.")] = "slo-controller-config",
     json: Json = False,
 ) -> int:
-    """The batch and mid resources that a node offers, with the terms that each amount is the sum of. Read from the API server.
+    """The batch and mid resources that a node offers, with the terms that each amount is the sum of. Read from the API
+    server.
 
     Exit status: 0 answered, 1 no answer or no such node, 2 bad input.
     """
@@ -136,9 +142,11 @@ def service(
     ] = None,
     json: Json = False,
 ) -> int:
-    """A service's incidents from objective to recovery: burn, victim replica, cause with evidence, actions with proofs, seconds.
+    """A service's incidents from objective to recovery: burn, victim replica, cause with evidence, actions with proofs,
+    seconds.
 
-    Without --agent and --traces the trace process of the `cotenant up` in use is asked, where there is one, else the agent of this machine (127.0.0.1:10262).
+    Without --agent and --traces the trace process of the `cotenant up` in use is asked, where there is one, else the
+    agent of this machine (127.0.0.1:10262).
 
     Exit status: 0 answered, 1 nothing answers, or no incident of the service is known, 2 bad input.
     """

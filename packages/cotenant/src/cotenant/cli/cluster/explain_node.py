@@ -1,4 +1,6 @@
-"""Output of `cotenant explain node`: each amount as a sum, the pods that hold it and those whose idle requests it is; those of its NUMA zones and its GPU resources likewise; or the whole answer as JSON."""
+"""Output of `cotenant explain node`: each amount as a sum, the pods that hold it and those whose idle requests it
+is; those of its NUMA zones and its GPU resources likewise; or the whole answer as JSON.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def lines(view: NodeView) -> list[str]:
     found = [f"node {view.node}: {view.state}{f' ({view.reason})' if view.reason else ''}; {age}{by}"]
     if view.config_error:
         found.append(f"The configuration is not in force: {view.config_error}")
-    found += [f"ignored: {each}" for each in view.ignored]
+    found += [f"ignored: {name}" for name in view.ignored]
     for amount in view.amounts:
         found += ["", *_amount(amount)]
     for zone in view.zones:
@@ -54,22 +56,22 @@ def _lenders(lenders: tuple[LenderView, ...]) -> list[str]:
     """The pods whose idle requests are lent."""
     found = ["prod and mid pods that use less than they request"]
     found += [
-        f"  {each.pod}  CPU {each.used_cpu}m of {each.requested_cpu}m, "
-        f"memory {format_bytes(each.used_memory)} of {format_bytes(each.requested_memory)}"
-        for each in lenders[:_SHOWN]
+        f"  {lender.pod}  CPU {lender.used_cpu}m of {lender.requested_cpu}m, "
+        f"memory {format_bytes(lender.used_memory)} of {format_bytes(lender.requested_memory)}"
+        for lender in lenders[:_SHOWN]
     ]
     return [*found, f"  and {len(lenders) - _SHOWN} more"] if len(lenders) > _SHOWN else found
 
 
 def _holders(amount: AmountView, text: Callable[[int], str]) -> list[str]:
     """The pods that hold it."""
-    held = sum(each.amount for each in amount.holders)
+    held = sum(holder.amount for holder in amount.holders)
     if not held:
         return ["  no pod on the node holds any"] if amount.on_node else []
     pods = "1 pod" if len(amount.holders) == 1 else f"{len(amount.holders)} pods"
     found = [f"  {text(held)} held by {pods}"]
-    width = max(len(text(each.amount)) for each in amount.holders[:_SHOWN])
-    found += [f"    {text(each.amount):>{width}}  {each.pod}" for each in amount.holders[:_SHOWN]]
+    width = max(len(text(holder.amount)) for holder in amount.holders[:_SHOWN])
+    found += [f"    {text(holder.amount):>{width}}  {holder.pod}" for holder in amount.holders[:_SHOWN]]
     return [*found, f"    and {len(amount.holders) - _SHOWN} more"] if len(amount.holders) > _SHOWN else found
 
 
@@ -98,6 +100,7 @@ def _amount(amount: AmountView, holders: bool = True) -> list[str]:
         found.append(
             f"  it would be {text(amount.computed_now)} now: not written yet"
             if unit is Unit.PERCENT
-            else f"  by the formula it would be {text(amount.computed_now)} now: the difference is too small to be written"
+            else f"  by the formula it would be {text(amount.computed_now)} now: the difference is too small to be "
+            "written"
         )
     return [*found, *_holders(amount, text)] if holders else found

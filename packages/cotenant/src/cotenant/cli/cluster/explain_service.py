@@ -1,4 +1,6 @@
-"""Output of `cotenant explain service`: the chain of each incident as the agents of the given nodes tell it, or the trace process for all nodes, or their answers as one JSON object."""
+"""Output of `cotenant explain service`: the chain of each incident as the agents of the given nodes tell it, or the
+trace process for all nodes, or their answers as one JSON object.
+"""
 
 from __future__ import annotations
 

@@ -78,7 +78,9 @@ def pod(
 
 
 def _kubeconfig(scheduler: str) -> Path | None:
-    """The file of the API server beside the scheduler that is asked: that of `cotenant up`, where no other is in use."""
+    """The file of the API server beside the scheduler that is asked: that of `cotenant up`, where no other is in
+    use.
+    """
     written = default_directory() / "kubeconfig"
     in_use = bool(scheduler or os.environ.get("KUBECONFIG"))
     return written if not in_use and written.is_file() else None
@@ -100,10 +102,10 @@ def _print_moves(moves: Sequence[PodMove]) -> None:
         return
     print()
     print("moves:")
-    for each in moves:
-        tables.print_folded(f"  {each.at}  {each.words}")
-        if each.effect:
-            tables.print_folded(f"    {each.effect}")
+    for move in moves:
+        tables.print_folded(f"  {move.at}  {move.words}")
+        if move.effect:
+            tables.print_folded(f"    {move.effect}")
 
 
 def quota(name: str, scheduler: str, token_file: Path | None, as_json: bool) -> int:
@@ -153,10 +155,10 @@ def _print_answer(answer: PodAnswer) -> None:
         tables.print_folded(f"note: {sentence}")
     if answer.waiting is not None:
         _print_waiting(answer.waiting)
-    for each in answer.concerns:
+    for concern in answer.concerns:
         print()
-        tables.print_folded(f"{each.kind} {each.name}: {each.words}")
-        for line in each.lines:
+        tables.print_folded(f"{concern.kind} {concern.name}: {concern.words}")
+        for line in concern.lines:
             tables.print_folded(f"  {line}")
     if answer.asked_about is not None:
         _print_about(answer.asked_about)
@@ -172,8 +174,8 @@ def _print_answer(answer: PodAnswer) -> None:
 def _print_waiting(waiting: Waiting) -> None:
     if waiting.rejections:
         print()
-        counted = sorted(waiting.rejections, key=lambda each: -each.nodes)
-        rows = [(f"{each.nodes:,}", each.filter, each.reason) for each in counted]
+        counted = sorted(waiting.rejections, key=lambda rejection: -rejection.nodes)
+        rows = [(f"{rejection.nodes:,}", rejection.filter, rejection.reason) for rejection in counted]
         tables.print_words((f"of {waiting.nodes:,}", "refused by", "because"), rows, right=(f"of {waiting.nodes:,}",))
     if waiting.nearest:
         print()
@@ -185,8 +187,8 @@ def _print_waiting(waiting: Waiting) -> None:
     if waiting.helps:
         print()
         print("what would help:")
-        for each in waiting.helps:
-            tables.print_folded(f"  - {each.words}")
+        for entry in waiting.helps:
+            tables.print_folded(f"  - {entry.words}")
     if waiting.preemption:
         print()
         tables.print_folded(f"preemption: {waiting.preemption}")
@@ -199,7 +201,7 @@ def _print_about(verdict: NodeVerdict) -> None:
     print()
     if verdict.refusals:
         print(f"{verdict.node} rejects it:")
-        rows = [(each.plugin, each.reason, each.missing) for each in verdict.refusals]
+        rows = [(refusal.plugin, refusal.reason, refusal.missing) for refusal in verdict.refusals]
         tables.print_words(("refused by", "because", "lacking"), rows)
     elif verdict.alone:
         tables.print_folded(f"no filter of {verdict.node} rejects it; what holds it back is not the node")
@@ -216,7 +218,8 @@ def _print_record(record: DecisionRecord) -> None:
         tables.print_folded(record.gang_words())
     if record.rejections:
         rows = [
-            (f"{each.nodes:,}", each.filter, each.reason) for each in sorted(record.rejections, key=lambda r: -r.nodes)
+            (f"{rejection.nodes:,}", rejection.filter, rejection.reason)
+            for rejection in sorted(record.rejections, key=lambda r: -r.nodes)
         ]
         tables.print_words(("nodes", "refused by", "because"), rows, right=("nodes",))
     _print_candidates("", record.candidates, record.node or "")
@@ -226,14 +229,20 @@ def _print_candidates(title: str, best: Sequence[Candidate], chosen: str) -> Non
     if title:
         print()
         print(f"{title}:")
-    parts = list(dict.fromkeys(part.name for each in best for part in each.parts))
+    parts = list(dict.fromkeys(part.name for candidate in best for part in candidate.parts))
     rows = []
-    for each in best:
-        values = {part.name: part.value for part in each.parts}
+    for candidate in best:
+        values = {part.name: part.value for part in candidate.parts}
         cells = [_digits(values[name]) if name in values else "–" for name in parts]
-        rows.append((f"{each.node} (current)" if each.node == chosen else each.node, _digits(each.score), *cells))
+        rows.append(
+            (
+                f"{candidate.node} (current)" if candidate.node == chosen else candidate.node,
+                _digits(candidate.score),
+                *cells,
+            )
+        )
     tables.print_words(("node", "score", *parts), rows, right=("score", *parts))
-    scored = [each for each in best if each.parts]
+    scored = [candidate for candidate in best if candidate.parts]
     if len(scored) > 1:
         tables.print_folded(_difference(scored[0], scored[1]))
 
@@ -242,7 +251,7 @@ def _difference(first: Candidate, second: Candidate) -> str:
     """The score parts that decide between the best two."""
     others = {part.name: part.value for part in second.parts}
     differences = sorted(
-        ((part.value - others.get(part.name, 0.0), part.name) for part in first.parts), key=lambda each: -abs(each[0])
+        ((part.value - others.get(part.name, 0.0), part.name) for part in first.parts), key=lambda entry: -abs(entry[0])
     )
     apart = fsum(value for value, _ in differences)
     if abs(apart) < 1e-9:
@@ -252,19 +261,21 @@ def _difference(first: Candidate, second: Candidate) -> str:
 
 
 def _print_preemptions(preemptions: Iterable[Preempted], pod: str) -> None:
-    for each in preemptions:
+    for preemption in preemptions:
         print()
-        victims = ", ".join(each.victims) or "none"
-        if each.preemptor == pod:
+        victims = ", ".join(preemption.victims) or "none"
+        if preemption.preemptor == pod:
             tables.print_folded(
-                f"{_clock(each.at_s)}: evicted for it on {each.node}, by {each.rule}: {victims} ({each.words})"
+                f"{_clock(preemption.at_s)}: evicted for it on {preemption.node}, by {preemption.rule}: {victims} "
+                f"({preemption.words})"
             )
-        elif each.preemptor:
+        elif preemption.preemptor:
             tables.print_folded(
-                f"{_clock(each.at_s)}: it was evicted from {each.node} for {each.preemptor}, by {each.rule}"
+                f"{_clock(preemption.at_s)}: it was evicted from {preemption.node} for {preemption.preemptor}, by "
+                f"{preemption.rule}"
             )
         else:
-            tables.print_folded(f"{_clock(each.at_s)}: it was evicted, {each.rule}: {each.words}")
+            tables.print_folded(f"{_clock(preemption.at_s)}: it was evicted, {preemption.rule}: {preemption.words}")
 
 
 def _print_history(story: Sequence[tuple[float, str]]) -> None:
@@ -298,13 +309,14 @@ def _print_left(left: StoredReasons) -> None:
         decision = left.decision
         print()
         tables.print_folded(
-            f"decided at {decision.at} by {decision.policy} after {decision.waited_seconds:g} s, {decision.nodes:,} nodes considered"
+            f"decided at {decision.at} by {decision.policy} after {decision.waited_seconds:g} s, {decision.nodes:,} "
+            "nodes considered"
         )
         if decision.rejected:
             rows = [(f"{nodes:,}", reason) for reason, nodes in sorted(decision.rejected.items(), key=lambda r: -r[1])]
             tables.print_words(("nodes", "refused because"), rows, right=("nodes",))
         scored = [(f"{left.node} (current)", "–" if decision.score is None else _digits(decision.score))]
-        scored += [(each.node, _digits(each.score)) for each in decision.next]
+        scored += [(choice.node, _digits(choice.score)) for choice in decision.next]
         tables.print_words(("node", "score"), scored, right=("score",))
     elif left.node:
         tables.print_folded("it has no decision annotation: another scheduler placed it, or the annotation was removed")

@@ -15,7 +15,8 @@ from cotenant.services.options import GIVEN
 def extender(*, request: Annotated[ExtenderSettings, GIVEN] = ExtenderSettings()) -> int:
     """Serve a kube-scheduler as a scheduler extender.
 
-    POST /filter, /prioritize, /preempt and /bind; nodes report at POST /metrics/report. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
+    POST /filter, /prioritize, /preempt and /bind; nodes report at POST /metrics/report. Exit status: 0 after SIGTERM or
+    Ctrl-C, 2 bad input.
     """
     check(request)
     if request.has_cluster:

@@ -1,6 +1,7 @@
 """`cotenant lint`: what the admission webhook would do with manifests, without a cluster.
 
-Only signatures, help texts and printing are here; the rules are imported when the command runs, so that `--help` stays quick.
+Only signatures, help texts and printing are here; the rules are imported when the command runs, so that `--help` stays
+quick.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ def lint(
 ) -> int:
     """Say what the webhook would change and refuse in manifests.
 
-    Pods, pod templates, reservations, profiles and quotas are judged; profiles, priority classes, namespaces and quotas of the same files are what the cluster has. Exit status: 0, 1 where something is refused, 2 bad input.
+    Pods, pod templates, reservations, profiles and quotas are judged; profiles, priority classes, namespaces and quotas
+    of the same files are what the cluster has. Exit status: 0, 1 where something is refused, 2 bad input.
     """
     import msgspec
 
@@ -41,25 +43,26 @@ def lint(
         else:
             manifests += read_file(file)
     findings = judge(manifests)
-    refused = sum(each.level == REFUSED for each in findings)
+    refused = sum(finding.level == REFUSED for finding in findings)
     if json:
         print(msgspec.json.format(msgspec.json.encode(findings)).decode())
     else:
-        for each in findings:
-            for line in _shown(each):
+        for finding in findings:
+            for line in _shown(finding):
                 print(line)
-        counts = [sum(each.level == level for each in findings) for level in (REFUSED, WARNING, CHANGE)]
+        counts = [sum(finding.level == level for finding in findings) for level in (REFUSED, WARNING, CHANGE)]
         print(f"{len(manifests)} objects: {counts[0]} refusals, {counts[1]} warnings, {counts[2]} changed")
     return 1 if refused else 0
 
 
 def _shown(finding: Finding) -> list[str]:
     lines = [
-        f"{finding.file}:{finding.line}: {finding.level}: {finding.kind} {finding.name}: {finding.message} [{finding.rule}]"
+        f"{finding.file}:{finding.line}: {finding.level}: {finding.kind} {finding.name}: {finding.message} "
+        f"[{finding.rule}]"
     ]
-    for each in finding.patch:
-        value = "" if each["op"] == "remove" else f" {_text(each['value'])}"
-        lines.append(f"    {each['op']:<7} {_path(each['path'])}{value}")
+    for entry in finding.patch:
+        value = "" if entry["op"] == "remove" else f" {_text(entry['value'])}"
+        lines.append(f"    {entry['op']:<7} {_path(entry['path'])}{value}")
     return lines
 
 

@@ -17,8 +17,9 @@ from cotenant.services.options import (
 def manager(*, request: Annotated[ManagerArguments, GIVEN] = ManagerArguments()) -> int:
     """Offer what services leave idle as batch and mid resources, by the ConfigMap slo-controller-config.
 
-    Writes each node's amounts with their terms, its NodeSLO and the collect policy of its NodeMetric. Without the ConfigMap nothing is lent.
-    Serves /metrics, /healthz and /readyz. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
+    Writes each node's amounts with their terms, its NodeSLO and the collect policy of its NodeMetric. Without the
+    ConfigMap nothing is lent. Serves /metrics, /healthz and /readyz. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad
+    input.
     """
     check(request)
     check_access(request.kubeconfig, request.context)

@@ -1,4 +1,5 @@
-"""`cotenant profile`: what workloads use and what they suffer from; list and show ask the cluster, run measures on this machine.
+"""`cotenant profile`: what workloads use and what they suffer from; list and show ask the cluster, run measures on this
+machine.
 
 Only signatures and help texts are here; what a command does is imported when it runs, so that `--help` stays fast.
 """
@@ -99,8 +100,8 @@ def run(
 ) -> int:
     """Measure the sensitivity of one replica on this machine: rising loads on one resource after the other beside it.
 
-    Needs root and cgroups. The replica suffers meanwhile, within the limit of --abort-factor or --abort-ratio. All loads are
-    removed at the end, also after kill -9. Exit status: 0 measured, 1 aborted, 2 not possible here.
+    Needs root and cgroups. The replica suffers meanwhile, within the limit of --abort-factor or --abort-ratio. All
+    loads are removed at the end, also after kill -9. Exit status: 0 measured, 1 aborted, 2 not possible here.
     """
     from cotenant.cli.cluster import profile_running
 

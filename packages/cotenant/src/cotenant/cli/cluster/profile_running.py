@@ -1,6 +1,8 @@
 """`cotenant profile run`: arguments are checked, the replica found, the ladder run, the result printed and stored.
 
-Problem: everything that can be wrong must be one line before a load starts. Choice: checks first (arguments, the cluster's object where the result is to be stored, the replica, root and cgroups), then the run. Limits: one replica a run.
+Problem: everything that can be wrong must be one line before a load starts. Choice: checks first (arguments, the
+cluster's object where the result is to be stored, the replica, root and cgroups), then the run. Limits: one replica a
+run.
 """
 
 from __future__ import annotations
@@ -170,10 +172,10 @@ def _replica(request: RunRequest, namespace: str, name: str, profile: WorkloadPr
         raise InvalidInput(
             "--group", "", "the cgroup of a replica", f"the agent cannot be asked for one: {error}"
         ) from error
-    for each in state.get("pods", ()):
-        owner, _, pod = each["pod"].partition("/")
+    for entry in state.get("pods", ()):
+        owner, _, pod = entry["pod"].partition("/")
         if owner == namespace and (pod == workload or pod.startswith(f"{workload}-")):
-            return each["group"], each["pod"]
+            return entry["group"], entry["pod"]
     raise InvalidInput("PROFILE", request.profile, "a workload with a replica on this machine", "--group names one")
 
 

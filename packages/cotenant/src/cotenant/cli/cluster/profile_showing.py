@@ -1,6 +1,7 @@
 """What `cotenant profile` prints: tables of 100 columns, or JSON in the form of the object's status.
 
-Problem: sixteen figures with intervals, samples and reasons are more than a table of a terminal holds. Choice: value and interval in the table, each reason once below it. Limits: of two profiles only values are shown.
+Problem: sixteen figures with intervals, samples and reasons are more than a table of a terminal holds. Choice: value
+and interval in the table, each reason once below it. Limits: of two profiles only values are shown.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ from cotenant.services.profiling.radar import WORDS
 def profiles(found: Sequence[WorkloadProfile], as_json: bool) -> int:
     """All of them."""
     if as_json:
-        return print_json([fields(each) for each in found])
+        return print_json([fields(profile) for profile in found])
     if not found:
         print("no WorkloadProfile: see docs/guide/profiles.md for one of five lines")
         return 0
     rows = []
-    for each in found:
-        overall = each.overall
-        both = [each.axis(axis) for axis in Axis]
+    for profile in found:
+        overall = profile.overall
+        both = [profile.axis(axis) for axis in Axis]
         known = sum(isinstance(reading, Figure) for pair in both for reading in (pair.tendency, pair.sensitivity))
         rows.append(
             (
-                each.key,
-                f"{each.workload.kind}/{each.workload.name}",
+                profile.key,
+                f"{profile.workload.kind}/{profile.workload.name}",
                 *(_value(reading) for reading in (overall.sensitivity, overall.pressure, overall.tolerates)),
                 f"{known} of {2 * len(Axis)}",
-                each.updated_at or "never",
+                profile.updated_at or "never",
             )
         )
     headings = ("profile", "workload", "sensitivity", "pressure", "tolerates", "known", "updated")
@@ -49,7 +50,7 @@ def show(found: Sequence[WorkloadProfile], chart: Path | None, as_json: bool) ->
     if chart is not None:
         radar.write(chart, found)
     if as_json:
-        return print_json([fields(each) for each in found] if len(found) > 1 else fields(found[0]))
+        return print_json([fields(profile) for profile in found] if len(found) > 1 else fields(found[0]))
     if len(found) > 1:
         _compare(found[0], found[1])
     else:
@@ -114,7 +115,8 @@ def _compare(one: WorkloadProfile, other: WorkloadProfile) -> None:
     headings = ("axis", "uses: A", "B", "suffers: A", "B ", "A beside B", "B beside A")
     tables.print_words(headings, rows, right=headings[1:])
     tables.print_folded(
-        "A beside B: the more time that A needs for what one pod of B uses, sensitivity times tendency, by axis. Axes are not added: they are not independent."
+        "A beside B: the more time that A needs for what one pod of B uses, sensitivity times tendency, by axis. Axes "
+        "are not added: they are not independent."
     )
 
 

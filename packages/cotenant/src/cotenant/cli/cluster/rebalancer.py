@@ -1,6 +1,7 @@
 """`cotenant rebalancer`: moves pods to better nodes, and shows which would move.
 
-Only signatures and help texts are here; the implementation is imported when a command runs, so that `--help` stays quick.
+Only signatures and help texts are here; the implementation is imported when a command runs, so that `--help` stays
+quick.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from cotenant.services.rebalancer.arguments import PlanArguments, RunArguments, 
 
 app = App(
     name="rebalancer",
-    help="Move pods of overloaded nodes, pods that violate rules or miss objectives, and pods in the way of others; or show which would move.",
+    help="Move pods of overloaded nodes, pods that violate rules or miss objectives, and pods in the way of others; "
+    "or show which would move.",
     help_format="plaintext",
 )
 
@@ -25,8 +27,9 @@ app = App(
 def plan(*, request: Annotated[PlanArguments, GIVEN] = PlanArguments(), json: Json = False) -> int:
     """Print the moves of the next round with reasons and expected effect, and what is not moved and why.
 
-    Reads nodes, pods, NodeMetrics, workloads and budgets, simulates each move on the scheduling engine, and writes nothing. Where interference is known, the predicted effect on objectives is shown.
-    Exit status: 0 planned, also without a move; 1 no answer of the API server; 2 bad input.
+    Reads nodes, pods, NodeMetrics, workloads and budgets, simulates each move on the scheduling engine, and writes
+    nothing. Where interference is known, the predicted effect on objectives is shown. Exit status: 0 planned, also
+    without a move; 1 no answer of the API server; 2 bad input.
     """
     check_plan(request)
     check_access(request.kubeconfig, request.context)
@@ -37,10 +40,11 @@ def plan(*, request: Annotated[PlanArguments, GIVEN] = PlanArguments(), json: Js
 
 @app.command
 def run(*, request: Annotated[RunArguments, GIVEN] = RunArguments()) -> int:
-    """Plan a round at each interval and carry its moves out as PodMigrationJobs: reserve, evict, wait for the replacement, measure.
+    """Plan a round at each interval and carry its moves out as PodMigrationJobs: reserve, evict, wait for the
+    replacement, measure.
 
-    A dry run unless --act or `dryRun: false` is given. Jobs that others create are carried out too. Serves /metrics, /healthz and /readyz.
-    Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
+    A dry run unless --act or `dryRun: false` is given. Jobs that others create are carried out too. Serves /metrics,
+    /healthz and /readyz. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
     """
     check(request)
     check_access(request.kubeconfig, request.context)

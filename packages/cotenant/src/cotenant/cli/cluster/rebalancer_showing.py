@@ -14,8 +14,8 @@ from cotenant.services.rebalancer.arguments import PlanArguments
 HEADINGS = ("pod", "uses", "from", "its use, %", "to", "its use, %")
 PREDICTED = ("pod", "uses", "from, to", "its use, %", "objective of", "used, %")  # two lines a move; 100 = at the limit
 _MEBIBYTE, _GIBIBYTE = 1 << 20, 1 << 30
-_MOST_REASONS = 12
-_MOST_NODES = 5
+_MAX_REASONS = 12
+_MAX_NODES = 5
 
 
 def plan(request: PlanArguments, as_json: bool) -> int:
@@ -59,11 +59,20 @@ def show(found: Plan) -> None:
 def summary(found: Plan) -> str:
     """The first line."""
     measured = found.nodes - len(found.unmeasured)
-    text = f"{_count(found.nodes, 'node')}, {measured} with a current NodeMetric; {_count(found.pods, 'pod')}: {_count(len(found.moves), 'move')}. Nothing was evicted."
+    text = (
+        f"{_count(found.nodes, 'node')}, {measured} with a current NodeMetric; {_count(found.pods, 'pod')}: "
+        f"{_count(len(found.moves), 'move')}. Nothing was evicted."
+    )
     if found.nodes and not measured:
-        text += " Without NodeMetrics no move by load can be planned: they are written by `cotenant agent` or koordlet, in `cotenant up` with --manager."
+        text += (
+            " Without NodeMetrics no move by load can be planned: they are written by `cotenant agent` or "
+            "koordlet, in `cotenant up` with --manager."
+        )
     if found.placed_first:
-        text += f" In the simulation {_count(found.placed_first, 'pending pod')} {'was' if found.placed_first == 1 else 'were'} placed first."
+        text += (
+            f" In the simulation {_count(found.placed_first, 'pending pod')} "
+            f"{'was' if found.placed_first == 1 else 'were'} placed first."
+        )
     return text
 
 
@@ -74,11 +83,14 @@ def pool_lines(found: Plan) -> Iterator[str]:
             yield f"pool {pool.name}: {pool.note}; {len(pool.still_overloaded)} of {pool.nodes} nodes overloaded"
             continue
         left = f", after the moves {len(pool.still_overloaded)}" + (
-            f" ({', '.join(pool.still_overloaded[:_MOST_NODES])}{', ...' if len(pool.still_overloaded) > _MOST_NODES else ''})"
+            f" ({', '.join(pool.still_overloaded[:_MAX_NODES])}{', ...' if len(pool.still_overloaded) > _MAX_NODES else ''})"
             if pool.still_overloaded
             else ""
         )
-        yield f"pool {pool.name}: {len(pool.overloaded)} of {pool.nodes} nodes overloaded{left}; {pool.underused} underused"
+        yield (
+            f"pool {pool.name}: {len(pool.overloaded)} of {pool.nodes} nodes overloaded{left}; {pool.underused} "
+            "underused"
+        )
 
 
 def kind_lines(found: Plan) -> Iterator[str]:
@@ -89,7 +101,9 @@ def kind_lines(found: Plan) -> Iterator[str]:
 
 
 def predicted_rows(move: PlannedMove) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """One move with its predicted effect, a line each for its two nodes: objectives in percent of what each pod tolerates, of the pod and of the worst of its new neighbours, before and after."""
+    """One move with its predicted effect, a line each for its two nodes: objectives in percent of what each pod
+    tolerates, of the pod and of the worst of its new neighbours, before and after.
+    """
     pod, uses, node, use, target, target_use = row(move)
     effect = move.effect
     own = "-" if effect is None else _change_of(effect.pod_before, effect.pod_after)
@@ -137,13 +151,13 @@ def reason_lines(found: Plan) -> Iterator[str]:
 def kept_lines(kept: tuple[KeptPod, ...]) -> Iterator[str]:
     """Reasons with counts, the most frequent first."""
     by_reason: dict[str, list[str]] = {}
-    for each in kept:
-        by_reason.setdefault(each.reason, []).append(each.pod)
+    for kept_pod in kept:
+        by_reason.setdefault(kept_pod.reason, []).append(kept_pod.pod)
     ordered = sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0]))
-    for reason, pods in ordered[:_MOST_REASONS]:
+    for reason, pods in ordered[:_MAX_REASONS]:
         yield f"  {len(pods)}: {reason} ({pods[0]}{', ...' if len(pods) > 1 else ''})"
-    if len(ordered) > _MOST_REASONS:
-        yield f"  and {len(ordered) - _MOST_REASONS} more reasons: --json"
+    if len(ordered) > _MAX_REASONS:
+        yield f"  and {len(ordered) - _MAX_REASONS} more reasons: --json"
 
 
 def _change(name: str, before: Mapping[str, float], after: Mapping[str, float]) -> str:

@@ -19,7 +19,8 @@ DEFAULT_PROFILE = "cotenant"
 def scheduler(*, request: Annotated[SchedulerArguments, GIVEN] = SchedulerArguments()) -> int:
     """Schedule the pods of a Kubernetes cluster that have one of our schedulerNames.
 
-    Serves /metrics, /healthz, /readyz, the debug API (listed by GET /apis/v1/__services__), and accepts node reports at POST /metrics/report. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
+    Serves /metrics, /healthz, /readyz, the debug API (listed by GET /apis/v1/__services__), and accepts node reports at
+    POST /metrics/report. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
     """
     check(request)
     check_access(request.kubeconfig, request.context)

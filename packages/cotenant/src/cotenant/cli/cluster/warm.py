@@ -4,7 +4,8 @@ from __future__ import annotations
 
 
 def warm(*, profile: str = "cotenant") -> int:
-    """Compile the kernels that a cluster needs, so that the first start is as fast as the next. Done once for each version.
+    """Compile the kernels that a cluster needs, so that the first start is as fast as the next. Done once for each
+    version.
 
     Parameters
     ----------
@@ -16,7 +17,7 @@ def warm(*, profile: str = "cotenant") -> int:
     from cotenant.services.warming import is_warm
     from cotenant.services.warming import warm as compile_now
 
-    names = [each.name for each in PROFILES]
+    names = [entry.name for entry in PROFILES]
     if profile not in names:
         raise InvalidInput("--profile", profile, "one of " + ", ".join(names))
     if not is_warm(profile):

@@ -15,7 +15,8 @@ from cotenant.services.webhook.arguments import WebhookSettings, check
 def webhook(*, request: Annotated[WebhookSettings, GIVEN] = WebhookSettings()) -> int:
     """Apply colocation profiles to new pods, and refuse pods and quotas that break the co-location rules.
 
-    Makes and rotates its certificates in a Secret and keeps its CA in the webhook configurations. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
+    Makes and rotates its certificates in a Secret and keeps its CA in the webhook configurations. Exit status: 0 after
+    SIGTERM or Ctrl-C, 2 bad input.
     """
     check(request)
     check_access(request.kubeconfig, request.context)

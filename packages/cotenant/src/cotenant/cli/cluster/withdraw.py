@@ -1,6 +1,7 @@
 """`cotenant withdraw`: what must end before an installation is removed, and what it leaves behind.
 
-Only signatures and help texts are here; the implementation is imported when the command runs, so that `--help` stays quick.
+Only signatures and help texts are here; the implementation is imported when the command runs, so that `--help` stays
+quick.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ def withdraw(
     config: Annotated[
         str,
         Parameter(
-            help="NAMESPACE/NAME of the manager's ConfigMap, which is printed and deleted, so that the manager takes all amounts back; empty: it stays."
+            help="NAMESPACE/NAME of the manager's ConfigMap, which is printed and deleted, so that the manager takes "
+            "all amounts back; empty: it stays."
         ),
     ] = "koordinator-system/slo-controller-config",
     agents: Annotated[
         str,
         Parameter(
-            help="NAMESPACE/NAME of the agents' DaemonSet, to delete once nothing is lent: keepers restore every knob as they stop; default: it stays.",
+            help="NAMESPACE/NAME of the agents' DaemonSet, to delete once nothing is lent: keepers restore every knob "
+            "as they stop; default: it stays.",
             show_default=False,
         ),
     ] = "",
@@ -61,7 +64,8 @@ def withdraw(
     folder: Annotated[
         Path | None,
         Parameter(
-            help="Remove this keeper's folder of this machine, unless knobs of it were not restored; nothing else is done then."
+            help="Remove this keeper's folder of this machine, unless knobs of it were not restored; nothing else is "
+            "done then."
         ),
     ] = None,
     within_s: Annotated[
@@ -69,9 +73,11 @@ def withdraw(
         Parameter(help="Seconds to wait for each: until no node offers batch or mid resources, until pods are gone."),
     ] = 120.0,
 ) -> int:
-    """Withdraw webhooks and lending before the processes are removed; the chart runs it as `helm uninstall` begins, and to clear up as it ends.
+    """Withdraw webhooks and lending before the processes are removed; the chart runs it as `helm uninstall` begins, and
+    to clear up as it ends.
 
-    Knobs are given back by the keepers as they stop. Exit status: 0, 1 where a node still offers resources or an agent still runs, 2 bad input.
+    Knobs are given back by the keepers as they stop. Exit status: 0, 1 where a node still offers resources or an agent
+    still runs, 2 bad input.
     """
     import asyncio
     from math import isfinite
@@ -94,7 +100,7 @@ def withdraw(
     where = pair("--config", config, "ConfigMap") if config else None
     daemons = pair("--agents", agents, "DaemonSet") if agents else None
     sweep = pair("--swept", swept, "DaemonSet") if swept else None
-    maps = [pair("--config-map", each, "ConfigMap") for each in config_map]
+    maps = [pair("--config-map", entry, "ConfigMap") for entry in config_map]
     if "/" in webhooks:
         raise InvalidInput("--webhooks", webhooks, "a name")
     if (lease or secret) and not own_in:

@@ -14,7 +14,8 @@ from cotenant.services.options import GIVEN
 def agent(*, request: Annotated[AgentArguments, GIVEN] = AgentArguments()) -> int:
     """Measure this node, throttle best-effort work that disturbs its services, and restore everything at the end.
 
-    It serves /metrics, /healthz, /readyz and /v1/... on the file's `listen`. SIGHUP reads the file again. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input, 1 where this machine lacks something required.
+    It serves /metrics, /healthz, /readyz and /v1/... on the file's `listen`. SIGHUP reads the file again. Exit status:
+    0 after SIGTERM or Ctrl-C, 2 bad input, 1 where this machine lacks something required.
     """
     check(request)
     from cotenant.services.agent import main

@@ -77,7 +77,9 @@ def knobs(
     state_dir: Annotated[Path, _STATE] = _STATE_DIR,
     json: Json = False,
 ) -> int:
-    """The held knobs, their original values and rules. Exit status with --restore: 1 where something could not be restored or read."""
+    """The held knobs, their original values and rules. Exit status with --restore: 1 where something could not be
+    restored or read.
+    """
     from cotenant.cli.node import views
 
     return views.knobs(agent, state_dir, restore, json)
@@ -97,7 +99,8 @@ def doctor(
 ) -> int:
     """What would be refused, fought over or missing if an agent acted on this node. Nothing is written.
 
-    A conflict keeps an agent in mode act from acting; a warning is a policy that does less than it says; a note needs no action. Exit status: 0 without a conflict, 1 with one, 2 bad input.
+    A conflict keeps an agent in mode act from acting; a warning is a policy that does less than it says; a note needs
+    no action. Exit status: 0 without a conflict, 1 with one, 2 bad input.
     """
     from cotenant.cli.node import doctor as command
 

@@ -34,12 +34,14 @@ def doctor(path: Path | None, single: bool, checkpoint: Path, as_json: bool) -> 
     against = conflicts(every)
     if as_json:
         answer = {"node": config.node, "found": _plain(found), "writable": settings.roots}
-        print(json.dumps(answer | {"findings": [asdict(each) for each in every], "conflicts": len(against)}))
+        print(json.dumps(answer | {"findings": [asdict(finding) for finding in every], "conflicts": len(against)}))
         return 1 if against else 0
     for line in _lines(found, settings):
         tables.print_folded(line)
     if every:
-        tables.print_words(("", "about", "finding"), [_row(each) for each in every], emphasised=(Severity.CONFLICT,))
+        tables.print_words(
+            ("", "about", "finding"), [_row(finding) for finding in every], emphasised=(Severity.CONFLICT,)
+        )
     tables.print_line(_verdict(every, config), strong=True)
     return 1 if against else 0
 
@@ -50,8 +52,12 @@ def _settings(config: AgentConfig, found: NodeFound, *, named: bool) -> AgentSet
     return replace(config.settings(), mode=Mode.ACT, roots=roots)
 
 
-def _row(each: Finding) -> tuple[str, str, str]:
-    return (each.severity.value, each.subject, f"{each.text}. To do: {each.to_do}" if each.to_do else each.text)
+def _row(finding: Finding) -> tuple[str, str, str]:
+    return (
+        finding.severity.value,
+        finding.subject,
+        f"{finding.text}. To do: {finding.to_do}" if finding.to_do else finding.text,
+    )
 
 
 def _lines(found: NodeFound, settings: AgentSettings) -> list[str]:
@@ -61,7 +67,8 @@ def _lines(found: NodeFound, settings: AgentSettings) -> list[str]:
     keeper = found.keeper
     return [
         f"cgroups {found.cgroups}; groups of kubelets: {roots}; systemd: {facts.systemd or 'not reached'}",
-        f"kubelet {version}: CPU manager {facts.cpu_manager or _UNKNOWN}, topology manager {facts.topology_manager or _UNKNOWN}, "
+        f"kubelet {version}: CPU manager {facts.cpu_manager or _UNKNOWN}, topology manager "
+        f"{facts.topology_manager or _UNKNOWN}, "
         f"memory manager {facts.memory_manager or _UNKNOWN}",
         "keeper: this agent itself"
         if keeper is None
@@ -73,7 +80,7 @@ def _lines(found: NodeFound, settings: AgentSettings) -> list[str]:
 
 
 def _verdict(every: tuple[Finding, ...], config: AgentConfig) -> str:
-    counts = {severity: sum(each.severity is severity for each in every) for severity in Severity}
+    counts = {severity: sum(finding.severity is severity for finding in every) for severity in Severity}
     said = ", ".join(f"{count} {severity}{'s' if count != 1 else ''}" for severity, count in counts.items())
     if not counts[Severity.CONFLICT]:
         return f"{said}: an agent may act here"

@@ -14,7 +14,8 @@ from cotenant.services.options import GIVEN
 def keeper(*, request: Annotated[KeeperArguments, GIVEN] = KeeperArguments()) -> int:
     """Write knobs for an unprivileged agent under leases: recorded on disk, read back, and restored.
 
-    Knobs left by an earlier keeper are restored before the first request is served. Exit status: 0 after SIGTERM or Ctrl-C with everything restored, 1 where something could not be restored, 2 bad input.
+    Knobs left by an earlier keeper are restored before the first request is served. Exit status: 0 after SIGTERM or
+    Ctrl-C with everything restored, 1 where something could not be restored, 2 bad input.
     """
     check(request)
     from cotenant.services.keeper import main

@@ -1,4 +1,6 @@
-"""`cotenant node status`, `watch`, `explain` and `knobs`: from the agent where one runs, else read from the node itself."""
+"""`cotenant node status`, `watch`, `explain` and `knobs`: from the agent where one runs, else read from the node
+itself.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +44,9 @@ def status(agent: str, groups: int, as_json: bool) -> int:
                     "cgroups": layout.kind.value,
                     "interval_us": look.interval_us,
                     "host": asdict(look.host),
-                    "groups": [asdict(each) for each in look.groups[:groups]],
-                    "gpus": [asdict(each) for each in look.gpus],
-                    "capabilities": [asdict(each) for each in found],
+                    "groups": [asdict(group) for group in look.groups[:groups]],
+                    "gpus": [asdict(gpu_counters) for gpu_counters in look.gpus],
+                    "capabilities": [asdict(capability) for capability in found],
                 }
             )
         )
@@ -55,13 +57,15 @@ def status(agent: str, groups: int, as_json: bool) -> int:
         f"{_cpu(host.cpu_m)} of {host.cpus} CPUs in use, {memory}; cgroups: {layout.kind.value}", strong=True
     )
     tables.print_line(
-        f"some task waited: for a CPU {_share(host.cpu_stall_ppm)} of the time, for memory {_share(host.memory_stall_ppm)}, for I/O "
+        f"some task waited: for a CPU {_share(host.cpu_stall_ppm)} of the time, for memory "
+        f"{_share(host.memory_stall_ppm)}, for I/O "
         f"{_share(host.io_stall_ppm)}; stolen by the hypervisor {_share(host.steal_ppm)}"
     )
     for gpu in look.gpus:
         state = "" if gpu.healthy else ", UNHEALTHY"
         tables.print_line(
-            f"GPU {gpu.index} {gpu.name}: {gpu.utilisation_percent} % in use, memory {_bytes(gpu.memory_used_bytes)} of "
+            f"GPU {gpu.index} {gpu.name}: {gpu.utilisation_percent} % in use, memory {_bytes(gpu.memory_used_bytes)} "
+            "of "
             f"{_bytes(gpu.memory_total_bytes)}{state}"
         )
     print_agent(agent, answer)
@@ -72,12 +76,12 @@ def status(agent: str, groups: int, as_json: bool) -> int:
         )
     print()
     for kind, title in ((MEASURE, "measures"), (WRITE, "writes")):
-        there = [each.what for each in found if each.kind == kind and each.is_there]
+        there = [capability.what for capability in found if capability.kind == kind and capability.is_there]
         tables.print_folded(f"{title}: {', '.join(there) or 'nothing'}")
     lacking: dict[str, list[str]] = {}
-    for each in found:
-        if not each.is_there:
-            lacking.setdefault(each.needs, []).append(each.what)
+    for capability in found:
+        if not capability.is_there:
+            lacking.setdefault(capability.needs, []).append(capability.what)
     if lacking:
         tables.print_words(
             ("not available here", "requires"), [(", ".join(what), needs) for needs, what in lacking.items()]
@@ -108,7 +112,7 @@ def watch(agent: str, groups: int, every_s: float, count: int | None, as_json: b
                 answer = _of_agent(agent)
                 if as_json:
                     line = {"at_s": round(time(), 3), "agent": answer, "host": asdict(look.host)}
-                    print(json.dumps(line | {"groups": [asdict(each) for each in look.groups[:groups]]}), flush=True)
+                    print(json.dumps(line | {"groups": [asdict(group) for group in look.groups[:groups]]}), flush=True)
                     continue
                 if sys.stdout.isatty():
                     print("\033[H\033[2J", end="")
@@ -158,7 +162,7 @@ def knobs(agent: str, state_dir: Path, restore: bool, as_json: bool) -> int:
         if not state_dir.is_dir():
             raise Permanent(f"{why}and there is no folder {state_dir}: the held knobs are not known") from None
         left = read_left(state_dir)
-        found = [_plain(asdict(each)) for each in left.leases]
+        found = [_plain(asdict(lease)) for lease in left.leases]
         source = str(state_dir)
     if as_json:
         faults = [str(fault) for fault in left.faults]
@@ -176,14 +180,14 @@ def knobs(agent: str, state_dir: Path, restore: bool, as_json: bool) -> int:
         return 0
     rows = [
         (
-            f"/{each['target']['group']}",
-            each["target"]["knob"],
-            each["before"] or each["raw_before"] or "(empty)",
-            each["value"],
-            each["state"],
-            each["reason"]["rule"],
+            f"/{entry['target']['group']}",
+            entry["target"]["knob"],
+            entry["before"] or entry["raw_before"] or "(empty)",
+            entry["value"],
+            entry["state"],
+            entry["reason"]["rule"],
         )
-        for each in found
+        for entry in found
     ]
     tables.print_words(("group", "knob", "before", "held at", "state", "rule"), rows)
     tables.print_line(f"{len(found)} held, according to {source}")
@@ -204,14 +208,22 @@ def _restore(state_dir: Path, as_json: bool) -> int:
             f"{state_dir}: {error.strerror}; restoring knobs requires the keeper's user, usually root"
         ) from error
     answers = done.answers
-    left = [each for each in answers if each.state not in _OVER]
+    left = [lease_answer for lease_answer in answers if lease_answer.state not in _OVER]
     if as_json:
-        answer = [_plain(asdict(each)) for each in answers]
+        answer = [_plain(asdict(lease_answer)) for lease_answer in answers]
         faults = [str(fault) for fault in done.faults]
         counts = {"restored": len(answers) - len(left), "left": len(left), "faults": faults}
         print(json.dumps(counts | {"aside": str(done.aside) if done.aside else None, "answers": answer}))
     else:
-        rows = [(f"/{each.target.group}", each.target.knob.value, each.state.value, each.detail) for each in answers]
+        rows = [
+            (
+                f"/{lease_answer.target.group}",
+                lease_answer.target.knob.value,
+                lease_answer.state.value,
+                lease_answer.detail,
+            )
+            for lease_answer in answers
+        ]
         if rows:
             tables.print_words(("group", "knob", "now", "detail"), rows)
         tables.print_line(
@@ -225,19 +237,23 @@ def _restore(state_dir: Path, as_json: bool) -> int:
 def _explain_without(group: str, why: str, state_dir: Path, as_json: bool) -> int:
     if state_dir.exists() and not state_dir.is_dir():
         raise InvalidInput("--state-dir", str(state_dir), "a folder")
-    held = [each for each in read_left(state_dir).leases if each.target.group == group]
-    trail = [each for each in changes(state_dir) if each.target.group == group][-20:]
+    held = [knob_lease for knob_lease in read_left(state_dir).leases if knob_lease.target.group == group]
+    trail = [knob_change for knob_change in changes(state_dir) if knob_change.target.group == group][-20:]
     if not held and not trail:
         raise Permanent(f"{why}, and {state_dir} has nothing about /{group}")
     if as_json:
-        answer = {"held": [_plain(asdict(each)) for each in held], "changes": [_plain(asdict(each)) for each in trail]}
+        answer = {
+            "held": [_plain(asdict(knob_lease)) for knob_lease in held],
+            "changes": [_plain(asdict(knob_change)) for knob_change in trail],
+        }
         print(json.dumps({"group": group, "agent": why} | answer))
         return 0
     tables.print_line(f"/{group}", strong=True)
     tables.print_folded(f"{why}; this is from {state_dir}")
     for lease in held:
         tables.print_folded(
-            f"  {lease.target.knob} is held at {lease.value}, originally {lease.before or lease.raw_before}: {lease.reason.text}"
+            f"  {lease.target.knob} is held at {lease.value}, originally {lease.before or lease.raw_before}: "
+            f"{lease.reason.text}"
         )
     for change in trail:
         tables.print_folded(
@@ -271,7 +287,8 @@ def _looked(layout: Layout, seconds: float) -> Look:
 def _print_moment(look: Look, groups: int, answer: Mapping[str, Any]) -> None:
     host = look.host
     tables.print_line(
-        f"{_cpu(host.cpu_m)} of {host.cpus} CPUs; waited: CPU {_share(host.cpu_stall_ppm)}, memory {_share(host.memory_stall_ppm)}, I/O "
+        f"{_cpu(host.cpu_m)} of {host.cpus} CPUs; waited: CPU {_share(host.cpu_stall_ppm)}, memory "
+        f"{_share(host.memory_stall_ppm)}, I/O "
         f"{_share(host.io_stall_ppm)}; agent {'up' if answer['up'] else 'down'}",
         strong=True,
     )
@@ -293,16 +310,17 @@ def print_agent(agent: str, answer: Mapping[str, Any]) -> None:
         None: "it holds nothing",
     }
     tables.print_folded(
-        f"agent: {state['node']}, mode {state['mode']}, {len(state['pods'])} pods, {len(answer['holds'])} knobs; {keeper[state['keeper_up']]}"
+        f"agent: {state['node']}, mode {state['mode']}, {len(state['pods'])} pods, {len(answer['holds'])} knobs; "
+        f"{keeper[state['keeper_up']]}"
     )
 
 
 def _print_groups(groups: Sequence[GroupUse], answer: Mapping[str, Any]) -> None:
-    pods = {each["group"]: each for each in answer["state"]["pods"]} if answer["up"] else {}
+    pods = {entry["group"]: entry for entry in answer["state"]["pods"]} if answer["up"] else {}
     held: dict[str, list[str]] = {}
-    for each in answer.get("holds", ()):
-        if each["state"] == "held":
-            held.setdefault(each["target"]["group"], []).append(f"{each['target']['knob']}={each['value']}")
+    for entry in answer.get("holds", ()):
+        if entry["state"] == "held":
+            held.setdefault(entry["target"]["group"], []).append(f"{entry['target']['knob']}={entry['value']}")
     rows = []
     for use in groups:
         pod = pods.get(use.group, {})

@@ -22,7 +22,8 @@ app = App(
 Url = Annotated[
     str,
     Parameter(
-        help="Where `cotenant traces` listens. Default: as `cotenant up` wrote it beside the kubeconfig, else http://127.0.0.1:4318."
+        help="Where `cotenant traces` listens. Default: as `cotenant up` wrote it beside the kubeconfig, else "
+        "http://127.0.0.1:4318."
     ),
 ]
 TokenFile = Annotated[Path | None, Parameter(help="File with the token of the process's --token-file.")]
@@ -35,7 +36,8 @@ def serve(*, request: Annotated[TraceSettings, GIVEN] = TraceSettings()) -> int:
     """Receive spans until Ctrl-C or SIGTERM.
 
     Services send OTLP to it (OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318). What it knows is in memory: latency of
-    every operation, the graph of services, the last and the slowest traces. /metrics has names that Grafana's service map reads.
+    every operation, the graph of services, the last and the slowest traces. /metrics has names that Grafana's service
+    map reads.
     """
     check(request)
     from cotenant.services.traces import process

@@ -54,8 +54,8 @@ def convert(
 ) -> int:
     """Print the objectives of a file as ServiceObjectives, for `kubectl apply -f -`.
 
-    What is guessed from a query is a comment beside it. An objective that cannot be converted (a budget of time slices, a
-    query without a bound) is named on standard error, and the exit status is 1.
+    What is guessed from a query is a comment beside it. An objective that cannot be converted (a budget of time slices,
+    a query without a bound) is named on standard error, and the exit status is 1.
     """
     from cotenant.cli.traces import objective_showing
 

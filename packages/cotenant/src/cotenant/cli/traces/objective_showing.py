@@ -1,6 +1,7 @@
 """What `cotenant objective` prints.
 
-Problem: a person asks first whether an objective holds, then why not. Choice: a line an objective; one objective has its burn rates, alerts and replicas. Limits: conditions that say nothing are left out.
+Problem: a person asks first whether an objective holds, then why not. Choice: a line an objective; one objective has
+its burn rates, alerts and replicas. Limits: conditions that say nothing are left out.
 """
 
 from __future__ import annotations
@@ -60,14 +61,16 @@ def objective(name: str, url: str, token_file: Path | None, ca: Path | None, as_
     operation = f" {view.operation!r}" if view.operation else ""
     tables.print_line(f"{view.objective}: {view.state}", strong=True)
     tables.print_folded(
-        f"{view.target_percent:g} % of the requests of {view.service}{operation} {_goal(view)}, over {view.window}; nodes may {_may(view)}"
+        f"{view.target_percent:g} % of the requests of {view.service}{operation} {_goal(view)}, over {view.window}; "
+        f"nodes may {_may(view)}"
     )
     since = f"counted since {view.since}"
     if view.ratio is None:
         print(f"no request, {since}")
     else:
         print(
-            f"{100 * view.ratio:.4f} % of {view.requests} requests are good, budget left {_percent(view.budget_left)}, {since}"
+            f"{100 * view.ratio:.4f} % of {view.requests} requests are good, budget left "
+            f"{_percent(view.budget_left)}, {since}"
         )
     for condition in view.conditions:
         if condition.message:
@@ -123,23 +126,23 @@ def objective(name: str, url: str, token_file: Path | None, ca: Path | None, as_
 def convert(file: Path, as_json: bool) -> int:
     """The objectives of a file of another system. Raises `InvalidInput`."""
     found = converted(documents(text_of(file), str(file)))
-    refused = [each for each in found if each.manifest is None]
+    refused = [entry for entry in found if entry.manifest is None]
     if as_json:
         rows = [
-            {"source": each.source, "manifest": each.manifest, "notes": each.notes, "refused": each.refused}
-            for each in found
+            {"source": entry.source, "manifest": entry.manifest, "notes": entry.notes, "refused": entry.refused}
+            for entry in found
         ]
         print(msgspec.json.format(msgspec.json.encode(rows)).decode())
     else:
-        print("---\n".join(_document(each) for each in found if each.manifest is not None), end="")
-        for each in refused:
-            print(f"{each.source} is not converted: {each.refused}", file=sys.stderr)
+        print("---\n".join(_document(entry) for entry in found if entry.manifest is not None), end="")
+        for entry in refused:
+            print(f"{entry.source} is not converted: {entry.refused}", file=sys.stderr)
     return NOT_ALL if refused else 0
 
 
-def _document(each: Converted) -> str:
-    notes = "".join(f"# {' '.join(note.split())}\n" for note in (each.source, *each.notes))
-    return notes + str(yaml.safe_dump(each.manifest, sort_keys=False, allow_unicode=True))
+def _document(entry: Converted) -> str:
+    notes = "".join(f"# {' '.join(note.split())}\n" for note in (entry.source, *entry.notes))
+    return notes + str(yaml.safe_dump(entry.manifest, sort_keys=False, allow_unicode=True))
 
 
 def _goal(view: ObjectiveView) -> str:

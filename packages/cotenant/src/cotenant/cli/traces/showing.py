@@ -1,7 +1,7 @@
 """What `cotenant traces` prints.
 
-Problem: a trace of a hundred spans must be readable in a hundred columns. Choice: a tree with a bar for when each span ran, and its part of the critical path beside it. Limits:
-attributes are in the JSON form.
+Problem: a trace of a hundred spans must be readable in a hundred columns. Choice: a tree with a bar for when each span
+ran, and its part of the critical path beside it. Limits: attributes are in the JSON form.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def services(url: str, token_file: Path | None, ca: Path | None, as_json: bool) 
             str(row.requests),
             f"{row.per_second:.1f}",
             f"{100 * row.errors / row.requests:.2f}" if row.requests else "–",
-            *(_ms(each) for each in (row.p50_ms, row.p95_ms, row.p99_ms)),
+            *(_ms(value) for value in (row.p50_ms, row.p95_ms, row.p99_ms)),
         )
         for row in page.operations
     ]
@@ -91,7 +91,10 @@ def _nothing_served(page: ServicesPage) -> str:
 
 def _without_requests(silent: list[SilentRow]) -> str:
     """What came of services without requests, and what is expected."""
-    rows = [f"{each.service} ({', '.join(f'{count} {kind}' for kind, count in each.spans.items())})" for each in silent]
+    rows = [
+        f"{silent_row.service} ({', '.join(f'{count} {kind}' for kind, count in silent_row.spans.items())})"
+        for silent_row in silent
+    ]
     more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
     return (
         f"spans without a request: {', '.join(rows[:3])}{more}; a request is a span of kind SERVER or CONSUMER: "

@@ -1,6 +1,8 @@
-"""`cotenant zone`: create Control Zones, run one for as long as a command runs, and show, change and end those of this host.
+"""`cotenant zone`: create Control Zones, run one for as long as a command runs, and show, change and end those of this
+host.
 
-Only signatures, help texts and the printing of answers are here; what a command does is imported when it runs, so that `--help` stays fast.
+Only signatures, help texts and the printing of answers are here; what a command does is imported when it runs, so that
+`--help` stays fast.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ def run(
     ] = None,
     json: Annotated[bool, Parameter(negative=(), help="Print each change as one JSON object a line.")] = False,
 ) -> int:
-    """Create a zone in the keeper (`cotenant keeper --zones`), print each change with its reason and what it brought, and destroy the zone at the end."""
+    """Create a zone in the keeper (`cotenant keeper --zones`), print each change with its reason and what it
+    brought, and destroy the zone at the end.
+    """
     from cotenant.services.zones import main
 
     return main.run(file, socket, state_dir, seconds, json, agent)
@@ -61,14 +65,16 @@ def create(
     agent: Annotated[
         str | None,
         Parameter(
-            help="The node's agent, 127.0.0.1:PORT or unix:/PATH, for pods selected by labels and burn rates; default with applications: 127.0.0.1:10262.",
+            help="The node's agent, 127.0.0.1:PORT or unix:/PATH, for pods selected by labels and burn rates; default "
+            "with applications: 127.0.0.1:10262.",
             show_default=False,
         ),
     ] = None,
     socket: Annotated[Path, _SOCKET] = _SOCKET_PATH,
     json: Json = False,
 ) -> int:
-    """Create a zone in the keeper (`cotenant keeper --zones`), which runs it until it is destroyed, also over a restart of the keeper.
+    """Create a zone in the keeper (`cotenant keeper --zones`), which runs it until it is destroyed, also over a restart
+    of the keeper.
 
     Exit status: 0 created, 1 refused by the host or no keeper, 2 a wrong file.
     """
@@ -127,7 +133,9 @@ def switch(
     socket: Annotated[Path, _SOCKET] = _SOCKET_PATH,
     json: Json = False,
 ) -> int:
-    """Run another scheduler in an active zone: without waiting for its dwell time, and as a canary like any other change."""
+    """Run another scheduler in an active zone: without waiting for its dwell time, and as a canary like any other
+    change.
+    """
     from cotenant.cli.zone.showing import summary
     from cotenant.services.zones.client import ZoneClient
 
@@ -153,7 +161,9 @@ def why(name: Name, /, *, state_dir: Annotated[Path, _STATE] = _STATE_DIR, json:
 
 @app.command
 def kernel(*, json: Json = False) -> int:
-    """Fetch the kernel of zones in virtual machines: the newest cloud kernel of Debian's trixie-backports, through apt (amd64; 60 MB are kept under COTENANT_CACHE or ~/.cache/cotenant)."""
+    """Fetch the kernel of zones in virtual machines: the newest cloud kernel of Debian's trixie-backports, through
+    apt (amd64; 60 MB are kept under COTENANT_CACHE or ~/.cache/cotenant).
+    """
     from cotenant.drivers.qemu.kernel import zone_kernel
 
     found = zone_kernel()
@@ -185,7 +195,9 @@ def logs(
     state_dir: Annotated[Path, _STATE] = _STATE_DIR,
     json: Json = False,
 ) -> int:
-    """What happened to a zone, oldest first: starts, changes, groups that came and went, failures; also of a zone that ended."""
+    """What happened to a zone, oldest first: starts, changes, groups that came and went, failures; also of a zone
+    that ended.
+    """
     from cotenant.cli.zone.showing import logged
     from cotenant.services.zones.log_file import read_log
 
@@ -211,9 +223,11 @@ def execute(
     socket: Annotated[Path, _SOCKET] = _SOCKET_PATH,
     json: Json = False,
 ) -> int:
-    """Run a command in a group of the zone, with this user's privileges, which must suffice to write the group's cgroup.procs.
+    """Run a command in a group of the zone, with this user's privileges, which must suffice to write the group's
+    cgroup.procs.
 
-    In a zone in a virtual machine the keeper runs it in the guest, for root, and its output is printed at its end. Exit status: the command's. With --json the output is kept and printed as one object with the exit status.
+    In a zone in a virtual machine the keeper runs it in the guest, for root, and its output is printed at its end. Exit
+    status: the command's. With --json the output is kept and printed as one object with the exit status.
     """
     from cotenant.services.zones.client import ZoneClient
     from cotenant.services.zones.executing import execute_in
@@ -234,7 +248,9 @@ def execute(
 
 @app.command
 def destroy(name: Name, /, *, socket: Annotated[Path, _SOCKET] = _SOCKET_PATH, json: Json = False) -> int:
-    """End a zone: its groups have the weights and the scheduler of before. A zone that ended already is forgotten, with its log."""
+    """End a zone: its groups have the weights and the scheduler of before. A zone that ended already is forgotten,
+    with its log.
+    """
     from cotenant.services.zones.client import ZoneClient
 
     done = ZoneClient(socket).destroy(name)

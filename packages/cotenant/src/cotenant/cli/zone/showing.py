@@ -1,4 +1,6 @@
-"""Zones as text, for `cotenant zone` and `cotenant explain zone`. The values are those of services/zones/state_file.py."""
+"""Zones as text, for `cotenant zone` and `cotenant explain zone`. The values are those of
+services/zones/state_file.py.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ def inspected(state: dict[str, Any]) -> list[str]:
     if "vm" in state:
         vm = state["vm"]
         lines.append(
-            f"  virtual machine: Linux {vm['kernel']} under {vm['accelerator']}, {vm['cpus']} CPU, {vm['memoryMib']} MiB,"
+            f"  virtual machine: Linux {vm['kernel']} under {vm['accelerator']}, {vm['cpus']} CPU, {vm['memoryMib']} "
+            "MiB,"
             f" ready in {vm['bootSeconds']} s, host group {vm['group'] or 'of the keeper'}"
         )
     reading = state["reading"]

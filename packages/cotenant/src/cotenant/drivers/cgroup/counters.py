@@ -1,13 +1,15 @@
 """Counters of many groups, every second, at low cost.
 
-Problem: a dozen small files per group, each an open, a read and a close: ten thousand system calls per second for a node that is only watched. Choice:
-descriptors stay open and are read again in place; those of groups no longer requested are closed, and where there are more groups than descriptors, the
-rest are opened each time. What rarely changes is read only every `SELDOM` readings: limits, numbers of tasks and out-of-memory kills, which no decision
-needs each second; throttling and I/O of a group that used no CPU since; throttling without a limit; memory's statistics while its sum does not change;
-I/O and pressure while the whole machine had none. A descriptor of a removed group returns ENODEV: then the files are opened again, since the group may
-have been recreated under its name. Limits: what cannot be read is None with one `Gap` per file, never an error; a missing file is looked for again every
-`RETRY` readings; what the kernel writes back for a sleeping group, and pages that only age, are seen some readings late. I/O reports over how many
-readings it grew.
+Problem: a dozen small files per group, each an open, a read and a close: ten thousand system calls per second for a
+node that is only watched. Choice: descriptors stay open and are read again in place; those of groups no longer
+requested are closed, and where there are more groups than descriptors, the rest are opened each time. What rarely
+changes is read only every `SELDOM` readings: limits, numbers of tasks and out-of-memory kills, which no decision needs
+each second; throttling and I/O of a group that used no CPU since; throttling without a limit; memory's statistics while
+its sum does not change; I/O and pressure while the whole machine had none. A descriptor of a removed group returns
+ENODEV: then the files are opened again, since the group may have been recreated under its name. Limits: what cannot be
+read is None with one `Gap` per file, never an error; a missing file is looked for again every `RETRY` readings; what
+the kernel writes back for a sleeping group, and pages that only age, are seen some readings late. I/O reports over how
+many readings it grew.
 
 Parsing of the texts: figures.py.
 """
@@ -32,7 +34,7 @@ RETRY = 30  # readings after which missing files are looked for again
 SELDOM = 8  # readings between two reads of what rarely changes
 IDLE = 16  # readings without a request, after which a group's descriptors are closed
 _READ_BYTES = 16_384
-_MOST_GAPS = 64
+_MAX_GAPS = 64
 _SELDOM = frozenset({"quota", "period", "oom", "pids"})
 _NO_LIMIT = b"-1\n"  # of v1's quota
 # Unchanged while the other file is. Not the charged memory: reclaim from a sleeping group must be seen.
@@ -87,11 +89,13 @@ class _Descriptors:
 
 
 class CgroupReader:
-    """Reads counters of groups; `gaps()` lists what could not be read. `reads` and `bytes_read` count system calls and bytes."""
+    """Reads counters of groups; `gaps()` lists what could not be read. `reads` and `bytes_read` count system calls
+    and bytes.
+    """
 
-    def __init__(self, layout: Layout, most_open: int | None = None) -> None:
+    def __init__(self, layout: Layout, max_open: int | None = None) -> None:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self.most_open = soft * 3 // 4 if most_open is None else most_open
+        self.max_open = soft * 3 // 4 if max_open is None else max_open
         self.reads = 0
         self.opens = 0
         self.bytes_read = 0
@@ -135,8 +139,8 @@ class CgroupReader:
     def read(self, groups: Sequence[str], calm: Collection[str] = ()) -> tuple[GroupCounters, ...]:
         """The counters of these groups now, in their order; those that do not exist are left out.
 
-        `calm`: those of "cpu", "memory" and "io" for which no task on this machine waited since the last reading, so none in any group did; "disk"
-        where its disks moved nothing.
+        `calm`: those of "cpu", "memory" and "io" for which no task on this machine waited since the last reading, so
+        none in any group did; "disk" where its disks moved nothing.
         """
         self._turn += 1
         self._moving = [(slot, file) for slot, file in self._all if not (file.seldom or file.waits_for in calm)]
@@ -201,7 +205,7 @@ class CgroupReader:
         self._figures = Figures(layout, self._slots, self._garbage)
 
     def _add_gap(self, what: str, needs: str) -> None:
-        if len(self._gaps) < _MOST_GAPS:
+        if len(self._gaps) < _MAX_GAPS:
             self._gaps.setdefault(what, Gap(what, needs))
 
     # Descriptors
@@ -260,7 +264,7 @@ class CgroupReader:
             if earlier is not None:
                 held.io_age, held.io_text = earlier.io_age - earlier.age, earlier.io_text
             count = sum(fd >= 0 for fd in held.fds)
-            while self._open_count + count > self.most_open:
+            while self._open_count + count > self.max_open:
                 oldest = next(iter(self._held), None)
                 if oldest is None or self._held[oldest].used == self._turn:
                     return held, True

@@ -1,8 +1,9 @@
 """The cgroups that an experiment creates, in every hierarchy of this machine, and their removal on every exit path.
 
-Problem: nothing may be left behind: not after an error, not after SIGTERM, not after kill -9. Choice: everything is below one top group whose name contains
-our process id; leaving the `with` block kills what is inside and removes it; `remove_leftovers` does the same for the top groups of experiments that no longer
-run. A child enters its group before it executes the measured program, so no CPU time is counted elsewhere. Two experiments at once would measure each other,
+Problem: nothing may be left behind: not after an error, not after SIGTERM, not after kill -9. Choice: everything is
+below one top group whose name contains our process id; leaving the `with` block kills what is inside and removes it;
+`remove_leftovers` does the same for the top groups of experiments that no longer run. A child enters its group before
+it executes the measured program, so no CPU time is counted elsewhere. Two experiments at once would measure each other,
 so a second one waits for the first and then refuses. Limits: needs root; groups of others are never touched.
 """
 
@@ -73,14 +74,16 @@ class ExperimentCgroups:
         return self.path(name)
 
     def allow_realtime(self, name: str, ration_us: int) -> None:
-        """Allow a group's processes real-time priority for `ration_us` of each second, where the kernel limits that by group (v1).
+        """Allow a group's processes real-time priority for `ration_us` of each second, where the kernel limits that by
+        group (v1).
 
-        Elsewhere nothing is needed. All groups together may have `REALTIME_US`, and those below one group what that one has.
+        Elsewhere nothing is needed. All groups together may have `REALTIME_US`, and those below one group what that one
+        has.
         """
         parts = name.split("/")
         above = ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
         tree = self.layout.by_controller["cpu"]
-        for group, microseconds in (("", REALTIME_US), *((each, ration_us) for each in above)):
+        for group, microseconds in (("", REALTIME_US), *((entry, ration_us) for entry in above)):
             ration = Path(tree.path, self.path(group), "cpu.rt_runtime_us")
             if ration.exists() and not _accepts(ration, microseconds):
                 return  # reported by the process that fails to get the priority
@@ -111,7 +114,9 @@ class ExperimentCgroups:
 
 
 def _accepts(ration: Path, microseconds: int) -> bool:
-    """Whether the kernel accepted it. The rations of just removed groups count for some milliseconds more, so a refusal is retried."""
+    """Whether the kernel accepted it. The rations of just removed groups count for some milliseconds more, so a
+    refusal is retried.
+    """
     until = monotonic() + _RATION_TIMEOUT_S
     while True:
         try:
@@ -140,7 +145,8 @@ def _only_one(wait_s: float) -> Iterator[None]:
                 if monotonic() >= until:
                     pid = os.pread(fd, 32, 0).decode(errors="replace").strip()
                     raise Permanent(
-                        f"another experiment runs here (process {pid}), and two would measure each other: wait for its end"
+                        f"another experiment runs here (process {pid}), and two would measure each other: wait for "
+                        "its end"
                     ) from None
                 sleep(0.1)
         os.truncate(fd, 0)
@@ -176,7 +182,9 @@ def remove_leftovers(groups: Groups) -> list[str]:
 
 
 def remove(groups: Groups, path: str) -> None:
-    """Kill all that runs in a group and below it, and remove it from every tree. Raises `Permanent` where that takes more than 5 s."""
+    """Kill all that runs in a group and below it, and remove it from every tree. Raises `Permanent` where that
+    takes more than 5 s.
+    """
     groups.kill(path)
     try:
         groups.remove(path, _TIMEOUT_S)

@@ -1,8 +1,9 @@
 """Files of one cgroup tree, accessed without ever leaving the tree.
 
-Problem: a group's name is chosen by any process that may create a folder, and the writer is root: a name such as `..`, or a link put in place of a
-group, must not lead out of the tree. Choice: the tree's root is held open and every part of a path is opened separately, without following links.
-Limits: errors are the kernel's `OSError`s, interpreted by callers. A name that no file can have counts as absent (ENOENT).
+Problem: a group's name is chosen by any process that may create a folder, and the writer is root: a name such as `..`,
+or a link put in place of a group, must not lead out of the tree. Choice: the tree's root is held open and every part of
+a path is opened separately, without following links. Limits: errors are the kernel's `OSError`s, interpreted by
+callers. A name that no file can have counts as absent (ENOENT).
 """
 
 from __future__ import annotations
@@ -100,7 +101,9 @@ class Tree:
             return file.read().decode("utf-8", "replace")
 
     def write(self, group: str, name: str, text: str) -> None:
-        """Write a file in one call, as the kernel requires. An empty text is written as a line feed: an empty write would not reach the kernel."""
+        """Write a file in one call, as the kernel requires. An empty text is written as a line feed: an empty write
+        would not reach the kernel.
+        """
         at = self.open(group, name, os.O_WRONLY | os.O_TRUNC)
         try:
             os.write(at, (text or "\n").encode())

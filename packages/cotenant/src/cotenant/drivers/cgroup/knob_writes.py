@@ -1,8 +1,9 @@
 """Writes of knobs that take more than one file or one attempt.
 
-Problem: some knobs have several files that must change in an order that the kernel accepts at each step, and some values cannot be written as such.
-Choice: one function per such knob; a refusal leaves the knob as it was. Limits: errors are the kernel's `OSError`s, interpreted by `knobs.py`; a new
-period passes through "no limit" for some microseconds, because no order of v1's two files suits both parent and children.
+Problem: some knobs have several files that must change in an order that the kernel accepts at each step, and some
+values cannot be written as such. Choice: one function per such knob; a refusal leaves the knob as it was. Limits:
+errors are the kernel's `OSError`s, interpreted by `knobs.py`; a new period passes through "no limit" for some
+microseconds, because no order of v1's two files suits both parent and children.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def set_cpus(
 ) -> None:
     """Set a CPU set. `possible`: the file that lists the machine's CPUs.
 
-    An empty set that the kernel refuses becomes every possible CPU on v2, which limits it to the parent's, and the parent's set on v1.
+    An empty set that the kernel refuses becomes every possible CPU on v2, which limits it to the parent's, and the
+    parent's set on v1.
     """
     if text or version == 2 or is_restore:
         try:

@@ -1,13 +1,16 @@
 """Knobs of cgroups on v1 and v2: read, write, and restore exactly.
 
-Problem: a knob is one file on v2 and up to four on v1, whose kernels refuse for reasons of their own (a burst above its quota, a quota above the
-parent's, an idle group's weight), and a restore must reproduce even what the canonical form cannot express. Choice: the canonical text is translated
-for reads and writes (translation.py, knob_writes.py); `raw` is a JSON object of the files' own texts, and `restore` writes those and no other files. A refusal by the
-kernel is reported with its likely cause (refusals.py). Limits: `memory.reclaim` blocks while the kernel reclaims, and reclaims what it can.
+Problem: a knob is one file on v2 and up to four on v1, whose kernels refuse for reasons of their own (a burst above its
+quota, a quota above the parent's, an idle group's weight), and a restore must reproduce even what the canonical form
+cannot express. Choice: the canonical text is translated for reads and writes (translation.py, knob_writes.py); `raw` is
+a JSON object of the files' own texts, and `restore` writes those and no other files. A refusal by the kernel is
+reported with its likely cause (refusals.py). Limits: `memory.reclaim` blocks while the kernel reclaims, and reclaims
+what it can.
 
-Special cases: setting cpu.idle makes the kernel forget the weight, so `raw` of cpu.idle includes it and `restore` clears idle first. A cpuset that was
-empty cannot be emptied again while tasks are in it: on v2 it is set to every possible CPU, which is limited to the parent's and so is equivalent; on v1,
-where an empty one could hold no tasks, to a copy of the parent's.
+Special cases: setting cpu.idle makes the kernel forget the weight, so `raw` of cpu.idle includes it and `restore`
+clears idle first. A cpuset that was empty cannot be emptied again while tasks are in it: on v2 it is set to every
+possible CPU, which is limited to the parent's and so is equivalent; on v1, where an empty one could hold no tasks, to a
+copy of the parent's.
 """
 
 from __future__ import annotations
@@ -48,15 +51,17 @@ from cotenant.model.machine.knob import Knob, Scope, Target, Vanished
 from cotenant.model.machine.knob_values import canonical, parse_cpu_max, parse_io_max, parse_io_weight
 
 _OF_SEVERAL_FILES = (Knob.IO_WEIGHT, Knob.IO_MAX)  # cpu.max on v1 is handled by `set_bandwidth`
-_MOST_PROBED = 64  # groups that `supported` examines at most
-_MOST_RAW = 64 * 1024
+_MAX_PROBED = 64  # groups that `supported` examines at most
+_MAX_RAW = 64 * 1024
 _AGAIN = frozenset((errno.EBUSY, errno.EINTR, errno.ENOMEM, errno.EAGAIN))
 _FORBIDDEN = frozenset((errno.EPERM, errno.EROFS, errno.ELOOP))
 _REFUSED = frozenset((errno.EINVAL, errno.ERANGE, errno.ENOSPC, errno.EDOM, errno.E2BIG, errno.EOVERFLOW, errno.ENXIO))
 
 
 class CgroupKnobs:
-    """Implements engine/node/interfaces.KnobPort for `Scope.CGROUP`. Holds one descriptor per tree until `close`. `enter` opens a tree by its path."""
+    """Implements engine/node/interfaces.KnobPort for `Scope.CGROUP`. Holds one descriptor per tree until `close`.
+    `enter` opens a tree by its path.
+    """
 
     def __init__(
         self, layout: Layout, enter: Callable[[str], Tree] = Tree, possible: str = "/sys/devices/system/cpu/possible"
@@ -189,7 +194,9 @@ class CgroupKnobs:
             raise Transient(str(error)) from error
 
     def identity(self, target: Target) -> str:
-        """The inode of the group's folder, which no later group of the same name has (engine/node/interfaces.KnobIdentity)."""
+        """The inode of the group's folder, which no later group of the same name has
+        (engine/node/interfaces.KnobIdentity).
+        """
         _, hierarchy, _ = self._place(target.knob)
         try:
             with self._tree(hierarchy).folder(parts_of(target.group)) as at:
@@ -244,7 +251,7 @@ class CgroupKnobs:
             return True, Gap(str(knob), error.needs)
         witness = spec.witness[hierarchy.version - 1]
         waiting = [""]
-        for _ in range(_MOST_PROBED):
+        for _ in range(_MAX_PROBED):
             if not waiting:
                 break
             group = waiting.pop(0)
@@ -252,7 +259,7 @@ class CgroupKnobs:
                 below = tree.children(group)
             except OSError:
                 continue
-            waiting.extend(f"{group}/{name}" if group else name for name in below[:_MOST_PROBED])
+            waiting.extend(f"{group}/{name}" if group else name for name in below[:_MAX_PROBED])
             # the root has fewer files than its children
             if group and tree.has(group, witness):
                 there = [tree.has(group, name) for name in names]
@@ -334,7 +341,7 @@ def _parse_raw(target: Target, raw: str, names: tuple[str, ...], version: int) -
     """Decode the texts of `raw`. Raises `InvalidInput` where they are not this knob's."""
     expected = "what raw() returned for this knob on this machine"
     try:
-        texts = json.loads(raw) if len(raw) <= _MOST_RAW else None
+        texts = json.loads(raw) if len(raw) <= _MAX_RAW else None
     except ValueError:
         texts = None
     allowed = {*names, _weight_file(version)} if target.knob is Knob.CPU_IDLE else set(names)

@@ -1,10 +1,11 @@
 """The likely cause of a kernel's refusal of a knob's value.
 
-Problem: the kernel returns "Invalid argument" for a quota below the burst, above the parent's, or below a child's. Choice: after a refusal, and only
-then, related values are read and the first violated rule is named. Limits: a guess made a moment later; where no rule is violated, the kernel's own
-message is used.
+Problem: the kernel returns "Invalid argument" for a quota below the burst, above the parent's, or below a child's.
+Choice: after a refusal, and only then, related values are read and the first violated rule is named. Limits: a guess
+made a moment later; where no rule is violated, the kernel's own message is used.
 
-Source: Linux kernel/sched/core.c (`tg_set_cfs_bandwidth`, `tg_cfs_schedulable_down`), kernel/cgroup/cpuset.c (`validate_change`).
+Source: Linux kernel/sched/core.c (`tg_set_cfs_bandwidth`, `tg_cfs_schedulable_down`), kernel/cgroup/cpuset.c
+(`validate_change`).
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def _bandwidth(tree: Tree, target: Target, version: int) -> tuple[str, str] | No
     above = _limit(tree, parent, version) if group else None
     if above is not None and above.quota_us is not None:
         return (
-            f"a share of a CPU not above the parent's, {above.quota_us} of {above.period_us} us, and not below a child's",
+            f"a share of a CPU not above the parent's, {above.quota_us} of {above.period_us} us, and not below a "
+            "child's",
             "on cgroup v1 no group may have more than its parent",
         )
     return "a share of a CPU not below any child's", "on cgroup v1 no group may have more than its parent"

@@ -1,11 +1,14 @@
 """Run delay of a group's tasks, from the scheduler's own account of each task.
 
-Problem: schedstat is per task, tasks come and go and change groups, and a group's sum must never fall. Choice: each reading adds to a group what its tasks,
-and those of groups below it, waited since the previous reading; a task is known by its number wherever it is. A task not seen before counts from its start
-if it can have been created since, else from now. Limits: what a task waited between the last reading and its end is lost, so groups of short processes read
-low (eBPF does not); at most `most_tasks` tasks and groups per reading, some 10 us each; memory is bounded by the tasks that exist now.
+Problem: schedstat is per task, tasks come and go and change groups, and a group's sum must never fall. Choice: each
+reading adds to a group what its tasks, and those of groups below it, waited since the previous reading; a task is known
+by its number wherever it is. A task not seen before counts from its start if it can have been created since, else from
+now. Limits: what a task waited between the last reading and its end is lost, so groups of short processes read low
+(eBPF does not); at most `max_tasks` tasks and groups per reading, some 10 us each; memory is bounded by the tasks that
+exist now.
 
-Source: Linux, Documentation/scheduler/sched-stats.rst: field 2 of /proc/TID/schedstat is nanoseconds spent waiting to run.
+Source: Linux, Documentation/scheduler/sched-stats.rst: field 2 of /proc/TID/schedstat is nanoseconds spent waiting to
+run.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from cotenant.model.errors import Unsupported
 from cotenant.model.machine.counters import Gap
 from cotenant.model.whole_number import whole_number
 
-MOST_TASKS = 20_000
+MAX_TASKS = 20_000
 DEEPEST = 32  # levels below a group: groups may be nested without limit, and each costs its whole path
 _READ_BYTES = 64
 _SLACK_NS = 10_000_000  # a wait is accounted when it ends, after our clock is read
@@ -39,7 +42,7 @@ class _Pass:
 class RunDelayReader:
     """Reads run delay by group, in microseconds since this reader first saw the group."""
 
-    def __init__(self, layout: Layout, proc_root: str = "/proc", most_tasks: int = MOST_TASKS) -> None:
+    def __init__(self, layout: Layout, proc_root: str = "/proc", max_tasks: int = MAX_TASKS) -> None:
         hierarchy = layout.by_controller.get("cpu") or layout.unified
         if hierarchy is None:
             raise Unsupported("run delay by group", "the cpu controller")
@@ -50,7 +53,7 @@ class RunDelayReader:
         except OSError as error:
             self._tree.close()
             raise Unsupported("run delay by group", f"{proc_root} ({error.strerror})") from error
-        self.most_tasks = most_tasks
+        self.max_tasks = max_tasks
         self._last: dict[int, int] = {}  # ns by task
         self._totals: dict[str, int] = {}  # ns by requested group
         self._at_us: int | None = None
@@ -73,7 +76,7 @@ class RunDelayReader:
         """Microseconds by group; those that are gone are left out. `now_us`: monotonic clock."""
         elapsed_ns = None if self._at_us is None else (now_us - self._at_us) * 1000 + _SLACK_NS
         self._at_us = now_us
-        current = _Pass(elapsed_ns, self.most_tasks, {}, {})
+        current = _Pass(elapsed_ns, self.max_tasks, {}, {})
         totals = {}
         for group in groups:
             waited = self._below(group, current)
@@ -128,7 +131,7 @@ class RunDelayReader:
                 continue
             current.left -= 1
             if current.left < 0:
-                self._gap = Gap("run delay of some tasks", f"eBPF: there are more than {self.most_tasks} tasks")
+                self._gap = Gap("run delay of some tasks", f"eBPF: there are more than {self.max_tasks} tasks")
                 break
             waited += self._since(number, current)
         current.waited[group] = waited

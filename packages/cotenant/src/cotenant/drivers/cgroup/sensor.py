@@ -1,8 +1,10 @@
 """One sample of the node: machine, groups, and optional further sources.
 
-Problem: the engine needs one value per tick, whatever this machine can report. Choice: `NodeSensor` joins the readers; run delay and cycles, which belong
-to groups, come from sources that may be left out or exchanged (schedstat or eBPF), and each further figure from a `Collector`. Limits: the readings of one tick are taken one after another, some
-milliseconds apart; `at_us` is when the first began. A source that fails is a `Gap` for this tick and does not affect the others.
+Problem: the engine needs one value per tick, whatever this machine can report. Choice: `NodeSensor` joins the readers;
+run delay and cycles, which belong to groups, come from sources that may be left out or exchanged (schedstat or eBPF),
+and each further figure from a `Collector`. Limits: the readings of one tick are taken one after another, some
+milliseconds apart; `at_us` is when the first began. A source that fails is a `Gap` for this tick and does not affect
+the others.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ class Cycles(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Collector:
-    """A further source of figures. `collect` returns the sample with its fields set; a `CotenantError` of it is a `Gap` named `what` for this tick.
+    """A further source of figures. `collect` returns the sample with its fields set; a `CotenantError` of it is a `Gap`
+    named `what` for this tick.
 
     `gaps`: what it could not read so far.
     """
@@ -65,7 +68,9 @@ class Collector:
 
 
 class NodeSensor:
-    """Implements engine/node/interfaces.Sensor. `monotonic_us` and `wall_s` are clocks. The readers' owner closes them."""
+    """Implements engine/node/interfaces.Sensor. `monotonic_us` and `wall_s` are clocks. The readers' owner closes
+    them.
+    """
 
     def __init__(
         self,
@@ -87,7 +92,9 @@ class NodeSensor:
         self._before: HostCounters | None = None  # as of the last reading of groups
 
     def sample(self, groups: Sequence[str]) -> NodeSample:
-        """The machine and these groups now. Raises `Permanent` only where not even the machine's CPU time can be read."""
+        """The machine and these groups now. Raises `Permanent` only where not even the machine's CPU time can be
+        read.
+        """
         at_us, wall_s = self._monotonic_us(), self._wall_s()
         failed: list[Gap] = []
         host = self._host.read()
@@ -130,7 +137,9 @@ class NodeSensor:
         return replace(sample, gaps=(*self._gaps(), *failed))
 
     def _calm(self, now: HostCounters) -> list[str]:
-        """The resources without stalls or I/O on the whole machine since the last sample, hence without any in a group."""
+        """The resources without stalls or I/O on the whole machine since the last sample, hence without any in a
+        group.
+        """
         before = self._before
         if before is None:
             return []
@@ -141,7 +150,9 @@ class NodeSensor:
             ("io", last.io, pressure.io),
         )
         calm = [name for name, earlier, stall in stalls if stall is not None and stall == earlier]
-        moved, earlier_moved = (each.disk_read_bytes + each.disk_written_bytes for each in (now, before))
+        moved, earlier_moved = (
+            host_counters.disk_read_bytes + host_counters.disk_written_bytes for host_counters in (now, before)
+        )
         if moved and moved == earlier_moved:  # 0 = not reported by this machine
             calm.append("disk")
         return calm

@@ -1,10 +1,13 @@
-"""Scheduling slices of the tasks in groups: how long a task may run before the fair class takes the CPU from it for one that wakes.
+"""Scheduling slices of the tasks in groups: how long a task may run before the fair class takes the CPU from it for one
+that wakes.
 
-Problem: since Linux 6.6 a task that wakes waits until the running one's slice is over, whatever their weights, and an idle class below a group that is not idle does not help; only a
-task with a shorter slice is let in at once. So best-effort tasks with a longer slice than anybody else yield to every service that wakes, and lose nothing. Choice:
-`sched_setattr` on each task of the followed groups that has the kernel's own slice; forks inherit it, later tasks are found at the next call. A group that is followed no more gets the
-kernel's slice back. Tasks with a slice or a class of their own are left alone. Limits: Linux 6.12 and later; tasks are found by listing, so a new container has the
-usual slice until the next call; after a crash tasks keep the slice until their end.
+Problem: since Linux 6.6 a task that wakes waits until the running one's slice is over, whatever their weights, and an
+idle class below a group that is not idle does not help; only a task with a shorter slice is let in at once. So
+best-effort tasks with a longer slice than anybody else yield to every service that wakes, and lose nothing. Choice:
+`sched_setattr` on each task of the followed groups that has the kernel's own slice; forks inherit it, later tasks are
+found at the next call. A group that is followed no more gets the kernel's slice back. Tasks with a slice or a class of
+their own are left alone. Limits: Linux 6.12 and later; tasks are found by listing, so a new container has the usual
+slice until the next call; after a crash tasks keep the slice until their end.
 
 Source: Linux, kernel/sched/fair.c (protection of the slice, preemption by a shorter one) and sched(7).
 """
@@ -25,8 +28,8 @@ from cotenant.model.machine.counters import Gap
 from cotenant.model.whole_number import whole_number
 
 _log = logging.getLogger(__name__)
-LEAST_US, MOST_US = 100, 100_000  # the kernel's own bounds
-_MOST_TASKS = 20_000
+MIN_US, MAX_US = 100, 100_000  # the kernel's own bounds
+_MAX_TASKS = 20_000
 _CALLS = {"x86_64": (314, 315), "aarch64": (274, 275)}  # sched_setattr, sched_getattr
 _ATTRIBUTES = struct.Struct("IIQiIQQQII")  # size, policy, flags, nice, priority, runtime, deadline, period, two clamps
 _FAIR = (os.SCHED_OTHER, os.SCHED_BATCH)
@@ -37,7 +40,7 @@ class TaskSlices:
     """Gives the tasks of groups a slice. Not thread-safe. `gap` says why nothing is done, None where it is."""
 
     def __init__(self, layout: Layout, slice_us: int) -> None:
-        self._slice_ns = min(MOST_US, max(LEAST_US, slice_us)) * 1000
+        self._slice_ns = min(MAX_US, max(MIN_US, slice_us)) * 1000
         self._followed: frozenset[str] = frozenset()
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._calls = _CALLS.get(os.uname().machine)
@@ -61,7 +64,9 @@ class TaskSlices:
             self._tree.close()
 
     def follow(self, groups: Sequence[str]) -> int:
-        """Give the tasks at and below these groups the slice, and those of groups of an earlier call theirs back. Returns the number of tasks changed."""
+        """Give the tasks at and below these groups the slice, and those of groups of an earlier call theirs back.
+        Returns the number of tasks changed.
+        """
         if self.gap is not None:
             return 0
         now = frozenset(groups)
@@ -102,7 +107,7 @@ class TaskSlices:
 
     def _tasks(self, group: str) -> Iterator[int]:
         assert self._tree is not None
-        left, waiting = _MOST_TASKS, [(group, 0)]
+        left, waiting = _MAX_TASKS, [(group, 0)]
         while waiting and left > 0:
             at, depth = waiting.pop()
             try:

@@ -1,12 +1,14 @@
 """The files of each knob per cgroup version, and the conversion of its values.
 
-Problem: the same setting is another file, another unit and another range on v1. Choice: one table, and pure functions in both directions. A translation
-need not be exact, since a restore writes the raw text. Limits: memory.min, low, high and reclaim have no v1 form: v1's soft limit says where reclaim
-begins when the whole machine is short, and protects no group.
+Problem: the same setting is another file, another unit and another range on v1. Choice: one table, and pure functions
+in both directions. A translation need not be exact, since a restore writes the raw text. Limits: memory.min, low, high
+and reclaim have no v1 form: v1's soft limit says where reclaim begins when the whole machine is short, and protects no
+group.
 
-Source: kernel/sched/core.c `sched_weight_from_cgroup` and its inverse for cpu.weight, so that 100 and v1's 1024 are the same share (runc's
-conversion, which kubelet's groups on v2 were created with, maps the range instead and makes 1024 a weight of 39); systemd's `BFQ_WEIGHT` and
-`CGROUP_WEIGHT_IO_TO_BLKIO` (src/basic/cgroup-util.h) for I/O weights; Documentation/admin-guide/cgroup-v1/blkio-controller.rst.
+Source: kernel/sched/core.c `sched_weight_from_cgroup` and its inverse for cpu.weight, so that 100 and v1's 1024 are the
+same share (runc's conversion, which kubelet's groups on v2 were created with, maps the range instead and makes 1024 a
+weight of 39); systemd's `BFQ_WEIGHT` and `CGROUP_WEIGHT_IO_TO_BLKIO` (src/basic/cgroup-util.h) for I/O weights;
+Documentation/admin-guide/cgroup-v1/blkio-controller.rst.
 """
 
 from __future__ import annotations
@@ -20,17 +22,19 @@ from cotenant.model.machine.knob_values import DEVICE_LIMITS, CpuMax, DeviceLimi
 from cotenant.model.whole_number import whole_number
 
 USUAL_WEIGHT, USUAL_SHARES = 100, 1024
-LEAST_SHARES, MOST_SHARES = 2, 262_144
-MOST_BFQ_WEIGHT, USUAL_BFQ_WEIGHT = 1000, 100
-LEAST_CFQ_WEIGHT, MOST_CFQ_WEIGHT, USUAL_CFQ_WEIGHT = 10, 1000, 500
-MOST_WEIGHT = 10_000
+MIN_SHARES, MAX_SHARES = 2, 262_144
+MAX_BFQ_WEIGHT, USUAL_BFQ_WEIGHT = 1000, 100
+MIN_CFQ_WEIGHT, MAX_CFQ_WEIGHT, USUAL_CFQ_WEIGHT = 10, 1000, 500
+MAX_WEIGHT = 10_000
 V1_UNLIMITED_BYTES = (2**63 - 1) // 65_536 * 65_536  # what limit_in_bytes reads without a limit, with the largest pages
 _V2_MEMORY = "the memory controller on cgroup v2; v1 has no such protection or throttling"
 
 
 @dataclass(frozen=True, slots=True)
 class KnobFiles:
-    """The files of a knob. `v1` is empty where v1 has none; `any_of`: the files are alternatives, of which a machine has some."""
+    """The files of a knob. `v1` is empty where v1 has none; `any_of`: the files are alternatives, of which a
+    machine has some.
+    """
 
     controller: str  # its v2 name
     witness: tuple[str, str]  # a file that every group has if the controller is enabled, on v1 and v2
@@ -81,10 +85,12 @@ FILES: Mapping[Knob, KnobFiles] = {
 
 
 def shares_of(weight: int) -> int:
-    """v1's cpu.shares for a cpu.weight. The minimum weight maps to the minimum of shares, so that the minimum never raises."""
+    """v1's cpu.shares for a cpu.weight. The minimum weight maps to the minimum of shares, so that the minimum never
+    raises.
+    """
     if weight <= 1:
-        return LEAST_SHARES
-    return min(MOST_SHARES, (weight * USUAL_SHARES + USUAL_WEIGHT // 2) // USUAL_WEIGHT)
+        return MIN_SHARES
+    return min(MAX_SHARES, (weight * USUAL_SHARES + USUAL_WEIGHT // 2) // USUAL_WEIGHT)
 
 
 def parse_shares(text: str) -> int:
@@ -97,28 +103,28 @@ def parse_shares(text: str) -> int:
 
 def weight_of_shares(shares: int) -> int:
     """The cpu.weight nearest to v1's cpu.shares."""
-    return min(MOST_WEIGHT, max(1, (shares * USUAL_WEIGHT + USUAL_SHARES // 2) // USUAL_SHARES))
+    return min(MAX_WEIGHT, max(1, (shares * USUAL_WEIGHT + USUAL_SHARES // 2) // USUAL_SHARES))
 
 
 def bfq_weight_of(weight: int) -> int:
     """BFQ's weight, 1 to 1000: the same up to the default 100, the rest of the range above it."""
     if weight <= USUAL_WEIGHT:
         return weight
-    spread = (weight - USUAL_WEIGHT) * (MOST_BFQ_WEIGHT - USUAL_BFQ_WEIGHT)
-    return USUAL_BFQ_WEIGHT + spread // (MOST_WEIGHT - USUAL_WEIGHT)
+    spread = (weight - USUAL_WEIGHT) * (MAX_BFQ_WEIGHT - USUAL_BFQ_WEIGHT)
+    return USUAL_BFQ_WEIGHT + spread // (MAX_WEIGHT - USUAL_WEIGHT)
 
 
 def weight_of_bfq(bfq_weight: int) -> int:
     """The smallest io.weight that maps to BFQ's weight."""
     if bfq_weight <= USUAL_BFQ_WEIGHT:
         return max(1, bfq_weight)
-    spread = (bfq_weight - USUAL_BFQ_WEIGHT) * (MOST_WEIGHT - USUAL_WEIGHT)
-    return min(MOST_WEIGHT, USUAL_WEIGHT - -spread // (MOST_BFQ_WEIGHT - USUAL_BFQ_WEIGHT))
+    spread = (bfq_weight - USUAL_BFQ_WEIGHT) * (MAX_WEIGHT - USUAL_WEIGHT)
+    return min(MAX_WEIGHT, USUAL_WEIGHT - -spread // (MAX_BFQ_WEIGHT - USUAL_BFQ_WEIGHT))
 
 
 def cfq_weight_of(weight: int) -> int:
     """v1's blkio.weight, 10 to 1000, default 500."""
-    return min(MOST_CFQ_WEIGHT, max(LEAST_CFQ_WEIGHT, weight * USUAL_CFQ_WEIGHT // USUAL_WEIGHT))
+    return min(MAX_CFQ_WEIGHT, max(MIN_CFQ_WEIGHT, weight * USUAL_CFQ_WEIGHT // USUAL_WEIGHT))
 
 
 def weight_of_cfq(cfq_weight: int) -> int:

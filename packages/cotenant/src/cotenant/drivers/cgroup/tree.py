@@ -1,9 +1,10 @@
 """Operations on groups and their processes: list, create, move, kill, remove.
 
-Problem: with v1 controllers a group is one folder per hierarchy, and only together are they the group: pressure is in one tree, the quota in another.
-Choice: `Groups` acts on all relevant trees at once; a v1 cpuset gets its parent's CPUs and memory nodes, without which no process may enter; on v2 the
-parents delegate their controllers. Limits: trees that a container may not see, or that hold no controller we use (devices, net_cls), are left alone; the
-creator of a group removes it.
+Problem: with v1 controllers a group is one folder per hierarchy, and only together are they the group: pressure is in
+one tree, the quota in another. Choice: `Groups` acts on all relevant trees at once; a v1 cpuset gets its parent's CPUs
+and memory nodes, without which no process may enter; on v2 the parents delegate their controllers. Limits: trees that a
+container may not see, or that hold no controller we use (devices, net_cls), are left alone; the creator of a group
+removes it.
 
 Source: cgroups(7); cgroup-v2.rst, "Organizing Processes and Threads" and "Controlling Controllers".
 """
@@ -46,7 +47,8 @@ class Groups:
         self.layout = layout
         used = [tree for tree in layout.hierarchies if tree.version == 2 or tree.controllers & _USED]
         first = layout.by_controller.get("cpu") or layout.by_controller.get("memory") or used[0]
-        # the tree with the CPU's knobs is used for listing; the pressure tree comes last, so that a group seen there is complete
+        # the tree with the CPU's knobs is used for listing; the pressure tree comes last, so that a group seen there is
+        # complete
         used.sort(key=lambda tree: (tree is not first, tree.version))
         self._trees: dict[str, tuple[Hierarchy, Tree]] = {}
         try:
@@ -90,7 +92,9 @@ class Groups:
         return tuple(f"{group}/{name}" if group else name for name in names)
 
     def walk(self, group: str = "", most: int = 10_000) -> Walk:
-        """The groups below this one, breadth first, at most `most` and `DEEPEST` levels. Those that vanish meanwhile are left out."""
+        """The groups below this one, breadth first, at most `most` and `DEEPEST` levels. Those that vanish
+        meanwhile are left out.
+        """
         found: list[str] = []
         waiting = deque((group,))
         deepest = group.count("/") + DEEPEST + (1 if group else 0)
@@ -135,7 +139,8 @@ class Groups:
     def make(self, group: str) -> None:
         """Create the group, and its parents where they are missing, in every hierarchy. An existing one is completed.
 
-        Raises `InvalidInput` for a name that the kernel refuses, `Permanent` where it may not be created; then nothing new is left behind.
+        Raises `InvalidInput` for a name that the kernel refuses, `Permanent` where it may not be created; then nothing
+        new is left behind.
         """
         _refuse_root(group)
         made: list[tuple[Tree, str]] = []
@@ -160,7 +165,9 @@ class Groups:
             raise _error(group, error) from error
 
     def move(self, pid: int, group: str) -> None:
-        """Put a process with all its threads into the group, in every hierarchy. 0 is the calling process. Raises `Vanished`."""
+        """Put a process with all its threads into the group, in every hierarchy. 0 is the calling process. Raises
+        `Vanished`.
+        """
         for _, tree in self._trees.values():
             try:
                 tree.write(group, "cgroup.procs", str(pid))
@@ -185,7 +192,8 @@ class Groups:
                         os.kill(pid, signal.SIGKILL)
 
     def remove(self, group: str, timeout_s: float = 2.0) -> None:
-        """Remove the group and those below it from every hierarchy. Kills nothing; waits up to `timeout_s` for exiting processes.
+        """Remove the group and those below it from every hierarchy. Kills nothing; waits up to `timeout_s` for exiting
+        processes.
 
         Raises `Transient` where something still runs in it. A group that does not exist counts as removed.
         """
@@ -218,7 +226,9 @@ def _remove_below(tree: Tree, group: str) -> None:
 
 
 def _delegate(tree: Tree, above: str, controllers: frozenset[str]) -> None:
-    """Enable these controllers for the children of `above`. One that cannot be enabled is reported later by the knob that needs it."""
+    """Enable these controllers for the children of `above`. One that cannot be enabled is reported later by the
+    knob that needs it.
+    """
     try:
         passed = tree.read(above, "cgroup.subtree_control").split()
         offered = tree.read(above, "cgroup.controllers").split()

@@ -1,8 +1,9 @@
 """A client of a container runtime over its socket.
 
-Problem: without the API server, only the runtime knows which pods and containers exist and their labels. Choice: plain blocking calls with a deadline,
-over one channel that is recreated after the runtime was unavailable; answers become values of our own. The library is imported at first use. Limits: CRI
-v1 (containerd from 1.6, CRI-O from 1.23); read-only.
+Problem: without the API server, only the runtime knows which pods and containers exist and their labels. Choice: plain
+blocking calls with a deadline, over one channel that is recreated after the runtime was unavailable; answers become
+values of our own. The library is imported at first use. Limits: CRI v1 (containerd from 1.6, CRI-O from 1.23);
+read-only.
 
 Source: Kubernetes cri-api, pkg/apis/runtime/v1/api.proto; containerd's and CRI-O's verbose container status (`info`).
 """
@@ -21,7 +22,7 @@ from cotenant.model.errors import Permanent, Transient, Unsupported
 from cotenant.model.machine.knob import Vanished
 
 NEEDS = "a container runtime with CRI v1, and grpcio with protobuf"
-_MOST_BYTES = 16 << 20  # of one answer, kubelet's own limit
+_MAX_BYTES = 16 << 20  # of one answer, kubelet's own limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,9 @@ class ContainerLimits:
 
 
 class CriClient:
-    """One runtime at `socket`. All methods raise `Transient` where it does not answer, `Unsupported` where it does not support CRI v1."""
+    """One runtime at `socket`. All methods raise `Transient` where it does not answer, `Unsupported` where it does
+    not support CRI v1.
+    """
 
     def __init__(self, socket: str, timeout_s: float = 5.0) -> None:
         self.socket = socket
@@ -115,7 +118,7 @@ class CriClient:
     def network(self, sandbox_id: str) -> SandboxNetwork:
         """A pod's addresses. Raises `Vanished` where the runtime no longer knows it."""
         status = self._call("PodSandboxStatus", pod_sandbox_id=sandbox_id).status
-        addresses = (status.network.ip, *(each.ip for each in status.network.additional_ips))
+        addresses = (status.network.ip, *(entry.ip for entry in status.network.additional_ips))
         of_node = status.linux.namespaces.options.network == NETWORK_OF_NODE
         return SandboxNetwork(() if of_node else tuple(address for address in addresses if address), of_node)
 
@@ -145,7 +148,7 @@ class CriClient:
         if self._channel is None:
             self._grpc = importlib.import_module("grpc")
             options = (
-                ("grpc.max_receive_message_length", _MOST_BYTES),
+                ("grpc.max_receive_message_length", _MAX_BYTES),
                 ("grpc.enable_http_proxy", 0),
                 ("grpc.use_local_subchannel_pool", 1),  # else a new channel inherits the back-off of the old one
             )

@@ -1,8 +1,9 @@
 """Discovery of pods from the container runtime and the cgroup tree together.
 
-Problem: the runtime knows names, labels and annotations, the tree knows groups. Choice: groups by container IDs in the tree's names; where a runtime puts
-containers elsewhere, by the first process's line in /proc, read once per container. A pod is described by its newest sandbox; pods of the tree that the
-runtime does not know keep the tree's data, since a pod that vanishes loses its protection. Limits: memory requests and priorities are only in the API
+Problem: the runtime knows names, labels and annotations, the tree knows groups. Choice: groups by container IDs in the
+tree's names; where a runtime puts containers elsewhere, by the first process's line in /proc, read once per container.
+A pod is described by its newest sandbox; pods of the tree that the runtime does not know keep the tree's data, since a
+pod that vanishes loses its protection. Limits: memory requests and priorities are only in the API
 (`drivers/kubelet/declared.join`).
 
 Source: Kubernetes cri-api; kubelet's labels `io.kubernetes.*`.
@@ -29,7 +30,9 @@ _UNKNOWN = ContainerLimits(None, None, None, None)
 
 
 class CriPods:
-    """Implements engine/node/interfaces.Discovery. `tree` None: no kubelet groups here, every group is read from /proc."""
+    """Implements engine/node/interfaces.Discovery. `tree` None: no kubelet groups here, every group is read from
+    /proc.
+    """
 
     def __init__(
         self, client: CriClient, tree: KubepodsTree | None, proc_root: str = "/proc", belief: Belief = NO_SEAL
@@ -64,9 +67,9 @@ class CriPods:
         self._limits = seen
         self._sandboxes = {uid: sandbox.id for uid, sandbox in sandboxes.items() if sandbox.ready}
         self._addresses = {
-            each: found_addresses
-            for each, found_addresses in self._addresses.items()
-            if each in set(self._sandboxes.values())
+            address: found_addresses
+            for address, found_addresses in self._addresses.items()
+            if address in set(self._sandboxes.values())
         }
         return (*pods, *found.values())
 
@@ -145,7 +148,9 @@ class CriPods:
 
 
 def group_of_process(lines: Iterable[str]) -> str:
-    """A process's group from the lines of its /proc/PID/cgroup: that of the CPU controller, else that of the v2 tree; "" = the root."""
+    """A process's group from the lines of its /proc/PID/cgroup: that of the CPU controller, else that of the v2
+    tree; "" = the root.
+    """
     unified = ""
     for line in lines:
         _, _, rest = line.partition(":")

@@ -1,8 +1,8 @@
 """The messages of CRI v1 that are used here.
 
-Problem: the interface's description has some two hundred messages, of which listing pods needs a dozen, and generated code would have to be maintained.
-Choice: a table of the used fields with their numbers, turned into protobuf classes at first use; unknown fields are skipped by protobuf itself. Limits:
-fields that are not in the table cannot be read.
+Problem: the interface's description has some two hundred messages, of which listing pods needs a dozen, and generated
+code would have to be maintained. Choice: a table of the used fields with their numbers, turned into protobuf classes at
+first use; unknown fields are skipped by protobuf itself. Limits: fields that are not in the table cannot be read.
 
 Source: Kubernetes cri-api, pkg/apis/runtime/v1/api.proto (names and numbers of fields).
 """
@@ -21,7 +21,8 @@ SANDBOX_READY = 0
 CONTAINER_RUNNING = 1
 NETWORK_OF_NODE = 2  # NamespaceMode
 
-# By message and field: number and type. "map" is string to string; "*" is "repeated"; enumerations are read as their numbers.
+# By message and field: number and type. "map" is string to string; "*" is "repeated"; enumerations are read as their
+# numbers.
 Fields = Mapping[str, Mapping[str, tuple[int, str]]]
 FIELDS: Fields = {
     "VersionRequest": {"version": (1, "string")},

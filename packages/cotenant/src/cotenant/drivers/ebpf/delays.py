@@ -1,9 +1,12 @@
-"""Run delay of groups from the eBPF probe, for the node's sensor: the same figure as schedstat, without reading each task.
+"""Run delay of groups from the eBPF probe, for the node's sensor: the same figure as schedstat, without reading each
+task.
 
-Problem: the sensor asks for groups at each tick, and the probe must be configured with them before it counts; a pair of victim and culprit costs 1.5 us
-per tick, and best-effort work is never a victim. Choice: of the requested groups, those with a threshold from `late_us` are watched; the tree below them
-is listed every `RESCAN` readings. Limits: a group's counter begins at 0 when it is first requested; a new group below a watched one, or a recreated one,
-is counted some readings late. Time throttled by a group's own quota is included in the delay, as in schedstat; the reading itself has the two separate.
+Problem: the sensor asks for groups at each tick, and the probe must be configured with them before it counts; a pair of
+victim and culprit costs 1.5 us per tick, and best-effort work is never a victim. Choice: of the requested groups, those
+with a threshold from `late_us` are watched; the tree below them is listed every `RESCAN` readings. Limits: a group's
+counter begins at 0 when it is first requested; a new group below a watched one, or a recreated one, is counted some
+readings late. Time throttled by a group's own quota is included in the delay, as in schedstat; the reading itself has
+the two separate.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ def _never_late(group: str) -> int | None:
 class ProbeDelays:
     """Implements `drivers/cgroup/sensor.RunDelays`; `reading` is the probe's complete last reading.
 
-    `late_us`: the wait above which a group's task is reported as late, 0 for never; None for a group that is not watched.
+    `late_us`: the wait above which a group's task is reported as late, 0 for never; None for a group that is not
+    watched.
     """
 
     def __init__(self, probe: RunQueue, late_us: Callable[[str], int | None] = _never_late) -> None:

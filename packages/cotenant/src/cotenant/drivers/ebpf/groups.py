@@ -1,7 +1,8 @@
 """Mapping between a cgroup's path and its id in the kernel.
 
-Problem: eBPF identifies a group by a number. Choice: that number is the inode number of the group's folder (cgroup v1 and v2 alike). A folder has a link
-for each subfolder, so a group without child groups costs one stat. Limits: a group created after the last listing has no name until the next.
+Problem: eBPF identifies a group by a number. Choice: that number is the inode number of the group's folder (cgroup v1
+and v2 alike). A folder has a link for each subfolder, so a group without child groups costs one stat. Limits: a group
+created after the last listing has no name until the next.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ class GroupIndex:
         self._gone: frozenset[int] = frozenset()
 
     def members(self, group: str, apart: Container[str] = ()) -> tuple[int, ...]:
-        """The ids of a group and of all below it, its own first; groups in `apart` and those below them are left out. Raises `Vanished`."""
+        """The ids of a group and of all below it, its own first; groups in `apart` and those below them are left
+        out. Raises `Vanished`.
+        """
         try:
             folder = os.stat(os.path.join(self._root, group))
         except OSError as error:

@@ -1,6 +1,7 @@
 """The binary layout shared with bpf/runqueue.bpf.c.
 
-Limits: little-endian and 8-byte aligned, as clang lays out the structures for this machine; a test compares the sizes with the built object.
+Limits: little-endian and 8-byte aligned, as clang lays out the structures for this machine; a test compares the sizes
+with the built object.
 """
 
 from __future__ import annotations

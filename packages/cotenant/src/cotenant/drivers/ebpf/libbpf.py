@@ -1,8 +1,9 @@
 """The part of libbpf that loads one of our objects and reads its maps, through ctypes.
 
-Problem: a node should need no compiler and no build step to be measured. Choice: objects are built once and relocated to the running kernel by libbpf
-(CO-RE); libbpf comes from the pylibbpf wheel, which bundles it, else from the system. Limits: only what our objects use. The wheel does not export
-libbpf's ring buffer reader, so `ring.py` maps the ring itself.
+Problem: a node should need no compiler and no build step to be measured. Choice: objects are built once and relocated
+to the running kernel by libbpf (CO-RE); libbpf comes from the pylibbpf wheel, which bundles it, else from the system.
+Limits: only what our objects use. The wheel does not export libbpf's ring buffer reader, so `ring.py` maps the ring
+itself.
 
 Source: libbpf 1.x, bpf/libbpf.h and bpf/bpf.h.
 """
@@ -142,7 +143,9 @@ class Table:
         return value.raw
 
     def batches(self, at_once: int = 1024) -> Iterator[tuple[bytes, bytes]]:
-        """All entries, `at_once` per system call: concatenated keys, and their values. Entries added or removed meanwhile may be missed."""
+        """All entries, `at_once` per system call: concatenated keys, and their values. Entries added or removed
+        meanwhile may be missed.
+        """
         cursor, following = (ctypes.create_string_buffer(max(self._key_size, 8)) for _ in range(2))
         start: ctypes.Array[ctypes.c_char] | None = None
         while True:
@@ -189,7 +192,8 @@ def how_to_get(path: Path) -> str:
     if (SOURCES / "bpf" / source).is_file():
         return f"the built object {path.name}: run `make bpf` (clang and libbpf's headers)"
     return (
-        f"the object {path.name}, which this installation was built without: reinstall on a machine with make, clang and libbpf's headers, "
+        f"the object {path.name}, which this installation was built without: reinstall on a machine with make, clang "
+        "and libbpf's headers, "
         f"or run `make bpf` in the sources and set {OBJECTS_VARIABLE} to the folder of its objects"
     )
 
@@ -197,9 +201,9 @@ def how_to_get(path: Path) -> str:
 class LoadedObject:
     """One object loaded into the kernel and attached; a context manager that unloads it.
 
-    `prepare` is called between opening and loading, while constants, sizes and pins can still be set. With `attach` False its programs are only
-    loaded; `attach_struct_ops` then attaches a table of operations. Raises `Unsupported` with what is missing: the
-    object itself, libbpf, BTF, the privilege, or what the kernel's verifier reports.
+    `prepare` is called between opening and loading, while constants, sizes and pins can still be set. With `attach`
+    False its programs are only loaded; `attach_struct_ops` then attaches a table of operations. Raises `Unsupported`
+    with what is missing: the object itself, libbpf, BTF, the privilege, or what the kernel's verifier reports.
     """
 
     def __init__(self, path: Path, prepare: Callable[[LoadedObject], None], *, attach: bool = True) -> None:
@@ -257,11 +261,15 @@ class LoadedObject:
         self._libbpf.handle.bpf_map__set_max_entries(self._map(name), entries)
 
     def pin(self, name: str, path: Path) -> None:
-        """Pin a map at this path, or use the one that is pinned there; only before loading. The path's folder must exist."""
+        """Pin a map at this path, or use the one that is pinned there; only before loading. The path's folder must
+        exist.
+        """
         self._libbpf.handle.bpf_map__set_pin_path(self._map(name), os.fsencode(path))
 
     def attach_struct_ops(self, name: str) -> None:
-        """Attach the table of operations in the map of this name. Raises `Transient` (EBUSY) while another one is attached, `Unsupported` otherwise."""
+        """Attach the table of operations in the map of this name. Raises `Transient` (EBUSY) while another one is
+        attached, `Unsupported` otherwise.
+        """
         link = self._libbpf.handle.bpf_map__attach_struct_ops(self._map(name))
         if not link:
             code = ctypes.get_errno()
@@ -271,7 +279,9 @@ class LoadedObject:
         self._links.append(link)
 
     def pin_links(self, path: Path) -> None:
-        """Pin the one link at this path, so that it outlives this process; `close` then leaves it attached. Raises `Permanent` where that fails."""
+        """Pin the one link at this path, so that it outlives this process; `close` then leaves it attached. Raises
+        `Permanent` where that fails.
+        """
         (link,) = self._links
         if self._libbpf.handle.bpf_link__pin(link, os.fsencode(path)):
             raise Permanent(f"pinning a link at {path}: {os.strerror(ctypes.get_errno())}")
@@ -282,7 +292,8 @@ class LoadedObject:
         """Remove the links; the object stays loaded and can be attached again. Idempotent."""
         while self._links:
             link = self._links.pop()
-            # closing the descriptor is not enough while a fork of this process has it too; not every kind of link can be detached
+            # closing the descriptor is not enough while a fork of this process has it too; not every kind of link can
+            # be detached
             self._libbpf.handle.bpf_link__detach(link)
             self._libbpf.handle.bpf_link__destroy(link)
 

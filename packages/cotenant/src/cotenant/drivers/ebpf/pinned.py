@@ -1,8 +1,8 @@
 """Pinned BPF maps through the bpf(2) system call, without libbpf.
 
-Problem: the process that writes policy rows should need neither libbpf nor the scheduler's object, and must not stop working when a scheduler is replaced. Choice:
-open the map by its pinned path and call bpf(2) by ctypes: one row takes 2 us. Limits: look up, update and delete only; the system call's number is
-known for x86-64 and arm64.
+Problem: the process that writes policy rows should need neither libbpf nor the scheduler's object, and must not stop
+working when a scheduler is replaced. Choice: open the map by its pinned path and call bpf(2) by ctypes: one row takes 2
+us. Limits: look up, update and delete only; the system call's number is known for x86-64 and arm64.
 
 Source: linux/bpf.h, `union bpf_attr`.
 """
@@ -26,7 +26,9 @@ _PATH = struct.Struct("=QII")  # path, descriptor, flags
 
 
 class PinnedMap:
-    """A map that is pinned at `path`. Raises `Unsupported` where it is not there or this machine's bpf(2) is unknown."""
+    """A map that is pinned at `path`. Raises `Unsupported` where it is not there or this machine's bpf(2) is
+    unknown.
+    """
 
     def __init__(self, path: Path, key_size: int, value_size: int) -> None:
         number = _NUMBERS.get(platform.machine())

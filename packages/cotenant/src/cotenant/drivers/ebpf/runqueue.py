@@ -1,8 +1,10 @@
-"""Run-queue waits of chosen cgroups, the groups that ran meanwhile, and events for late waits: the user-space side of bpf/runqueue.bpf.c.
+"""Run-queue waits of chosen cgroups, the groups that ran meanwhile, and events for late waits: the user-space side of
+bpf/runqueue.bpf.c.
 
-Problem: a node must know which groups a service waits for, at negligible cost. Choice: the kernel side counts each group separately; this side says
-which are watched, reads all counters in a few system calls, adds groups up to those above them, and resolves ids to paths. Limits: a group that appears
-below a watched one is counted from the next `watch` on; a new culprit reads as unknown for up to five seconds, and for good if its group is gone by then.
+Problem: a node must know which groups a service waits for, at negligible cost. Choice: the kernel side counts each
+group separately; this side says which are watched, reads all counters in a few system calls, adds groups up to those
+above them, and resolves ids to paths. Limits: a group that appears below a watched one is counted from the next `watch`
+on; a new culprit reads as unknown for up to five seconds, and for good if its group is gone by then.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ _LISTING_GAP_US = 5_000_000  # minimum time between two listings of the whole tr
 class RunQueue:
     """The running probe; a context manager that removes it from the kernel.
 
-    `root` is where the tree with the CPU controller is mounted, `version` whether that is cgroup 1 or 2. For v2, groups may also be those of a tree
-    without controllers. `everyone` also watches groups that were not named. `quiet_us`: minimum time between two late-wait events of one group on one
-    CPU. Raises `Unsupported` with what is missing.
+    `root` is where the tree with the CPU controller is mounted, `version` whether that is cgroup 1 or 2. For v2, groups
+    may also be those of a tree without controllers. `everyone` also watches groups that were not named. `quiet_us`:
+    minimum time between two late-wait events of one group on one CPU. Raises `Unsupported` with what is missing.
     """
 
     def __init__(
@@ -70,10 +72,12 @@ class RunQueue:
             raise
 
     def watch(self, groups: Mapping[str, int | None]) -> None:
-        """Watch exactly these groups, each with all below it: path to the wait in microseconds above which `late` reports it, or None.
+        """Watch exactly these groups, each with all below it: path to the wait in microseconds above which `late`
+        reports it, or None.
 
-        A late wait is reported for the deepest named group. Counters of groups that stay continue, also when one below them is removed; those of groups
-        no longer named are dropped. A group that does not exist is left out, and counted once it is named again and exists.
+        A late wait is reported for the deepest named group. Counters of groups that stay continue, also when one below
+        them is removed; those of groups no longer named are dropped. A group that does not exist is left out, and
+        counted once it is named again and exists.
         """
         owners: dict[str, int] = {}
         members: dict[int, tuple[int, int]] = {}
@@ -220,7 +224,9 @@ class RunQueue:
         return self._named.get(group_id) or self._index.path(group_id)
 
     def _look_up(self, ids: set[int]) -> None:
-        """List the tree again where an id has no path yet, but not too often; an id without one even then is recorded as gone."""
+        """List the tree again where an id has no path yet, but not too often; an id without one even then is
+        recorded as gone.
+        """
         now_us = time.monotonic_ns() // 1000
         if self._listed_us is not None and now_us - self._listed_us < _LISTING_GAP_US:
             return

@@ -1,7 +1,8 @@
 """What /sys/kernel/sched_ext reports: which kernel scheduler runs, read back after every attach.
 
-Problem: attaching can succeed although the scheduler did not start, and a scheduler that the kernel ejected leaves its link in place. Choice: the kernel's
-own files decide. Limits: `root/ops` may vanish between two reads; that is reported as no scheduler.
+Problem: attaching can succeed although the scheduler did not start, and a scheduler that the kernel ejected leaves its
+link in place. Choice: the kernel's own files decide. Limits: `root/ops` may vanish between two reads; that is reported
+as no scheduler.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def read_state(folder: Path = FOLDER) -> SchedulerState:
 
 
 def sub_schedulers(folder: Path = FOLDER) -> dict[int, str]:
-    """The enabled sub-schedulers at any depth: id of the cgroup to the scheduler's name. Empty where there is none, or the kernel is older than 7.3."""
+    """The enabled sub-schedulers at any depth: id of the cgroup to the scheduler's name. Empty where there is none,
+    or the kernel is older than 7.3.
+    """
     found = {}
     for path in folder.glob("root/**/sub-*/ops"):
         try:
@@ -53,4 +56,4 @@ def sub_schedulers(folder: Path = FOLDER) -> dict[int, str]:
 def has_sub_schedulers(release: str = os.uname().release) -> bool:
     """Whether this kernel is 7.3 or later: before, the operations of sub-schedulers are not whole."""
     numbers = release.split("-")[0].split(".")[:2]
-    return all(each.isdigit() for each in numbers) and tuple(map(int, numbers)) >= (7, 3)
+    return all(number.isdigit() for number in numbers) and tuple(map(int, numbers)) >= (7, 3)

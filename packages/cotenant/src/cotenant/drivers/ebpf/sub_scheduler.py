@@ -1,11 +1,12 @@
 """Schedulers of single cgroups (Linux 7.3), beside one another under the scheduler `cotenant_parent`.
 
-Problem: a root scheduler takes over the machine, so one zone at a time can have one, and its failure affects all tasks. Choice: the first zone attaches a
-parent that gives turns and pins its link, so that it outlives each zone; a zone attaches its scheduler to its own cgroup. The kernel ejects a
-broken one alone: its tasks run under the parent, other zones go on. The last zone that ends removes the parent. Every attach is read back from
-/sys/kernel/sched_ext/root: an attach that failed inside the kernel returns success. Limits: where every zone was killed, the parent stays and serves
-all tasks in turn until a zone starts and ends again; two zones that end and start at the same moment may find no parent, and the one that starts is
-refused.
+Problem: a root scheduler takes over the machine, so one zone at a time can have one, and its failure affects all tasks.
+Choice: the first zone attaches a parent that gives turns and pins its link, so that it outlives each zone; a zone
+attaches its scheduler to its own cgroup. The kernel ejects a broken one alone: its tasks run under the parent, other
+zones go on. The last zone that ends removes the parent. Every attach is read back from /sys/kernel/sched_ext/root: an
+attach that failed inside the kernel returns success. Limits: where every zone was killed, the parent stays and serves
+all tasks in turn until a zone starts and ends again; two zones that end and start at the same moment may find no
+parent, and the one that starts is refused.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _OPERATIONS = "zone_scheduler"
 _CGROUP = struct.Struct("=Q")  # the first member of the operations
 _CID_WORDS = 17  # of `every_cid` in bpf/zone_parent.bpf.c
 _CIDS = struct.Struct(f"=IIII{_CID_WORDS}Q")
-_MOST_CPUS = 1024
+_MAX_CPUS = 1024
 
 
 def check_sub_schedulers(release: str, found: tuple[int, int]) -> None:
@@ -44,8 +45,8 @@ def check_sub_schedulers(release: str, found: tuple[int, int]) -> None:
 
 def every_cid(cpus: int) -> bytes:
     """The kernel's mask of all CPUs, as laid out in bpf/zone_parent.bpf.c."""
-    if not 1 <= cpus <= _MOST_CPUS:
-        raise Unsupported("a scheduler for one cgroup", f"a machine with 1 to {_MOST_CPUS} CPUs")
+    if not 1 <= cpus <= _MAX_CPUS:
+        raise Unsupported("a scheduler for one cgroup", f"a machine with 1 to {_MAX_CPUS} CPUs")
     words = [(1 << max(0, min(64, cpus - 64 * at))) - 1 for at in range(_CID_WORDS)]
     return _CIDS.pack(0, cpus, _CID_WORDS, 0, *words)
 
@@ -60,7 +61,9 @@ class Parent:
         self._read_state = read_state
 
     def ensure(self) -> None:
-        """Attach it unless it runs. Raises `Transient` while another root scheduler runs, `Permanent` where the kernel does not run it afterwards."""
+        """Attach it unless it runs. Raises `Transient` while another root scheduler runs, `Permanent` where the
+        kernel does not run it afterwards.
+        """
         state = self._read_state()
         if state.runs(PARENT):
             return
@@ -86,7 +89,8 @@ class Parent:
 
 
 class SubSchedulers(ZoneSchedulers):
-    """The schedulers of one zone for one cgroup, of which at most one is attached. `cgroup`: its id, the inode of its folder.
+    """The schedulers of one zone for one cgroup, of which at most one is attached. `cgroup`: its id, the inode of its
+    folder.
 
     Otherwise as `ZoneSchedulers`. Raises `Unsupported` with what is missing.
     """

@@ -1,6 +1,7 @@
 """The binary layout shared with bpf/zone.h.
 
-Limits: little-endian, as clang lays out the structures for this machine; a test compares the sizes with the built objects.
+Limits: little-endian, as clang lays out the structures for this machine; a test compares the sizes with the built
+objects.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import struct
 from collections.abc import Iterable
 
 from cotenant.model.errors import Unsupported
-from cotenant.model.zones.setting import MOST_CPUS
+from cotenant.model.zones.setting import MAX_CPUS
 from cotenant.model.zones.table import LateDispatch, SchedulerExit, ZoneClass, ZoneRow
 
 KEY = struct.Struct("=Q")  # a cgroup's id
@@ -20,7 +21,7 @@ COUNT = struct.Struct("=Q")
 INDEX = struct.Struct("=I")
 RING_BYTES = 1 << 18
 STARVED = struct.Struct("=Q")  # .rodata of the latency scheduler
-_WORDS = MOST_CPUS // 64
+_WORDS = MAX_CPUS // 64
 EXCLUSIVE = struct.Struct(f"=QQ{_WORDS}Q")  # .rodata of the exclusive scheduler
 COUNTS = ("service", "batch", "late", "lost", "kicked", "kept", "overdue")
 
@@ -37,10 +38,12 @@ def unpack_row(value: bytes) -> ZoneRow:
 
 
 def pack_exclusive(starved_ns: int, cpus: int, own: Iterable[int]) -> bytes:
-    """Constants of the exclusive scheduler: `cpus`, one more than the highest CPU; `own`: CPUs of services. Raises `Unsupported` where none of both sides is left, or there are too many."""
+    """Constants of the exclusive scheduler: `cpus`, one more than the highest CPU; `own`: CPUs of services. Raises
+    `Unsupported` where none of both sides is left, or there are too many.
+    """
     mask = sum(1 << cpu for cpu in set(own))
-    if not 0 < mask < (1 << cpus) - 1 or cpus > MOST_CPUS:
-        raise Unsupported("CPUs of services' own", f"a machine with 2 to {MOST_CPUS} CPUs, some of them left to batch")
+    if not 0 < mask < (1 << cpus) - 1 or cpus > MAX_CPUS:
+        raise Unsupported("CPUs of services' own", f"a machine with 2 to {MAX_CPUS} CPUs, some of them left to batch")
     return EXCLUSIVE.pack(starved_ns, cpus, *(mask >> 64 * at & (1 << 64) - 1 for at in range(_WORDS)))
 
 

@@ -1,9 +1,12 @@
-"""Kernel schedulers of Control Zones from user space: load, attach, verify, switch, rows, late dispatches, the reason of an exit.
+"""Kernel schedulers of Control Zones from user space: load, attach, verify, switch, rows, late dispatches, the reason
+of an exit.
 
-Problem: the kernel can not replace one scheduler by another in one step (EBUSY, EOPNOTSUPP), and what a zone knows must survive the change. Choice: all
-schedulers of a zone are loaded beforehand and share pinned maps, so a switch is a detach and an attach, 7 ms under instruction counting (urgency.py); the fair class runs the
-tasks in between. Every attach is read back from /sys/kernel/sched_ext. Limits: one scheduler for the whole machine (no sub-schedulers); when this
-process ends, however it ends, the kernel returns to the fair class; pinned maps stay until `ZoneSchedulers.remove`. Schedulers of single cgroups: `sub_scheduler.py`.
+Problem: the kernel can not replace one scheduler by another in one step (EBUSY, EOPNOTSUPP), and what a zone knows must
+survive the change. Choice: all schedulers of a zone are loaded beforehand and share pinned maps, so a switch is a
+detach and an attach, 7 ms under instruction counting (urgency.py); the fair class runs the tasks in between. Every
+attach is read back from /sys/kernel/sched_ext. Limits: one scheduler for the whole machine (no sub-schedulers); when
+this process ends, however it ends, the kernel returns to the fair class; pinned maps stay until
+`ZoneSchedulers.remove`. Schedulers of single cgroups: `sub_scheduler.py`.
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ def check_version(found: tuple[int, int]) -> None:
 
 
 class ZoneMaps:
-    """The pinned maps of a zone: its rows, late dispatches, counters and the last exit. Usable while schedulers come and go."""
+    """The pinned maps of a zone: its rows, late dispatches, counters and the last exit. Usable while schedulers
+    come and go.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._rows = PinnedMap(folder / "zone_policy", zone_layout.KEY.size, zone_layout.ROW.size)
@@ -88,15 +93,16 @@ class ZoneMaps:
     def close(self) -> None:
         """Close the descriptors; the maps stay."""
         self._ring.close()
-        for each in (self._rows, self._exit, self._counts, self._events):
-            each.close()
+        for pinned_map in (self._rows, self._exit, self._counts, self._events):
+            pinned_map.close()
 
 
 class ZoneSchedulers:
     """The loaded schedulers of one zone, of which at most one is attached; a context manager that detaches and unloads.
 
-    `name`: of the zone, one path component; its maps are pinned in a folder of this name below `bpf_files`. `starved_ms`: the latency scheduler's bound on
-    the wait of batch, and the exclusive scheduler's; `own_cpus`: CPUs of services under the latter. Raises `Unsupported` with what is missing.
+    `name`: of the zone, one path component; its maps are pinned in a folder of this name below `bpf_files`.
+    `starved_ms`: the latency scheduler's bound on the wait of batch, and the exclusive scheduler's; `own_cpus`: CPUs of
+    services under the latter. Raises `Unsupported` with what is missing.
     """
 
     _object = ""  # begins the names of the objects of this kind of scheduler, after "zone_"
@@ -136,8 +142,8 @@ class ZoneSchedulers:
 
     def _load(self, mode: Mode) -> LoadedObject:
         def prepare(loaded: LoadedObject) -> None:
-            for each in PINNED:
-                loaded.pin(each, self.folder / each)
+            for name in PINNED:
+                loaded.pin(name, self.folder / name)
             if mode is Mode.LATENCY:
                 loaded.set_variables(".rodata", zone_layout.STARVED.pack(self._starved_ms * 1_000_000))
             if mode is Mode.EXCLUSIVE:
@@ -158,7 +164,9 @@ class ZoneSchedulers:
         return self._attached
 
     def attach(self, mode: Mode) -> None:
-        """Attach and verify. Raises `Transient` while another scheduler is attached, `Permanent` where the kernel does not run it afterwards."""
+        """Attach and verify. Raises `Transient` while another scheduler is attached, `Permanent` where the kernel
+        does not run it afterwards.
+        """
         self._check_loaded(mode)
         with urgent(self._rcu):
             self._loaded[mode].attach_struct_ops(_SCHEDULER)
@@ -197,8 +205,8 @@ class ZoneSchedulers:
     def remove(self) -> None:
         """Detach, unload, and remove the pinned maps."""
         self.close()
-        for each in PINNED:
-            (self.folder / each).unlink(missing_ok=True)
+        for name in PINNED:
+            (self.folder / name).unlink(missing_ok=True)
         if self.folder.exists():
             self.folder.rmdir()
 
@@ -210,8 +218,8 @@ class ZoneSchedulers:
         self._unload()
 
     def _unload(self) -> None:
-        for each in self._loaded.values():
-            each.close()
+        for loaded_object in self._loaded.values():
+            loaded_object.close()
         self._loaded = {}
 
     def __enter__(self) -> ZoneSchedulers:

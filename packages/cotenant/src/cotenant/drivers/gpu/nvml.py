@@ -1,10 +1,11 @@
 """NVIDIA GPUs through NVML: use, memory, processes, and health.
 
-Problem: the library and its driver are missing on most machines, single queries are refused on some models, and a GPU that fell off its bus must not
-affect the others. Choice: `pynvml` is imported at first use, or the library is given as an object with the same functions; every query is made
-separately, and one that a model does not support is a gap. A GPU is unhealthy when it is lost, has uncorrected memory errors since the driver started,
-waits for a reset to replace memory, or raised a critical error of its own; it stays so until it is read by a new reader. Errors that a program causes do
-not count. Limits: whole GPUs, not MIG slices; utilisation is of the driver's last sampling period.
+Problem: the library and its driver are missing on most machines, single queries are refused on some models, and a GPU
+that fell off its bus must not affect the others. Choice: `pynvml` is imported at first use, or the library is given as
+an object with the same functions; every query is made separately, and one that a model does not support is a gap. A GPU
+is unhealthy when it is lost, has uncorrected memory errors since the driver started, waits for a reset to replace
+memory, or raised a critical error of its own; it stays so until it is read by a new reader. Errors that a program
+causes do not count. Limits: whole GPUs, not MIG slices; utilisation is of the driver's last sampling period.
 
 Source: NVML API reference; NVIDIA, "Xid errors" (which codes are an application's).
 """
@@ -24,7 +25,7 @@ from cotenant.model.machine.counters import Gap, GpuCounters, NodeSample
 NEEDS = "an NVIDIA GPU with its driver, and nvidia-ml-py"
 # Caused by programs: illegal access, stopped or preempted work, their own page faults and time-outs.
 APPLICATION_XIDS = frozenset((13, 31, 43, 45, 68, 109))
-_MOST_EVENTS = 64  # taken in one reading
+_MAX_EVENTS = 64  # taken in one reading
 _Answer = TypeVar("_Answer")
 
 
@@ -42,7 +43,9 @@ class _Device:
 
 
 class GpuReader:
-    """Reads all GPUs; `collect` and `gaps` make a drivers/cgroup/sensor.Collector. `library`: pynvml or a substitute; None = import it at first use."""
+    """Reads all GPUs; `collect` and `gaps` make a drivers/cgroup/sensor.Collector. `library`: pynvml or a
+    substitute; None = import it at first use.
+    """
 
     def __init__(self, library: Any = None) -> None:
         self._given = library
@@ -52,7 +55,9 @@ class GpuReader:
         self._gaps: dict[str, Gap] = {}
 
     def read(self) -> tuple[GpuCounters, ...]:
-        """All GPUs now. Raises `Unsupported` without library or driver, `Transient` where the driver does not answer for a moment."""
+        """All GPUs now. Raises `Unsupported` without library or driver, `Transient` where the driver does not
+        answer for a moment.
+        """
         if self._nvml is None:
             self._start()
         self._take_events()
@@ -121,7 +126,7 @@ class GpuReader:
         if self._events is None:
             return
         by_uuid = {device.uuid: device for device in self._devices}
-        for _ in range(_MOST_EVENTS):
+        for _ in range(_MAX_EVENTS):
             try:
                 event = nvml.nvmlEventSetWait_v2(self._events, 0)
                 uuid = _text(nvml.nvmlDeviceGetUUID(event.device))

@@ -1,6 +1,7 @@
 """The place of a PCI device in the machine, from sysfs.
 
-Limits: locality is that of the host bridge; GPUs under two switches of one bridge count as together. A machine that reports no NUMA node (-1) has none.
+Limits: locality is that of the host bridge; GPUs under two switches of one bridge count as together. A machine that
+reports no NUMA node (-1) has none.
 
 Source: Linux, Documentation/ABI/testing/sysfs-bus-pci.
 """

@@ -1,8 +1,9 @@
 """Where a server listens: the address as it is written, and the socket that is bound to it.
 
-Problem: an address in use must be one line before anything slow starts, and port 0 must be resolved before the first request. Choice: binding
-and listening are one step apart from serving; connections wait in the backlog meanwhile. A unix socket may be opened by its own user only,
-and one that was left behind by a killed process is replaced. Limits: one socket a server; a name resolves to its first address.
+Problem: an address in use must be one line before anything slow starts, and port 0 must be resolved before the first
+request. Choice: binding and listening are one step apart from serving; connections wait in the backlog meanwhile. A
+unix socket may be opened by its own user only, and one that was left behind by a killed process is replaced. Limits:
+one socket a server; a name resolves to its first address.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ def bind(address: Address, backlog: int = DEFAULTS.backlog) -> Listening:
 
 def _tcp_socket(address: Address, backlog: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    # asyncio disables Nagle's algorithm only where the protocol is named; an answer is two writes, and would wait 40 ms between them.
+    # asyncio disables Nagle's algorithm only where the protocol is named; an answer is two writes, and would wait 40 ms
+    # between them.
     opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     return _bound(opened, (address.host, address.port), address, backlog)

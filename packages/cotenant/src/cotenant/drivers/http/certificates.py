@@ -1,9 +1,10 @@
 """Generated certificates: a certificate authority of our own, and a server certificate that it signs.
 
-Problem: a token must not cross a network in clear text, and a machine without a certificate still has to listen. Choice: an ECDSA P-256
-authority, made on first use and kept in a directory (keys 0600); a server certificate for the names and addresses that are served, made anew at
-each start. Clients verify by the authority, which the kubeconfig carries. The parts are functions of their own, for who keeps and rotates certificates elsewhere. Limits: `ensure` does not
-rotate while running; its server certificate is valid for a year.
+Problem: a token must not cross a network in clear text, and a machine without a certificate still has to listen.
+Choice: an ECDSA P-256 authority, made on first use and kept in a directory (keys 0600); a server certificate for the
+names and addresses that are served, made anew at each start. Clients verify by the authority, which the kubeconfig
+carries. The parts are functions of their own, for who keeps and rotates certificates elsewhere. Limits: `ensure` does
+not rotate while running; its server certificate is valid for a year.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ def new_authority(name: str, now: datetime.datetime, days: int = _AUTHORITY_DAYS
 def new_server(
     authority: Pair, name: str, hosts: tuple[str, ...], now: datetime.datetime, days: int = _SERVER_DAYS
 ) -> Pair:
-    """A server certificate for `hosts` (names or addresses). Raises `ValueError` for an authority that cannot be read."""
+    """A server certificate for `hosts` (names or addresses). Raises `ValueError` for an authority that cannot be
+    read.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -116,7 +119,7 @@ def validity(certificate: str) -> Validity:
     except x509.ExtensionNotFound:
         return Validity(found.not_valid_before_utc, found.not_valid_after_utc)
     dns = names.get_values_for_type(x509.DNSName)
-    addresses = (str(each) for each in names.get_values_for_type(x509.IPAddress))
+    addresses = (str(address) for address in names.get_values_for_type(x509.IPAddress))
     return Validity(found.not_valid_before_utc, found.not_valid_after_utc, (*dns, *addresses))
 
 

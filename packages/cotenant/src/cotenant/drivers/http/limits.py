@@ -1,7 +1,8 @@
 """Limits of an HTTP server, with their defaults.
 
-Problem: a server that listens beyond loopback meets clients that send without end, stop half way, or never read. Choice: one frozen value
-holds every bound; a server that needs another one replaces that field. Limits: the rate of requests is not bounded.
+Problem: a server that listens beyond loopback meets clients that send without end, stop half way, or never read.
+Choice: one frozen value holds every bound; a server that needs another one replaces that field. Limits: the rate of
+requests is not bounded.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ class ServerLimits:
     certificate_check_s: float = 60.0  # between two looks at whether the certificate's files have changed
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            if not getattr(self, each.name) > 0:
-                raise ValueError(f"{each.name}: {getattr(self, each.name)}: expected a number above 0")
+        for field in fields(self):
+            if not getattr(self, field.name) > 0:
+                raise ValueError(f"{field.name}: {getattr(self, field.name)}: expected a number above 0")
 
 
 DEFAULTS = ServerLimits()

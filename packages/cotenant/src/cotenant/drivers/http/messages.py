@@ -1,8 +1,9 @@
 """Requests and answers, straight on ASGI.
 
-Problem: kube-scheduler waits for an extender's every answer, and a web framework's request and routing objects cost more than the judgement.
-Choice: two functions, one that reads a body within the server's limits and one that sends an answer in one go. An application finds the
-connection in the scope. Limits: bodies are held whole. Source: ASGI HTTP specification 2.4.
+Problem: kube-scheduler waits for an extender's every answer, and a web framework's request and routing objects cost
+more than the judgement. Choice: two functions, one that reads a body within the server's limits and one that sends an
+answer in one go. An application finds the connection in the scope. Limits: bodies are held whole. Source: ASGI HTTP
+specification 2.4.
 """
 
 from __future__ import annotations
@@ -78,11 +79,11 @@ def header(scope: Scope, name: bytes) -> bytes:
     return b""
 
 
-async def read_body(scope: Scope, receive: Receive, most_bytes: int | None = None) -> bytes:
-    """The request's body. `most_bytes`: a lower limit than the server's. Raises `Refused` (413, 408) or `Gone`."""
+async def read_body(scope: Scope, receive: Receive, max_bytes: int | None = None) -> bytes:
+    """The request's body. `max_bytes`: a lower limit than the server's. Raises `Refused` (413, 408) or `Gone`."""
     connection = connection_of(scope)
     limits = DEFAULTS if connection is None else connection.limits
-    most = limits.body_bytes if most_bytes is None else most_bytes
+    most = limits.body_bytes if max_bytes is None else max_bytes
     length = header(scope, b"content-length")
     if length.isdigit() and int(length) > most:
         raise _too_large(most)

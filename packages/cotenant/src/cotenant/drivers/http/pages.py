@@ -26,7 +26,9 @@ def no_fault() -> str:
 
 @dataclass(frozen=True, slots=True)
 class HealthPages:
-    """`unhealthy` and `unready` return what is wrong, empty if nothing is; `metrics` returns the text exposition. `remark`: what `/readyz` says beside "ok"."""
+    """`unhealthy` and `unready` return what is wrong, empty if nothing is; `metrics` returns the text exposition.
+    `remark`: what `/readyz` says beside "ok".
+    """
 
     metrics: Callable[[], bytes]
     unhealthy: Callable[[], str] = no_fault

@@ -1,12 +1,13 @@
 """One connection: uvicorn's HTTP protocol within the limits of its server.
 
-Problem: uvicorn bounds the idle time between two requests, and neither the size of a head nor the time of a head, a body or a read; it closes
-a connection with unread input, and the client's kernel then discards the answer. Choice: its protocol with bounds on each of them. A
-timer exists only while a request is incomplete, so a request that arrives in one read costs none. What is refused gets an answer, and input is
-discarded for a moment before the connection closes. An answer in progress, such as a watch, is cut only where its client reads nothing. Where the server is
-full, connections that have been idle for longest make room for a new one, so that clients that only hold them lock nobody out.
-Limits: HTTP/1.1; no WebSocket or other upgrade; the size of a body is bounded where it is read (`messages.read_body`); pipelined requests are
-timed from the newest of them.
+Problem: uvicorn bounds the idle time between two requests, and neither the size of a head nor the time of a head, a
+body or a read; it closes a connection with unread input, and the client's kernel then discards the answer. Choice: its
+protocol with bounds on each of them. A timer exists only while a request is incomplete, so a request that arrives in
+one read costs none. What is refused gets an answer, and input is discarded for a moment before the connection closes.
+An answer in progress, such as a watch, is cut only where its client reads nothing. Where the server is full,
+connections that have been idle for longest make room for a new one, so that clients that only hold them lock nobody
+out. Limits: HTTP/1.1; no WebSocket or other upgrade; the size of a body is bounded where it is read
+(`messages.read_body`); pipelined requests are timed from the newest of them.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class ServerContext:
 
     limits: ServerLimits
     traffic: Traffic
-    most_connections: int
+    max_connections: int
     refusal: Refusal = plain_refusal
     next_date_s: float = inf  # when the Date header is out of date, by `perf_counter`; inf: answers have none
     emptied: asyncio.Event = field(default_factory=asyncio.Event)
@@ -59,7 +60,9 @@ class _Refuse(Exception):
 
 
 class _Responder:
-    """The transport that answers are written to: it keeps the head of the present answer, for its status, and closes in two steps."""
+    """The transport that answers are written to: it keeps the head of the present answer, for its status, and
+    closes in two steps.
+    """
 
     __slots__ = ("_write", "close", "head", "is_closing")
 
@@ -116,7 +119,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._responder = _Responder(transport, self._close)
         self._context.traffic.connections += 1
-        if len(self.connections) > self._context.most_connections and not self._made_room():
+        if len(self.connections) > self._context.max_connections and not self._made_room():
             self._refuse(503, "too many connections", "connections")
             return
         self._start_timer(self.limits.head_within_s)
@@ -252,14 +255,16 @@ class BoundedProtocol(HttpToolsProtocol):
     def _made_room(self) -> bool:
         """End a part of the connections that are between two requests, the oldest first; whether there were any."""
         idle = [
-            (waits.when(), each)
-            for each in self.connections
-            if each is not self and isinstance(each, BoundedProtocol) and (waits := each.idle_timer()) is not None
+            (waits.when(), connection)
+            for connection in self.connections
+            if connection is not self
+            and isinstance(connection, BoundedProtocol)
+            and (waits := connection.idle_timer()) is not None
         ]
         idle.sort(key=lambda pair: pair[0])
-        for _, each in idle[: max(1, self._context.most_connections // _SHARE_ENDED)]:
+        for _, protocol in idle[: max(1, self._context.max_connections // _SHARE_ENDED)]:
             self._context.traffic.refused("idle")
-            each.abort()
+            protocol.abort()
         return bool(idle)
 
     def idle_timer(self) -> asyncio.TimerHandle | None:
@@ -312,7 +317,10 @@ class BoundedProtocol(HttpToolsProtocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         answer = self._context.refusal(status, message)
-        head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-length: {len(answer.body)}\r\nconnection: close\r\n"
+        head = (
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-length: {len(answer.body)}\r\nconnection: "
+            "close\r\n"
+        )
         more = b"".join(b"%s: %s\r\n" % pair for pair in answer.more)
         self.transport.write(
             b"%scontent-type: %s\r\n%s\r\n%s" % (head.encode(), answer.content_type, more, answer.body)
@@ -320,8 +328,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._close(lingers=True)
 
     def _close(self, *, lingers: bool = False) -> None:
-        """Close once everything is sent. Where the client may still be sending, discard its input first: closing a socket with unread
-        input resets the connection, and the client loses the answer."""
+        """Close once everything is sent. Where the client may still be sending, discard its input first: closing a
+        socket with unread input resets the connection, and the client loses the answer.
+        """
         if self._is_closing:
             return
         self._is_closing = True

@@ -1,8 +1,9 @@
 """An HTTP server: an application on a socket, from its start to a graceful stop.
 
-Problem: four processes listen, and each needs the same bounds, TLS, metrics and end. Choice: uvicorn's protocol on httptools in the caller's
-event loop, within `ServerLimits`; nothing polls, so an idle server costs nothing. Certificates are read again when their files change.
-Limits: signals are the process's matter; connections are bounded by the process's open files too, with some kept for its own work.
+Problem: four processes listen, and each needs the same bounds, TLS, metrics and end. Choice: uvicorn's protocol on
+httptools in the caller's event loop, within `ServerLimits`; nothing polls, so an idle server costs nothing.
+Certificates are read again when their files change. Limits: signals are the process's matter; connections are bounded
+by the process's open files too, with some kept for its own work.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class HttpServer:
         await server.start()      # server.url
         await server.stop()
 
-    The socket listens from the construction on, so the address is known and connections wait. Raises `InvalidInput` where the address or the
-    certificate cannot be used.
+    The socket listens from the construction on, so the address is known and connections wait. Raises `InvalidInput`
+    where the address or the certificate cannot be used.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class HttpServer:
         self._listening = bind(where, limits.backlog) if isinstance(where, Address) else where
         self.traffic = traffic or Traffic("http")
         self._state = ServerState()
-        self._context = ServerContext(limits, self.traffic, _most_connections(limits), refusal)
+        self._context = ServerContext(limits, self.traffic, _max_connections(limits), refusal)
         if has_dates:
             self._context.next_date_s = 0.0
         self._config = uvicorn.Config(
@@ -169,7 +170,7 @@ class HttpServer:
                     _log.error("the certificate was not renewed: %s", error)
 
 
-def _most_connections(limits: ServerLimits) -> int:
+def _max_connections(limits: ServerLimits) -> int:
     """What the limits and the process's open files allow."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:

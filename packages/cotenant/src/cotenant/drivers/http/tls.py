@@ -1,8 +1,9 @@
 """The server side of TLS, from certificate files that are given.
 
-Problem: OpenSSL's errors do not say which of two files is at fault. Choice: the files are read and checked one by one, so that an error names
-the file and what to do; changed files are loaded while the server runs, so that certificates can be renewed in place. Limits: TLS 1.2 or
-later; keys without passphrase; a renewed certificate applies to new connections.
+Problem: OpenSSL's errors do not say which of two files is at fault. Choice: the files are read and checked one by one,
+so that an error names the file and what to do; changed files are loaded while the server runs, so that certificates can
+be renewed in place. Limits: TLS 1.2 or later; keys without passphrase; a renewed certificate applies to new
+connections.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ CERTIFICATE, KEY, CLIENT_CA = "--tls-cert", "--tls-key", "--client-ca"
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """A server's certificate chain and key, as PEM files; with `client_ca` every client must present a certificate that it signed."""
+    """A server's certificate chain and key, as PEM files; with `client_ca` every client must present a certificate
+    that it signed.
+    """
 
     certificate: Path
     key: Path
@@ -61,7 +64,9 @@ class Tls:
 
 
 def tls_of(certificate: Path | None, key: Path | None) -> Tls | None:
-    """What the two options say; None without them. Raises `InvalidInput` where one is missing, or the files cannot be used."""
+    """What the two options say; None without them. Raises `InvalidInput` where one is missing, or the files cannot
+    be used.
+    """
     if certificate is None or key is None:
         if certificate is not None or key is not None:
             raise InvalidInput(f"{CERTIFICATE}, {KEY}", str(certificate or key), "both or neither")

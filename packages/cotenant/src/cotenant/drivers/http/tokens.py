@@ -1,9 +1,10 @@
 """Bearer tokens: the comparison, and tokens that are kept in files.
 
-Problem: a token that cannot be changed without a restart is never changed, and a comparison that stops at the first difference reveals how
-much of a guess was right. Choice: constant-time comparison; a token file is read again when it may have changed, because mounted Secrets are
-replaced in place. A file that can no longer be read keeps the last token: refusing every client would be worse. Limits: one token for all
-clients, so a client that has it may claim to be any other; where that matters, use client certificates.
+Problem: a token that cannot be changed without a restart is never changed, and a comparison that stops at the first
+difference reveals how much of a guess was right. Choice: constant-time comparison; a token file is read again when it
+may have changed, because mounted Secrets are replaced in place. A file that can no longer be read keeps the last token:
+refusing every client would be worse. Limits: one token for all clients, so a client that has it may claim to be any
+other; where that matters, use client certificates.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ def new_token() -> str:
 
 
 def is_bearer(authorization: bytes, token: bytes) -> bool:
-    """Whether the value of an Authorization header carries this bearer token. Takes the same time for every wrong token of its length."""
+    """Whether the value of an Authorization header carries this bearer token. Takes the same time for every wrong
+    token of its length.
+    """
     scheme, _, given = authorization.partition(b" ")
     return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), token)
 
@@ -47,7 +50,9 @@ def read_token(path: Path, field: str = "token file") -> bytes:
 
 
 class BearerToken:
-    """The token of a file, read again while the server runs. Raises `InvalidInput` where the file has none at the start."""
+    """The token of a file, read again while the server runs. Raises `InvalidInput` where the file has none at the
+    start.
+    """
 
     def __init__(self, path: Path, field: str = "token file") -> None:
         self._path = path

@@ -1,9 +1,10 @@
 """The client side of TLS: which certificate authorities are trusted.
 
-Problem: since Python 3.13 `ssl.create_default_context` sets `VERIFY_X509_STRICT`, which refuses certificates without an Authority Key Identifier. Clusters in use have such certificates, and
-kubectl, kubelet and kube-scheduler accept them. Choice: chains, names and dates are verified as they do; the strict form of RFC 5280 is not required.
-Clients that run for longer than an authority of ours read its file again when it has changed (`Trust`).
-Limits: a certificate that only the strict form would refuse is accepted on every Python alike; open connections go on with what they were opened with.
+Problem: since Python 3.13 `ssl.create_default_context` sets `VERIFY_X509_STRICT`, which refuses certificates without an
+Authority Key Identifier. Clusters in use have such certificates, and kubectl, kubelet and kube-scheduler accept them.
+Choice: chains, names and dates are verified as they do; the strict form of RFC 5280 is not required. Clients that run
+for longer than an authority of ours read its file again when it has changed (`Trust`). Limits: a certificate that only
+the strict form would refuse is accepted on every Python alike; open connections go on with what they were opened with.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from cotenant.model.errors import InvalidInput
 def trusting(authorities: Path | str | None = None, purpose: ssl.Purpose = ssl.Purpose.SERVER_AUTH) -> ssl.SSLContext:
     """A context that trusts the given authorities: a PEM file, a PEM text, or None for the machine's own.
 
-    Raises `ssl.SSLError` or `ValueError` for a text that holds no certificate, `OSError` for a file that cannot be read.
+    Raises `ssl.SSLError` or `ValueError` for a text that holds no certificate, `OSError` for a file that cannot be
+    read.
     """
     file = authorities if isinstance(authorities, Path) else None
     text = authorities if isinstance(authorities, str) else None
@@ -36,7 +38,9 @@ class Trust:
         self._context: ssl.SSLContext | bool = True
 
     def context(self) -> ssl.SSLContext | bool:
-        """A context with the file's authorities; True, the default, without a file. Raises `InvalidInput` where it cannot be read."""
+        """A context with the file's authorities; True, the default, without a file. Raises `InvalidInput` where it
+        cannot be read.
+        """
         if self._file is None:
             return True
         try:

@@ -1,9 +1,12 @@
 """A Jaeger client's batch as an OTLP request.
 
-Problem: Jaeger's spans name kind and failure by tags, and the process by another struct; everything here reads OTLP. Choice: the batch becomes an ExportTraceServiceRequest by OpenTelemetry's rules, so that counting,
-assembly and limits are the same for both. Limits: logs, references other than the parent and the sampling flags are left out; a span without a trace id is left to OTLP's checks.
+Problem: Jaeger's spans name kind and failure by tags, and the process by another struct; everything here reads OTLP.
+Choice: the batch becomes an ExportTraceServiceRequest by OpenTelemetry's rules, so that counting, assembly and limits
+are the same for both. Limits: logs, references other than the parent and the sampling flags are left out; a span
+without a trace id is left to OTLP's checks.
 
-Source: jaegertracing/jaeger-idl, thrift/jaeger.thrift and agent.thrift; OpenTelemetry specification, compatibility with Jaeger: "span.kind", "error", "otel.status_code".
+Source: jaegertracing/jaeger-idl, thrift/jaeger.thrift and agent.thrift; OpenTelemetry specification, compatibility with
+Jaeger: "span.kind", "error", "otel.status_code".
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ _PROCESS_KEYS = {"hostname": "host.name"}  # of Jaeger's clients
 MAX_SPANS = 2_000  # of a datagram
 _CHILD_OF = 0
 _MASK = (1 << 64) - 1
-_MOST_US = (1 << 63) // 1000
+_MAX_US = (1 << 63) // 1000
 # Tag.vType, and the field with the value
 _STRING, _DOUBLE, _BOOL, _LONG, _BINARY = range(5)
 _VALUE_FIELD = {_STRING: 3, _DOUBLE: 4, _BOOL: 5, _LONG: 6, _BINARY: 7}
@@ -63,17 +66,17 @@ def _put_span(span: Span, given: Struct) -> None:
     span.span_id = _id(_number(given.get(3)))
     parent = _number(given.get(4)) or next(
         (
-            _number(each.get(4))
-            for each in _structs(given.get(6))
-            if _number(each.get(1)) == _CHILD_OF and (_number(each.get(2)), _number(each.get(3))) == (low, high)
+            _number(struct.get(4))
+            for struct in _structs(given.get(6))
+            if _number(struct.get(1)) == _CHILD_OF and (_number(struct.get(2)), _number(struct.get(3))) == (low, high)
         ),
         0,
     )
     span.parent_span_id = _id(parent) if parent else b""
     span.name = _text(given.get(5))
-    start_us = min(max(0, _number(given.get(8))), _MOST_US)
+    start_us = min(max(0, _number(given.get(8))), _MAX_US)
     span.start_time_unix_nano = start_us * 1000
-    span.end_time_unix_nano = (start_us + min(max(0, _number(given.get(9))), _MOST_US)) * 1000
+    span.end_time_unix_nano = (start_us + min(max(0, _number(given.get(9))), _MAX_US)) * 1000
     tags = _structs(given.get(10))
     _put_tags(span.attributes, tags, {})
     span.kind = _KINDS.get(_tag(tags, "span.kind"), Span.SPAN_KIND_INTERNAL)
@@ -104,7 +107,7 @@ def _put_tags(
 
 def _tag(tags: Iterable[Struct], key: str) -> str:
     """A tag as text; booleans are "true" and "false"."""
-    value = next((_tag_value(each) for each in tags if _text(each.get(1)) == key), None)
+    value = next((_tag_value(tag) for tag in tags if _text(tag.get(1)) == key), None)
     if isinstance(value, bool):
         return str(value).lower()
     return _text(value) if isinstance(value, bytes) else ""
@@ -119,7 +122,7 @@ def _struct(value: Value | None) -> Struct:
 
 
 def _structs(value: Value | None) -> list[Struct]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [flag for flag in value if isinstance(flag, dict)] if isinstance(value, list) else []
 
 
 def _number(value: Value | None) -> int:

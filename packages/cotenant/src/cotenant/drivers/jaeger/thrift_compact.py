@@ -1,7 +1,9 @@
 """The Thrift compact protocol: a message into plain values, bounded.
 
-Problem: a datagram from anybody says how long its lists and strings are and how deep its structs. Choice: a reader over the bytes that trusts no length: every element takes at least a byte, so a count beyond
-what is left is refused, and structs nest at most `MOST_DEPTH` deep. Values come without names: a struct is a dict of its field numbers. Limits: reading only; maps are skipped over and left out.
+Problem: a datagram from anybody says how long its lists and strings are and how deep its structs. Choice: a reader over
+the bytes that trusts no length: every element takes at least a byte, so a count beyond what is left is refused, and
+structs nest at most `MAX_DEPTH` deep. Values come without names: a struct is a dict of its field numbers. Limits:
+reading only; maps are skipped over and left out.
 
 Source: Apache Thrift, doc/specs/thrift-compact-protocol.md.
 """
@@ -14,7 +16,7 @@ from typing import TypeAlias
 
 from cotenant.model.errors import InvalidInput
 
-MOST_DEPTH = 12
+MAX_DEPTH = 12
 MAX_VALUES = 20_000  # of a message; a full datagram of usual spans has 13,000
 _PROTOCOL, _VERSION = 0x82, 1
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
@@ -78,8 +80,8 @@ class _Reader:
         return self._take(self.varint())
 
     def struct(self, depth: int) -> Struct:
-        if depth > MOST_DEPTH:
-            raise InvalidInput("Thrift message", f"byte {self._at}", f"structs at most {MOST_DEPTH} deep")
+        if depth > MAX_DEPTH:
+            raise InvalidInput("Thrift message", f"byte {self._at}", f"structs at most {MAX_DEPTH} deep")
         fields: Struct = {}
         number = 0
         while head := self.byte():
@@ -107,8 +109,8 @@ class _Reader:
         if size == 15:
             size = self.varint()
         self._bound(size)
-        if depth > MOST_DEPTH:
-            raise InvalidInput("Thrift message", f"byte {self._at}", f"lists at most {MOST_DEPTH} deep")
+        if depth > MAX_DEPTH:
+            raise InvalidInput("Thrift message", f"byte {self._at}", f"lists at most {MAX_DEPTH} deep")
         return [self._value(kind, depth + 1) for _ in range(size)]
 
     def _map(self, depth: int) -> Value:
@@ -116,8 +118,8 @@ class _Reader:
         self._bound(size)
         if size:
             kinds = self.byte()
-            if depth > MOST_DEPTH:
-                raise InvalidInput("Thrift message", f"byte {self._at}", f"maps at most {MOST_DEPTH} deep")
+            if depth > MAX_DEPTH:
+                raise InvalidInput("Thrift message", f"byte {self._at}", f"maps at most {MAX_DEPTH} deep")
             for _ in range(size):
                 self._value(kinds >> 4, depth + 1)
                 self._value(kinds & 0x0F, depth + 1)

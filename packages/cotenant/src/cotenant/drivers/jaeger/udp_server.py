@@ -1,7 +1,9 @@
 """The UDP port of a Jaeger agent.
 
-Problem: clients of Jaeger send datagrams and never hear an answer, so nothing that goes wrong may end the port. Choice: each datagram is one request, which `export` takes in its own time; what cannot be read or taken is counted by its outcome. Limits: no authentication and no
-encryption, which the protocol does not have; datagrams are lost where the process is slower than they arrive.
+Problem: clients of Jaeger send datagrams and never hear an answer, so nothing that goes wrong may end the port. Choice:
+each datagram is one request, which `export` takes in its own time; what cannot be read or taken is counted by its
+outcome. Limits: no authentication and no encryption, which the protocol does not have; datagrams are lost where the
+process is slower than they arrive.
 
 Source: Jaeger 1.x, agent: compact Thrift over UDP, port 6831; datagrams of at most 65,000 bytes.
 """
@@ -16,7 +18,10 @@ from cotenant.model.errors import InvalidInput, Transient
 
 
 class JaegerUdpServer:
-    """Passes datagrams (batch.py reads them), each with the address that it came from, to `export`, which raises `InvalidInput` or `Transient`, at once where there is no room. `answered` gets each outcome: OK, INVALID_ARGUMENT or UNAVAILABLE."""
+    """Passes datagrams (batch.py reads them), each with the address that it came from, to `export`, which raises
+    `InvalidInput` or `Transient`, at once where there is no room. `answered` gets each outcome: OK,
+    INVALID_ARGUMENT or UNAVAILABLE.
+    """
 
     def __init__(self, export: Callable[[bytes, str], Awaitable[None]], answered: Callable[[str], None]) -> None:
         self._export, self._answered = export, answered

@@ -1,8 +1,11 @@
 """The journal: postings stored as transactions, and the questions that a reader asks.
 
-Problem: a crash between any two writes, a repeated posting, or a second replica that still believes to lead must neither lose nor double an entry. Choice: a posting is one transaction that
-first advances the revision from the value on which it was computed, which no second writer can do; entries have unique keys. A process that does not know whether its commit arrived loads the
-accounts again. SQLite runs with a write-ahead log and synchronous=FULL. SQLAlchemy Core gives one text of the statements for both databases. Limits: entries are never deleted; calls block and belong in a thread.
+Problem: a crash between any two writes, a repeated posting, or a second replica that still believes to lead must
+neither lose nor double an entry. Choice: a posting is one transaction that first advances the revision from the value
+on which it was computed, which no second writer can do; entries have unique keys. A process that does not know whether
+its commit arrived loads the accounts again. SQLite runs with a write-ahead log and synchronous=FULL. SQLAlchemy Core
+gives one text of the statements for both databases. Limits: entries are never deleted; calls block and belong in a
+thread.
 """
 
 from __future__ import annotations
@@ -104,10 +107,14 @@ class Contents:
 
 
 class Journal:
-    """One database. Raises `InvalidInput` for a URL that cannot be used, `Transient` where the database does not answer."""
+    """One database. Raises `InvalidInput` for a URL that cannot be used, `Transient` where the database does not
+    answer.
+    """
 
     def __init__(self, url: str, *, migrates: bool = True) -> None:
-        """`url`: sqlite:///PATH or postgresql://USER@HOST/DATABASE. Without `migrates`, a database of another version is refused."""
+        """`url`: sqlite:///PATH or postgresql://USER@HOST/DATABASE. Without `migrates`, a database of another
+        version is refused.
+        """
         self.engine = _engine(url)
         with _database_errors():
             self._migrate() if migrates else self._check()
@@ -119,7 +126,9 @@ class Journal:
     # ---- writing
 
     def post(self, revision: int, period: int, period_end_ms: int, transfers: Iterable[Transfer]) -> None:
-        """Store a posting computed on `revision`. Raises `ConflictError` where another was stored since; then nothing is stored."""
+        """Store a posting computed on `revision`. Raises `ConflictError` where another was stored since; then
+        nothing is stored.
+        """
         rows = list(transfers)
         with _database_errors():
             try:
@@ -129,7 +138,7 @@ class Journal:
                         connection.execute(update(marks).where(marks.c.name == name).values(value=value))
                     if rows:
                         first = connection.execute(select(func.coalesce(func.max(entries.c.number), 0))).scalar_one()
-                        connection.execute(entries.insert(), [_row(first + 1 + i, each) for i, each in enumerate(rows)])
+                        connection.execute(entries.insert(), [_row(first + 1 + i, row) for i, row in enumerate(rows)])
                     for account, milli in _changes(rows).items():
                         _book(connection, account, milli)
             except IntegrityError as error:
@@ -285,9 +294,9 @@ def _advance(connection: Connection, revision: int) -> None:
 
 def _changes(rows: Iterable[Transfer]) -> dict[str, int]:
     changes: dict[str, int] = {}
-    for each in rows:
-        changes[each.payer] = changes.get(each.payer, 0) - each.milli
-        changes[each.payee] = changes.get(each.payee, 0) + each.milli
+    for row in rows:
+        changes[row.payer] = changes.get(row.payer, 0) - row.milli
+        changes[row.payee] = changes.get(row.payee, 0) + row.milli
     return changes
 
 
@@ -304,16 +313,16 @@ def _pairs(rows: Iterable[Any]) -> tuple[tuple[str, int], ...]:
     return tuple((str(row[0]), int(row[1])) for row in rows)
 
 
-def _row(number: int, each: Transfer) -> dict[str, object]:
+def _row(number: int, transfer: Transfer) -> dict[str, object]:
     return {
         "number": number,
-        "key": each.key,
-        "at_ms": each.at_ms,
-        "cause": str(each.cause),
-        "payer": each.payer,
-        "payee": each.payee,
-        "milli": each.milli,
-        "evidence": json.dumps(each.evidence, separators=(",", ":")),
+        "key": transfer.key,
+        "at_ms": transfer.at_ms,
+        "cause": str(transfer.cause),
+        "payer": transfer.payer,
+        "payee": transfer.payee,
+        "milli": transfer.milli,
+        "evidence": json.dumps(transfer.evidence, separators=(",", ":")),
     }
 
 

@@ -1,8 +1,9 @@
 """A kubelet's configuration, as far as it decides who writes what: from its file, or from what it says of itself.
 
-Problem: whether the kubelet gives CPUs and protects memory decides which knobs are ours, and no one source is always there. Choice: the same fields from
-`/configz`, which has what the kubelet runs with, and from the configuration file; a field that is absent, or that cannot be read, is not known. Limits: of
-a file, defaults, drop-ins and command-line arguments are not known; `/configz` has them all. CPUs that are reserved by number have no names in either.
+Problem: whether the kubelet gives CPUs and protects memory decides which knobs are ours, and no one source is always
+there. Choice: the same fields from `/configz`, which has what the kubelet runs with, and from the configuration file; a
+field that is absent, or that cannot be read, is not known. Limits: of a file, defaults, drop-ins and command-line
+arguments are not known; `/configz` has them all. CPUs that are reserved by number have no names in either.
 
 Source: Kubernetes, KubeletConfiguration v1beta1; pkg/kubelet/server (configz: {"kubeletconfig": ...}).
 """
@@ -19,7 +20,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.kubelet.facts import KubeletFacts
 
 CONFIG_NAME, MEMORY_STATE_NAME = "config.yaml", "memory_manager_state"  # beside the CPU manager's checkpoint
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 class _Config(msgspec.Struct, frozen=True, rename="camel"):
@@ -45,7 +46,7 @@ def config_of_file(path: Path) -> KubeletFacts:
     """From a configuration file; nothing is known where it cannot be read."""
     try:
         with path.open("rb") as file:
-            return _config(msgspec.convert(parse(file.read(_MOST_BYTES), str(path)), _Config))
+            return _config(msgspec.convert(parse(file.read(_MAX_BYTES), str(path)), _Config))
     except (OSError, InvalidInput, msgspec.ValidationError):
         return KubeletFacts()
 
@@ -63,7 +64,7 @@ def memory_manager_of(path: Path) -> str:
     """The policy in the memory manager's checkpoint; "" where there is none."""
     try:
         with path.open("rb") as file:
-            return msgspec.json.decode(file.read(_MOST_BYTES), type=_State).policy_name
+            return msgspec.json.decode(file.read(_MAX_BYTES), type=_State).policy_name
     except (OSError, msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
 

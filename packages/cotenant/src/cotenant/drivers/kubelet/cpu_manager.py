@@ -1,7 +1,8 @@
 """The state of the kubelet's CPU manager: its policy, and the CPUs assigned to pods.
 
-Problem: CPUs that the kubelet's static policy assigns to Guaranteed pods must not be assigned again. Choice: the checkpoint that the kubelet itself starts
-from, read whole. Limits: reserved CPUs are not in it (they are part of the default set); an unreadable file counts as empty.
+Problem: CPUs that the kubelet's static policy assigns to Guaranteed pods must not be assigned again. Choice: the
+checkpoint that the kubelet itself starts from, read whole. Limits: reserved CPUs are not in it (they are part of the
+default set); an unreadable file counts as empty.
 
 Source: Kubernetes, pkg/kubelet/cm/cpumanager/state (cpu_manager_state, JSON).
 """
@@ -18,7 +19,7 @@ from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import InvalidInput
 
 STATE = Path("/var/lib/kubelet/cpu_manager_state")
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def read_cpu_manager(path: Path = STATE) -> CpuManager:
     """Read the checkpoint; empty where there is no readable file."""
     try:
         with path.open("rb") as file:
-            state = msgspec.json.decode(file.read(_MOST_BYTES), type=_State)
+            state = msgspec.json.decode(file.read(_MAX_BYTES), type=_State)
         given = tuple(
             (uid, tuple(sorted({cpu for text in containers.values() for cpu in parse_cpus(text, str(path))})))
             for uid, containers in sorted(state.entries.items())

@@ -1,8 +1,9 @@
 """Merges declared attributes of pods into the pods found in the cgroup tree.
 
-Problem: the tree knows groups and limits, the container runtime names and labels, the API server requests and priorities; none knows all, and any may be
-unavailable. Choice: each source gives what it knows as a `DeclaredPod`; `join` merges those into pods found in the tree, by UID, and later ones win. Class,
-priority, tenant and objective follow from labels and annotations by the same rules everywhere. Limits: a pod without a group cannot be measured or
+Problem: the tree knows groups and limits, the container runtime names and labels, the API server requests and
+priorities; none knows all, and any may be unavailable. Choice: each source gives what it knows as a `DeclaredPod`;
+`join` merges those into pods found in the tree, by UID, and later ones win. Class, priority, tenant and objective
+follow from labels and annotations by the same rules everywhere. Limits: a pod without a group cannot be measured or
 throttled and is left out. A malformed label or annotation counts as absent, as it does upstream.
 """
 
@@ -139,7 +140,7 @@ def merged(pod: NodePod, declared: DeclaredPod, belief: Belief = NO_SEAL) -> Nod
     if own_cpus and belief.checks_requests and standing is not Standing.SEALED:
         request_m = declared.cpu_request_m
         if request_m is None:
-            request_m = sum(each.cpu_request_m for each in containers)
+            request_m = sum(container.cpu_request_m for container in containers)
         raw = raw_class(labels.get(PRIORITY_CLASS), priority)
         may_own = gets_own_cpus(declared_qos, raw, _resource_spec(annotations.get(RESOURCE_SPEC)))
         unbelieved = _unbelieved(standing, own_cpus, request_m if may_own else 0)
@@ -172,7 +173,9 @@ def merged(pod: NodePod, declared: DeclaredPod, belief: Belief = NO_SEAL) -> Nod
 def _settled(
     uid: str, labels: Labels, annotations: Labels, declared: DeclaredPod, belief: Belief
 ) -> tuple[Labels, Labels, tuple[str, ...]]:
-    """Labels and annotations with the class, quota and tenant of the bind, and the names of those that were changed since."""
+    """Labels and annotations with the class, quota and tenant of the bind, and the names of those that were changed
+    since.
+    """
     notes = dict(annotations.items)
     written = settled_values(dict(labels.items), notes)
     counts = belief.seals.settled(
@@ -190,7 +193,9 @@ def _with(found: Labels, names: tuple[str, ...], counts: Values) -> Labels:
 
 
 def objective_us(text: str | None) -> int | None:
-    """The objective of `cotenant.io/objective-p99-ms` in microseconds; None where there is none or it is not a decimal above 0."""
+    """The objective of `cotenant.io/objective-p99-ms` in microseconds; None where there is none or it is not a
+    decimal above 0.
+    """
     if text is None or not _DECIMAL.fullmatch(text):
         return None
     whole, _, part = text.partition(".")
@@ -236,15 +241,19 @@ def _annotated(found: NodeContainer, amounts: ContainerAmounts | None) -> NodeCo
 
 
 def _is_of_the_node(annotations: Labels, priority: int | None) -> bool:
-    """Whether the node itself needs the pod, as kube-proxy: of a critical priority class, or from the kubelet's own manifests. It may well request nothing.
+    """Whether the node itself needs the pod, as kube-proxy: of a critical priority class, or from the kubelet's own
+    manifests. It may well request nothing.
 
-    A kubelet never runs what another marks as a mirror pod, so an owner gains nothing by the mark; its other annotations an owner can write.
+    A kubelet never runs what another marks as a mirror pod, so an owner gains nothing by the mark; its other
+    annotations an owner can write.
     """
     return (priority or 0) >= _CRITICAL or annotations.get(MIRROR) is not None
 
 
 def _workload(owner: str, namespace: str) -> str:
-    """Kind and namespace/name. A Job's label of its name proves nothing: any pod may carry it, and be judged as one of the Job's."""
+    """Kind and namespace/name. A Job's label of its name proves nothing: any pod may carry it, and be judged as one
+    of the Job's.
+    """
     kind, _, name = owner.partition(" ")
     return f"{kind} {namespace}/{name}" if name else ""
 
@@ -260,13 +269,15 @@ class _Status(msgspec.Struct, frozen=True):
     cpuset: str = ""
 
 
-def _unbelieved(standing: Standing, cpus: tuple[int, ...], most_m: int) -> str:
-    """Why the CPUs of an annotation without a seal do not count; "" where they do. `most_m`: of what it may have as CPUs of its own."""
+def _unbelieved(standing: Standing, cpus: tuple[int, ...], max_m: int) -> str:
+    """Why the CPUs of an annotation without a seal do not count; "" where they do. `max_m`: of what it may have as
+    CPUs of its own.
+    """
     written = f"the CPUs {format_cpus(cpus)} of its annotation"
     if standing is Standing.REFUSED:
         return f"{written} were not given by the scheduler: there is no seal of it, or it is of something else"
-    if 1000 * len(cpus) > most_m:
-        return f"{written} are more than it can have been given: its class and its requests allow {most_m // 1000}"
+    if 1000 * len(cpus) > max_m:
+        return f"{written} are more than it can have been given: its class and its requests allow {max_m // 1000}"
     return ""
 
 

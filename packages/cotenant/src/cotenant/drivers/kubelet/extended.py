@@ -1,12 +1,15 @@
 """Batch and mid amounts of a pod: read from its specification or its annotation, and summed for the pod's group.
 
-Problem: a kubelet computes a pod's groups from native `cpu` and `memory` only, so a pod that requests batch or mid resources has the least weight and no
-limit; whoever sets them needs the kubelet's sum, in which sidecars and init containers count and which does not change while containers start and end. Choice:
-the kubelet's formula over all amounts, native and extended: sidecars plus containers, or an init container plus the sidecars before it where that is more, plus overhead.
-A limit exists only where every container has one. Where only the container runtime is known, the annotation that admission leaves on the pod
-gives batch amounts per container. Limits: the annotation has neither init containers nor overhead nor mid resources; pod-level `spec.resources` is not read.
+Problem: a kubelet computes a pod's groups from native `cpu` and `memory` only, so a pod that requests batch or mid
+resources has the least weight and no limit; whoever sets them needs the kubelet's sum, in which sidecars and init
+containers count and which does not change while containers start and end. Choice: the kubelet's formula over all
+amounts, native and extended: sidecars plus containers, or an init container plus the sidecars before it where that is
+more, plus overhead. A limit exists only where every container has one. Where only the container runtime is known, the
+annotation that admission leaves on the pod gives batch amounts per container. Limits: the annotation has neither init
+containers nor overhead nor mid resources; pod-level `spec.resources` is not read.
 
-Source: kubelet, `ResourceConfigForPod` (pkg/kubelet/cm/helpers_linux.go); Koordinator, annotation `node.koordinator.sh/extended-resource-spec`.
+Source: kubelet, `ResourceConfigForPod` (pkg/kubelet/cm/helpers_linux.go); Koordinator, annotation
+`node.koordinator.sh/extended-resource-spec`.
 """
 
 from __future__ import annotations
@@ -55,17 +58,15 @@ def pod_amounts(containers: Iterable[ContainerAmounts], overhead: ContainerAmoun
     cpu_limits = [part.cpu_limit_m for part in parts]
     memory_limits = [part.memory_limit_bytes for part in parts]
     return ExtendedAmounts(
-        cpu_request_m=most_at_once(roles, [part.cpu_request_m for part in parts]) + extra.cpu_request_m
-        if cpu
-        else None,
-        cpu_limit_m=most_at_once(roles, cpu_limits) + extra.cpu_request_m if cpu and all(cpu_limits) else None,
-        memory_limit_bytes=most_at_once(roles, memory_limits) + extra.memory_limit_bytes
+        cpu_request_m=max_at_once(roles, [part.cpu_request_m for part in parts]) + extra.cpu_request_m if cpu else None,
+        cpu_limit_m=max_at_once(roles, cpu_limits) + extra.cpu_request_m if cpu and all(cpu_limits) else None,
+        memory_limit_bytes=max_at_once(roles, memory_limits) + extra.memory_limit_bytes
         if memory and all(memory_limits)
         else None,
     )
 
 
-def most_at_once(roles: list[Role], amounts: list[int]) -> int:
+def max_at_once(roles: list[Role], amounts: list[int]) -> int:
     """The most that runs at a time; init containers in their order, before the containers."""
     running = most = 0
     for role, amount in zip(roles, amounts, strict=True):
@@ -93,15 +94,15 @@ def read_annotation(text: str | None) -> dict[str, ContainerAmounts]:
         return {}
     try:
         written = msgspec.json.decode(text, type=_Written)
-        found = {name: _of_annotation(each) for name, each in (written.containers or {}).items()}
+        found = {name: _of_annotation(container) for name, container in (written.containers or {}).items()}
     except (msgspec.DecodeError, UnicodeError, InvalidInput):
         return {}
     return {name: amounts for name, amounts in found.items() if amounts.extended_cpu or amounts.extended_memory}
 
 
-def _of_annotation(each: _Resources) -> ContainerAmounts:
-    limits = each.limits or {}
-    requests = {**limits, **(each.requests or {})}  # a limit without a request is the request
+def _of_annotation(resources: _Resources) -> ContainerAmounts:
+    limits = resources.limits or {}
+    requests = {**limits, **(resources.requests or {})}  # a limit without a request is the request
     return ContainerAmounts(
         cpu_request_m=max(0, whole(requests.get(BATCH_CPU, 0))),
         cpu_limit_m=max(0, whole(limits.get(BATCH_CPU, 0))),
@@ -112,7 +113,9 @@ def _of_annotation(each: _Resources) -> ContainerAmounts:
 
 
 def is_extended(names: Iterable[str], native: str) -> bool:
-    """Whether the amounts of `native` ("cpu" or "memory") are those of a batch or mid resource: a native amount, where there is one, wins."""
+    """Whether the amounts of `native` ("cpu" or "memory") are those of a batch or mid resource: a native amount,
+    where there is one, wins.
+    """
     given = set(names)
     return native not in given and bool(given & _EXTENDED[native])
 

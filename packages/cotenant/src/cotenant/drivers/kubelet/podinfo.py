@@ -1,9 +1,10 @@
 """Discovery from the founding layout of pods: one folder per pod with a `pod.info` file.
 
-Problem: the founding agent found pods by `KUBELET/pods/*/pod.info`: namespace, name, UID, QoS class, tenant. Its documents name the fields but not the
-syntax. Choice: a JSON object, or lines of `key=value` or `key: value`; keys in any of the usual spellings. The folder's name is the UID where none is
-given. The pods' groups come from the tree by UID. Limits: a pod without a kubelet group is left out; an unreadable or malformed file is skipped and listed
-in `wrong`.
+Problem: the founding agent found pods by `KUBELET/pods/*/pod.info`: namespace, name, UID, QoS class, tenant. Its
+documents name the fields but not the syntax. Choice: a JSON object, or lines of `key=value` or `key: value`; keys in
+any of the usual spellings. The folder's name is the UID where none is given. The pods' groups come from the tree by
+UID. Limits: a pod without a kubelet group is left out; an unreadable or malformed file is skipped and listed in
+`wrong`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from cotenant.model.machine.node_pod import NodePod
 
 PODS = "/var/lib/kubelet/pods"
 NAME = "pod.info"
-_MOST_BYTES = 64 * 1024
+_MAX_BYTES = 64 * 1024
 _LINE = re.compile(r"\s*([A-Za-z][A-Za-z0-9_.-]*)\s*[=:]\s*(.*?)\s*")
 _KEYS = {
     "namespace": "namespace",
@@ -42,7 +43,9 @@ _KUBERNETES = {qos.value.lower(): qos for qos in KubernetesQoS}
 
 
 def parse_pod_info(text: str, folder: str = "") -> DeclaredPod:
-    """Parse one file. `folder`: the UID where none is given. Raises `InvalidInput` without a name, a UID or a known class."""
+    """Parse one file. `folder`: the UID where none is given. Raises `InvalidInput` without a name, a UID or a known
+    class.
+    """
     fields = _pairs(text)
     uid = fields.get("uid", "") or folder
     if not uid or not fields.get("name"):
@@ -114,8 +117,8 @@ def _text(path: Path) -> str:
     at = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         seen = os.fstat(at)
-        if not stat.S_ISREG(seen.st_mode) or seen.st_size > _MOST_BYTES:
-            raise OSError(errno.EFBIG, f"not a file of at most {_MOST_BYTES} bytes")
-        return os.read(at, _MOST_BYTES).decode("utf-8", "replace")
+        if not stat.S_ISREG(seen.st_mode) or seen.st_size > _MAX_BYTES:
+            raise OSError(errno.EFBIG, f"not a file of at most {_MAX_BYTES} bytes")
+        return os.read(at, _MAX_BYTES).decode("utf-8", "replace")
     finally:
         os.close(at)

@@ -1,11 +1,12 @@
 """Discovery of pods from the cgroup tree alone.
 
-Problem: with kubelet, runtime and API server all unavailable, the running pods and those that must not be throttled still have to be known. Choice:
-kubelet's own groups: the class from the pod's parent folder, containers from the groups below it, their limits from the files. The numbers are read when a
-group is first seen and kept while it is the same group: later they may be ours, and a limit derived from our own quota would grow with it. Knobs that an
-earlier agent left held are known from its leases (`held`), which have the original values. Limits: no names, labels or priorities; a sandbox counts as a
-container; memory requests are not in any file; a CPU request is as exact as the weight that it was converted to. An in-place resize is seen only by
-sources that read the API or the runtime.
+Problem: with kubelet, runtime and API server all unavailable, the running pods and those that must not be throttled
+still have to be known. Choice: kubelet's own groups: the class from the pod's parent folder, containers from the groups
+below it, their limits from the files. The numbers are read when a group is first seen and kept while it is the same
+group: later they may be ours, and a limit derived from our own quota would grow with it. Knobs that an earlier agent
+left held are known from its leases (`held`), which have the original values. Limits: no names, labels or priorities; a
+sandbox counts as a container; memory requests are not in any file; a CPU request is as exact as the weight that it was
+converted to. An in-place resize is seen only by sources that read the API or the runtime.
 
 Source: kubelet's conversion of requests to shares; runc's of shares to weights (2..262144 onto 1..10000).
 """
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 
 from cotenant.drivers.cgroup.files import Tree, parts_of
 from cotenant.drivers.cgroup.layout import Layout
-from cotenant.drivers.cgroup.translation import LEAST_SHARES, MOST_SHARES, cpu_max_of, memory_max_of, shares_of
+from cotenant.drivers.cgroup.translation import MAX_SHARES, MIN_SHARES, cpu_max_of, memory_max_of, shares_of
 from cotenant.drivers.kubelet.roots import find_roots
 from cotenant.model.cluster.qos import QoSClass, effective_class, effective_qos, raw_class
 from cotenant.model.errors import InvalidInput, Transient, Unsupported
@@ -30,7 +31,7 @@ from cotenant.model.machine.knob import Knob, KnobLease, Target
 from cotenant.model.machine.knob_values import CpuMax, parse_bytes, parse_cpu_max
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 
-_MOST_WEIGHT = 10_000
+_MAX_WEIGHT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,9 @@ class _Amounts:
 
 
 class KubepodsTree:
-    """Implements engine/node/interfaces.Discovery; several discoveries may share one. Holds one descriptor per tree until `close`."""
+    """Implements engine/node/interfaces.Discovery; several discoveries may share one. Holds one descriptor per tree
+    until `close`.
+    """
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -64,11 +67,15 @@ class KubepodsTree:
         self._trees.clear()
 
     def held(self, leases: Sequence[KnobLease]) -> None:
-        """Set the keeper's leases: from the next reading on, the original values count for these knobs, not the current ones."""
+        """Set the keeper's leases: from the next reading on, the original values count for these knobs, not the
+        current ones.
+        """
         self._held = {lease.target: lease.before for lease in leases}
 
     async def pods(self) -> tuple[NodePod, ...]:
-        """All pods of kubelet's groups. Raises `Transient` where the tree cannot be read, `Unsupported` where kubelet has no group."""
+        """All pods of kubelet's groups. Raises `Transient` where the tree cannot be read, `Unsupported` where
+        kubelet has no group.
+        """
         return await asyncio.to_thread(self.read)
 
     def read(self) -> tuple[NodePod, ...]:
@@ -99,7 +106,8 @@ class KubepodsTree:
         return found
 
     def changed(self) -> bool:
-        """Whether pods' groups were created or deleted since the last call: a listing of three folders, cheap enough for every half second.
+        """Whether pods' groups were created or deleted since the last call: a listing of three folders, cheap enough
+        for every half second.
 
         False while kubelet's root is not known, and where the tree cannot be read: the next reading reports it.
         """
@@ -194,7 +202,7 @@ class KubepodsTree:
         if self._layout.version("cpu") == 1:
             return shares_of(int(before)) if before else int(self._text("cpu", group, "cpu.shares"))
         weight = int(before or self._text("cpu", group, "cpu.weight"))
-        return LEAST_SHARES + (weight - 1) * (MOST_SHARES - LEAST_SHARES) // (_MOST_WEIGHT - 1)
+        return MIN_SHARES + (weight - 1) * (MAX_SHARES - MIN_SHARES) // (_MAX_WEIGHT - 1)
 
     def _cpu_max(self, group: str) -> CpuMax:
         before = self._before.get(Target(group, Knob.CPU_MAX))
@@ -222,4 +230,4 @@ class KubepodsTree:
 
 def _request_of_shares(shares: int) -> int:
     """The milli-CPU that kubelet converted to these shares. The minimum means no request."""
-    return 0 if shares <= LEAST_SHARES else (shares * 1000 + 512) // 1024
+    return 0 if shares <= MIN_SHARES else (shares * 1000 + 512) // 1024

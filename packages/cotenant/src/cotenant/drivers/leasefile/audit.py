@@ -1,8 +1,9 @@
 """The audit trail: which knob was written for which client, why, from what to what, and with which result.
 
-Problem: "what throttled this group last night" must have an answer after the agent is gone, in bounded space. Choice: JSON lines, appended once per
-round; at `most_bytes` the file becomes the older of two. Limits: not synced, so a crash of the machine may lose the last seconds; lines that cannot be
-written are counted in `lost`, never waited for. Renewals of a lease are no changes and have no line.
+Problem: "what throttled this group last night" must have an answer after the agent is gone, in bounded space. Choice:
+JSON lines, appended once per round; at `max_bytes` the file becomes the older of two. Limits: not synced, so a crash of
+the machine may lose the last seconds; lines that cannot be written are counted in `lost`, never waited for. Renewals of
+a lease are no changes and have no line.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ OLDER = "audit.1.jsonl"
 class AuditTrail:
     """Appends to a folder's trail, which is created if absent."""
 
-    def __init__(self, folder: Path, most_bytes: int = 8 << 20) -> None:
+    def __init__(self, folder: Path, max_bytes: int = 8 << 20) -> None:
         self._folder = folder
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self.lost = 0  # lines that could not be written
 
     def write(self, changes: Sequence[KnobChange]) -> None:
@@ -38,7 +39,7 @@ class AuditTrail:
         path = self._folder / NAME
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
-            if path.exists() and path.stat().st_size + len(data) > self._most_bytes:
+            if path.exists() and path.stat().st_size + len(data) > self._max_bytes:
                 path.replace(self._folder / OLDER)
             fd = os.open(path, flags, 0o600)
             try:

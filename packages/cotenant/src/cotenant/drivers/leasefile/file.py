@@ -1,12 +1,15 @@
 """The state file of leases: the original value of each knob, on disk before the knob is written.
 
-Problem: after kill -9 or with a full disk, every knob must still be restored. Choice: one file of JSON lines in a folder of its own (`lines.py`),
-appended; a durable write returns after fdatasync, one for a whole batch. It is compacted (written beside, synced, renamed, folder synced) when it is
-opened, and when its superseded lines outweigh the live ones, by bytes. The folder is locked while it is open, and no other user may write it (`folder.py`). A write that fails is truncated away, so that the file never ends in half a line;
-lines that only record progress are kept pending and written with the next call. A file with unreadable lines is kept aside under a name of its own,
-and the readable leases are returned all the same. Leases of an earlier boot are not: their groups no longer exist.
+Problem: after kill -9 or with a full disk, every knob must still be restored. Choice: one file of JSON lines in a
+folder of its own (`lines.py`), appended; a durable write returns after fdatasync, one for a whole batch. It is
+compacted (written beside, synced, renamed, folder synced) when it is opened, and when its superseded lines outweigh the
+live ones, by bytes. The folder is locked while it is open, and no other user may write it (`folder.py`). A write that
+fails is truncated away, so that the file never ends in half a line; lines that only record progress are kept pending
+and written with the next call. A file with unreadable lines is kept aside under a name of its own, and the readable
+leases are returned all the same. Leases of an earlier boot are not: their groups no longer exist.
 
-Limits: one local file system; on one that does not honour fsync, a crash of the machine may lose lines, but then the knobs are gone too.
+Limits: one local file system; on one that does not honour fsync, a crash of the machine may lose lines, but then the
+knobs are gone too.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from cotenant.model.machine.knob import KnobLease, Target
 
 NAME = "leases.jsonl"
 LOCK = "lock"
-MOST_ASIDE = 100
+MAX_ASIDE = 100
 SPARE_BYTES = 1 << 18  # of superseded lines that are always tolerated; beyond them, as many as of live ones
 
 
@@ -43,8 +46,8 @@ class Found:
 class LeaseFile:
     """Opens the file of a folder and holds its lock until `close`.
 
-    Raises `Permanent` where another process has it, `InvalidInput` for a file of another version and for a folder that another user may write,
-    `Transient` where the folder cannot be used now.
+    Raises `Permanent` where another process has it, `InvalidInput` for a file of another version and for a folder that
+    another user may write, `Transient` where the folder cannot be used now.
     """
 
     def __init__(self, folder: Path, boot_id: str) -> None:
@@ -80,8 +83,8 @@ class LeaseFile:
     def keep(self, leases: Sequence[KnobLease], *, durable: bool) -> None:
         """Write these leases.
 
-        `durable`: all of them are on disk on return, or `Transient` is raised and none counts as kept. Else they stay pending if they cannot be
-        written now.
+        `durable`: all of them are on disk on return, or `Transient` is raised and none counts as kept. Else they stay
+        pending if they cannot be written now.
         """
         lines = {lease.target: encode(Keep(lease)) for lease in leases}
         try:
@@ -134,7 +137,9 @@ class LeaseFile:
         return Found(here, len(content.leases) - len(here), content.faults, aside, content.torn)
 
     def _continue_with(self, content: Content, data: bytes, error: OSError) -> None:
-        """No space to compact: continue with the old file if its contents are valid, so that its leases can be ended."""
+        """No space to compact: continue with the old file if its contents are valid, so that its leases can be
+        ended.
+        """
         if content.boot != self._boot_id or content.faults:
             raise Transient(f"{self._path}: {error.strerror}") from error
         self._fd = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -199,7 +204,7 @@ class LeaseFile:
         _sync_folder(self._folder)
 
     def _keep_aside(self, data: bytes) -> Path:
-        for number in range(1, MOST_ASIDE + 1):
+        for number in range(1, MAX_ASIDE + 1):
             aside = self._path.with_suffix(f".bad-{number}")
             try:
                 with aside.open("xb") as out:
@@ -215,7 +220,7 @@ class LeaseFile:
                 raise Transient(f"{aside}: {error.strerror}") from error
             _sync_folder(self._folder)
             return aside
-        raise Permanent(f"{self._folder} has {MOST_ASIDE} unreadable state files aside; inspect and remove them")
+        raise Permanent(f"{self._folder} has {MAX_ASIDE} unreadable state files aside; inspect and remove them")
 
 
 def _read_own(path: Path) -> bytes:

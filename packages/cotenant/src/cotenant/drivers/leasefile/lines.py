@@ -1,8 +1,9 @@
 """The lines of the state file, and the faults of those that cannot be read.
 
-Problem: a file that a crash may cut off anywhere must yield every lease that it still has, and name the wrong field of the rest. Choice: one JSON object
-per line. The first has the format's version and the boot; each further one keeps a lease or drops one; the last line on a target counts. Only a line
-that ends in a line feed was acknowledged, so a last one without is not a fault. Limits: a lease altered on disk into another valid one is not noticed.
+Problem: a file that a crash may cut off anywhere must yield every lease that it still has, and name the wrong field of
+the rest. Choice: one JSON object per line. The first has the format's version and the boot; each further one keeps a
+lease or drops one; the last line on a target counts. Only a line that ends in a line feed was acknowledged, so a last
+one without is not a fault. Limits: a lease altered on disk into another valid one is not noticed.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ def encode(line: Line) -> bytes:
 
 
 def read(name: str, data: bytes) -> Content:
-    """Decode all readable lines, with a fault for each other line. Raises `InvalidInput` for a file of another version."""
+    """Decode all readable lines, with a fault for each other line. Raises `InvalidInput` for a file of another
+    version.
+    """
     *whole, rest = data.split(b"\n")
     boot: str | None = None
     live: dict[Target, KnobLease] = {}

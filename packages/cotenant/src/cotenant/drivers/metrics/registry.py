@@ -1,8 +1,9 @@
 """The one set-up of a metrics registry: process metrics included, no `_created` series.
 
-Problem: each process had its own registry, some without `process_*`, some with a `_created` series beside every counter and histogram, which doubles
-their number. Choice: `MetricsRegistry` is made the same way everywhere; values that another part keeps are read when a scrape asks for them
-(`read`), so that counting costs nothing between scrapes. Limits: `disable_created_metrics` is a setting of the whole interpreter.
+Problem: each process had its own registry, some without `process_*`, some with a `_created` series beside every counter
+and histogram, which doubles their number. Choice: `MetricsRegistry` is made the same way everywhere; values that
+another part keeps are read when a scrape asks for them (`read`), so that counting costs nothing between scrapes.
+Limits: `disable_created_metrics` is a setting of the whole interpreter.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ Family = type[CounterMetricFamily] | type[GaugeMetricFamily]
 
 
 class MetricsRegistry(CollectorRegistry):
-    """A registry with `process_*`, `python_info` and what of the memory is in use; pass it as `registry=` to metrics of the Prometheus client."""
+    """A registry with `process_*`, `python_info` and what of the memory is in use; pass it as `registry=` to
+    metrics of the Prometheus client.
+    """
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -43,7 +46,9 @@ class MetricsRegistry(CollectorRegistry):
         return bytes(generate_latest(_Families(chain(self.collect(), more))))
 
     async def page_beside(self, more: Iterable[Metric]) -> bytes:
-        """The same, of a large page: registered metrics are read at once; `more` is read, and the text made, in a thread beside the event loop."""
+        """The same, of a large page: registered metrics are read at once; `more` is read, and the text made, in a
+        thread beside the event loop.
+        """
         found = _Families(chain(tuple(self.collect()), more))
         return bytes(await asyncio.to_thread(generate_latest, found))
 

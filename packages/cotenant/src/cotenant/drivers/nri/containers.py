@@ -1,10 +1,12 @@
 """What the runtime tells of a pod and a container, and what a container starts with, as values of our own.
 
-Problem: the runtime describes a container in its own terms (shares, a parent in the notation of the cgroup driver), and the kernel's knob depends on the
-cgroup version. Choice: names and paths as everywhere here; a weight is asked for as shares on v1, and on v2 as `cpu.weight` itself, since runtimes disagree on
-the weight that shares become. Limits: a CDI name reaches the container only from NRI 0.7 (containerd 2.0) on; older runtimes skip the field.
+Problem: the runtime describes a container in its own terms (shares, a parent in the notation of the cgroup driver), and
+the kernel's knob depends on the cgroup version. Choice: names and paths as everywhere here; a weight is asked for as
+shares on v1, and on v2 as `cpu.weight` itself, since runtimes disagree on the weight that shares become. Limits: a CDI
+name reaches the container only from NRI 0.7 (containerd 2.0) on; older runtimes skip the field.
 
-Source: containerd/nri, pkg/api/api.proto; systemd.slice(5) for the names of slices; containerd's and CRI-O's annotations of a container's image.
+Source: containerd/nri, pkg/api/api.proto; systemd.slice(5) for the names of slices; containerd's and CRI-O's
+annotations of a container's image.
 """
 
 from __future__ import annotations
@@ -64,13 +66,15 @@ def container_of(message: Any) -> HookedContainer:
         id=message.id,
         name=message.name,
         image=next((message.annotations[key] for key in _IMAGES if key in message.annotations), ""),
-        variables=frozenset(each.partition("=")[0] for each in message.env),
+        variables=frozenset(entry.partition("=")[0] for entry in message.env),
         is_running=message.state == RUNNING,
     )
 
 
 def group_of_parent(parent: str) -> str:
-    """A pod's cgroup from what a kubelet tells the runtime: a path, or a slice's own name, whose path systemd derives from it."""
+    """A pod's cgroup from what a kubelet tells the runtime: a path, or a slice's own name, whose path systemd
+    derives from it.
+    """
     name = parent.strip("/")
     if "/" in name or not name.endswith(".slice"):
         return name

@@ -1,9 +1,10 @@
 """The messages of NRI, and of the calls that carry them, that are used here.
 
-Problem and choice as in `drivers/cri/messages.py`: a table of the used fields becomes protobuf classes. Limits: fields that are not in the table are neither
-read nor sent back; the runtime takes what is absent from an answer as unchanged.
+Problem and choice as in `drivers/cri/messages.py`: a table of the used fields becomes protobuf classes. Limits: fields
+that are not in the table are neither read nor sent back; the runtime takes what is absent from an answer as unchanged.
 
-Source: containerd/nri, pkg/api/api.proto, from 0.3 (containerd 1.7) on; `CDI_devices` from 0.7 (containerd 2.0) on. containerd/ttrpc, request.proto.
+Source: containerd/nri, pkg/api/api.proto, from 0.3 (containerd 1.7) on; `CDI_devices` from 0.7 (containerd 2.0) on.
+containerd/ttrpc, request.proto.
 """
 
 from __future__ import annotations

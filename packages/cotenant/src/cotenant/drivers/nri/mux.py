@@ -1,8 +1,9 @@
 """The two logical connections of a plugin on one socket.
 
-Problem: the runtime calls the plugin and the plugin calls the runtime over a single socket. Choice: frames of a connection's number, a length (both 32 bits,
-big-endian) and that many bytes; a frame is any piece of its connection's stream. We write pieces of 4 KiB: the runtime's readers have buffers of that size,
-and versions before NRI 0.7 drop a longer frame that does not fit. Limits: 16 MiB a frame, as the other side has it.
+Problem: the runtime calls the plugin and the plugin calls the runtime over a single socket. Choice: frames of a
+connection's number, a length (both 32 bits, big-endian) and that many bytes; a frame is any piece of its connection's
+stream. We write pieces of 4 KiB: the runtime's readers have buffers of that size, and versions before NRI 0.7 drop a
+longer frame that does not fit. Limits: 16 MiB a frame, as the other side has it.
 
 Source: containerd/nri, pkg/net/multiplex.
 """
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from cotenant.model.errors import Permanent
 
 PLUGIN, RUNTIME = 1, 2  # served by the plugin; by the runtime
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 _PIECE = 4096
 _HEADER = struct.Struct(">II")
 
@@ -31,8 +32,8 @@ class Frames:
         self._buffer += data
         while len(self._buffer) >= _HEADER.size:
             connection, length = _HEADER.unpack_from(self._buffer)
-            if length > MOST_BYTES:
-                raise Permanent(f"a frame of {length} bytes, at most {MOST_BYTES} are allowed")
+            if length > MAX_BYTES:
+                raise Permanent(f"a frame of {length} bytes, at most {MAX_BYTES} are allowed")
             end = _HEADER.size + length
             if len(self._buffer) < end:
                 return

@@ -1,10 +1,11 @@
 """One connection of a plugin to its runtime: registration, then the runtime's calls until it closes.
 
-Problem: a container's creation waits for every answer, and an error in one fails the creation. Choice: every call is answered in the order in which it came,
-at once, from values at hand; whatever goes wrong in a decision is an empty answer, with which the container starts as the runtime was told. Only creations
-and updates are subscribed to: each carries its pod and container whole, so that nothing has to be remembered, and no other event waits for this process.
-Limits: a runtime that does not configure a plugin within its own time closes the connection; reconnecting is the caller's. Two plugins that change the same
-field of a container make its creation fail: that is the interface's rule.
+Problem: a container's creation waits for every answer, and an error in one fails the creation. Choice: every call is
+answered in the order in which it came, at once, from values at hand; whatever goes wrong in a decision is an empty
+answer, with which the container starts as the runtime was told. Only creations and updates are subscribed to: each
+carries its pod and container whole, so that nothing has to be remembered, and no other event waits for this process.
+Limits: a runtime that does not configure a plugin within its own time closes the connection; reconnecting is the
+caller's. Two plugins that change the same field of a container make its creation fail: that is the interface's rule.
 
 Source: containerd/nri, pkg/adaptation (what the runtime does with answers, errors and time-outs).
 """
@@ -93,7 +94,8 @@ class Session:
         }
 
     async def run(self, name: str, index: str) -> None:
-        """Register as `name`, which is called at `index` ("00" to "99") among plugins, and answer until the runtime closes.
+        """Register as `name`, which is called at `index` ("00" to "99") among plugins, and answer until the runtime
+        closes.
 
         Raises `Transient` where the runtime does not answer, `Permanent` where it refuses or breaks the protocol.
         """
@@ -141,7 +143,7 @@ class Session:
         method = ""
         try:
             if message.body is None:
-                self._refuse(response, ttrpc.RESOURCE_EXHAUSTED, f"a message of more than {ttrpc.MOST_BYTES} bytes")
+                self._refuse(response, ttrpc.RESOURCE_EXHAUSTED, f"a message of more than {ttrpc.MAX_BYTES} bytes")
             else:
                 request = self._kinds["Request"].FromString(message.body)
                 method = request.method
@@ -177,9 +179,9 @@ class Session:
         request = self._kinds["SynchronizeRequest"].FromString(body)
         pods = {pod.id: containers.pod_of(pod) for pod in request.pods}
         found = [
-            (pods[each.pod_sandbox_id], containers.container_of(each))
-            for each in request.containers
-            if each.pod_sandbox_id in pods
+            (pods[container.pod_sandbox_id], containers.container_of(container))
+            for container in request.containers
+            if container.pod_sandbox_id in pods
         ]
         self._plugin.synchronized(tuple(pods.values()), found)
         return self._kinds["SynchronizeResponse"](more=request.more)

@@ -1,7 +1,8 @@
 """A file by which others on the node see that a runtime hook is there.
 
-Problem: `cotenant node status` must say whether new containers start with our values, and a process that was killed leaves its files behind. Choice: the file
-has the runtime's name and is locked while its process lives; the kernel lifts the lock whatever ends the process. Limits: whoever cannot open the file sees no hook.
+Problem: `cotenant node status` must say whether new containers start with our values, and a process that was killed
+leaves its files behind. Choice: the file has the runtime's name and is locked while its process lives; the kernel lifts
+the lock whatever ends the process. Limits: whoever cannot open the file sees no hook.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 PATH = Path("/run/cotenant/nri.json")
-_MOST_BYTES = 4096
+_MAX_BYTES = 4096
 
 
 class HookState(msgspec.Struct, frozen=True):
@@ -25,7 +26,9 @@ class HookState(msgspec.Struct, frozen=True):
 
 
 class StateFile:
-    """The file of this process. Raises `OSError` where it cannot be made, `BlockingIOError` where another process has it."""
+    """The file of this process. Raises `OSError` where it cannot be made, `BlockingIOError` where another process
+    has it.
+    """
 
     def __init__(self, path: Path = PATH) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +61,7 @@ def read_state(path: Path = PATH) -> HookState | None:
         fcntl.flock(at, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         try:
-            return msgspec.json.decode(os.pread(at, _MOST_BYTES, 0), type=HookState)
+            return msgspec.json.decode(os.pread(at, _MAX_BYTES, 0), type=HookState)
         except msgspec.DecodeError:  # it is being written
             return HookState()
     except OSError:

@@ -1,8 +1,9 @@
 """Messages of ttrpc: requests and answers on one connection.
 
-Problem: the runtime speaks gRPC's calls without HTTP/2, and there is no library for Python. Choice: a header of ten bytes (length, stream, type, flags), then
-a protobuf message; a stream is one call. A request that is too long is read to its end and reported, so that it can be answered: the caller waits. Limits: no
-streaming calls, which the plugin interface does not have.
+Problem: the runtime speaks gRPC's calls without HTTP/2, and there is no library for Python. Choice: a header of ten
+bytes (length, stream, type, flags), then a protobuf message; a stream is one call. A request that is too long is read
+to its end and reported, so that it can be answered: the caller waits. Limits: no streaming calls, which the plugin
+interface does not have.
 
 Source: containerd/ttrpc, PROTOCOL.md and channel.go.
 """
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 REQUEST, RESPONSE = 1, 2
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 _HEADER = struct.Struct(">IIBB")
 
 # Status codes, those of gRPC.
@@ -53,7 +54,7 @@ class Messages:
             if len(self._buffer) < _HEADER.size:
                 return
             length, stream, type_, _flags = _HEADER.unpack_from(self._buffer)
-            if length > MOST_BYTES:
+            if length > MAX_BYTES:
                 del self._buffer[: _HEADER.size]
                 self._skip, self._skipped = length, Message(stream, type_, None)
                 continue

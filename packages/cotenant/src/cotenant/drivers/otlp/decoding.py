@@ -1,7 +1,9 @@
 """A body as it arrived into a span batch: gzip, protobuf or JSON, and the better decoder for its size.
 
-Problem: small requests are faster with the protobuf library and large ones with the compiled walk, and exporters use both encodings. Choice: the walk from
-`WALK_FROM_BYTES` on; JSON is turned into protobuf first, so that there is one reader. Limits: JSON costs some 30 us a span; what a body may become is bounded before anything is made of it (`wire_fields.py`).
+Problem: small requests are faster with the protobuf library and large ones with the compiled walk, and exporters use
+both encodings. Choice: the walk from `WALK_FROM_BYTES` on; JSON is turned into protobuf first, so that there is one
+reader. Limits: JSON costs some 30 us a span; what a body may become is bounded before anything is made of it
+(`wire_fields.py`).
 
 Source: opentelemetry-proto, docs/specification.md, "OTLP/HTTP" and "JSON Protobuf Encoding".
 """
@@ -22,7 +24,7 @@ from cotenant.drivers.otlp.wire_fields import TooLarge
 from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.spans import SpanBatch
 
-MOST_BYTES = 20 << 20  # of a body, compressed or not; the protocol's recommendation
+MAX_BYTES = 20 << 20  # of a body, compressed or not; the protocol's recommendation
 WALK_FROM_BYTES = 3000  # about 8 spans
 LIBRARY_MAX_BYTES = 64 << 10  # of a body that the walk leaves to the library, which makes an object of every two bytes
 JSON_MAX_OBJECTS = 200_000  # objects and lists of a body in JSON; a span with ten attributes has 23
@@ -61,11 +63,11 @@ def gunzip(body: bytes) -> bytes:
     """Raises `InvalidInput`, and `TooLarge` without decompressing more than the limit."""
     unpacker = zlib.decompressobj(_GZIP)
     try:
-        found = unpacker.decompress(body, MOST_BYTES + 1)
+        found = unpacker.decompress(body, MAX_BYTES + 1)
     except zlib.error as error:
         raise InvalidInput("body", body[:20], "gzip", str(error)) from None
-    if len(found) > MOST_BYTES:
-        raise TooLarge("bytes after decompression", len(found), MOST_BYTES)
+    if len(found) > MAX_BYTES:
+        raise TooLarge("bytes after decompression", len(found), MAX_BYTES)
     if not unpacker.eof or unpacker.unused_data:
         raise InvalidInput("body", body[:20], "one whole gzip stream")
     return found
@@ -77,10 +79,10 @@ def _ids_as_base64(document: object) -> dict[str, Any]:
     for of_resource in _objects(top, "resourceSpans"):
         for scope in _objects(of_resource, "scopeSpans"):
             for span in _objects(scope, "spans"):
-                for each in (span, *_objects(span, "links")):
+                for entry in (span, *_objects(span, "links")):
                     for key in _IDS:
-                        if each.get(key):
-                            each[key] = base64.b64encode(_hexadecimal(key, each[key])).decode()
+                        if entry.get(key):
+                            entry[key] = base64.b64encode(_hexadecimal(key, entry[key])).decode()
     return top
 
 
@@ -88,7 +90,7 @@ def _objects(parent: dict[str, Any], key: str) -> list[dict[str, Any]]:
     found = parent.get(key) or []
     if not isinstance(found, list):
         raise ValueError(f"{key}: expected a list")
-    return [_object(each, f"{key}[{index}]") for index, each in enumerate(found)]
+    return [_object(entry, f"{key}[{index}]") for index, entry in enumerate(found)]
 
 
 def _object(value: object, field: str) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Spans of our own processes as an OTLP/HTTP request.
 
-Problem: a process that reports a few spans must not need an OpenTelemetry SDK. Choice: the protocol's JSON encoding, which every collector accepts, written from
-plain values. Limits: attributes are strings and integers; no events and no links.
+Problem: a process that reports a few spans must not need an OpenTelemetry SDK. Choice: the protocol's JSON encoding,
+which every collector accepts, written from plain values. Limits: attributes are strings and integers; no events and no
+links.
 
 Source: opentelemetry-proto, docs/specification.md, "JSON Protobuf Encoding"; opentelemetry/proto/trace/v1/trace.proto.
 """
@@ -24,7 +25,9 @@ Attributes = Mapping[str, str | int]
 
 @dataclass(frozen=True, slots=True)
 class OwnSpan:
-    """One finished span. Ids are lower-case hexadecimal, `parent_id` empty for a root; times are Unix seconds; `error` empty = it succeeded."""
+    """One finished span. Ids are lower-case hexadecimal, `parent_id` empty for a root; times are Unix seconds;
+    `error` empty = it succeeded.
+    """
 
     trace_id: str  # 32 digits
     span_id: str  # 16 digits
@@ -39,7 +42,7 @@ class OwnSpan:
 
 def encode(resource: Attributes, scope: str, spans: Iterable[OwnSpan]) -> bytes:
     """An ExportTraceServiceRequest in JSON. `resource` has `service.name`; `scope` names what made the spans."""
-    of_scope = {"scope": {"name": scope}, "spans": [_span(each) for each in spans]}
+    of_scope = {"scope": {"name": scope}, "spans": [_span(span) for span in spans]}
     return msgspec.json.encode(
         {"resourceSpans": [{"resource": {"attributes": _attributes(resource)}, "scopeSpans": [of_scope]}]}
     )

@@ -1,7 +1,9 @@
 """OTLP over gRPC.
 
-Problem: most SDKs send gRPC by default. Choice: grpcio's asyncio server with one generic handler that passes the request's bytes on; nothing is
-decoded twice. So that bodies cannot fill the memory, a connection has few calls at a time, and further ones wait at the client; beyond `MAX_CALLS` of all connections a call is refused. Limits: the certificate is read at the start; port reuse is off, so a used port is an error.
+Problem: most SDKs send gRPC by default. Choice: grpcio's asyncio server with one generic handler that passes the
+request's bytes on; nothing is decoded twice. So that bodies cannot fill the memory, a connection has few calls at a
+time, and further ones wait at the client; beyond `MAX_CALLS` of all connections a call is refused. Limits: the
+certificate is read at the start; port reuse is off, so a used port is an error.
 
 Source: opentelemetry-proto, docs/specification.md, "OTLP/gRPC".
 """
@@ -18,7 +20,7 @@ from cotenant.drivers.http.address import Address, bind
 from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.otlp.answers import success
-from cotenant.drivers.otlp.decoding import MOST_BYTES
+from cotenant.drivers.otlp.decoding import MAX_BYTES
 from cotenant.drivers.otlp.wire_fields import TooLarge
 from cotenant.model.errors import InvalidInput, Transient
 
@@ -34,8 +36,10 @@ Door = Callable[[bytes], Awaitable[Export | None]]  # by the `authorization` of 
 class OtlpGrpcServer:
     """Serves `Export`.
 
-    `export` takes the bytes of a request and the address that it came from, and returns how many spans were rejected and why; it raises `InvalidInput` for a body that cannot be read, `Transient` where
-    the client must wait. With a `token` each call needs it as `authorization: Bearer TOKEN`. Raises `InvalidInput` where the address or the certificate cannot be used.
+    `export` takes the bytes of a request and the address that it came from, and returns how many spans were rejected
+    and why; it raises `InvalidInput` for a body that cannot be read, `Transient` where the client must wait. With a
+    `token` each call needs it as `authorization: Bearer TOKEN`. Raises `InvalidInput` where the address or the
+    certificate cannot be used.
     """
 
     def __init__(
@@ -49,11 +53,13 @@ class OtlpGrpcServer:
         answered: Callable[[str], None] = lambda code: None,
         max_calls: int = MAX_CALLS,
     ) -> None:
-        """`answered` is called with the name of each answer's status code. A `door` decides by itself, without `export` and `token`; it may raise `Transient`."""
+        """`answered` is called with the name of each answer's status code. A `door` decides by itself, without
+        `export` and `token`; it may raise `Transient`.
+        """
         self._export, self._token, self._answered, self._door = export, token, answered, door
         bind(address).close()  # raises with the reason; the library says that it failed, and logs lines of its own
         options = (
-            ("grpc.max_receive_message_length", MOST_BYTES),
+            ("grpc.max_receive_message_length", MAX_BYTES),
             ("grpc.max_concurrent_streams", MAX_CALLS_OF_CONNECTION),
             ("grpc.so_reuseport", 0),
         )

@@ -1,7 +1,8 @@
 """ExportTraceServiceRequest into a span batch, by the protobuf library.
 
-Problem: what counts as a well-formed request must not be our opinion. Choice: this form is authoritative; the compiled walk (`wire_walk.py`) is held equal to it
-and leaves to it whatever it cannot read. It is also the faster one below `FEW_SPANS`. Limits: 1.5 us of CPU a span.
+Problem: what counts as a well-formed request must not be our opinion. Choice: this form is authoritative; the compiled
+walk (`wire_walk.py`) is held equal to it and leaves to it whatever it cannot read. It is also the faster one below
+`FEW_SPANS`. Limits: 1.5 us of CPU a span.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def decode(body: bytes) -> SpanBatch:
     """Raises `InvalidInput` where the body is no such message."""
     try:
         request = ExportTraceServiceRequest.FromString(body)
-        sources = tuple(source_of(each.resource.SerializeToString()) for each in request.resource_spans)
+        sources = tuple(source_of(entry.resource.SerializeToString()) for entry in request.resource_spans)
     except DecodeError:
         raise InvalidInput("body", body[:40], "an ExportTraceServiceRequest in protobuf") from None
     spans = [

@@ -1,7 +1,9 @@
 """OTLP resources and attributes as this package uses them.
 
-Problem: a resource is repeated in every request of an exporter, and reading it costs more than a span. Choice: sources are remembered by the bytes of their resource.
-Attributes of a span are read only when they are asked for. Limits: arrays, maps and bytes are shown as text, at most `_MOST_SHOWN` characters of each value; a large resource is read anew each time.
+Problem: a resource is repeated in every request of an exporter, and reading it costs more than a span. Choice: sources
+are remembered by the bytes of their resource. Attributes of a span are read only when they are asked for. Limits:
+arrays, maps and bytes are shown as text, at most `_MAX_SHOWN` characters of each value; a large resource is read anew
+each time.
 
 Source: OpenTelemetry semantic conventions 1.27, resource (service, k8s, host).
 """
@@ -20,8 +22,8 @@ from cotenant.model.traces.spans import UNKNOWN_SERVICE, SpanSource
 
 DATABASE_KEYS = ("db.namespace", "db.name", "db.system.name", "db.system")
 PEER_KEYS = ("peer.service", "server.address", "net.peer.name")
-_MOST_TEXT = 200  # characters of a name that become part of keys and labels
-_MOST_SHOWN = 4096
+_MAX_TEXT = 200  # characters of a name that become part of keys and labels
+_MAX_SHOWN = 4096
 _REMEMBERED, _REMEMBERED_BYTES = 4096, 8 << 10  # sources, and bytes of the resource of each
 
 
@@ -48,7 +50,9 @@ def _source_of(resource: bytes) -> SpanSource:
 
 
 def span_tags(message: bytes) -> dict[str, str]:
-    """The attributes of a serialised Span as text, and `status.message` where it has one; empty where they cannot be read."""
+    """The attributes of a serialised Span as text, and `status.message` where it has one; empty where they cannot
+    be read.
+    """
     try:
         span = Span.FromString(message)
     except DecodeError:
@@ -61,12 +65,14 @@ def span_tags(message: bytes) -> dict[str, str]:
 
 def tags_of(attributes: Iterable[KeyValue]) -> dict[str, str]:
     """Attributes as text; the last of a key counts."""
-    return {each.key[:_MOST_SHOWN]: _text(each.value)[:_MOST_SHOWN] for each in attributes}
+    return {attribute.key[:_MAX_SHOWN]: _text(attribute.value)[:_MAX_SHOWN] for attribute in attributes}
 
 
 def peer_of(attributes: Iterable[KeyValue]) -> tuple[str, bool]:
-    """What a CLIENT or PRODUCER span says that it calls, and whether that is a database; empty where it says nothing. Only strings count."""
-    found = {each.key: each.value.string_value for each in attributes}
+    """What a CLIENT or PRODUCER span says that it calls, and whether that is a database; empty where it says
+    nothing. Only strings count.
+    """
+    found = {attribute.key: attribute.value.string_value for attribute in attributes}
     for key in (*DATABASE_KEYS, *PEER_KEYS):
         if found.get(key):
             return found[key], key in DATABASE_KEYS
@@ -74,7 +80,7 @@ def peer_of(attributes: Iterable[KeyValue]) -> tuple[str, bool]:
 
 
 def _first(found: dict[str, str], *keys: str) -> str:
-    return next((found[key][:_MOST_TEXT] for key in keys if found.get(key)), "")
+    return next((found[key][:_MAX_TEXT] for key in keys if found.get(key)), "")
 
 
 def _text(value: AnyValue) -> str:
@@ -88,9 +94,9 @@ def _text(value: AnyValue) -> str:
         case "double_value":
             return repr(value.double_value)
         case "array_value":
-            return f"[{', '.join(_text(each) for each in value.array_value.values)}]"
+            return f"[{', '.join(_text(entry) for entry in value.array_value.values)}]"
         case "kvlist_value":
-            return f"{{{', '.join(f'{each.key}: {_text(each.value)}' for each in value.kvlist_value.values)}}}"
+            return f"{{{', '.join(f'{entry.key}: {_text(entry.value)}' for entry in value.kvlist_value.values)}}}"
         case "bytes_value":
             return value.bytes_value.hex()
         case _:

@@ -1,7 +1,8 @@
 """Which spans of a request are accepted.
 
-Problem: one bad span must not cost the rest of its request. Choice: the protocol's partial success: valid spans are taken, the others are counted with the first
-reason. Limits: times are checked against one another only; the trace engine compares them with its clock.
+Problem: one bad span must not cost the rest of its request. Choice: the protocol's partial success: valid spans are
+taken, the others are counted with the first reason. Limits: times are checked against one another only; the trace
+engine compares them with its clock.
 
 Source: opentelemetry-proto, docs/specification.md (partial success), trace.proto (ids).
 """
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 from cotenant.model.traces.spans import SpanBatch, SpanColumns, SpanSource
 
 VALID, BAD_TRACE_ID, BAD_SPAN_ID, BAD_PARENT_ID, BAD_TIME, TOO_MANY_PARTS = range(6)
-MAX_PARTS = 1_000  # attributes of a span, and events, and links; an SDK sends 128 of each at most where it is not told otherwise
+# attributes of a span, and events, and links; an SDK sends 128 of each at most where it is not told otherwise
+MAX_PARTS = 1_000
 MAX_NAME = 200  # characters of a span's name that are used: it becomes part of keys and labels
 REASONS = {
     BAD_TRACE_ID: "trace_id: expected 16 bytes, not all 0",

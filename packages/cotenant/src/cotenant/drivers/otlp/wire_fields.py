@@ -1,7 +1,8 @@
 """Fields of protobuf's wire form, and how many messages a request would become, by compiled code.
 
-Problem: two bytes make a message, so a small compressed body asks for ten million objects. Choice: one pass that makes nothing counts what would become objects, stops at the first bound, and says
-where the body is malformed or unusual. Limits: the insides of attributes, events and links are not looked at; nothing is made of them when a request arrives.
+Problem: two bytes make a message, so a small compressed body asks for ten million objects. Choice: one pass that makes
+nothing counts what would become objects, stops at the first bound, and says where the body is malformed or unusual.
+Limits: the insides of attributes, events and links are not looked at; nothing is made of them when a request arrives.
 
 Source: protobuf encoding, "Message structure"; field numbers from opentelemetry-proto, trace.proto and resource.proto.
 """
@@ -20,7 +21,7 @@ Bytes = NDArray[np.uint8]
 Whole = int | np.int64  # a place or a number in compiled code
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 LEFT_TO_LIBRARY = -1
-_MOST_VARINT_BYTES = 10
+_MAX_VARINT_BYTES = 10
 
 MAX_SPANS = 65_536  # of a request; 20 MiB of usual spans have as many
 MAX_RESOURCES = 5_000
@@ -36,7 +37,9 @@ class TooLarge(InvalidInput):
 
 
 class WireCounts(NamedTuple):
-    """What a request has; counting ends where a bound is passed. `spans` is negative where the library must read the body."""
+    """What a request has; counting ends where a bound is passed. `spans` is negative where the library must read
+    the body.
+    """
 
     spans: int
     resources: int
@@ -62,7 +65,7 @@ def count(data: Bytes) -> WireCounts:
 def read_varint(data: Bytes, at: Whole, end: Whole) -> tuple[np.uint64, Whole]:
     """The value and where it ends; a negative end where it is malformed."""
     value, shift = np.uint64(0), np.uint64(0)
-    last = min(end, at + _MOST_VARINT_BYTES)
+    last = min(end, at + _MAX_VARINT_BYTES)
     while at < last:
         byte = data[at]
         at += 1
@@ -75,7 +78,9 @@ def read_varint(data: Bytes, at: Whole, end: Whole) -> tuple[np.uint64, Whole]:
 
 @njit
 def read_field(data: Bytes, at: Whole, end: Whole) -> tuple[Whole, Whole, Whole, Whole]:
-    """Number, wire type, where the value begins and where it ends; the end is negative where the field is malformed or unusual."""
+    """Number, wire type, where the value begins and where it ends; the end is negative where the field is malformed
+    or unusual.
+    """
     key, at = read_varint(data, at, end)
     if at < 0 or key >> np.uint64(3) == 0 or key > np.uint64(0xFFFFFFFF):
         return 0, 0, 0, LEFT_TO_LIBRARY
@@ -96,7 +101,7 @@ def read_field(data: Bytes, at: Whole, end: Whole) -> tuple[Whole, Whole, Whole,
 
 @njit
 def _count(
-    data: Bytes, most_spans: int, most_resources: int, most_attributes: int, most_bytes: int
+    data: Bytes, max_spans: int, max_resources: int, max_attributes: int, max_bytes: int
 ) -> tuple[int, int, int, Whole]:
     spans = resources = attributes = 0
     largest: Whole = 0
@@ -135,9 +140,9 @@ def _count(
                     spans += 1
                     if not _is_well_formed(data, span, scope):
                         return LEFT_TO_LIBRARY, 0, 0, 0
-                    if spans > most_spans:
+                    if spans > max_spans:
                         return spans, resources, attributes, largest
-        if resources > most_resources or attributes > most_attributes or largest > most_bytes:
+        if resources > max_resources or attributes > max_attributes or largest > max_bytes:
             return spans, resources, attributes, largest
     return spans, resources, attributes, largest
 

@@ -1,8 +1,10 @@
 """The protobuf wire form of a request, walked by compiled code.
 
-Problem: objects of the protobuf library cost 1.5 us a span, five times what everything after them costs. Choice: one pass over the bytes that fills the columns and numbers the
-distinct names; attributes, events and links are skipped by their lengths. What is malformed, or unusual (groups, a resource that is sent in parts), is left to the
-library, which then accepts or refuses the request. Limits: the inside of an attribute is not checked; of names whose hashes meet on purpose some get several numbers.
+Problem: objects of the protobuf library cost 1.5 us a span, five times what everything after them costs. Choice: one
+pass over the bytes that fills the columns and numbers the distinct names; attributes, events and links are skipped by
+their lengths. What is malformed, or unusual (groups, a resource that is sent in parts), is left to the library, which
+then accepts or refuses the request. Limits: the inside of an attribute is not checked; of names whose hashes meet on
+purpose some get several numbers.
 
 Source: protobuf encoding, "Message structure"; field numbers from opentelemetry-proto, trace.proto.
 """
@@ -49,7 +51,9 @@ _FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3
 
 
 def walk(body: bytes) -> SpanBatch | None:
-    """The batch, or None where the library must read the body. Raises `TooLarge`, and `DecodeError` where a resource cannot be read."""
+    """The batch, or None where the library must read the body. Raises `TooLarge`, and `DecodeError` where a
+    resource cannot be read.
+    """
     data = np.frombuffer(body, np.uint8)
     counts = count(data)
     if (beyond := counts.beyond()) is not None:
@@ -91,7 +95,9 @@ def _little_endian(data: Bytes, at: Whole) -> np.uint64:
 def _fill(
     data: Bytes, columns: SpanColumns, faults: Bytes, resource_at: NDArray[np.int64], name_at: NDArray[np.int64]
 ) -> int:
-    """Fill the arrays; returns the number of distinct names, or -1 where the library must read the body. Its spans consist of whole fields."""
+    """Fill the arrays; returns the number of distinct names, or -1 where the library must read the body. Its spans
+    consist of whole fields.
+    """
     slots = 16
     while slots < 4 * faults.size:
         slots *= 2
@@ -208,7 +214,9 @@ def _fill_peer(
     names: int,
     peer_at: NDArray[np.int64],
 ) -> int:
-    """Fill a row's peer from the span's attributes; returns the number of distinct names, or -1 where an attribute is malformed."""
+    """Fill a row's peer from the span's attributes; returns the number of distinct names, or -1 where an attribute
+    is malformed.
+    """
     peer_at[:] = 0
     while at < end:
         number, wire, attribute, at = read_field(data, at, end)

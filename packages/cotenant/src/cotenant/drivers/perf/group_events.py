@@ -1,9 +1,11 @@
-"""Performance events of cgroups, counted on every CPU: cycles and instructions where there is a PMU, software events everywhere.
+"""Performance events of cgroups, counted on every CPU: cycles and instructions where there is a PMU, software events
+everywhere.
 
-Problem: a group's cycles per instruction reveal contention for shared caches and memory that CPU time does not. Choice: per group and CPU one set of
-counters that are scheduled together, opened when a group is first requested and closed when it no longer is; values are scaled by the time for which a set
-could not run, as perf does. Limits: events x CPUs descriptors per group; what a group counts before it is first requested is lost; on cgroup v1 the group
-has to exist in the perf_event hierarchy.
+Problem: a group's cycles per instruction reveal contention for shared caches and memory that CPU time does not. Choice:
+per group and CPU one set of counters that are scheduled together, opened when a group is first requested and closed
+when it no longer is; values are scaled by the time for which a set could not run, as perf does. Limits: events x CPUs
+descriptors per group; what a group counts before it is first requested is lost; on cgroup v1 the group has to exist in
+the perf_event hierarchy.
 
 Source of scaling: perf_event_open(2), time_enabled and time_running.
 """
@@ -59,7 +61,8 @@ def scaled(before: Reading, now: Reading) -> tuple[int, ...] | None:
 class GroupEvents:
     """Reads each event of each group since it was first requested. Holds descriptors until `close`.
 
-    `root`: where cgroup v2, or v1's perf_event hierarchy, is mounted. Raises `Unsupported` where one of the events cannot be counted here.
+    `root`: where cgroup v2, or v1's perf_event hierarchy, is mounted. Raises `Unsupported` where one of the events
+    cannot be counted here.
     """
 
     def __init__(self, root: str, events: tuple[PerfEvent, ...], cpus: Sequence[int] | None = None) -> None:
@@ -73,7 +76,9 @@ class GroupEvents:
         self._close(_PROBE_GROUP)
 
     def watch(self, groups: Sequence[str]) -> None:
-        """Count only these of the requested groups, since each costs descriptors on every CPU. Before the first call: all."""
+        """Count only these of the requested groups, since each costs descriptors on every CPU. Before the first
+        call: all.
+        """
         self._only = frozenset(groups)
 
     def read(self, groups: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
@@ -108,12 +113,12 @@ class GroupEvents:
             held = None
         if held is None:
             held = self._open(group)
-        for each in held.sets:
-            now = read_counters(each.descriptors[0], len(self._events))
-            added = scaled(each.last, now)
+        for set_ in held.sets:
+            now = read_counters(set_.descriptors[0], len(self._events))
+            added = scaled(set_.last, now)
             if added is not None:
                 held.totals = [total + more for total, more in zip(held.totals, added, strict=True)]
-                each.last = now
+                set_.last = now
         return tuple(held.totals)
 
     def _inode(self, group: str) -> int:
@@ -142,8 +147,8 @@ class GroupEvents:
 
     def _close(self, group: str) -> None:
         held = self._groups.pop(group, None)
-        for each in held.sets if held is not None else ():
-            close_counters(each.descriptors)
+        for set_ in held.sets if held is not None else ():
+            close_counters(set_.descriptors)
 
 
 class GroupCycles:

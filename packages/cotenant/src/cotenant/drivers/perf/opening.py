@@ -1,7 +1,7 @@
 """Opens counters of the kernel's performance events for one cgroup on one CPU.
 
-Problem: Python has no binding for perf_event_open. Choice: the system call through ctypes, and of its 128-byte attribute only the fields that counting
-needs. Limits: counting, not sampling; x86-64, arm64 and riscv64.
+Problem: Python has no binding for perf_event_open. Choice: the system call through ctypes, and of its 128-byte
+attribute only the fields that counting needs. Limits: counting, not sampling; x86-64, arm64 and riscv64.
 
 Source: perf_event_open(2); linux/perf_event.h.
 """
@@ -53,9 +53,11 @@ class Reading:
 
 
 def open_counters(folder: int, cpu: int, events: tuple[PerfEvent, ...]) -> tuple[int, ...]:
-    """Descriptors, the leader first, of events of a cgroup on one CPU. `folder`: an open folder of the perf_event hierarchy (v2: the one tree).
+    """Descriptors, the leader first, of events of a cgroup on one CPU. `folder`: an open folder of the perf_event
+    hierarchy (v2: the one tree).
 
-    Raises `Unsupported` where the machine lacks an event or we lack permission, `Vanished`, and `Transient` where descriptors ran out.
+    Raises `Unsupported` where the machine lacks an event or we lack permission, `Vanished`, and `Transient` where
+    descriptors ran out.
     """
     descriptors: list[int] = []
     try:

@@ -1,9 +1,9 @@
 """Counters of the whole machine: CPU time, memory, network, disks, pressure.
 
-Problem: /proc counts much twice: a disk and its partitions, a bridge and the cards under it. Choice: whole physical disks (no loop, ram, zram,
-device-mapper or md over other disks), and network devices that are hardware or this machine's uplink, recognized by their usual names. Limits: a missing or
-malformed file counts as zero, or as None where the model has that, with one `Gap`; only `stat` and `meminfo` are required, and without them there is no
-sample.
+Problem: /proc counts much twice: a disk and its partitions, a bridge and the cards under it. Choice: whole physical
+disks (no loop, ram, zram, device-mapper or md over other disks), and network devices that are hardware or this
+machine's uplink, recognized by their usual names. Limits: a missing or malformed file counts as zero, or as None where
+the model has that, with one `Gap`; only `stat` and `meminfo` are required, and without them there is no sample.
 
 Source: proc(5); Linux, Documentation/admin-guide/iostats.rst (512-byte sectors whatever the device).
 """
@@ -71,9 +71,9 @@ class HostReader:
             swap_free_bytes=memory.get("SwapFree", 0) * 1024,
             network_received_bytes=received,
             network_sent_bytes=sent,
-            disk_read_bytes=sum(each.read_bytes for each in used),
-            disk_written_bytes=sum(each.written_bytes for each in used),
-            disks=tuple(each.number for each in used[:_MAX_DISKS]),
+            disk_read_bytes=sum(disk_use.read_bytes for disk_use in used),
+            disk_written_bytes=sum(disk_use.written_bytes for disk_use in used),
+            disks=tuple(disk_use.number for disk_use in used[:_MAX_DISKS]),
             pressure=self._pressure(),
         )
 
@@ -162,7 +162,9 @@ def _fields(text: str) -> dict[str, int]:
 
 
 def network_bytes(text: str, every: bool = False) -> tuple[int, int] | None:
-    """Bytes received and sent over the devices of net/dev: those of this machine's uplink, or `every` one but the loopback."""
+    """Bytes received and sent over the devices of net/dev: those of this machine's uplink, or `every` one but the
+    loopback.
+    """
     received = sent = 0
     for line in text.splitlines()[2:]:
         name, colon, rest = line.rpartition(":")

@@ -1,12 +1,14 @@
 """Pressure triggers: events when tasks stall, instead of polling every second.
 
-Problem: the kernel reports a pressure trigger's event as priority data (EPOLLPRI), which asyncio cannot wait for, and clears it as soon as it is
-polled; and it grants windows by privilege. Choice: each trigger is wrapped into an epoll of its own, whose descriptor becomes readable: that readiness
-is itself the event, and `take` only distinguishes a stall from a group that is gone. Where a window is refused, the next unprivileged one (a multiple of
-2 s) is used with the same stall, so that it fires no later than requested; `window_us` says which one it is. Limits: at most one event per window; an
-event before the descriptor is waited for may be lost, the next follows while the stall lasts.
+Problem: the kernel reports a pressure trigger's event as priority data (EPOLLPRI), which asyncio cannot wait for, and
+clears it as soon as it is polled; and it grants windows by privilege. Choice: each trigger is wrapped into an epoll of
+its own, whose descriptor becomes readable: that readiness is itself the event, and `take` only distinguishes a stall
+from a group that is gone. Where a window is refused, the next unprivileged one (a multiple of 2 s) is used with the
+same stall, so that it fires no later than requested; `window_us` says which one it is. Limits: at most one event per
+window; an event before the descriptor is waited for may be lost, the next follows while the stall lasts.
 
-Source: Linux, Documentation/accounting/psi.rst, "Monitoring for pressure thresholds"; kernel/sched/psi.c (`psi_trigger_create`, `psi_trigger_poll`).
+Source: Linux, Documentation/accounting/psi.rst, "Monitoring for pressure thresholds"; kernel/sched/psi.c
+(`psi_trigger_create`, `psi_trigger_poll`).
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from cotenant.drivers.cgroup.layout import Layout
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.machine.knob import Vanished
 
-LEAST_WINDOW_US = 500_000
-MOST_WINDOW_US = 10_000_000
+MIN_WINDOW_US = 500_000
+MAX_WINDOW_US = 10_000_000
 UNPRIVILEGED_WINDOW_US = 2_000_000  # without CAP_SYS_RESOURCE: multiples of this
 HOST = None  # in place of a group
 _FLAGS = os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC
@@ -46,7 +48,9 @@ class TriggerEvent(StrEnum):
 
 
 class PressureTrigger:
-    """One trigger. Wait until `fileno()` is readable (`loop.add_reader`), then call `take`. Created by `PressureFiles.trigger`."""
+    """One trigger. Wait until `fileno()` is readable (`loop.add_reader`), then call `take`. Created by
+    `PressureFiles.trigger`.
+    """
 
     def __init__(self, pressure: int, group: str | None, resource: Resource, stall_us: int, window_us: int) -> None:
         self.group = group
@@ -109,13 +113,14 @@ class PressureFiles:
     def trigger(
         self, group: str | None, resource: Resource, stall_us: int, window_us: int, full: bool = False
     ) -> PressureTrigger:
-        """A trigger on a group (or the HOST) for `stall_us` of stall, of some or all (`full`) tasks, within `window_us`.
+        """A trigger on a group (or the HOST) for `stall_us` of stall, of some or all (`full`) tasks, within
+        `window_us`.
 
-        Raises `InvalidInput` for amounts that no kernel accepts, `Vanished` for a group that does not exist, `Unsupported` where this machine has no
-        pressure information or grants no such window.
+        Raises `InvalidInput` for amounts that no kernel accepts, `Vanished` for a group that does not exist,
+        `Unsupported` where this machine has no pressure information or grants no such window.
         """
-        if not LEAST_WINDOW_US <= window_us <= MOST_WINDOW_US:
-            raise InvalidInput("window", window_us, f"{LEAST_WINDOW_US} to {MOST_WINDOW_US} microseconds")
+        if not MIN_WINDOW_US <= window_us <= MAX_WINDOW_US:
+            raise InvalidInput("window", window_us, f"{MIN_WINDOW_US} to {MAX_WINDOW_US} microseconds")
         if not 0 < stall_us <= window_us:
             raise InvalidInput("stall", stall_us, "microseconds above 0, and not above the window's")
         granted = -(-window_us // UNPRIVILEGED_WINDOW_US) * UNPRIVILEGED_WINDOW_US

@@ -1,9 +1,10 @@
 """A packaged Linux kernel with sched_ext for guests, from Debian's backports.
 
-Problem: kernel schedulers need a kernel newer than most machines', and kernels of backports are replaced every few weeks. Choice: the newest cloud kernel of
-trixie-backports, resolved through its meta-package, with apt's files in a temporary folder: this machine's sources and lists stay as they are, and its
-keyring verifies the packages. Its package has the image alone; virtio, FUSE and virtiofs are built in. Limits: amd64, a Debian machine, and zstd to unpack
-the image.
+Problem: kernel schedulers need a kernel newer than most machines', and kernels of backports are replaced every few
+weeks. Choice: the newest cloud kernel of trixie-backports, resolved through its meta-package, with apt's files in a
+temporary folder: this machine's sources and lists stay as they are, and its keyring verifies the packages. Its package
+has the image alone; virtio, FUSE and virtiofs are built in. Limits: amd64, a Debian machine, and zstd to unpack the
+image.
 """
 
 from __future__ import annotations
@@ -64,14 +65,14 @@ def _fetch(folder: Path) -> None:
 
 
 def _configure(place: Path, mirror: str) -> tuple[str, ...]:
-    for each in (
+    for name in (
         "lists/partial",
         "cache/archives/partial",
         "etc/apt.conf.d",
         "etc/sources.list.d",
         "etc/preferences.d",
     ):
-        (place / each).mkdir(parents=True)
+        (place / name).mkdir(parents=True)
     (place / "etc/sources.list.d/zones.sources").write_text(
         f"Types: deb\nURIs: {mirror}\nSuites: {SUITE}\nComponents: main\nSigned-By: {KEYRING}\n"
     )

@@ -1,8 +1,12 @@
 """A machine under QEMU whose root is this host's, read-only.
 
-Problem: a guest must run programs of this host without being able to change it, its console must be kept, and all that it took must come back, whatever ends it. Choice: virtiofsd serves a bind mount that is read-only in a mount namespace of its own,
-so a guest that remounts its root for writing is refused by this host's kernel. QEMU and virtiofsd are in the groups of cgroups given, before they run a line of their own; both are killed at the end, also when this process is (PR_SET_PDEATHSIG). The console is lines for a callback; QMP ends the machine. Limits: amd64 Linux; the C virtiofsd of QEMU before 8
-(Debian 12: qemu-system-common); only the root file system, not those mounted below it; the guest's root can read what this host's root can.
+Problem: a guest must run programs of this host without being able to change it, its console must be kept, and all that
+it took must come back, whatever ends it. Choice: virtiofsd serves a bind mount that is read-only in a mount namespace
+of its own, so a guest that remounts its root for writing is refused by this host's kernel. QEMU and virtiofsd are in
+the groups of cgroups given, before they run a line of their own; both are killed at the end, also when this process is
+(PR_SET_PDEATHSIG). The console is lines for a callback; QMP ends the machine. Limits: amd64 Linux; the C virtiofsd of
+QEMU before 8 (Debian 12: qemu-system-common); only the root file system, not those mounted below it; the guest's root
+can read what this host's root can.
 
 Source: QEMU 7.2 manual (system/invocation, interop/virtiofsd, interop/qmp-spec).
 """
@@ -25,14 +29,20 @@ VIRTIOFSD = Path("/usr/lib/qemu/virtiofsd")
 AGENT_PORT = "cotenant.agent"
 _SOCKET_WITHIN_S = 30.0
 _LONGEST_LINE = 4096
-# The groups' cgroup.procs, then the command: the shell becomes a member, then the command itself, which ends with this process.
-_JOIN = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit 125; shift; n=$((n-1)); done; exec setpriv --pdeathsig KILL "$@"'
+# The groups' cgroup.procs, then the command: the shell becomes a member, then the command itself, which ends with this
+# process.
+_JOIN = (
+    'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit 125; shift; n=$((n-1)); done; exec setpriv '
+    '--pdeathsig KILL "$@"'
+)
 _READ_ONLY = 'mount --bind / "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"'
 
 
 @dataclass(frozen=True, slots=True)
 class MachineSpec:
-    """One machine. `folder`: its sockets; `accel`: kvm or tcg; `procs`: files that QEMU and virtiofsd are written into before they start."""
+    """One machine. `folder`: its sockets; `accel`: kvm or tcg; `procs`: files that QEMU and virtiofsd are written
+    into before they start.
+    """
 
     name: str
     kernel: Path
@@ -123,8 +133,8 @@ class Machine:
                 reader, writer = await asyncio.open_unix_connection(self.spec.folder / "qmp.sock")
                 try:
                     await reader.readline()  # its greeting
-                    for each in ("qmp_capabilities", command):
-                        writer.write(json.dumps({"execute": each}).encode() + b"\n")
+                    for name in ("qmp_capabilities", command):
+                        writer.write(json.dumps({"execute": name}).encode() + b"\n")
                         answer = json.loads(await reader.readline())
                         while "event" in answer:
                             answer = json.loads(await reader.readline())

@@ -1,7 +1,8 @@
 """Kernels from distribution packages, kept with their checksums.
 
-Problem: a zone in a VM and the tests' guests need a kernel that the machine does not run, and package versions vanish from the archive. Choice: what was unpacked is kept under the cache folder with SHA-256 sums,
-and used again only while they hold. Limits: amd64; the package's signature is apt's to check.
+Problem: a zone in a VM and the tests' guests need a kernel that the machine does not run, and package versions vanish
+from the archive. Choice: what was unpacked is kept under the cache folder with SHA-256 sums, and used again only while
+they hold. Limits: amd64; the package's signature is apt's to check.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def folder_of(name: str) -> Path:
 
 
 def kept_or_fetched(name: str, fetch: Callable[[Path], None]) -> Kernel:
-    """The kernel in the cache's folder of this name; `fetch` fills the folder where there is none. Raises `Unavailable`."""
+    """The kernel in the cache's folder of this name; `fetch` fills the folder where there is none. Raises
+    `Unavailable`.
+    """
     folder = folder_of(name)
     found = kept(folder)
     if found is None:

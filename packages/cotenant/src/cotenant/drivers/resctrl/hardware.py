@@ -1,8 +1,9 @@
 """The machine's partitioning capabilities, from resctrl's info folder.
 
-Problem: the number of ways, the smallest mask and the unit of bandwidth differ by processor, and a wrong mask is refused. Choice: read once into
-`CacheHardware`. AMD's bandwidth is distinguished from Intel's by the root's own value: a percentage never is above 100. Limits: a tree mounted with
-`mba_MBps` has a third unit, and then bandwidth counts as not divisible; so does a cache with separate code and data partitions.
+Problem: the number of ways, the smallest mask and the unit of bandwidth differ by processor, and a wrong mask is
+refused. Choice: read once into `CacheHardware`. AMD's bandwidth is distinguished from Intel's by the root's own value:
+a percentage never is above 100. Limits: a tree mounted with `mba_MBps` has a third unit, and then bandwidth counts as
+not divisible; so does a cache with separate code and data partitions.
 
 Source: Linux, Documentation/filesystems/resctrl.rst.
 """
@@ -14,11 +15,13 @@ from cotenant.drivers.resctrl.tree import NEEDS, ResctrlTree
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
 from cotenant.model.machine.cache_partition import Bandwidth, CacheHardware
 
-_MOST_ABSOLUTE = 1 << 16  # eighths of GB/s: more is megabytes, another unit
+_MAX_ABSOLUTE = 1 << 16  # eighths of GB/s: more is megabytes, another unit
 
 
 def read_hardware(tree: ResctrlTree) -> CacheHardware:
-    """Read the capabilities. Raises `Unsupported` where it has no cache allocation, `Permanent` where its files are malformed."""
+    """Read the capabilities. Raises `Unsupported` where it has no cache allocation, `Permanent` where its files are
+    malformed.
+    """
     if not tree.present or not (tree.root / "info/L3/cbm_mask").is_file():
         raise Unsupported("cache partitions", NEEDS)
     try:
@@ -33,24 +36,24 @@ def read_hardware(tree: ResctrlTree) -> CacheHardware:
             )
         kind, step, floor = Bandwidth.NONE, 10, 10
         if memory is not None and (tree.root / "info/MB").is_dir():
-            most_granted = max(value for _, value in memory.domains)
-            if most_granted <= 100:
+            max_granted = max(value for _, value in memory.domains)
+            if max_granted <= 100:
                 kind = Bandwidth.PERCENT
                 step = max(1, int(tree.read("", "info/MB/bandwidth_gran")))
                 floor = max(1, int(tree.read("", "info/MB/min_bandwidth")))
-            elif most_granted <= _MOST_ABSOLUTE:
+            elif max_granted <= _MAX_ABSOLUTE:
                 kind = Bandwidth.ABSOLUTE
         return CacheHardware(
             ways=ways,
             cache_domains=tuple(domain for domain, _ in caches.domains),
-            least_ways=least,
+            min_ways=least,
             bandwidth=kind,
             bandwidth_domains=tuple(domain for domain, _ in memory.domains)
             if memory and kind is not Bandwidth.NONE
             else (),
             step_percent=step,
-            least_percent=floor,
-            most_groups=most,
+            min_percent=floor,
+            max_groups=most,
         )
     except (ValueError, InvalidInput) as error:
         raise Permanent(f"resctrl's info folder is malformed: {error}") from error

@@ -1,8 +1,8 @@
 """Assignment of tasks to classes of service.
 
-Problem: resctrl assigns single tasks; new threads of a task inherit its class, new programs of a container do not unless their parent was moved. Choice:
-`assign` moves those of a group's tasks that are not assigned yet and returns how many; called every few seconds it catches up. Limits: between two calls a
-new task has the class of its parent.
+Problem: resctrl assigns single tasks; new threads of a task inherit its class, new programs of a container do not
+unless their parent was moved. Choice: `assign` moves those of a group's tasks that are not assigned yet and returns how
+many; called every few seconds it catches up. Limits: between two calls a new task has the class of its parent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ def members(tree: ResctrlTree, group: str) -> frozenset[int]:
 
 
 def assign(tree: ResctrlTree, group: str, tasks: Iterable[int]) -> int:
-    """Move tasks into a class, one write each, as the kernel requires. Returns how many were moved; exited tasks are skipped.
+    """Move tasks into a class, one write each, as the kernel requires. Returns how many were moved; exited tasks are
+    skipped.
 
     Raises `Vanished` where the class does not exist.
     """

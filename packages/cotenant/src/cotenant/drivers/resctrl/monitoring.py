@@ -1,8 +1,9 @@
 """Cache occupancy and memory traffic of a class.
 
-Problem: bandwidth counters are narrow and wrap, and the kernel returns `Unavailable` where hardware has no spare counter, or none yet. Choice: the files'
-numbers summed over domains, with what could not be read as a gap; counters grow until the group is recreated. Limits: one class, all of its tasks together.
-Where one domain cannot be read, the sum is not known.
+Problem: bandwidth counters are narrow and wrap, and the kernel returns `Unavailable` where hardware has no spare
+counter, or none yet. Choice: the files' numbers summed over domains, with what could not be read as a gap; counters
+grow until the group is recreated. Limits: one class, all of its tasks together. Where one domain cannot be read, the
+sum is not known.
 
 Source: Linux, Documentation/filesystems/resctrl.rst.
 """
@@ -33,7 +34,9 @@ class CacheUse:
 
 
 def cache_use(tree: ResctrlTree, group: str) -> CacheUse:
-    """Read the use of a class. Raises `Vanished` where there is none, `Unsupported` where this machine does not monitor."""
+    """Read the use of a class. Raises `Vanished` where there is none, `Unsupported` where this machine does not
+    monitor.
+    """
     folder = tree.path(group)
     if not folder.is_dir():
         raise Vanished(f"resctrl /{group}: no such group")

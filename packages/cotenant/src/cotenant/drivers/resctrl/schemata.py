@@ -1,8 +1,9 @@
 """The text of a resctrl `schemata` file: parsed, merged, formatted canonically.
 
-Problem: the kernel pads lines, orders them arbitrarily and accepts partial ones, so different texts may be equivalent. Choice: a `Schemata` is what every
-resource grants in every domain, with one canonical text: resources and domains ascending, masks without leading zeros. Merging overlays desired values on
-current ones. Limits: values are kept in the hardware's form: a mask for caches, a number for bandwidth.
+Problem: the kernel pads lines, orders them arbitrarily and accepts partial ones, so different texts may be equivalent.
+Choice: a `Schemata` is what every resource grants in every domain, with one canonical text: resources and domains
+ascending, masks without leading zeros. Merging overlays desired values on current ones. Limits: values are kept in the
+hardware's form: a mask for caches, a number for bandwidth.
 
 Source: Linux, Documentation/filesystems/resctrl.rst.
 """
@@ -48,7 +49,9 @@ class Schemata:
         return next((line for line in self.lines if line.resource == resource), None)
 
     def with_changes(self, changes: Schemata) -> Schemata:
-        """These schemata with the domains of `changes` replaced. Raises `InvalidInput` for a resource or domain that does not exist."""
+        """These schemata with the domains of `changes` replaced. Raises `InvalidInput` for a resource or domain
+        that does not exist.
+        """
         after: list[Line] = []
         for change in changes.lines:
             current = self.line(change.resource)

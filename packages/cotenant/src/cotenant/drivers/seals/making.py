@@ -13,7 +13,9 @@ _DAYS = 36500
 
 
 def ensure_pair(folder: Path, now: datetime, schedulers: Iterable[str] = ()) -> None:
-    """Key and certificate in a folder, made where one of the two is missing: pods from before `now` are then checked. `schedulers`: as `Seals` has it. Raises `OSError`."""
+    """Key and certificate in a folder, made where one of the two is missing: pods from before `now` are then
+    checked. `schedulers`: as `Seals` has it. Raises `OSError`.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -25,7 +27,7 @@ def ensure_pair(folder: Path, now: datetime, schedulers: Iterable[str] = ()) -> 
         return
     key = Ed25519PrivateKey.generate()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "cotenant-seal")])
-    names = x509.SubjectAlternativeName([x509.DNSName(each) for each in schedulers])
+    names = x509.SubjectAlternativeName([x509.DNSName(scheduler) for scheduler in schedulers])
     builder = (
         x509.CertificateBuilder()
         .subject_name(name)

@@ -1,9 +1,14 @@
-"""Signing and checking seals: Ed25519, with a key that only the scheduler has, and a certificate that everybody may read.
+"""Signing and checking seals: Ed25519, with a key that only the scheduler has, and a certificate that everybody may
+read.
 
-Problem: every node's agent has to check what a scheduler gave, and a secret that every node has is none. Choice: a key pair: agents have the certificate. The certificate's `notBefore` says since when
-pods are sealed: pods created before it, or within `GRACE_S` after it (replicas that are being replaced bind without a seal), are checked by what they are entitled to. A pod's creation time is written by the API server.
-A file of several certificates serves a change of keys. A certificate's DNS names are the names of the schedulers (`spec.schedulerName`) that state class and quota of every pod that they bind: of theirs, what
-nobody stated does not count. One without names, made by hand or before there were statements, makes no such promise. Limits: files are read at the start; a certificate's end is not looked at; checks are kept, so that a pod is checked once.
+Problem: every node's agent has to check what a scheduler gave, and a secret that every node has is none. Choice: a key
+pair: agents have the certificate. The certificate's `notBefore` says since when pods are sealed: pods created before
+it, or within `GRACE_S` after it (replicas that are being replaced bind without a seal), are checked by what they are
+entitled to. A pod's creation time is written by the API server. A file of several certificates serves a change of keys.
+A certificate's DNS names are the names of the schedulers (`spec.schedulerName`) that state class and quota of every pod
+that they bind: of theirs, what nobody stated does not count. One without names, made by hand or before there were
+statements, makes no such promise. Limits: files are read at the start; a certificate's end is not looked at; checks are
+kept, so that a pod is checked once.
 """
 
 from __future__ import annotations
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
 
 GRACE_S = 600.0
 KEY_FILE, CERTIFICATE_FILE = "tls.key", "tls.crt"
-MOST_KEPT = 16384
+MAX_KEPT = 16384
 _EXPECTED = "a certificate of an Ed25519 key, as PEM"
 
 
@@ -71,7 +76,9 @@ class Seals:
     def __init__(
         self, keys: tuple[Ed25519PublicKey, ...] = (), since_s: float = 0.0, schedulers: frozenset[str] = frozenset()
     ) -> None:
-        """`since_s`: Unix time since when pods are sealed. `schedulers`: names of those that state class and quota of every pod."""
+        """`since_s`: Unix time since when pods are sealed. `schedulers`: names of those that state class and quota
+        of every pod.
+        """
         self._schedulers = schedulers
         self._keys = keys
         self._since_s = since_s
@@ -85,13 +92,13 @@ class Seals:
 
         try:
             found = load_pem_x509_certificates(_read(path))
-            keys = tuple(each.public_key() for each in found)
+            keys = tuple(certificate.public_key() for certificate in found)
         except ValueError as error:
             raise InvalidInput("seal certificate", str(path), _EXPECTED, str(error)) from None
         of_kind = tuple(key for key in keys if isinstance(key, Ed25519PublicKey))
         if not of_kind or len(of_kind) < len(keys):
             raise InvalidInput("seal certificate", str(path), _EXPECTED, "its key is of another kind")
-        since_s = min(each.not_valid_before_utc.timestamp() for each in found) + GRACE_S
+        since_s = min(certificate.not_valid_before_utc.timestamp() for certificate in found) + GRACE_S
         return cls(of_kind, since_s, frozenset.intersection(*map(_names, found)))
 
     @property
@@ -100,7 +107,9 @@ class Seals:
         return bool(self._keys)
 
     def standing(self, uid: str, node: str, created_s: float, annotations: Mapping[str, str]) -> Standing:
-        """How far what the annotations say that the pod holds is believed. `created_s` NaN: not known, which counts as new."""
+        """How far what the annotations say that the pod holds is believed. `created_s` NaN: not known, which counts
+        as new.
+        """
         if not self._keys:
             return Standing.CHECKED
         if not any(annotations.get(name) for name in SEALED):
@@ -138,7 +147,7 @@ class Seals:
         digest = hashlib.sha256(seal.encode() + b"\n" + text).digest()
         known = self._known.get(digest)
         if known is None:
-            if len(self._known) >= MOST_KEPT:
+            if len(self._known) >= MAX_KEPT:
                 self._known.clear()
             known = self._known[digest] = self._verified(text, seal)
         return known
@@ -163,7 +172,9 @@ NO_SEALS = Seals()
 
 
 def read_seals(path: Path | None) -> Seals:
-    """The certificates of a file. No keys for no file, or one that is not there: an optional ConfigMap. Raises `InvalidInput`."""
+    """The certificates of a file. No keys for no file, or one that is not there: an optional ConfigMap. Raises
+    `InvalidInput`.
+    """
     return NO_SEALS if path is None or not path.exists() else Seals.of_file(path)
 
 
@@ -176,7 +187,8 @@ def unsealed(path: Path | None) -> str:
 
 
 def read_seal(folder: Path | None) -> tuple[Sealer | None, Seals]:
-    """Key and certificate of a folder, as a Secret of type `kubernetes.io/tls` is mounted. Nothing for no folder, or one without the two: an optional Secret that is not there.
+    """Key and certificate of a folder, as a Secret of type `kubernetes.io/tls` is mounted. Nothing for no folder, or
+    one without the two: an optional Secret that is not there.
 
     Raises `InvalidInput` for files that do not belong together.
     """

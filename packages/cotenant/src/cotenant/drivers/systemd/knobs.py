@@ -1,9 +1,9 @@
 """Knobs of systemd's units: set as properties and as files, restored as both.
 
-Problem: systemd answers before it has written a group's files, and a property alone does not say what the kernel made of it. Choice: a write sets the
-property, so that every later write of systemd is ours, and then the file, as runc does, so that the value stands at once and can be read back. `raw` has
-the properties from before, and what the files' driver needs. Limits: the drop-ins that systemd keeps of a unit's properties end with a transient unit,
-and with the next boot.
+Problem: systemd answers before it has written a group's files, and a property alone does not say what the kernel made
+of it. Choice: a write sets the property, so that every later write of systemd is ours, and then the file, as runc does,
+so that the value stands at once and can be read back. `raw` has the properties from before, and what the files' driver
+needs. Limits: the drop-ins that systemd keeps of a unit's properties end with a transient unit, and with the next boot.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cotenant.drivers.systemd.properties import Property, names_of, properties_o
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
 from cotenant.model.machine.knob import Target, Vanished
 
-_MOST_RAW = 128 * 1024
+_MAX_RAW = 128 * 1024
 
 
 class FileKnobs(Protocol):
@@ -67,7 +67,9 @@ class SystemdKnobs:
             raise
 
     def hand_over(self, target: Target, value: str) -> None:
-        """Set the property to a value that another process wrote into the file, so that systemd does not write ours over it later."""
+        """Set the property to a value that another process wrote into the file, so that systemd does not write ours
+        over it later.
+        """
         self._manager.set(unit_of(target), properties_of(target.knob, value))
 
     def restore(self, target: Target, raw: str) -> None:
@@ -95,7 +97,7 @@ def unit_of(target: Target) -> str:
 def _parsed(target: Target, raw: str) -> tuple[str, tuple[Property, ...], str]:
     fault = InvalidInput(f"raw value of {target}", raw[:80], "what raw() returned for this knob")
     try:
-        content = json.loads(raw) if len(raw) <= _MOST_RAW else None
+        content = json.loads(raw) if len(raw) <= _MAX_RAW else None
     except ValueError:
         content = None
     if not isinstance(content, dict):

@@ -1,8 +1,10 @@
-"""systemd's manager over the system bus: its version, a unit's group, and properties that hold until the unit or the machine ends.
+"""systemd's manager over the system bus: its version, a unit's group, and properties that hold until the unit or the
+machine ends.
 
-Problem: a slow or absent bus must not hold up a keeper, and a connection ends when the bus restarts. Choice: blocking calls with a time limit over one
-connection, opened when needed and again after an error; while the bus cannot be reached, it is tried again at most every `RETRY_S`. Limits: the system
-manager only; who may call is decided by the bus (root may).
+Problem: a slow or absent bus must not hold up a keeper, and a connection ends when the bus restarts. Choice: blocking
+calls with a time limit over one connection, opened when needed and again after an error; while the bus cannot be
+reached, it is tried again at most every `RETRY_S`. Limits: the system manager only; who may call is decided by the bus
+(root may).
 
 Source: systemd, org.freedesktop.systemd1(5).
 """
@@ -32,7 +34,9 @@ class Bus(Protocol):
     """A connection to the bus."""
 
     def call(self, path: str, interface: str, method: str, signature: str, body: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The body of the answer. Raises `OSError` (and `TimeoutError`) where there is none, `Refused` for an error of the other side."""
+        """The body of the answer. Raises `OSError` (and `TimeoutError`) where there is none, `Refused` for an error
+        of the other side.
+        """
         ...
 
     def close(self) -> None:

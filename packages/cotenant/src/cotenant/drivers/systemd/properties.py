@@ -1,7 +1,8 @@
 """Knobs as properties of systemd's units, in both directions of one write: what to set, and what to ask for beforehand.
 
-Source: systemd, man/systemd.resource-control.xml and src/core/dbus-cgroup.c: quotas are microseconds of CPU a second, CPUs a bit mask, and the largest
-64-bit number stands for "no limit" and for "not set"; a CPUWeight of 0 is the idle class (252).
+Source: systemd, man/systemd.resource-control.xml and src/core/dbus-cgroup.c: quotas are microseconds of CPU a second,
+CPUs a bit mask, and the largest 64-bit number stands for "no limit" and for "not set"; a CPUWeight of 0 is the idle
+class (252).
 """
 
 from __future__ import annotations

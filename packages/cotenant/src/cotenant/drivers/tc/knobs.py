@@ -1,12 +1,13 @@
 """The rates of two classes of an uplink as knobs: services and best effort.
 
-Problem: a device has one root discipline; replacing it must be undone exactly, whatever order the classes come and go in. Choice: the first class that is
-written installs an HTB root with a handle of our own in place of the kernel's default; the last one that is restored removes it, and the kernel's default
-returns. Both classes are children of one whose rate is the larger ceiling, so that each may use what the other leaves. Unclassified traffic belongs to the
+Problem: a device has one root discipline; replacing it must be undone exactly, whatever order the classes come and go
+in. Choice: the first class that is written installs an HTB root with a handle of our own in place of the kernel's
+default; the last one that is restored removes it, and the kernel's default returns. Both classes are children of one
+whose rate is the larger ceiling, so that each may use what the other leaves. Unclassified traffic belongs to the
 services. A root discipline that an administrator configured is never replaced. A class that does not exist reads as "".
 
-Limits: egress only. Traffic gets into the best-effort class by priority.py or by source address (`steer`). All cores queue at one lock, so a device
-with many queues loses some of its speed.
+Limits: egress only. Traffic gets into the best-effort class by priority.py or by source address (`steer`). All cores
+queue at one lock, so a device with many queues loses some of its speed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Protocol
 
-from cotenant.drivers.tc.netlink import LEAST_BITS, Netlink, RootQdisc, TrafficClass
+from cotenant.drivers.tc.netlink import MIN_BITS, Netlink, RootQdisc, TrafficClass
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
 from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.knob import Knob, Target
@@ -73,7 +74,7 @@ class TcKnobs:
         """ "LEAST MOST" in bits/s; "" where there is no such class."""
         device, minor = _place(target)
         current = self._classes(device).get(minor)
-        return "" if current is None else f"{current.least_bits} {current.most_bits}"
+        return "" if current is None else f"{current.min_bits} {current.max_bits}"
 
     def raw(self, target: Target) -> str:
         """The class's rates, or that there was no class."""
@@ -81,7 +82,9 @@ class TcKnobs:
         return _STOOD + current if current else _ABSENT
 
     def write(self, target: Target, value: str) -> None:
-        """Create the class, or set its rates. Raises `Permanent` where the device's root was configured by an administrator."""
+        """Create the class, or set its rates. Raises `Permanent` where the device's root was configured by an
+        administrator.
+        """
         device, minor = _place(target)
         least, most = _rates(target, value)
         root = self._traffic.root(device)
@@ -94,7 +97,7 @@ class TcKnobs:
                 self._lacks = Gap(str(Knob.RATE), error.needs)
                 raise
         others = [one for other, one in self._classes(device).items() if other not in (minor, _TOP)]
-        top = max(most, *(one.most_bits for one in others)) if others else most
+        top = max(most, *(one.max_bits for one in others)) if others else most
         self._traffic.set_class(device, HANDLE, TrafficClass(_TOP, HANDLE, top, top))
         self._traffic.set_class(device, HANDLE, TrafficClass(minor, HANDLE | _TOP, least, most))
 
@@ -124,7 +127,8 @@ class TcKnobs:
     def steer(self, target: Target, addresses: Iterable[str]) -> None:
         """Direct traffic from these source addresses, and no others, to the class: pods with addresses of their own.
 
-        Works where nothing rewrites the source before it is sent. Removed with the root. Raises `InvalidInput` for a malformed address.
+        Works where nothing rewrites the source before it is sent. Removed with the root. Raises `InvalidInput` for a
+        malformed address.
         """
         device, minor = _place(target)
         try:
@@ -159,7 +163,7 @@ def _rates(target: Target, value: str) -> tuple[int, int]:
     parts = value.split(" ")
     if len(parts) != 2 or not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts):
         raise InvalidInput(str(target), value, '"LEAST MOST" in bits a second')
-    least, most = (max(LEAST_BITS, int(part)) for part in parts)
+    least, most = (max(MIN_BITS, int(part)) for part in parts)
     if least > most:
         raise InvalidInput(str(target), value, "LEAST not above MOST")
     return least, most

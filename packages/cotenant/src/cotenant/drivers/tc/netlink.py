@@ -1,8 +1,9 @@
 """The queueing discipline of one network device, through netlink.
 
-Problem: `tc` prints for people, and the netlink library is large and has errors of its own. Choice: the few operations that the classes need, on names of
-devices, with this package's errors; the library is imported at first use, and each operation opens and closes its socket. Limits: HTB only; rates are
-whole bytes per second in the kernel, so bits are rounded down to multiples of 8.
+Problem: `tc` prints for people, and the netlink library is large and has errors of its own. Choice: the few operations
+that the classes need, on names of devices, with this package's errors; the library is imported at first use, and each
+operation opens and closes its socket. Limits: HTB only; rates are whole bytes per second in the kernel, so bits are
+rounded down to multiples of 8.
 
 Source: tc-htb(8); Linux net/sched/sch_htb.c.
 """
@@ -21,7 +22,7 @@ from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupporte
 from cotenant.model.machine.knob import Vanished
 
 NEEDS = "Linux traffic control with sch_htb, the right to administrate networks, and pyroute2"
-LEAST_BITS = 8_000  # a second; HTB's token arithmetic overflows well below
+MIN_BITS = 8_000  # a second; HTB's token arithmetic overflows well below
 _ROOT_PARENT = 0xFFFFFFFF
 _QUANTUM = (1_514, 60_000)  # bytes that a class sends per round
 _ETH_P_IP, _ETH_P_IPV6 = 0x0800, 0x86DD
@@ -42,8 +43,8 @@ class TrafficClass:
 
     minor: int
     parent: int  # full handle
-    least_bits: int  # per second
-    most_bits: int
+    min_bits: int  # per second
+    max_bits: int
     sent_bytes: int = 0
     dropped: int = 0
 
@@ -55,7 +56,9 @@ class Netlink:
         self._namespace = namespace
 
     def root(self, device: str) -> RootQdisc:
-        """The root discipline. All methods raise `Vanished` where the device is gone, `Unsupported` without traffic control."""
+        """The root discipline. All methods raise `Vanished` where the device is gone, `Unsupported` without traffic
+        control.
+        """
         with self._open(device) as (socket, index):
             for qdisc in socket.get_qdiscs(index=index):
                 if qdisc["parent"] == _ROOT_PARENT:
@@ -84,7 +87,7 @@ class Netlink:
 
     def set_class(self, device: str, handle: int, one: TrafficClass) -> None:
         """Create a class, or change it to this."""
-        least, most = max(LEAST_BITS, one.least_bits) // 8, max(LEAST_BITS, one.most_bits) // 8
+        least, most = max(MIN_BITS, one.min_bits) // 8, max(MIN_BITS, one.max_bits) // 8
         quantum = min(_QUANTUM[1], max(_QUANTUM[0], least // 10))
         with self._open(device) as (socket, index):
             socket.tc(

@@ -1,12 +1,14 @@
 """Puts packets of a group's programs into a traffic class.
 
-Problem: a packet at the uplink's root does not carry its group, and the kernel's own classifier by group is seldom built in. Choice: a program of four BPF
-instructions at the group's egress sets each packet's priority to the class's handle; HTB takes such a packet into that class without a filter. It is
-attached by a link that the kernel removes when this process ends, however it ends. Limits: groups of the cgroup v2 tree (a hybrid machine has one);
-programs in the host's own network: a packet that leaves a pod's namespace by a veth loses its priority, and is classified by its address instead
-(`TcKnobs.steer`). Children of the group are included.
+Problem: a packet at the uplink's root does not carry its group, and the kernel's own classifier by group is seldom
+built in. Choice: a program of four BPF instructions at the group's egress sets each packet's priority to the class's
+handle; HTB takes such a packet into that class without a filter. It is attached by a link that the kernel removes when
+this process ends, however it ends. Limits: groups of the cgroup v2 tree (a hybrid machine has one); programs in the
+host's own network: a packet that leaves a pod's namespace by a veth loses its priority, and is classified by its
+address instead (`TcKnobs.steer`). Children of the group are included.
 
-Source: Linux include/uapi/linux/bpf.h (struct __sk_buff, union bpf_attr); net/sched/sch_htb.c (htb_classify); net/core/dev.c (____dev_forward_skb).
+Source: Linux include/uapi/linux/bpf.h (struct __sk_buff, union bpf_attr); net/sched/sch_htb.c (htb_classify);
+net/core/dev.c (____dev_forward_skb).
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ _MOV32, _STORE32, _MOV64, _EXIT = 0xB4, 0x63, 0xB7, 0x95
 
 
 class PriorityMarks:
-    """Marks of groups below the cgroup v2 tree at `root`. They last until `clear`, `close` or the end of this process."""
+    """Marks of groups below the cgroup v2 tree at `root`. They last until `clear`, `close` or the end of this
+    process.
+    """
 
     def __init__(self, root: str) -> None:
         self._root = Path(root)
@@ -44,7 +48,8 @@ class PriorityMarks:
     def mark(self, group: str, priority: int) -> None:
         """Set this priority on everything that the group's programs send from now on. Idempotent.
 
-        Raises `Vanished` where the group is gone, `Unsupported` where the kernel lacks it, `Permanent` without permission.
+        Raises `Vanished` where the group is gone, `Unsupported` where the kernel lacks it, `Permanent` without
+        permission.
         """
         if not 0 <= priority < 1 << 32:
             raise InvalidInput("packet priority", priority, "32 bits")

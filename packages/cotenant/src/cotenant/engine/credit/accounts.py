@@ -1,10 +1,13 @@
 """The accounts: a state machine that turns facts of periods and incidents into postings.
 
-Problem: a process that stops between deciding and storing must repeat its work without booking anything twice. Choice: a posting (`Posting`) is proposed from the present balances and
-changes nothing; the caller stores it as one transaction, and `committed` applies it. A period has a number and is booked once; an incident is booked once by its key, and one that is cleared afterwards is
-reversed once, by an entry of the same amount. A posting states the revision on which it
-was computed, so that a store refuses one that was computed from outdated balances. Limits: keys of incidents are kept for `KEEP_INCIDENTS_MS`; an incident that
-is older than that is refused, because it could have been booked before. Only observed time is booked: `lasted_ms` may be shorter than the time between two periods.
+Problem: a process that stops between deciding and storing must repeat its work without booking anything twice. Choice:
+a posting (`Posting`) is proposed from the present balances and changes nothing; the caller stores it as one
+transaction, and `committed` applies it. A period has a number and is booked once; an incident is booked once by its
+key, and one that is cleared afterwards is reversed once, by an entry of the same amount. A posting states the revision
+on which it
+was computed, so that a store refuses one that was computed from outdated balances. Limits: keys of incidents are kept
+for `KEEP_INCIDENTS_MS`; an incident that is older than that is refused, because it could have been booked before. Only
+observed time is booked: `lasted_ms` may be shorter than the time between two periods.
 """
 
 from __future__ import annotations
@@ -42,7 +45,9 @@ class IncidentEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Posting:
-    """Entries to store in one transaction. `revision` is the number of postings before; `period` the last period booked afterwards."""
+    """Entries to store in one transaction. `revision` is the number of postings before; `period` the last period
+    booked afterwards.
+    """
 
     revision: int
     period: int
@@ -52,7 +57,9 @@ class Posting:
 
 @dataclass(frozen=True, slots=True)
 class StoredAccounts:
-    """What a store returns: enough to go on where the last stored posting ended. `incidents`: the entries of incidents of at least `KEEP_INCIDENTS_MS`."""
+    """What a store returns: enough to go on where the last stored posting ended. `incidents`: the entries of
+    incidents of at least `KEEP_INCIDENTS_MS`.
+    """
 
     revision: int = 0
     period: int = 0
@@ -71,7 +78,7 @@ class Accounts:
         self.period = stored.period
         self.period_end_ms = stored.period_end_ms
         self._balances = dict(stored.balances)
-        self._incidents = {each[0]: IncidentEntry(*each) for each in stored.incidents}
+        self._incidents = {incident[0]: IncidentEntry(*incident) for incident in stored.incidents}
         self.validate()
 
     @property
@@ -90,7 +97,9 @@ class Accounts:
         return Posting(self.revision, period, at_ms, tuple(entries))
 
     def interfered(self, fact: Interference, now_ms: int) -> Posting | None:
-        """The posting of an incident, or of its reversal; None if it was booked, is outdated or of the future, or gives no entry."""
+        """The posting of an incident, or of its reversal; None if it was booked, is outdated or of the future, or
+        gives no entry.
+        """
         if not now_ms - KEEP_INCIDENTS_MS < fact.at_ms <= now_ms + FUTURE_MS:
             return None
         found = self._reversal(fact) if fact.verdict is Verdict.CLEARED else price_interference(fact)
@@ -103,8 +112,8 @@ class Accounts:
             raise Permanent(f"credit: posting on revision {posting.revision}, the accounts are at {self.revision}")
         apply(self._balances, posting.entries)
         self._incidents |= incidents_of(posting.entries)
-        oldest = max((each.at_ms for each in self._incidents.values()), default=0) - 2 * KEEP_INCIDENTS_MS
-        self._incidents = {key: each for key, each in self._incidents.items() if each.at_ms > oldest}
+        oldest = max((incident.at_ms for incident in self._incidents.values()), default=0) - 2 * KEEP_INCIDENTS_MS
+        self._incidents = {key: incident for key, incident in self._incidents.items() if incident.at_ms > oldest}
         self.revision += 1
         self.period, self.period_end_ms = posting.period, posting.period_end_ms
 
@@ -138,7 +147,7 @@ class Accounts:
 def incidents_of(entries: Iterable[Entry]) -> dict[str, IncidentEntry]:
     """The entries that stand for incidents and their reversals, by key."""
     return {
-        each.key: IncidentEntry(each.key, each.at_ms, each.payer, each.payee, each.milli)
-        for each in entries
-        if each.key.startswith(incident_key(""))
+        entry.key: IncidentEntry(entry.key, entry.at_ms, entry.payer, entry.payee, entry.milli)
+        for entry in entries
+        if entry.key.startswith(incident_key(""))
     }

@@ -1,8 +1,9 @@
 """Means of what was observed between two bookings.
 
-Problem: a period's price follows what tenants used during it, and watches deliver changes at any time. Choice: every sample counts from the sample before it until its own time, and the mean
-is over the observed time only. `taken` belongs after the commit, so that a booking that failed is repeated with nothing lost. Limits: integers are rounded down; a resource of a tenant whose use was not
-measured for a part of the period is not measured for all of it.
+Problem: a period's price follows what tenants used during it, and watches deliver changes at any time. Choice: every
+sample counts from the sample before it until its own time, and the mean is over the observed time only. `taken` belongs
+after the commit, so that a booking that failed is repeated with nothing lost. Limits: integers are rounded down; a
+resource of a tenant whose use was not measured for a part of the period is not measured for all of it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 
 from cotenant.policy.credit.pricing import Priced, TenantUse
 
-MOST_GAP_MS = 60_000  # a longer pause between samples was not observed
+MAX_GAP_MS = 60_000  # a longer pause between samples was not observed
 
 
 class ObservedUse:
@@ -25,9 +26,11 @@ class ObservedUse:
         self.observed_ms = 0
 
     def sample(self, uses: Sequence[TenantUse], now_ms: int) -> None:
-        """Count what stood since the last sample, and keep `uses` from now on. `now_ms`: a clock that does not go back."""
+        """Count what stood since the last sample, and keep `uses` from now on. `now_ms`: a clock that does not go
+        back.
+        """
         if self._last_ms is not None:
-            lasted_ms = max(0, min(now_ms - self._last_ms, MOST_GAP_MS))
+            lasted_ms = max(0, min(now_ms - self._last_ms, MAX_GAP_MS))
             self.observed_ms += lasted_ms
             for use in self._last:
                 key = (use.tenant, use.resource)

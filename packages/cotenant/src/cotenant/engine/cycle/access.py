@@ -1,7 +1,8 @@
 """What the scheduling cycle gives to plugins that place pods themselves (`Host.cycle`).
 
-Problem: a plugin that places whole groups, or reserves resources for future pods, works on the same ledger, queue and nominations as the cycle. Choice: one value with the
-components, and the calls by which a decision becomes an instruction. If one plugin reserves resources and another places whole groups, the first offers a `GroupPlacer` to the
+Problem: a plugin that places whole groups, or reserves resources for future pods, works on the same ledger, queue and
+nominations as the cycle. Choice: one value with the components, and the calls by which a decision becomes an
+instruction. If one plugin reserves resources and another places whole groups, the first offers a `GroupPlacer` to the
 second, and neither knows the other. Limits: for plugins only; the engine's owner uses `Cluster`.
 """
 
@@ -25,7 +26,9 @@ from cotenant.model.resources import Amounts
 
 
 class GroupPlacer(Protocol):
-    """Places the members of a group that is judged as a whole; what it writes can be taken back until they are assumed."""
+    """Places the members of a group that is judged as a whole; what it writes can be taken back until they are
+    assumed.
+    """
 
     @property
     def drew(self) -> bool:
@@ -45,7 +48,9 @@ class GroupPlacer(Protocol):
         ...
 
     def offered(self, entry: PodInfo, only: Mask) -> AbstractContextManager[Mask | None]:
-        """A context for a search for victims: reserved resources that the pod may use are hidden, on the rows that are given; None = there are none."""
+        """A context for a search for victims: reserved resources that the pod may use are hidden, on the rows that
+        are given; None = there are none.
+        """
         ...
 
     def usable(self, entries: Sequence[PodInfo]) -> Amounts:

@@ -1,7 +1,9 @@
-"""The state that a cluster's engine derives from its facts: assignments, queue, nominations, and the code that decides over them.
+"""The state that a cluster's engine derives from its facts: assignments, queue, nominations, and the code that decides
+over them.
 
-Problem: all derived state must be rebuilt from the facts while other objects keep references to it. Choice: one holder; users read a
-component from the holder each time, and `start_empty` replaces all of them together. Limits: the components themselves do not know the holder.
+Problem: all derived state must be rebuilt from the facts while other objects keep references to it. Choice: one holder;
+users read a component from the holder each time, and `start_empty` replaces all of them together. Limits: the
+components themselves do not know the holder.
 """
 
 from __future__ import annotations
@@ -92,9 +94,11 @@ class Components:
         self.clearing = Clearing(self.assignments, profile)
 
     def _is_going(self, entry: PodInfo) -> bool:
-        return self.preempting.is_going(entry) or any(each.is_leaving(entry.seen.uid) for each in self.roster.evicting)
+        return self.preempting.is_going(entry) or any(
+            evicting.is_leaving(entry.seen.uid) for evicting in self.roster.evicting
+        )
 
 
 def _uncachable_first(profile: PlacementProfile, others: tuple[PlacementProfile, ...]) -> PlacementProfile:
     """The profile whose score decides whether scores are kept: one by time, if there is one."""
-    return next((each for each in (profile, *others) if each.score in BY_TIME), profile)
+    return next((entry for entry in (profile, *others) if entry.score in BY_TIME), profile)

@@ -1,8 +1,8 @@
 """The latest decisions, for questions after the fact: placements by pod, and preemptions with their victims.
 
-Problem: "why is it there" and "which pod preempted mine" are asked after the event, and a scheduler that keeps everything grows without bound. Choice:
-the records sent with the binds, and the messages of preemptions and evictions, up to a maximum number of each. Limits: older
-decisions are in the pod's annotation only; a restart drops them.
+Problem: "why is it there" and "which pod preempted mine" are asked after the event, and a scheduler that keeps
+everything grows without bound. Choice: the records sent with the binds, and the messages of preemptions and evictions,
+up to a maximum number of each. Limits: older decisions are in the pod's annotation only; a restart drops them.
 """
 
 from __future__ import annotations
@@ -14,35 +14,41 @@ from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Pre
 from cotenant.model.decisions.answers import Preempted
 from cotenant.model.decisions.record import DecisionRecord
 
-MOST_RECORDS = 4096
-MOST_PREEMPTIONS = 1024
-_MOST_VICTIMS = 64  # names kept of one preemption
+MAX_RECORDS = 4096
+MAX_PREEMPTIONS = 1024
+_MAX_VICTIMS = 64  # names kept of one preemption
 
 
 class DecisionHistory:
     """The newest decisions."""
 
-    def __init__(self, most_records: int = MOST_RECORDS, most_preemptions: int = MOST_PREEMPTIONS) -> None:
-        self._most = most_records
+    def __init__(self, max_records: int = MAX_RECORDS, max_preemptions: int = MAX_PREEMPTIONS) -> None:
+        self._most = max_records
         self._records: OrderedDict[str, DecisionRecord] = OrderedDict()  # by uid, the oldest first
-        self._preemptions: deque[Preempted] = deque(maxlen=most_preemptions)
+        self._preemptions: deque[Preempted] = deque(maxlen=max_preemptions)
 
     def __len__(self) -> int:
         return len(self._records)
 
     def note(self, instructions: Iterable[Instruction], now_s: float) -> None:
         """Record instructions that were just returned."""
-        for each in instructions:
-            if isinstance(each, Bind):
-                self._records.pop(each.uid, None)
-                self._records[each.uid] = each.record
+        for instruction in instructions:
+            if isinstance(instruction, Bind):
+                self._records.pop(instruction.uid, None)
+                self._records[instruction.uid] = instruction.record
                 if len(self._records) > self._most:
                     self._records.popitem(last=False)
-            elif isinstance(each, Preempt):
-                self._preemptions.extend(_preempted(each, now_s))
-            elif isinstance(each, Evict):
+            elif isinstance(instruction, Preempt):
+                self._preemptions.extend(_preempted(instruction, now_s))
+            elif isinstance(instruction, Evict):
                 self._preemptions.append(
-                    Preempted(now_s, each.reason, (each.victim.key,), node=each.victim.node, words=each.message)
+                    Preempted(
+                        now_s,
+                        instruction.reason,
+                        (instruction.victim.key,),
+                        node=instruction.victim.node,
+                        words=instruction.message,
+                    )
                 )  # a revocation has no preemptor
 
     def record(self, uid: str) -> DecisionRecord | None:
@@ -51,7 +57,9 @@ class DecisionHistory:
 
     def about(self, key: str) -> tuple[Preempted, ...]:
         """Preemptions for a pod or of it, oldest first."""
-        return tuple(each for each in self._preemptions if key == each.preemptor or key in each.victims)
+        return tuple(
+            preemption for preemption in self._preemptions if key == preemption.preemptor or key in preemption.victims
+        )
 
     def preemptions(self) -> Iterator[Preempted]:
         """All that are kept, oldest first."""
@@ -64,13 +72,13 @@ def _preempted(instruction: Preempt, now_s: float) -> list[Preempted]:
     if instruction.breaks_budgets:
         rest += f", {instruction.breaks_budgets} in all beyond what their disruption budgets allow"
     at: dict[str, list[str]] = {} if instruction.victims else {instruction.node: []}
-    for victim in sorted(instruction.victims, key=lambda each: each.node != instruction.node):
+    for victim in sorted(instruction.victims, key=lambda entry: entry.node != instruction.node):
         at.setdefault(victim.node, []).append(victim.key)
     return [
         Preempted(
             now_s,
             instruction.rule,
-            tuple(keys[:_MOST_VICTIMS]),
+            tuple(keys[:_MAX_VICTIMS]),
             instruction.key,
             node,
             f"{len(keys)} evicted for it{rest}" if keys else rest,

@@ -1,8 +1,8 @@
 """The order of pending pods, and the check that every pod is where its state says.
 
-Problem: priority comes first, as in Kubernetes, then Koordinator's sub-priority (label koordinator.sh/priority); after both the profile's order may
-consider more than age. Choice: a rank orders the queue (sub-priority, services, then by deadline if the profile asks for it, then by age), and the
-profile's own keys order each batch.
+Problem: priority comes first, as in Kubernetes, then Koordinator's sub-priority (label koordinator.sh/priority); after
+both the profile's order may consider more than age. Choice: a rank orders the queue (sub-priority, services, then by
+deadline if the profile asks for it, then by age), and the profile's own keys order each batch.
 Limits: an order by slack is exact within a batch only.
 """
 
@@ -37,7 +37,9 @@ def rank(seen: ObservedPod, profile: PlacementProfile, advance_s: float = 0.0) -
 def in_order(
     pods: list[tuple[PodInfo, Group]], profile: PlacementProfile, shapes: ShapeArrays, now_s: float
 ) -> list[tuple[PodInfo, Group]]:
-    """The pods of a batch, within equal priority in the profile's own order if that considers more than age and deadline."""
+    """The pods of a batch, within equal priority in the profile's own order if that considers more than age and
+    deadline.
+    """
     if profile.order is not Order.SLACK or len(pods) < 2:
         return pods
     pending = pending_arrays([entry for entry, _ in pods], shapes)
@@ -49,7 +51,9 @@ def in_order(
 
 
 def pending_arrays(entries: Sequence[PodInfo], shapes: ShapeArrays) -> PendingArrays:
-    """Pending pods as the columns that orders and round policies read; jobs are numbered in order of appearance, -1 = none."""
+    """Pending pods as the columns that orders and round policies read; jobs are numbered in order of appearance, -1
+    = none.
+    """
     size = len(entries)
     pods = [entry.seen.pod for entry in entries]
     shape = np.fromiter((entry.shape for entry in entries), dtype=np.int64, count=size)

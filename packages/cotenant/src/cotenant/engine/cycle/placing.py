@@ -1,10 +1,11 @@
 """Placement of a cluster's pods by their profile, with an evaluation of every choice.
 
-Problem: the lab and the cluster must place alike, and a cluster's pods have more constraints (claims, nominations) and must be explained. Choice: one
-profile, with its filters, scores and narrowing, through the compiled loop that records evaluations; constraints of only some
-pods narrow the rows of those pods alone. Pods of another scheduler name may be scored by another profile: their shapes name it, and a run ends where the
-profile changes. Limits: the order of pods is the engine's own profile's; an evaluation names filters in general; only a pending pod gets the full list with
-names of resources and taints.
+Problem: the lab and the cluster must place alike, and a cluster's pods have more constraints (claims, nominations) and
+must be explained. Choice: one profile, with its filters, scores and narrowing, through the compiled loop that records
+evaluations; constraints of only some pods narrow the rows of those pods alone. Pods of another scheduler name may be
+scored by another profile: their shapes name it, and a run ends where the profile changes. Limits: the order of pods is
+the engine's own profile's; an evaluation names filters in general; only a pending pod gets the full list with names of
+resources and taints.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ from cotenant.policy.placement.profiles import PlacementProfile
 _REQUEST_CAP = column("request_cap")
 
 
-# Filters whose verdict on a node depends on its row alone; NodeUnschedulable is counted apart from TaintToleration, and devices are columns of the row.
-ROW_LOCAL = frozenset({each.plugin for each in FILTERS.values()} | {"NodeUnschedulable", "DeviceShare"})
+# Filters whose verdict on a node depends on its row alone; NodeUnschedulable is counted apart from TaintToleration, and
+# devices are columns of the row.
+ROW_LOCAL = frozenset({filter_.plugin for filter_ in FILTERS.values()} | {"NodeUnschedulable", "DeviceShare"})
 _REPORTED = tuple(FILTERS[verdict] for verdict in Reject)  # in the order of an evaluation's counts
 
 
@@ -65,7 +67,7 @@ class Mark(NamedTuple):
     rng_state: Mapping[str, object] | None  # None if the profile makes no random choices
 
 
-_MOST_BRIEF = 4096
+_MAX_BRIEF = 4096
 CLOSED = Judgement(-1, unevaluated(1), 0, 0)  # a pod whose rules exclude all rows: filters were not evaluated
 
 
@@ -80,12 +82,14 @@ class Placing:
         detailed: bool = True,
         others: tuple[PlacementProfile, ...] = (),
     ) -> None:
-        """`detailed`: whether `record` gives rejections and candidates, or only the node. `others` fit as `profile` does."""
+        """`detailed`: whether `record` gives rejections and candidates, or only the node. `others` fit as `profile`
+        does.
+        """
         self._detailed = detailed
         self.profile = profile
-        self._others = {each.name: each for each in others}
-        self._knobs_of = {each.name: each.knobs.array() for each in (profile, *others)}
-        self._draws = any(each.random_ties for each in (profile, *others))
+        self._others = {entry.name: entry for entry in others}
+        self._knobs_of = {entry.name: entry.knobs.array() for entry in (profile, *others)}
+        self._draws = any(entry.random_ties for entry in (profile, *others))
         self._assignments = assignments
         self._rng = rng
         self._knobs = self._knobs_of[profile.name]
@@ -98,13 +102,16 @@ class Placing:
         self._calls = 0  # of `place`; no event is processed between a call and the verdicts that follow it
 
     def lend(self, trust: float) -> None:
-        """Let requests exceed nodes as far as estimates of use are trusted, 0..1; profiles that do not measure use are unchanged."""
-        for each in (self.profile, *self._others.values()):
-            if each.measures_use:
-                self._knobs_of[each.name][_REQUEST_CAP] = lent_cap(each.knobs.request_cap, trust)
+        """Let requests exceed nodes as far as estimates of use are trusted, 0..1; profiles that do not measure use
+        are unchanged.
+        """
+        for profile in (self.profile, *self._others.values()):
+            if profile.measures_use:
+                self._knobs_of[profile.name][_REQUEST_CAP] = lent_cap(profile.knobs.request_cap, trust)
 
     def place(self, pods: Sequence[PodInfo], now_s: float, only: Mask = EVERYWHERE) -> list[Judgement]:
-        """Place these pods in this order; placed pods are in the ledger and the narrowing. The arrays must be up to date.
+        """Place these pods in this order; placed pods are in the ledger and the narrowing. The arrays must be up to
+        date.
 
         `only` narrows the rows of all of them.
         """
@@ -341,7 +348,8 @@ class Placing:
         )
 
     def verdict(self, entry: PodInfo, now_s: float, judgement: Judgement = CLOSED) -> Verdict:
-        """Why a pod that was not placed waits, as the arrays stand. Pods that are refused alike share the work until `place` or a changed row.
+        """Why a pod that was not placed waits, as the arrays stand. Pods that are refused alike share the work until
+        `place` or a changed row.
 
         `judgement`: the one that refused it; where records are brief, its counts say which filters did.
         """
@@ -370,7 +378,9 @@ class Placing:
         return Verdict(record, record.headline(), filters, missing)
 
     def _brief_verdict(self, entry: PodInfo, counts: Int, now_s: float) -> Verdict:
-        """Which filters turned nodes down, by the counts of its judgement: what waking needs, without names of resources and taints."""
+        """Which filters turned nodes down, by the counts of its judgement: what waking needs, without names of
+        resources and taints.
+        """
         key = counts.tobytes()
         known = self._brief.get(key)
         if known is None:
@@ -379,9 +389,9 @@ class Placing:
                 for count, (plugin, reason) in zip(counts[1:].tolist(), _REPORTED, strict=True)
                 if count
             )
-            if len(self._brief) >= _MOST_BRIEF:
+            if len(self._brief) >= _MAX_BRIEF:
                 self._brief.clear()
-            known = self._brief[key] = found, frozenset(each.filter for each in found)
+            known = self._brief[key] = found, frozenset(rejection.filter for rejection in found)
         found, filters = known
         there = len(self._assignments.encoder.node_rows)
         record = DecisionRecord(entry.seen.pod.key, now_s, there, None, found, policy=self.profile_of(entry.shape).name)

@@ -1,8 +1,10 @@
 """The lifecycle of pods in a cluster: the events of the API server, and the state that follows.
 
-Problem: events about a pod arrive late, twice, out of order, after a rename, about binds by others, and while our own bind is in progress. Choice: one entry per UID that
-moves along the table in framework/pod_state.py; every event corrects the facts and moves the pod to its gates, the queue, back-off, or its node.
-No placement is decided here. Limits: events about a pod must come from one ordered watch (a UID that was seen on a node is considered on it until its deletion).
+Problem: events about a pod arrive late, twice, out of order, after a rename, about binds by others, and while our own
+bind is in progress. Choice: one entry per UID that moves along the table in framework/pod_state.py; every event
+corrects the facts and moves the pod to its gates, the queue, back-off, or its node. No placement is decided here.
+Limits: events about a pod must come from one ordered watch (a UID that was seen on a node is considered on it until its
+deletion).
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from cotenant.model.decisions.record import DecisionRecord
 from cotenant.policy.placement.profiles import PlacementProfile
 
 _MAX_REMOVED = 20_000
-_MOST_EXPECTED_S = 1800.0  # room is kept for a pod at most, whatever its annotation says
+_MAX_EXPECTED_S = 1800.0  # room is kept for a pod at most, whatever its annotation says
 
 
 class Pods:
@@ -66,8 +68,8 @@ class Pods:
             return
         counts = bool(seen.node)
         if seen.phase.is_final:
-            for each in self._roster.pod_ended:
-                each.pod_ended(seen.uid, seen)
+            for plugin in self._roster.pod_ended:
+                plugin.pod_ended(seen.uid, seen)
         if (
             seen.phase.is_final
             or not (counts or seen.scheduler in self._settings.schedulers)
@@ -103,8 +105,8 @@ class Pods:
         entry = self.by_uid.get(uid)
         if entry is not None:
             self._end(entry, now_s)
-        for each in self._roster.pod_ended:
-            each.pod_ended(uid, None)
+        for plugin in self._roster.pod_ended:
+            plugin.pod_ended(uid, None)
 
     def _changed(self, entry: PodInfo, seen: ObservedPod, now_s: float) -> None:
         before = entry.seen
@@ -113,8 +115,8 @@ class Pods:
             return
         if seen.phase.is_final:
             self._end(entry, now_s)
-            for each in self._roster.pod_ended:
-                each.pod_ended(seen.uid, seen)
+            for plugin in self._roster.pod_ended:
+                plugin.pod_ended(seen.uid, seen)
             return
         moved = bool(seen.node) and (entry.state not in DECIDED or entry.node != seen.node)
         if not seen.node and entry.state not in DECIDED:
@@ -217,10 +219,10 @@ class Pods:
             entry.move(State.GATED, now_s)
             return
         why, later = obstacle(seen), False
-        for each in entry.calls.pre_enqueue:
+        for plugin in entry.calls.pre_enqueue:
             if why:
                 break
-            why, later = each.pre_enqueue(entry), each.gathers and event == "PodAdd"
+            why, later = plugin.pre_enqueue(entry), plugin.gathers and event == "PodAdd"
         if why:
             entry.move(State.BLOCKED, now_s)
             if event != "PodAdd":
@@ -251,15 +253,15 @@ class Pods:
         return self._components.budget.is_on and elements(entry.seen) > LARGE
 
     def _surcharge(self, seen: ObservedPod) -> float:
-        return max([each.pre_score(seen) for each in self._roster.pre_score if not each.is_idle], default=0.0)
+        return max([plugin.pre_score(seen) for plugin in self._roster.pre_score if not plugin.is_idle], default=0.0)
 
     def kind_of(self, entry: PodInfo) -> Hashable:
         """What makes pods in the queue interchangeable."""
         seen = entry.seen
         more = tuple([call(entry) for call in entry.calls.sign])
-        for each in more:
-            if type(each) is Whole:
-                return each
+        for hashable in more:
+            if type(hashable) is Whole:
+                return hashable
         if seen.uid in self._components.nominations.by_uid:
             return seen.uid
         kind = self._components.assignments.narrowing.kind_of(entry.number)
@@ -275,7 +277,9 @@ class Pods:
         )
 
     def reconsider(self, uid: str, now_s: float) -> None:
-        """Ask the plugins again about a blocked or queued pod, whose gate or group may have changed; other pods are not affected."""
+        """Ask the plugins again about a blocked or queued pod, whose gate or group may have changed; other pods are
+        not affected.
+        """
         entry = self.by_uid.get(uid)
         if entry is not None and entry.state is State.BLOCKED:
             self.enter(entry, now_s, "PodUpdate")
@@ -328,7 +332,9 @@ class Pods:
     # ---- results of instructions
 
     def sending(self, uid: str, now_s: float) -> bool:
-        """The bind is about to be sent. False = do not send it: it was undone meanwhile (its node or the pod is gone)."""
+        """The bind is about to be sent. False = do not send it: it was undone meanwhile (its node or the pod is
+        gone).
+        """
         entry = self.by_uid.get(uid)
         if entry is None or entry.state is not State.ASSUMED:
             return False
@@ -374,7 +380,9 @@ class Pods:
     # ---- nominations
 
     def _renominate(self, entry: PodInfo) -> None:
-        """Restore the nomination of a pod after a restart: reserve resources, wait for victims that are still terminating."""
+        """Restore the nomination of a pod after a restart: reserve resources, wait for victims that are still
+        terminating.
+        """
         node = entry.seen.nominated_node
         victims = {
             other
@@ -384,7 +392,8 @@ class Pods:
         self._components.nominations.add(entry, node, victims)
 
     def _expect(self, entry: PodInfo, now_s: float) -> None:
-        """Keep the room that a rebalancer makes for a waiting pod: a nomination that waits for the pods that are moved away.
+        """Keep the room that a rebalancer makes for a waiting pod: a nomination that waits for the pods that are moved
+        away.
 
         A nomination by preemption has precedence. Where the room is no longer kept, the nomination is dropped.
         """
@@ -397,8 +406,8 @@ class Pods:
         if entry.node or entry.state not in (State.QUEUED, State.HELD) or nominations.victims_of(uid):
             return
         nominations.drop(uid)
-        self._expected[uid] = min(room.until_s, now_s + _MOST_EXPECTED_S)
-        moving = [each for each in room.pods if each not in self._was_assigned]  # others may not have been listed yet
+        self._expected[uid] = min(room.until_s, now_s + _MAX_EXPECTED_S)
+        moving = [pod for pod in room.pods if pod not in self._was_assigned]  # others may not have been listed yet
         for other in nominations.add(entry, room.node, set(), moving):
             self.drop_nomination(self.by_uid[other])
             self.requeue(self.by_uid[other], now_s)

@@ -1,10 +1,11 @@
 """The scheduling queue: pods to try next, pods in back-off, and pods that wait for a change.
 
-Problem: ten thousand pods that fit nowhere must cost nothing, and must be tried when an event may help them. Choice: pods that
-placement cannot distinguish form one *group*, in order of arrival; a verdict belongs to the group, so one evaluation is valid for all of it. A group
-is active, in back-off (it was refused, and an event has happened since), or unschedulable (no event has happened). Source of the
-three queues, the times and their names: kube-scheduler's scheduling queue. Limits: a refusal sets the back-off of the whole group, so pods that join
-it meanwhile share it; order is exact between groups by their first pod, and inside a group by arrival.
+Problem: ten thousand pods that fit nowhere must cost nothing, and must be tried when an event may help them. Choice:
+pods that placement cannot distinguish form one *group*, in order of arrival; a verdict belongs to the group, so one
+evaluation is valid for all of it. A group is active, in back-off (it was refused, and an event has happened since), or
+unschedulable (no event has happened). Source of the three queues, the times and their names: kube-scheduler's
+scheduling queue. Limits: a refusal sets the back-off of the whole group, so pods that join it meanwhile share it; order
+is exact between groups by their first pod, and inside a group by arrival.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class SchedulingQueue:
     @property
     def longest_backoff_s(self) -> float:
         """A woken group is tried after at most this long."""
-        return self._backoff.most_s
+        return self._backoff.max_s
 
     def __len__(self) -> int:
         return len(self._of)
@@ -58,7 +59,8 @@ class SchedulingQueue:
     def add(
         self, uid: str, key: Hashable, priority: int, shape: int, rank: Rank, event: str, is_large: bool = False
     ) -> Group:
-        """Add a pod. Raises `Permanent` if it is queued already. If its group has a verdict, it is valid for this pod too.
+        """Add a pod. Raises `Permanent` if it is queued already. If its group has a verdict, it is valid for this pod
+        too.
 
         `is_large`: it is judged apart from the others (`take_large`), with the whole of its group.
         """
@@ -96,7 +98,8 @@ class SchedulingQueue:
         return True
 
     def take(self, most: int) -> list[tuple[str, Group]]:
-        """The next pods to try, in order; they stay in the queue until `remove`, and their groups active until `refuse`.
+        """The next pods to try, in order; they stay in the queue until `remove`, and their groups active until
+        `refuse`.
 
         `settle` must follow before the next `take`.
         """
@@ -127,7 +130,9 @@ class SchedulingQueue:
         return taken
 
     def take_large(self, now_s: float) -> list[tuple[str, Group]]:
-        """The next large pod, or all pods of a large whole group; none before the time that `rest` has set. `settle` must follow."""
+        """The next large pod, or all pods of a large whole group; none before the time that `rest` has set.
+        `settle` must follow.
+        """
         if now_s < self._large_from_s:
             return []
         while self._large:
@@ -187,7 +192,7 @@ class SchedulingQueue:
             group.stamp = next(self._stamps)
             heappush(self._backing_off, (group.until_s, group.stamp, group))
             if len(self._backing_off) > 2 * len(self._groups) + _SLACK:
-                self._backing_off = [each for each in self._backing_off if each[1] == each[2].stamp]
+                self._backing_off = [entry for entry in self._backing_off if entry[1] == entry[2].stamp]
                 heapify(self._backing_off)
         self._count(event, group.standing, len(group.pods))
         return True
@@ -264,12 +269,12 @@ class SchedulingQueue:
         if group.is_large:
             heappush(self._large, (group.rank(), group.stamp, group))
             if len(self._large) > 2 * len(self._groups) + _SLACK:
-                self._large = [each for each in self._large if each[1] == each[2].stamp]
+                self._large = [entry for entry in self._large if entry[1] == entry[2].stamp]
                 heapify(self._large)
             return
         heappush(self._active, (group.rank(), group.stamp, group))
         if len(self._active) > 2 * len(self._groups) + _SLACK:  # most entries are outdated
-            self._active = [each for each in self._active if each[1] == each[2].stamp]
+            self._active = [entry for entry in self._active if entry[1] == entry[2].stamp]
             heapify(self._active)
 
     def _count(self, event: str, standing: Standing, pods: int) -> None:

@@ -1,10 +1,10 @@
 """Which filter rejected each node, in Kubernetes' words, and the nodes that came nearest.
 
-Problem: "Insufficient other resource" or "untolerated taint" does not say what to change, and thousands of pods may need an explanation. Choice: every
-filter and rule is evaluated for all nodes at once, in kube-scheduler's order of plugins; a node counts under the first that rejects it, and
-within resource fit once for every resource it lacks, as in kube-scheduler. Taints and resources are named by the encoder. Nodes that only one filter
-rejects are near misses. Results are cached per kind of pod until the owner reports a change. Limits: a pod with
-claims is evaluated each time.
+Problem: "Insufficient other resource" or "untolerated taint" does not say what to change, and thousands of pods may
+need an explanation. Choice: every filter and rule is evaluated for all nodes at once, in kube-scheduler's order of
+plugins; a node counts under the first that rejects it, and within resource fit once for every resource it lacks, as in
+kube-scheduler. Taints and resources are named by the encoder. Nodes that only one filter rejects are near misses.
+Results are cached per kind of pod until the owner reports a change. Limits: a pod with claims is evaluated each time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ _ORDER = (*PLUGINS, "NodePorts", FIT)
 
 @dataclass(frozen=True, slots=True)
 class NearestMiss:
-    """A number of nodes that miss one thing: `amount` more of a resource (in its unit), or a reason, with figures if there are any."""
+    """A number of nodes that miss one thing: `amount` more of a resource (in its unit), or a reason, with figures
+    if there are any.
+    """
 
     nodes: int
     reason: str
@@ -76,7 +78,9 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The results of all filters for one pod: rows with a node, the results in kube-scheduler's order, and the number of rejections of each row."""
+    """The results of all filters for one pod: rows with a node, the results in kube-scheduler's order, and the
+    number of rejections of each row.
+    """
 
     here: Mask  # [N]
     checks: tuple[Check, ...]
@@ -146,21 +150,23 @@ class Rejector:
         return self.check(k, -1, rows).explanation()
 
     def check(self, k: int, number: int, rows: Int | None = None) -> Checked:
-        """The results of all filters on every node (those of `rows`, or all) for a pod with shape k; number -1 = row-local filters only."""
+        """The results of all filters on every node (those of `rows`, or all) for a pod with shape k; number -1 =
+        row-local filters only.
+        """
         here = np.zeros(self._encoder.all_rows, dtype=np.bool_)
         here[list(self._encoder.node_rows.values()) if rows is None else rows] = True
         checks = tuple(self._checks(k, number))
         misses = np.zeros(len(here), dtype=np.int64)
-        for each in checks:
-            misses += each.fails
+        for entry in checks:
+            misses += entry.fails
         return Checked(here, checks, misses)
 
     def _checks(self, k: int, number: int) -> Iterator[Check]:
         encoder = self._encoder
         nodes, shapes = encoder.nodes(), encoder.shapes()
         rules = list(self._narrowing.rules(number)) if self._narrowing is not None and number >= 0 else []
-        for each in fixed_filters(encoder, k):
-            yield Check(*each)
+        for fixed_filter in fixed_filters(encoder, k):
+            yield Check(*fixed_filter)
         for rule in rules:
             if rule.plugin in _ORDER:
                 yield Check(rule.plugin, rule.reason, ~rule.left, figures=rule.figures)
@@ -181,7 +187,9 @@ class Rejector:
 
 
 def near_misses(checks: tuple[Check, ...], near: Mask) -> tuple[NearestMiss, ...]:
-    """Of nodes that only one check rejects: the smallest missing amount of each resource, most nodes first, then the other reasons likewise."""
+    """Of nodes that only one check rejects: the smallest missing amount of each resource, most nodes first, then
+    the other reasons likewise.
+    """
     by_resource: list[tuple[int, NearestMiss]] = []
     by_reason: dict[str, int] = {}
     figures: dict[str, str] = {}  # by reason

@@ -1,10 +1,12 @@
 """Placement by a round policy: all pods of a batch are placed at once (min-cost flow, offers, machine-driven packing).
 
-Problem: some published policies place the whole queue together, and must run in the same engine as profiles for a fair comparison. Choice: the
-same contract as `Placing`: a round policy gets a snapshot of the ledger and the batch as columns, its answer is checked against the rules that it does not know
-(affinity between pods, ports, volumes, node rules), and valid placements are written to the same ledger. A pod that the policy leaves out stays pending, and is tried again
-after any event. Limits: a round policy ignores preferences; if the pod's rules reject its row, the pod waits for another round; its
-decision records name the policy and no scores, because the choice depends on the whole round.
+Problem: some published policies place the whole queue together, and must run in the same engine as profiles for a fair
+comparison. Choice: the same contract as `Placing`: a round policy gets a snapshot of the ledger and the batch as
+columns, its answer is checked against the rules that it does not know (affinity between pods, ports, volumes, node
+rules), and valid placements are written to the same ledger. A pod that the policy leaves out stays pending, and is
+tried again after any event. Limits: a round policy ignores preferences; if the pod's rules reject its row, the pod
+waits for another round; its decision records name the policy and no scores, because the choice depends on the whole
+round.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ _WHATEVER_HAPPENS = frozenset({EVERYTHING})
 
 
 def of_round_policy(policy: RoundPolicy) -> PlacementProfile:
-    """The profile that stands beside a round policy: by arrival, requests must fit. It orders the queue and explains what fits nowhere."""
+    """The profile that stands beside a round policy: by arrival, requests must fit. It orders the queue and
+    explains what fits nowhere.
+    """
     return PlacementProfile(policy.name, "judges all waiting pods at once", random_ties=True)
 
 
@@ -97,7 +101,9 @@ class RoundPlacing(Placing):
         return DecisionRecord(entry.seen.pod.key, now_s, there, node, policy=self.profile.name)
 
     def verdict(self, entry: PodInfo, now_s: float, judgement: Judgement = CLOSED) -> Verdict:
-        """Why a pod waits, in the policy's own words. Whatever happens next may help it: what the policy would choose then is not known."""
+        """Why a pod waits, in the policy's own words. Whatever happens next may help it: what the policy would
+        choose then is not known.
+        """
         record = DecisionRecord(
             pod=entry.seen.pod.key,
             at_s=now_s,

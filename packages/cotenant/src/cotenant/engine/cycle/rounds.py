@@ -15,8 +15,8 @@ from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.waking import Waking
 from cotenant.engine.framework.budget import (
     FILTER,
+    MAX_S,
     MEMBER_S,
-    MOST_S,
     SHARE,
     TOO_EXPENSIVE,
     USUAL_S,
@@ -60,8 +60,8 @@ class Rounds:
         """The parts that remember something from one round to the next."""
         return (self, self._waking, self._applying, self._applying.waiting, self._components.preempting)
 
-    def round(self, most_pods: int, now_s: float) -> None:
-        """Wake groups that events may help, then judge up to `most_pods` pending pods. The arrays must be up to date."""
+    def round(self, max_pods: int, now_s: float) -> None:
+        """Wake groups that events may help, then judge up to `max_pods` pending pods. The arrays must be up to date."""
         queue = self._components.queue
         if self._applying.waiting.records:
             self._applying.waiting.forget_gone()
@@ -73,12 +73,12 @@ class Rounds:
             self._components.assignments.write()
         self._waking.wake(now_s)
         queue.release(now_s)
-        taken = queue.take(most_pods)
+        taken = queue.take(max_pods)
         if taken:
             self._judge(taken, now_s)
         large = queue.take_large(now_s)
         if large:
-            self._judge_large(large, now_s, USUAL_S if taken else min(MOST_S, USUAL_S * 2 ** large[0][1].overruns))
+            self._judge_large(large, now_s, USUAL_S if taken else min(MAX_S, USUAL_S * 2 ** large[0][1].overruns))
         for plugin in self._roster.grouping:
             if not plugin.is_idle:
                 plugin.end_round(now_s)
@@ -112,7 +112,7 @@ class Rounds:
         """
         budget, group = self._components.budget, taken[0][1]
         entries = [self._pods.by_uid[uid] for uid, _ in taken]
-        first, largest = entries[0], max(entries, key=lambda each: elements(each.seen))
+        first, largest = entries[0], max(entries, key=lambda entry: elements(entry.seen))
         begun_s = budget.now()
         try:
             with budget.within(limit_s + MEMBER_S * (len(taken) - 1)):

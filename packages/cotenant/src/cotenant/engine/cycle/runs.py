@@ -1,8 +1,9 @@
 """Divides a queue into runs of pods that are placed together, and pods that are placed alone.
 
-Problem: the compiled placement takes thousands of pods in one call, but a pod with rules about others depends on the pods placed before it. Choice:
-pods without applicable rules go together in one call, and so do pods of which only the number per row matters; each of the others is placed alone, on the rows
-that are allowed at that point; the order of the queue is kept. Limits: one pod with rules ends a run.
+Problem: the compiled placement takes thousands of pods in one call, but a pod with rules about others depends on the
+pods placed before it. Choice: pods without applicable rules go together in one call, and so do pods of which only the
+number per row matters; each of the others is placed alone, on the rows that are allowed at that point; the order of the
+queue is kept. Limits: one pod with rules ends a run.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ _Left = TypeVar("_Left", Mask, Int)
 
 
 class Preferring(Protocol):
-    """Places one pod with preferences: on the best of the allowed rows by the profile's score plus `preferences(rows)`."""
+    """Places one pod with preferences: on the best of the allowed rows by the profile's score plus
+    `preferences(rows)`.
+    """
 
     def __call__(self, position: int, allowed: Mask, preferences: Callable[[Int], Float], /) -> int:
         """The row, -1 = none; the pod is added to the ledger's arrays."""
@@ -38,9 +41,10 @@ def place_in_runs(
 ) -> Int:
     """Place pods in this order and assign them. Returns `int64` rows, -1 = none.
 
-    `compiled(positions, allowed)` places the pods at these positions of `numbers` on the allowed rows and returns their rows;
-    `preferring` places one that has preferences. Without it, preferences are ignored. `repeating(positions, times)` places a run of pods of
-    which each row takes so many; without it they are placed one by one, on the same rows.
+    `compiled(positions, allowed)` places the pods at these positions of `numbers` on the allowed rows and returns their
+    rows; `preferring` places one that has preferences. Without it, preferences are ignored. `repeating(positions,
+    times)` places a run of pods of which each row takes so many; without it they are placed one by one, on the same
+    rows.
     """
     return _Queue(narrowing, numbers, compiled, preferring, repeating).place()
 
@@ -78,14 +82,16 @@ class _Queue:
         return self._rows
 
     def _place_apart(self, start: int, position: int) -> int:
-        """If this pod cannot be part of the run from `start`, place that run and the pod. Returns the start of the next run."""
+        """If this pod cannot be part of the run from `start`, place that run and the pod. Returns the start of the
+        next run.
+        """
         narrowing, number = self._narrowing, self._numbers[position]
         try:
             run = self._run_length(position) if self._repeating is not None else 0
             if self._repeating is not None and run:
                 self._run(np.arange(start, position), EVERYWHERE, self._compiled)
                 node_rules = narrowing.repeating_rules(number) or ()
-                times = np.minimum.reduce([each.times(number) for each in node_rules])
+                times = np.minimum.reduce([rule.times(number) for rule in node_rules])
                 if times.any():
                     self._run(np.arange(position, position + run), times, self._repeating)
                 return position + run
@@ -117,7 +123,9 @@ class _Queue:
             self._run(np.array([position]), allowed, self._compiled)
 
     def _run_length(self, position: int) -> int:
-        """The number of equal pods from here on that need only a number of pods per row; 0 if this pod is not of that kind."""
+        """The number of equal pods from here on that need only a number of pods per row; 0 if this pod is not of
+        that kind.
+        """
         first = self._alike(self._numbers[position])
         if first is None:
             return 0
@@ -131,7 +139,7 @@ class _Queue:
         node_rules: tuple[Repeating, ...] = narrowing.repeating_rules(number) or ()
         if not node_rules or narrowing.has_expected or narrowing.has_rules(number) or narrowing.has_soft_terms(number):
             return None
-        answers = [each.alike(number) for each in node_rules]
+        answers = [rule.alike(number) for rule in node_rules]
         return None if None in answers else tuple(answers)
 
     def _run(self, positions: Int, allowed: _Left, compiled: Callable[[Int, _Left], Int]) -> None:

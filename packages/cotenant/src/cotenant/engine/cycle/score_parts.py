@@ -1,8 +1,9 @@
 """The terms of node scores for one pod, computed on request.
 
-Problem: a score shows which node won and not why, and recording every term of every decision costs more than deciding. Choice: the plain forms of the scores,
-term by term, over the few rows that matter; preferences are terms of their own, besides the profile's score on the scale on which they were added.
-With a listener, pods are placed one by one, and each is reported before it is committed: the choices are the same. Limits: a score without plain terms is one term.
+Problem: a score shows which node won and not why, and recording every term of every decision costs more than deciding.
+Choice: the plain forms of the scores, term by term, over the few rows that matter; preferences are terms of their own,
+besides the profile's score on the scale on which they were added. With a listener, pods are placed one by one, and each
+is reported before it is committed: the choices are the same. Limits: a score without plain terms is one term.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Ranking:
 
     def _candidate(self, i: int) -> Candidate:
         terms = tuple(
-            ScorePart(each.name, float(each.values[i])) for each in self.parts if isfinite(float(each.values[i]))
+            ScorePart(part.name, float(part.values[i])) for part in self.parts if isfinite(float(part.values[i]))
         )
         return Candidate(self.names[int(self.rows[i])], fsum(term.value for term in terms), terms)
 

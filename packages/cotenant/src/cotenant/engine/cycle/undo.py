@@ -1,10 +1,13 @@
 """Undo of simulated decisions: an engine as it was before.
 
-Problem: a plan of moves is simulated, and a copy of the engine costs two seconds of CPU and the same memory again at 50,000 pods, while a round moves fifty. Choice: simulate in the engine itself and restore it. What
-each pod was is remembered by reference. Pods that changed leave the assignments and come back, as the same objects with the same numbers, so that every sum over pods is exact; then what
-does not follow from the pods is put back as it was: the queue, nominations, and what plugins remember (`Plugin.snapshot`). Numbers, orders and back-offs are those of before, so later
+Problem: a plan of moves is simulated, and a copy of the engine costs two seconds of CPU and the same memory again at
+50,000 pods, while a round moves fifty. Choice: simulate in the engine itself and restore it. What each pod was is
+remembered by reference. Pods that changed leave the assignments and come back, as the same objects with the same
+numbers, so that every sum over pods is exact; then what does not follow from the pods is put back as it was: the queue,
+nominations, and what plugins remember (`Plugin.snapshot`). Numbers, orders and back-offs are those of before, so later
 decisions are those of an engine in which nothing was simulated.
-Limits: nodes, objects of plugins and measurements must be as before when `restore` is called; what was learned from measurements in between stays learned.
+Limits: nodes, objects of plugins and measurements must be as before when `restore` is called; what was learned from
+measurements in between stays learned.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.pod_state import PodInfo
 
 _DERIVED = frozenset({"number", "shape", "row", "wanted", "node", "calls"})  # given anew by the assignments
-_PLAIN = tuple(each.name for each in fields(PodInfo) if each.name not in _DERIVED)
+_PLAIN = tuple(field.name for field in fields(PodInfo) if field.name not in _DERIVED)
 _SEEN, _STORY = _PLAIN.index("seen"), _PLAIN.index("story")
 
 
@@ -61,13 +64,13 @@ class Undo:
         now = self._pods.by_uid
         here = (now.get(entry.seen.uid) for entry, _, _ in moved)  # the same pod, or one that was seen again
         new = (now[uid] for uid in sorted(now.keys() - self._known.keys()))
-        for entry in [each for each in (*here, *new) if each is not None]:
+        for entry in [pod_info for pod_info in (*here, *new) if pod_info is not None]:
             assignments.remove(entry)
         assignments.write()
         for entry, at in changed:
             for name, column in zip(_PLAIN, self._plain, strict=True):
                 setattr(entry, name, column[at])
-        moved.sort(key=lambda each: not each[1])  # those that had a node first
+        moved.sort(key=lambda element: not element[1])  # those that had a node first
         assignments.encoder.offer_numbers([number for _, _, number in moved], self._free)
         for entry, node, _ in moved:
             assignments.add(entry)

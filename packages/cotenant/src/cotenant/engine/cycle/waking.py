@@ -98,9 +98,9 @@ class Waking:
         self._overdue_at_s = inf
         if not nominations.by_uid:
             return
-        for each in nominations.each():
-            if nodes is None or each.node in nodes or assignments.narrowing.is_narrowed(each.entry.number):
-                group = self._components.queue.group_of(each.entry.seen.uid)
+        for nomination in nominations.each():
+            if nodes is None or nomination.node in nodes or assignments.narrowing.is_narrowed(nomination.entry.number):
+                group = self._components.queue.group_of(nomination.entry.seen.uid)
                 if group is not None:
                     self._components.queue.wake(group, now_s, Event.NODE_CHANGED.value)
         self._overdue_at_s = self._components.preempting.overdue_at_s(now_s)

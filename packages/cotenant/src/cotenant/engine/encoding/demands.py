@@ -1,9 +1,10 @@
 """Bits of the nodes' label words: one for each distinct requirement on a node.
 
-Problem: compiled filters compare words, while pods state selectors and affinity expressions of any size. Choice: each distinct *whole* demand (a
-nodeSelector, a required affinity, a preferred term) has one bit, set on the nodes for which the plain evaluation holds, so a check of any size is one
-operation per word. A new selector is evaluated by the rows of label values (engine/encoding/label_rows.py), a new or changed node on every demand in plain Python.
-Limits: a demand has its bit for all nodes, so ten thousand of one pod would be paid for by all: readers limit preferred terms.
+Problem: compiled filters compare words, while pods state selectors and affinity expressions of any size. Choice: each
+distinct *whole* demand (a nodeSelector, a required affinity, a preferred term) has one bit, set on the nodes for which
+the plain evaluation holds, so a check of any size is one operation per word. A new selector is evaluated by the rows of
+label values (engine/encoding/label_rows.py), a new or changed node on every demand in plain Python. Limits: a demand
+has its bit for all nodes, so ten thousand of one pod would be paid for by all: readers limit preferred terms.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ class DemandBits:
         self._arrays.shapes.selector[k, bit // WORD_BITS] |= np.uint64(1 << bit % WORD_BITS)
 
     def select_instead(self, copied: EncodedArrays, k: int, before: Labels, after: Labels) -> None:
-        """In a copy of the arrays, replace the nodeSelector of shape `k`; the demands in use and their bits stay as they are."""
+        """In a copy of the arrays, replace the nodeSelector of shape `k`; the demands in use and their bits stay as
+        they are.
+        """
         word = copied.nodes.labels.shape[1]
         labels, selector = wider(copied.nodes.labels, word + 1), wider(copied.shapes.selector, word + 1)
         if before:

@@ -1,13 +1,15 @@
 """Encodes nodes and pods as rows of arrays.
 
-Problem: compiled filters read integers and bits, while pods and nodes have names, taints and expressions. Choice: everything with a name is interned
-here. Equal pods share one shape row. Labels, selectors and taints become bits (engine/encoding/demands.py, engine/encoding/taints.py). Rows grow by doubling.
+Problem: compiled filters read integers and bits, while pods and nodes have names, taints and expressions. Choice:
+everything with a name is interned here. Equal pods share one shape row. Labels, selectors and taints become bits
+(engine/encoding/demands.py, engine/encoding/taints.py). Rows grow by doubling.
 
-The arrays returned are views of the encoder's own memory: what a ledger adds to `requested`, `sums` or `group_count` is kept when rows
-are added, but after any call that adds something the owner must fetch `nodes()` and `shapes()` again.
+The arrays returned are views of the encoder's own memory: what a ledger adds to `requested`, `sums` or `group_count` is
+kept when rows are added, but after any call that adds something the owner must fetch `nodes()` and `shapes()` again.
 
-Freed: a node's row and its taints' bits when the node is removed; a pod's number by `release_pod`, once the ledger, the queue and all other holders have
-dropped it; rows and bits of shapes without pods by `reclaim`, which returns the rows, so that estimates of them can be dropped too.
+Freed: a node's row and its taints' bits when the node is removed; a pod's number by `release_pod`, once the ledger, the
+queue and all other holders have dropped it; rows and bits of shapes without pods by `reclaim`, which returns the rows,
+so that estimates of them can be dropped too.
 Limits: tenants, groups and resources keep their columns for good.
 """
 
@@ -43,8 +45,8 @@ def _ignored(row: int) -> None:
 class Encoder:
     """Interns nodes and pods of one cluster.
 
-    `half_node_cores` is half a node's capacity in cores, the unit of own pressure; `pressure_factor` is what a node's cache partition
-    leaves of batch pressure (policy/placement/contribution.py).
+    `half_node_cores` is half a node's capacity in cores, the unit of own pressure; `pressure_factor` is what a node's
+    cache partition leaves of batch pressure (policy/placement/contribution.py).
     """
 
     def __init__(self, half_node_cores: float, pressure_factor: float = 1.0) -> None:
@@ -111,7 +113,9 @@ class Encoder:
         return self._changes.revision
 
     def changed_since(self, revision: int) -> Sequence[int]:
-        """Rows whose node was added, changed or removed since then, possibly repeated; all rows if more changes than are kept."""
+        """Rows whose node was added, changed or removed since then, possibly repeated; all rows if more changes
+        than are kept.
+        """
         return self._changes.since(revision, len(self._arrays.row_nodes))
 
     def domains(self, key: str) -> Domains:
@@ -162,7 +166,9 @@ class Encoder:
         return row
 
     def update_node(self, node: Node) -> int:
-        """Write a node's new allocatable, labels, taints and condition; its residents stay. `InvalidInput` for an unknown name."""
+        """Write a node's new allocatable, labels, taints and condition; its residents stay. `InvalidInput` for an
+        unknown name.
+        """
         row = self._row_of(node.name)
         before = self.node(row)
         self._write_node(row, node)
@@ -195,14 +201,18 @@ class Encoder:
         return row
 
     def set_unlimited(self, name: str, resources: ResourcesOf | None) -> None:
-        """Skip the capacity check for resources that a node does not advertise: a node rule checks them. The node need not be known yet."""
+        """Skip the capacity check for resources that a node does not advertise: a node rule checks them. The node
+        need not be known yet.
+        """
         row = self.node_rows.get(name)
         if self._capacity.set_unlimited(name, resources) and row is not None:
             self._changes.note(row)
             self._capacity.write(row, self.node(row))
 
     def set_withheld(self, name: str, cpu_m: int) -> None:
-        """Withhold milli-CPU of a node: residents take that much beside their requests. The node need not be known yet."""
+        """Withhold milli-CPU of a node: residents take that much beside their requests. The node need not be known
+        yet.
+        """
         row = self.node_rows.get(name)
         if self._capacity.set_withheld(name, cpu_m) and row is not None:
             self._capacity.write(row, self.node(row))
@@ -253,7 +263,9 @@ class Encoder:
         return tuple(self._pods.free), len(self._pods)
 
     def offer_numbers(self, numbers: Sequence[int], before: tuple[tuple[int, ...], int]) -> None:
-        """Give these free numbers to the next pods, and after them those that `before`, a former `free_numbers`, would give."""
+        """Give these free numbers to the next pods, and after them those that `before`, a former `free_numbers`,
+        would give.
+        """
         self._pods.offer(numbers, *before)
 
     def shape_of(self, number: int) -> int:
@@ -261,10 +273,11 @@ class Encoder:
         return self._pods.shape_of(number)
 
     def with_extra_pod(self, number: int, shape: Shape) -> tuple[Encoder, int]:
-        """A copy with one more pod like pod `number`, for a what-if question, and that pod's number. This encoder is not changed.
+        """A copy with one more pod like pod `number`, for a what-if question, and that pod's number. This encoder is
+        not changed.
 
-        Columns that assignments change are copied, the others shared. `shape` may differ from that of pod `number` in its requests, estimate and node selector. The copy
-        may be read, and a ledger may add pods to its arrays.
+        Columns that assignments change are copied, the others shared. `shape` may differ from that of pod `number` in
+        its requests, estimate and node selector. The copy may be read, and a ledger may add pods to its arrays.
         """
         k = self.shape_of(number)
         made = copy(self)
@@ -295,7 +308,9 @@ class Encoder:
     # ---- shapes
 
     def intern(self, shape: Shape) -> int:
-        """The row of a shape, a new one if needed, kept for good; a row of a pod's shape is kept only while there are such pods."""
+        """The row of a shape, a new one if needed, kept for good; a row of a pod's shape is kept only while there
+        are such pods.
+        """
         return self._use_shape(shape)
 
     @property
@@ -314,7 +329,9 @@ class Encoder:
         return self._unused_shapes
 
     def reclaim(self) -> Int:
-        """Drop the shapes without pods and free the bits only they used. Returns their rows, which later shapes reuse."""
+        """Drop the shapes without pods and free the bits only they used. Returns their rows, which later shapes
+        reuse.
+        """
         rows = [k for k, users in enumerate(self._shape_users) if users == 0 and self._arrays.row_shapes[k] is not None]
         for k in rows:
             del self._shape_rows[self.shape(k)]

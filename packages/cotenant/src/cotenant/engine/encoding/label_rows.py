@@ -1,8 +1,9 @@
 """Which rows of nodes satisfy a selector, by the values of their labels.
 
-Problem: one pod may have ten thousand node affinity terms, and evaluating each on every node takes a minute. Choice: for each label key the rows of each value are one
-integer with a bit for each row, made when a selector first names the key and kept until a node changes; an expression is a few operations on such integers, whatever the
-number of nodes. Limits: Gt and Lt look at every distinct value of the key, once for each bound.
+Problem: one pod may have ten thousand node affinity terms, and evaluating each on every node takes a minute. Choice:
+for each label key the rows of each value are one integer with a bit for each row, made when a selector first names the
+key and kept until a node changes; an expression is a few operations on such integers, whatever the number of nodes.
+Limits: Gt and Lt look at every distinct value of the key, once for each bound.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from cotenant.model.cluster.affinity import NodeSelector, NodeSelectorTerm
 from cotenant.model.cluster.labels import Labels, Operator, Requirement
 from cotenant.model.cluster.node import Node
 
-_MOST_BOUNDS, _MANY_KEYS = 4096, 32
+_MAX_BOUNDS, _MANY_KEYS = 4096, 32
 _NO_ROWS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -86,7 +87,7 @@ class LabelRows:
                 return found if expression.operator is Operator.IN else ~found
         known = self._bounds.get(expression)
         if known is None:
-            if len(self._bounds) >= _MOST_BOUNDS:
+            if len(self._bounds) >= _MAX_BOUNDS:
                 self._bounds.clear()
             known = _union(by_value, (value for value in by_value if expression.holds_for(value)))
             self._bounds[expression] = known
@@ -97,7 +98,7 @@ class LabelRows:
         if found is None:
             if len(self._by_key) >= _MANY_KEYS:  # a pod may name ten thousand that no node has
                 if not self._keys:
-                    self._keys = {each for node in self._nodes if node is not None for each, _ in node.labels}
+                    self._keys = {label for node in self._nodes if node is not None for label, _ in node.labels}
                 if key not in self._keys:
                     return _NO_ROWS
             lists: dict[str, list[int]] = {}

@@ -1,8 +1,8 @@
 """Numbers of pods, and the shape of each.
 
-Problem: arrays are indexed by pod number, pods come and go, and a number must not be reused while a ledger or a queue still refers to it. Choice: a pod is
-removed in two steps: its name at once, its number when all holders have dropped it. Limits: a shape is a row of the encoder here; its users are counted
-there.
+Problem: arrays are indexed by pod number, pods come and go, and a number must not be reused while a ledger or a queue
+still refers to it. Choice: a pod is removed in two steps: its name at once, its number when all holders have dropped
+it. Limits: a shape is a row of the encoder here; its users are counted there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class PodNumbers:
         return number
 
     def remove(self, key: str) -> int:
-        """Remove a pod's name, and return its number, which stays taken until `release`. `InvalidInput` for an unknown name."""
+        """Remove a pod's name, and return its number, which stays taken until `release`. `InvalidInput` for an
+        unknown name.
+        """
         try:
             number = self.by_key.pop(key)
         except KeyError:
@@ -59,8 +61,9 @@ class PodNumbers:
         return held[1]
 
     def offer(self, numbers: Sequence[int], free: Sequence[int], size: int) -> None:
-        """Give these free numbers to the next pods, in this order, and after them the numbers that would follow with this list of free ones and this size. Raises `Permanent` unless
-        these are all that are free."""
+        """Give these free numbers to the next pods, in this order, and after them the numbers that would follow with
+        this list of free ones and this size. Raises `Permanent` unless these are all that are free.
+        """
         grown = range(len(self._pods) - 1, size - 1, -1)
         after = [*grown, *free, *reversed(numbers)]
         if sorted(after) != sorted(self.free):

@@ -1,8 +1,9 @@
 """Which quota, gang, reservation or node rule applies to a pod, in sentences with figures.
 
-Problem: a pod with feasible nodes may still wait for its quota or its gang, and each of them has its own accounts. Choice: each plugin and node rule of the
-registry describes its own state (`describe`); this file selects what applies to the pod, and whether it holds the pod back. Plugins that the registry does
-not have are skipped. Limits: no decision is made here; for a pod that holds CPUs or devices, they are listed.
+Problem: a pod with feasible nodes may still wait for its quota or its gang, and each of them has its own accounts.
+Choice: each plugin and node rule of the registry describes its own state (`describe`); this file selects what applies
+to the pod, and whether it holds the pod back. Plugins that the registry does not have are skipped. Limits: no decision
+is made here; for a pod that holds CPUs or devices, they are listed.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def concerns(
     found += [*_holdings(entry), *_relabelled(entry), *_load(plugins, entry)]
     if profiles is not None and entry.shape >= 0:
         found.append(Concern("profile", entry.seen.pod.owner, False, profiles.profile(entry.shape).words()))
-    return tuple(sorted(found, key=lambda each: not each.holds))
+    return tuple(sorted(found, key=lambda concern: not concern.holds))
 
 
 def quota_concern(plugins: PluginRegistry, name: str) -> Concern | None:
@@ -161,7 +162,8 @@ def _gang_concern(state: Any, holds: bool, now_s: float) -> Concern:
     lines = [*state.problems]
     if state.spec is not None:
         lines.append(
-            f"{state.placed} placed, {state.holding} hold a node and wait, {state.waiting} have none; at least {minimum}, "
+            f"{state.placed} placed, {state.holding} hold a node and wait, {state.waiting} have none; at least "
+            f"{minimum}, "
             f"{state.spec.mode.value}"
         )
     others = [key for key in state.needs if key != state.key]
@@ -173,9 +175,12 @@ def _gang_concern(state: Any, holds: bool, now_s: float) -> Concern:
         lines.append(f"it waits until gang {state.stands_back_for} has been tried")
     if state.backs_off_until_s > now_s:
         lines.append(
-            f"it released its nodes incomplete, and takes nodes only all together for {state.backs_off_until_s - now_s:.0f} s"
+            "it released its nodes incomplete, and takes nodes only all together for "
+            f"{state.backs_off_until_s - now_s:.0f} s"
         )
-    without = [each.pod for each in state.members if not each.node and each.state not in ("succeeded", "failed")]
+    without = [
+        member.pod for member in state.members if not member.node and member.state not in ("succeeded", "failed")
+    ]
     if without:
         more = f" and {len(without) - _MEMBERS_SHOWN} more" if len(without) > _MEMBERS_SHOWN else ""
         lines.append(f"without a node: {', '.join(without[:_MEMBERS_SHOWN])}{more}")
@@ -225,7 +230,7 @@ def _relabelled(entry: PodInfo) -> Iterator[Concern]:
 
 def _by_number(holds: Holdings) -> str:
     cpus = (f"CPUs {format_cpus(holds.cpus.cpus)}",) if holds.cpus is not None and holds.cpus.cpus else ()
-    return "; ".join((*cpus, *(f"{each.type.value} {each.minor}: {each.amounts}" for each in holds.devices)))
+    return "; ".join((*cpus, *(f"{device.type.value} {device.minor}: {device.amounts}" for device in holds.devices)))
 
 
 def _load(plugins: PluginRegistry, entry: PodInfo) -> Iterator[Concern]:
@@ -236,7 +241,8 @@ def _load(plugins: PluginRegistry, entry: PodInfo) -> Iterator[Concern]:
 
 
 def lent_concerns(plugins: PluginRegistry, entry: PodInfo) -> tuple[Concern, ...]:
-    """What is lent on the pod's node, by whom, and which pods hold it; and what the pods there are predicted to use. The pod counts on its node.
+    """What is lent on the pod's node, by whom, and which pods hold it; and what the pods there are predicted to use.
+    The pod counts on its node.
 
     Pending changes must be written to the arrays.
     """

@@ -1,10 +1,12 @@
 """A copy of the engine, made from its facts, in which a change may be carried out.
 
-Problem: whether a change helps a pod depends on everything that decides: gangs, quotas, reservations, preemption, and the pods before it in the queue. A formula
-about one pod and one node is wrong as soon as one of them matters. Choice: the facts (nodes, pods with their nodes, budgets, objects of plugins, reports, learned
-estimates) are captured, and a second engine is built from them, which then runs the same cycle. Capturing costs a pass over the pods; the copy is built later and
-reads nothing of the original, so it can be built and run in another thread. Limits: back-offs begin again; pods that come after the pod in question in the queue
-are left out unless there are quotas; a pod that holds a node for its gang begins as nominated for it, and as bound where it is of another gang.
+Problem: whether a change helps a pod depends on everything that decides: gangs, quotas, reservations, preemption, and
+the pods before it in the queue. A formula about one pod and one node is wrong as soon as one of them matters. Choice:
+the facts (nodes, pods with their nodes, budgets, objects of plugins, reports, learned estimates) are captured, and a
+second engine is built from them, which then runs the same cycle. Capturing costs a pass over the pods; the copy is
+built later and reads nothing of the original, so it can be built and run in another thread. Limits: back-offs begin
+again; pods that come after the pod in question in the queue are left out unless there are quotas; a pod that holds a
+node for its gang begins as nominated for it, and as bound where it is of another gang.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, NamespaceFacts, NodeStorage, ObservedPod
 
-_MOST_AHEAD = 512  # waiting pods that come before the pod in question
-_MOST_BEHIND = 2048
+_MAX_AHEAD = 512  # waiting pods that come before the pod in question
+_MAX_BEHIND = 2048
 
 
 class Engine(Protocol):
@@ -112,12 +114,14 @@ class Captured:
 
     def node(self, name: str) -> Node:
         """A node by name."""
-        return next(each for each in self.nodes if each.name == name)
+        return next(entry for entry in self.nodes if entry.name == name)
 
     def build(
         self, pods: Mapping[str, ObservedPod], nodes: Mapping[str, Node], without: frozenset[str] = frozenset()
     ) -> Engine:
-        """A copy in which these pods (by UID) and nodes (by name) are as given, and the waiting pods `without` are behind scheduling gates."""
+        """A copy in which these pods (by UID) and nodes (by name) are as given, and the waiting pods `without` are
+        behind scheduling gates.
+        """
         made = self.make(self.plugins())
         for node in self.nodes:
             made.node_seen(nodes.get(node.name, node))
@@ -132,7 +136,8 @@ class Captured:
         waiting = [
             replace(seen, gates=("left out",), nominated_node="") if seen.uid in without else seen for seen in waiting
         ]  # not absent: quotas count what they request
-        # a gang with a placed member whose other members are not known counts as complete; a nomination needs its victims
+        # a gang with a placed member whose other members are not known counts as complete; a nomination needs its
+        # victims
         for seen in waiting:
             if not seen.nominated_node:
                 made.pod_seen(seen, self.now_s)
@@ -161,7 +166,7 @@ def capture(
     learns = profile.measures_use or profile.weighs_slack
     going = {uid for _, _, victims, _ in components.nominations.all() for uid in victims}
     gang = _gang(plugins, plugins.gangs.placed_with(about)) if about is not None else frozenset()
-    evicting = [each for each in plugins.in_order() if isinstance(each, Evicting)]
+    evicting = [plugin for plugin in plugins.in_order() if isinstance(plugin, Evicting)]
     placed: list[ObservedPod] = []
     own: list[ObservedPod] = []
     others: list[PodInfo] = []
@@ -171,7 +176,7 @@ def capture(
             continue  # made anew from the reservation
         is_own = entry is about or entry.seen.uid in gang
         if entry is not about and (entry.state in DECIDED or (entry.state is State.WAITING and not is_own)):
-            is_going = entry.seen.uid in going or any(each.is_leaving(entry.seen.uid) for each in evicting)
+            is_going = entry.seen.uid in going or any(element.is_leaving(entry.seen.uid) for element in evicting)
             placed.append(_placed(entry, is_going, now_s))
         elif is_own:
             own.append(_waiting(entry, components))
@@ -182,11 +187,11 @@ def capture(
     keys = {key for entry in others for key in plugins.gangs.placed_with(entry)}
     mates = _gang(plugins, keys) if keys else frozenset()
     others += [entry for entry in after if entry.seen.uid in mates]  # a gang comes with all of its members
-    others.sort(key=lambda each: (-each.seen.pod.priority, rank(each.seen, profile, each.advance_s)))
-    ahead = [_waiting(entry, components) for entry in others[:_MOST_AHEAD]]
+    others.sort(key=lambda pod_info: (-pod_info.seen.pod.priority, rank(pod_info.seen, profile, pod_info.advance_s)))
+    ahead = [_waiting(entry, components) for entry in others[:_MAX_AHEAD]]
     if about is not None and plugins.quotas.quota_of(about.seen.uid)[0]:
         # what a quota may use depends on what is requested of all, also by pods behind
-        behind = [_waiting(entry, components) for entry in after if entry.seen.uid not in mates][:_MOST_BEHIND]
+        behind = [_waiting(entry, components) for entry in after if entry.seen.uid not in mates][:_MAX_BEHIND]
     else:
         behind = []
     return Captured(
@@ -205,9 +210,9 @@ def capture(
         components.profiles.copy() if components.profiles is not None else None,
         tuple(placed),
         (*own, *ahead, *behind),
-        frozenset(each.uid for each in own),
-        frozenset(each.uid for each in ahead),
-        len(others) > _MOST_AHEAD,
+        frozenset(observed_pod.uid for observed_pod in own),
+        frozenset(observed_pod.uid for observed_pod in ahead),
+        len(others) > _MAX_AHEAD,
     )
 
 

@@ -1,8 +1,10 @@
-"""What is known of preemption for a pod that waits: why nothing is evicted for it, and which priorities could change that.
+"""What is known of preemption for a pod that waits: why nothing is evicted for it, and which priorities could change
+that.
 
-Problem: "what if it were more important" could be asked for every integer of 32 bits. Choice: the preemption search itself is asked, on the arrays of the question, at
-priorities just above that of some pod; what works at one works above it, so bisection finds the lowest. Limits: gangs and quotas are not considered here: whether the
-pod is then placed is tried in a copy of the engine (question.py). Stand-ins of reservations are never evicted and do not count.
+Problem: "what if it were more important" could be asked for every integer of 32 bits. Choice: the preemption search
+itself is asked, on the arrays of the question, at priorities just above that of some pod; what works at one works above
+it, so bisection finds the lowest. Limits: gangs and quotas are not considered here: whether the pod is then placed is
+tried in a copy of the engine (question.py). Stand-ins of reservations are never evicted and do not count.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ class Evictions:
         self._profile = profile
 
     def why_none(self, entry: PodInfo, view: View, held: tuple[Concern, ...]) -> str:
-        """What is known of preemption for a pod that is not placed: the node it is nominated for, or why nothing is evicted."""
+        """What is known of preemption for a pod that is not placed: the node it is nominated for, or why nothing is
+        evicted.
+        """
         node = self._nominated_node(entry)
         if node:
             nominations, uid = self._components.nominations, entry.seen.uid
@@ -51,7 +55,7 @@ class Evictions:
         if not (pods.evictable_by(best_effort)[assigned] < view.pod.priority).any():
             kind = "best-effort pod" if best_effort else "pod"
             return f"no {kind} of a priority below {view.pod.priority} is on a node"
-        holder = next((each for each in held if each.holds), None)
+        holder = next((concern for concern in held if concern.holds), None)
         if holder is not None:
             return f"no pod is evicted for it while {holder.kind} {holder.name} holds it back"
         attempt = self._attempt(entry, view, view.pod.priority)
@@ -67,8 +71,10 @@ class Evictions:
         priorities = self._components.assignments.pods.evictable_by(view.pod.is_best_effort)
         return levels_above(view.pod.priority, priorities[assigned])
 
-    def least_priority(self, entry: PodInfo, view: View) -> int | None:
-        """The lowest priority at which a node could be cleared for the pod alone; None if there is none, or if it must not preempt."""
+    def min_priority(self, entry: PodInfo, view: View) -> int | None:
+        """The lowest priority at which a node could be cleared for the pod alone; None if there is none, or if it
+        must not preempt.
+        """
         if not entry.seen.preempts or self._nominated_node(entry):
             return None
         assigned = np.flatnonzero(view.ledger.row >= 0)
@@ -100,7 +106,9 @@ class Evictions:
         )
 
     def _ledger_for(self, view: View, priority: int) -> Ledger:
-        """The ledger as a pod of this priority sees it: without resources reserved for nominated pods of lower priority."""
+        """The ledger as a pod of this priority sees it: without resources reserved for nominated pods of lower
+        priority.
+        """
         row = view.ledger.row
         nominated = [
             other.number
@@ -128,7 +136,9 @@ def levels_above(above: int, priorities: Int) -> tuple[int, ...]:
 
 
 def lowest(above: int, priorities: Int, works: Callable[[int], bool]) -> int | None:
-    """The lowest priority above `above` for which `works`, given the priorities of pods that could be evicted; None if there is none. `works` must be monotonic."""
+    """The lowest priority above `above` for which `works`, given the priorities of pods that could be evicted; None
+    if there is none. `works` must be monotonic.
+    """
     steps = levels_above(above, priorities)
     low, high = 0, len(steps)
     while low < high:

@@ -1,10 +1,11 @@
 """Answers questions to a cluster's engine: why a pod waits, why it is on its node, and what if its spec were different.
 
-Problem: an explanation pieced together from logs is outdated and incomplete, and one computed by separate code disagrees with the scheduler. Choice: the
-questions go to the code that decides (filters, rules, node rules, scores, preemption, the queue, the newest decisions), over a copy of its arrays that may be
-changed without affecting the original (what_if.py); whether the pod is placed, and with which changes, is tried in a copy of the whole engine
-(question.py). Nothing is computed before a question is asked. Limits: an answer is about the moment of the question; placements older than what
-engine/cycle/history.py keeps are in the pod's annotation only.
+Problem: an explanation pieced together from logs is outdated and incomplete, and one computed by separate code
+disagrees with the scheduler. Choice: the questions go to the code that decides (filters, rules, node rules, scores,
+preemption, the queue, the newest decisions), over a copy of its arrays that may be changed without affecting the
+original (what_if.py); whether the pod is placed, and with which changes, is tried in a copy of the whole engine
+(question.py). Nothing is computed before a question is asked. Limits: an answer is about the moment of the question;
+placements older than what engine/cycle/history.py keeps are in the pod's annotation only.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from cotenant.policy.placement.profiles import PlacementProfile
 
 BEST = 5
 _NEAREST = 4
-_MOST_UNUSABLE = 3
+_MAX_UNUSABLE = 3
 _RESERVED = "node(s) reserve their free resources for nominated pods"
 
 
@@ -74,7 +75,9 @@ class Explain:
         namespaces: Mapping[str, NamespaceFacts],
         make: Make | None,
     ) -> None:
-        """`make` builds an engine of the same kind without facts; None = this kind of engine cannot be copied, and nothing is tried."""
+        """`make` builds an engine of the same kind without facts; None = this kind of engine cannot be copied, and
+        nothing is tried.
+        """
         self.past = past
         self._components = components
         self._pods = pods
@@ -88,19 +91,22 @@ class Explain:
         self.unusable_nodes: dict[str, str] = {}  # nodes that exist and are not among the engine's: why, by name
 
     def _unusable(self) -> Iterator[str]:
-        for why in islice(self.unusable_nodes.values(), _MOST_UNUSABLE):
+        for why in islice(self.unusable_nodes.values(), _MAX_UNUSABLE):
             yield f"a node is not counted: {why}"
-        more = len(self.unusable_nodes) - _MOST_UNUSABLE
+        more = len(self.unusable_nodes) - _MAX_UNUSABLE
         if more > 0:
             yield f"{more} more nodes are not counted: the scheduler's log names them"
 
     def pod(self, key: str, now_s: float, what_if: WhatIf = NO_WHAT_IF) -> PodAnswer | None:
-        """The answer about a pod by namespace/name, None if it is unknown. Raises `InvalidInput` for an unknown node or invalid amounts."""
+        """The answer about a pod by namespace/name, None if it is unknown. Raises `InvalidInput` for an unknown
+        node or invalid amounts.
+        """
         question = self.ask(key, now_s, what_if)
         return question.answer() if question is not None else None
 
     def ask(self, key: str, now_s: float, what_if: WhatIf = NO_WHAT_IF) -> Question | None:
-        """The first step of `pod`: what is left to do reads nothing of this engine, so it may be done in another thread. Raises as `pod` does.
+        """The first step of `pod`: what is left to do reads nothing of this engine, so it may be done in another
+        thread. Raises as `pod` does.
 
         Where the evaluation of a large pod costs too much, the answer is what the pod was last told.
         """
@@ -166,7 +172,7 @@ class Explain:
 
     def _gone(self, key: str, now_s: float) -> PodAnswer | None:
         """About a pod that is not there any more, by why it was evicted; None where that is not known."""
-        of_it = [each for each in self.past.about(key) if key in each.victims]
+        of_it = [preempted for preempted in self.past.about(key) if key in preempted.victims]
         if not of_it:
             return None
         last = of_it[-1]
@@ -289,13 +295,13 @@ class Explain:
                 proposals(view, assignments.names, self._plugins, together, quota_room(self._plugins, entry, together))
             ),
             levels=self._evictions.levels(entry, view),
-            guess=self._evictions.least_priority(entry, view) if together == 1 and not passing else None,
+            guess=self._evictions.min_priority(entry, view) if together == 1 and not passing else None,
             passes=f"{passing} of {nodes} nodes would take it" if passing else "it is placed at its next attempt",
         )
 
     def _mates(self, entry: PodInfo) -> frozenset[str]:
         gang = self._plugins.gangs.of(entry.seen.uid)
-        return frozenset(each.seen.pod.key for each in gang.members.values()) if gang is not None else frozenset()
+        return frozenset(member.seen.pod.key for member in gang.members.values()) if gang is not None else frozenset()
 
     def _captured(self, about: PodInfo | None, now_s: float) -> Captured:
         assert self._make is not None
@@ -312,7 +318,7 @@ class Explain:
 
     def _with_revocation(self, question: Question, entry: PodInfo, now_s: float) -> Question:
         """The question, and whether the pod's quota loses pods because it uses too much."""
-        name = next((each.name for each in question.draft.concerns if each.kind == "quota"), "")
+        name = next((concern.name for concern in question.draft.concerns if concern.kind == "quota"), "")
         revocation = self._revocation(name) if name and self._make is not None else None
         if revocation is None:
             return question
@@ -349,7 +355,7 @@ class Explain:
             rejections = (*rejections, Rejection("Nominated", _RESERVED, kept)) if kept else rejections
         group = self._components.queue.group_of(entry.seen.uid)
         refused = group.verdict.record.waiting_because if group is not None and group.verdict is not None else ""
-        holding = next((each.words for each in held if each.holds), "")
+        holding = next((concern.words for concern in held if concern.holds), "")
         if entry.state is State.GATED:
             because = f"its scheduling gates are closed: {', '.join(entry.seen.gates)}"
         elif entry.state is State.BLOCKED:
@@ -369,7 +375,7 @@ class Explain:
             held=held_back,
             nodes=explanation.nodes,
             rejections=rejections,
-            nearest=tuple(str(each) for each in view.checked.nearest()[:_NEAREST]) if none else (),
+            nearest=tuple(str(nearest_miss) for nearest_miss in view.checked.nearest()[:_NEAREST]) if none else (),
             passing=len(ranks),
             notes=(*notes(view, self._components.assignments, self._namespaces.values()), *self._unusable())
             if none
@@ -387,7 +393,7 @@ class Explain:
 def _shown(entry: PodInfo, ranks: Ranking) -> tuple[Candidate, ...]:
     """The best few nodes, and the pod's own node if that is not among them."""
     best = ranks.best(BEST)
-    if entry.state not in ASSIGNED or any(each.node == entry.node for each in best):
+    if entry.state not in ASSIGNED or any(candidate.node == entry.node for candidate in best):
         return best
     own, _ = ranks.of(entry.row)
     return best if own is None else (*best, own)

@@ -1,8 +1,9 @@
 """Which labels of a node, or which of a pod's own requirements, stand between the two, and how either would be changed.
 
-Problem: "label kubernetes.io/hostname=b" is no help: a label that identifies or describes a node must not be changed. Choice: keys of Kubernetes' own domains and
-topology keys are requirements to be dropped from the pod; other keys are labels that the node may be given. Limits: of several required terms, the one with
-the fewest unmet expressions is considered.
+Problem: "label kubernetes.io/hostname=b" is no help: a label that identifies or describes a node must not be changed.
+Choice: keys of Kubernetes' own domains and topology keys are requirements to be dropped from the pod; other keys are
+labels that the node may be given. Limits: of several required terms, the one with the fewest unmet expressions is
+considered.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ _ANY_VALUE = "true"
 
 
 def describes_a_node(key: str) -> bool:
-    """Whether a label says what or where a node is, such as its host name, zone, or instance type. Such a label is not changed to have a pod placed."""
+    """Whether a label says what or where a node is, such as its host name, zone, or instance type. Such a label is
+    not changed to have a pod placed.
+    """
     domain, slash, _ = key.partition("/")
     return bool(slash) and (
         domain == "kubernetes.io" or domain.endswith(".kubernetes.io") or domain.startswith("topology.")
@@ -27,7 +30,9 @@ def describes_a_node(key: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """What a node lacks of a pod's selector and required node affinity. `fixed`: by field, or by something that cannot be expressed as a label."""
+    """What a node lacks of a pod's selector and required node affinity. `fixed`: by field, or by something that
+    cannot be expressed as a label.
+    """
 
     requirements: tuple[Requirement, ...] = ()
     fixed: bool = False
@@ -35,12 +40,12 @@ class Unmet:
     @property
     def is_identity(self) -> bool:
         """Whether every requirement is about what the node is."""
-        return all(describes_a_node(each.key) for each in self.requirements)
+        return all(describes_a_node(requirement.key) for requirement in self.requirements)
 
     @property
     def has_identity(self) -> bool:
         """Whether any requirement is about what the node is."""
-        return any(describes_a_node(each.key) for each in self.requirements)
+        return any(describes_a_node(requirement.key) for requirement in self.requirements)
 
 
 def unmet(pod: Pod, node: Node) -> Unmet:
@@ -59,25 +64,25 @@ def unmet(pod: Pod, node: Node) -> Unmet:
 
 
 def _unmet_of(term: NodeSelectorTerm, node: Node) -> tuple[list[Requirement], bool]:
-    expressions = [each for each in term.expressions if not each.matches(node.labels)]
-    return expressions, not all(each.holds_for(node.name) for each in term.fields)
+    expressions = [expression for expression in term.expressions if not expression.matches(node.labels)]
+    return expressions, not all(field.holds_for(node.name) for field in term.fields)
 
 
 def relabelled(node: Node, requirements: tuple[Requirement, ...]) -> Node:
     """The node with labels that meet these requirements."""
     labels = dict(node.labels.items)
-    for each in requirements:
-        match each.operator:
+    for requirement in requirements:
+        match requirement.operator:
             case Operator.IN:
-                labels[each.key] = each.values[0]
+                labels[requirement.key] = requirement.values[0]
             case Operator.EXISTS:
-                labels[each.key] = _ANY_VALUE
+                labels[requirement.key] = _ANY_VALUE
             case Operator.GT:
-                labels[each.key] = str(int(each.values[0]) + 1)
+                labels[requirement.key] = str(int(requirement.values[0]) + 1)
             case Operator.LT:
-                labels[each.key] = str(int(each.values[0]) - 1)
+                labels[requirement.key] = str(int(requirement.values[0]) - 1)
             case Operator.NOT_IN | Operator.DOES_NOT_EXIST:
-                labels.pop(each.key, None)
+                labels.pop(requirement.key, None)
     return replace(node, labels=Labels.of(labels))
 
 
@@ -89,7 +94,9 @@ def without_requirements(pod: Pod, requirements: tuple[Requirement, ...]) -> Pod
     affinity = pod.node_affinity
     if affinity is not None and affinity.required is not None:
         terms = [
-            NodeSelectorTerm(tuple(each for each in term.expressions if each not in requirements), term.fields)
+            NodeSelectorTerm(
+                tuple(expression for expression in term.expressions if expression not in requirements), term.fields
+            )
             for term in affinity.required.terms
         ]
         is_any = any(not (term.expressions or term.fields) for term in terms)
@@ -100,8 +107,16 @@ def without_requirements(pod: Pod, requirements: tuple[Requirement, ...]) -> Pod
 
 def as_labels(requirements: tuple[Requirement, ...]) -> str:
     """What to do to a node: `label zone=1 and disk=fast`, `remove the label gpu`."""
-    added = [_text(each) for each in requirements if each.operator not in (Operator.NOT_IN, Operator.DOES_NOT_EXIST)]
-    removed = [each.key for each in requirements if each.operator in (Operator.NOT_IN, Operator.DOES_NOT_EXIST)]
+    added = [
+        _text(requirement)
+        for requirement in requirements
+        if requirement.operator not in (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
+    ]
+    removed = [
+        requirement.key
+        for requirement in requirements
+        if requirement.operator in (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
+    ]
     parts = [f"label {' and '.join(added)}"] if added else []
     parts += [f"remove the label{'s' if len(removed) > 1 else ''} {' and '.join(removed)}"] if removed else []
     return " and ".join(parts)
@@ -109,7 +124,7 @@ def as_labels(requirements: tuple[Requirement, ...]) -> str:
 
 def as_requirements(requirements: tuple[Requirement, ...]) -> str:
     """What the pod asks for: `zone=1 and no gpu`."""
-    return " and ".join(_text(each) for each in requirements)
+    return " and ".join(_text(requirement) for requirement in requirements)
 
 
 def _text(requirement: Requirement) -> str:

@@ -1,7 +1,8 @@
 """The engine's view of a node, to compare with the node itself.
 
-Problem: a pod is refused where `kubectl describe node` shows free resources, or the other way round, because some component has outdated facts. Choice: the
-columns that decide, by name, and every pod that counts there with its state. Limits: a report is shown with its age, whether or not the profile uses it.
+Problem: a pod is refused where `kubectl describe node` shows free resources, or the other way round, because some
+component has outdated facts. Choice: the columns that decide, by name, and every pod that counts there with its state.
+Limits: a report is shown with its age, whether or not the profile uses it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def node_answer(components: Components, name: str, now_s: float) -> NodeAnswer |
         ready=node.ready,
         unschedulable=node.unschedulable,
         labels=node.labels.items,
-        taints=tuple(_taint(each) for each in node.taints),
+        taints=tuple(_taint(taint) for taint in node.taints),
         amounts=tuple(amounts),
         pods=tuple(sorted((_pod(entry) for entry in residents), key=lambda pod: pod.pod)),
         promised=tuple(sorted(_key(components, uid) for uid in components.nominations.on(name))),
@@ -68,7 +69,7 @@ def _pod(entry: PodInfo) -> NodePod:
         scheduler=entry.seen.scheduler,
         terminating=entry.seen.terminating,
         cpus=format_cpus(holds.cpus.cpus) if holds.cpus is not None else "",
-        devices=tuple(f"{each.type.value} {each.minor}: {each.amounts}" for each in holds.devices),
+        devices=tuple(f"{device.type.value} {device.minor}: {device.amounts}" for device in holds.devices),
     )
 
 

@@ -1,7 +1,9 @@
-"""Facts behind rejections that their reasons do not name: which reservation holds the room, which affinity rule and pod, which resource no node has.
+"""Facts behind rejections that their reasons do not name: which reservation holds the room, which affinity rule and
+pod, which resource no node has.
 
-Problem: "Insufficient cpu" hides that a reservation holds the CPU, and "didn't match pod anti-affinity rules" names neither the rule nor a pod. Choice: a few sentences,
-each read from the state at the moment of the question. Limits: a few nodes and pods are named, not all.
+Problem: "Insufficient cpu" hides that a reservation holds the CPU, and "didn't match pod anti-affinity rules" names
+neither the rule nor a pod. Choice: a few sentences, each read from the state at the moment of the question. Limits: a
+few nodes and pods are named, not all.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from cotenant.model.resources import PODS_NAME, format_amount
 from cotenant.policy.placement.topology import pod_affinity as affinity_pods
 from cotenant.policy.placement.topology import pod_antiaffinity as antiaffinity_pods
 
-_MOST_NOTES = 3  # of each kind
-_MOST_NODES = 64  # looked at for an example
+_MAX_NOTES = 3  # of each kind
+_MAX_NODES = 64  # looked at for an example
 _DEVICES = "DeviceShare"
 
 
@@ -75,7 +77,7 @@ def _reserved(view: View, assignments: Assignments) -> Iterator[str]:
             if words:
                 yield f"{name}: {words} is held by reservation {entry.seen.reservation}"
                 found += 1
-                if found == _MOST_NOTES:
+                if found == _MAX_NOTES:
                     return
 
 
@@ -85,7 +87,7 @@ def _held(entry: PodInfo, row: int, short: list[Check], view: View) -> str:
     if view.ledger.row[entry.number] < 0:
         return ""  # the pod may draw from it: it is not in its way
     lacking = [check.resource for check in short if check.fails[row] and held.get(check.resource)]
-    devices = [each for each in view.checked.checks if each.plugin == _DEVICES and each.fails[row]]
+    devices = [element for element in view.checked.checks if element.plugin == _DEVICES and element.fails[row]]
     if devices:
         lacking += [name for name, _ in view.pod.requests if held.get(name) and name not in lacking and "/" in name]
     return ", ".join(f"{format_amount(name, held.get(name))} {name}" for name in dict.fromkeys(lacking))
@@ -98,7 +100,7 @@ def _affinity(view: View, assignments: Assignments, labels: dict[str, Labels]) -
     """An example of each kind of rejection by affinity between pods."""
     seen: set[str] = set()
     for check in view.checked.checks:
-        rows = np.flatnonzero(view.checked.here & check.fails)[:_MOST_NODES].tolist()
+        rows = np.flatnonzero(view.checked.here & check.fails)[:_MAX_NODES].tolist()
         if rows and check.reason not in seen:
             seen.add(check.reason)
             yield from _example(check.reason, rows, view, assignments, labels)
@@ -131,7 +133,10 @@ def _against(
         for term in _required(pod.anti_affinity):
             other = next(_selected(pod, term, _domain(term.topology_key, row, view, assignments), view, labels), None)
             if other is not None:
-                yield f"its anti-affinity {_words(term)} excludes {assignments.names[row]}: {other.seen.pod.key} is on {other.node}"
+                yield (
+                    f"its anti-affinity {_words(term)} excludes {assignments.names[row]}: {other.seen.pod.key} is "
+                    f"on {other.node}"
+                )
                 return
 
 
@@ -156,12 +161,15 @@ def _refused_by(
                         own.namespace, pod.namespace, pod.labels, labels.get(pod.namespace, NO_LABELS)
                     )
                     if about:
-                        yield f"the anti-affinity {_words(term)} of {own.key}, on {other.node}, excludes this pod from {assignments.names[row]}"
+                        yield (
+                            f"the anti-affinity {_words(term)} of {own.key}, on {other.node}, excludes this pod "
+                            f"from {assignments.names[row]}"
+                        )
                         return
 
 
 def _missing(pod: Pod, assignments: Assignments, labels: dict[str, Labels]) -> Iterator[str]:
-    for term in _required(pod.affinity)[:_MOST_NOTES]:
+    for term in _required(pod.affinity)[:_MAX_NOTES]:
         everywhere = (entry for here in assignments.residents.values() for entry in here.values())
         other = next(
             (entry for entry in everywhere if _selects(pod, term, entry.seen.pod, labels) and entry.node), None
@@ -190,7 +198,11 @@ def _domain(key: str, row: int, view: View, assignments: Assignments) -> Iterato
 def _selected(
     pod: Pod, term: PodTerm, among: Iterable[PodInfo], view: View, labels: dict[str, Labels]
 ) -> Iterator[PodInfo]:
-    return (each for each in among if each.number != view.number and _selects(pod, term, each.seen.pod, labels))
+    return (
+        pod_info
+        for pod_info in among
+        if pod_info.number != view.number and _selects(pod, term, pod_info.seen.pod, labels)
+    )
 
 
 def _selects(pod: Pod, term: PodTerm, other: Pod, labels: dict[str, Labels]) -> bool:
@@ -205,15 +217,17 @@ def _selector(selector: LabelSelector | None) -> str:
     if selector is None:
         return "no pod"
     parts = []
-    for each in selector.requirements:
-        values = ", ".join(each.values)
-        match each.operator:
-            case Operator.IN if len(each.values) == 1:
-                parts.append(f"{each.key}={values}")
+    for requirement in selector.requirements:
+        values = ", ".join(requirement.values)
+        match requirement.operator:
+            case Operator.IN if len(requirement.values) == 1:
+                parts.append(f"{requirement.key}={values}")
             case Operator.EXISTS:
-                parts.append(each.key)
+                parts.append(requirement.key)
             case Operator.DOES_NOT_EXIST:
-                parts.append(f"no {each.key}")
+                parts.append(f"no {requirement.key}")
             case _:
-                parts.append(f"{each.key} {'in' if each.operator is Operator.IN else 'not in'} ({values})")
+                parts.append(
+                    f"{requirement.key} {'in' if requirement.operator is Operator.IN else 'not in'} ({values})"
+                )
     return " and ".join(parts) or "every pod"

@@ -1,8 +1,10 @@
-"""A question about a pod, as it was asked of the engine, and the answer with everything that was tried out in copies of it.
+"""A question about a pod, as it was asked of the engine, and the answer with everything that was tried out in copies of
+it.
 
-Problem: trying a change takes as long as building an engine, and the engine that decides must not stop for it. Choice: two steps. The engine fills in what it knows
-and captures its facts (explain.py); the answer is completed from those alone, in another thread if need be: is the pod placed as it is, or with
-what the question assumes; and with which of the proposed changes. Only a change with which the pod is placed, with its gang and by its quota, is reported. Limits: a
+Problem: trying a change takes as long as building an engine, and the engine that decides must not stop for it. Choice:
+two steps. The engine fills in what it knows and captures its facts (explain.py); the answer is completed from those
+alone, in another thread if need be: is the pod placed as it is, or with what the question assumes; and with which of
+the proposed changes. Only a change with which the pod is placed, with its gang and by its quota, is reported. Limits: a
 bounded number of copies a question, fewer in large clusters; proposals beyond that are left out.
 """
 
@@ -59,7 +61,9 @@ class Question:
             return answer
         if self.revocation is not None:
             line = revoked(captured, self.revocation)
-            answer = replace(answer, concerns=tuple(_with(each, self.revocation, line) for each in answer.concerns))
+            answer = replace(
+                answer, concerns=tuple(_with(concern, self.revocation, line) for concern in answer.concerns)
+            )
         if answer.waiting is None or not self.members:
             return answer
         return _Completion(self, answer, answer.waiting, captured).answer()
@@ -111,7 +115,7 @@ class _Completion:
     # ---- what would help
 
     def _helps(self) -> tuple[Help, ...]:
-        found = [each for proposal in self._question.proposals if (each := self._tried(proposal)) is not None]
+        found = [element for proposal in self._question.proposals if (element := self._tried(proposal)) is not None]
         priority = self._priority()
         return (*found, priority) if priority is not None else tuple(found)
 
@@ -143,7 +147,7 @@ class _Completion:
         """The rest of the sentence, the number of nodes in it, and how many more nodes are like them."""
         gang = self._question.gang
         if proposal.on_pod is not None:
-            change = Change({each.uid: proposal.on_pod(each) for each in self._question.members})
+            change = Change({member.uid: proposal.on_pod(member) for member in self._question.members})
             outcome = self._run(change, without)
             if not outcome.is_plain:
                 return None
@@ -161,7 +165,9 @@ class _Completion:
         return f": {fitting(fit)}", len(fit), more
 
     def _fits(self, proposal: Proposal, name: str, without: frozenset[str]) -> bool:
-        """Whether the pod is placed on this node if the node is changed; a quota may also grow with the node and let the pod go elsewhere."""
+        """Whether the pod is placed on this node if the node is changed; a quota may also grow with the node and
+        let the pod go elsewhere.
+        """
         outcome = self._run(self._on(proposal, (name,)), without)
         return outcome.is_plain and outcome.node == name
 
@@ -175,7 +181,7 @@ class _Completion:
         if not self._run(self._on(proposal, needed), without).is_plain:
             return ()
         for name in proposal.nodes:
-            fewer = tuple(each for each in needed if each != name)
+            fewer = tuple(entry for entry in needed if entry != name)
             if fewer and self._run(self._on(proposal, fewer), without).is_plain:
                 needed = fewer
         return needed
@@ -194,7 +200,9 @@ class _Completion:
 
         def works(level: int) -> bool:
             if level not in outcomes:
-                change = {each.uid: replace(each, pod=replace(each.pod, priority=level)) for each in question.members}
+                change = {
+                    member.uid: replace(member, pod=replace(member.pod, priority=level)) for member in question.members
+                }
                 outcomes[level] = self._run(Change(change))
             found = outcomes[level]
             return bool(found.node) and not question.mates.intersection(found.preempted)
@@ -216,7 +224,9 @@ class _Completion:
 
 
 def revoked(captured: Captured, revocation: Revocation) -> str:
-    """Whether pods of a quota are evicted because it uses more than its runtime: tried with everything that waits now."""
+    """Whether pods of a quota are evicted because it uses more than its runtime: tried with everything that waits
+    now.
+    """
     gone = evictions_until(captured, captured.now_s + revocation.after_s + _SETTLES_S)
     victims = [key for key in gone if key in revocation.pods]
     if not victims:

@@ -1,9 +1,10 @@
 """Changes that may let a pod, or its whole gang, be placed: to a node, to the pod's constraints, or to its requests.
 
-Problem: "0 of 5,000 nodes" does not tell which of a dozen changes would help. Choice: every filter was evaluated on every node, so nodes that only one filter
-rejects show what to change. The changes found here are proposals: each is tried in a copy of the engine (question.py), and only those with which the pod is placed are
-reported. The order is that in which people look: cordons, labels and selectors, taints, readiness, requests. Limits: one kind of change at a time (all requests count
-as one).
+Problem: "0 of 5,000 nodes" does not tell which of a dozen changes would help. Choice: every filter was evaluated on
+every node, so nodes that only one filter rejects show what to change. The changes found here are proposals: each is
+tried in a copy of the engine (question.py), and only those with which the pod is placed are reported. The order is that
+in which people look: cordons, labels and selectors, taints, readiness, requests. Limits: one kind of change at a time
+(all requests count as one).
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ _OF_CONDITIONS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")  #
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """One change. `on_node` changes each of `nodes`; `on_pod` changes the pod and, as far as it applies, the waiting members of its gang."""
+    """One change. `on_node` changes each of `nodes`; `on_pod` changes the pod and, as far as it applies, the
+    waiting members of its gang.
+    """
 
     what: str  # request | label | selector | taint | node
     verb: str  # the change in words
@@ -52,14 +55,16 @@ class Proposal:
 
 
 def proposals(view: View, names: list[str], plugins: PluginRegistry, together: int, most: Amounts) -> list[Proposal]:
-    """Proposals in order of report. `together`: how many pods like this one must be placed at once; `most`: what the quota has left for each of them."""
+    """Proposals in order of report. `together`: how many pods like this one must be placed at once; `most`: what
+    the quota has left for each of them.
+    """
     found = [*_single_filter(view, names)]
     lower = lower_requests(view, plugins, names, together, most)
     if lower is not None:
         found.append(_request(view, lower.amounts, tuple(names[row] for row in lower.rows.tolist())))
     order = ("cordon", "label", "selector", "taint", "node", "request")
-    found.sort(key=lambda each: (order.index(each.what), -len(each.nodes) - each.more))
-    return [replace(each, what="node") if each.what == "cordon" else each for each in found]
+    found.sort(key=lambda proposal: (order.index(proposal.what), -len(proposal.nodes) - proposal.more))
+    return [replace(proposal, what="node") if proposal.what == "cordon" else proposal for proposal in found]
 
 
 def _request(view: View, amounts: Mapping[str, int], nodes: tuple[str, ...]) -> Proposal:
@@ -108,12 +113,12 @@ def _on_nodes(what: str, verb: str, rows: Int, names: list[str], change: Callabl
 
 
 def _uncordoned(node: Node) -> Node:
-    taints = tuple(each for each in node.taints if each.key != UNSCHEDULABLE_TAINT)
+    taints = tuple(taint for taint in node.taints if taint.key != UNSCHEDULABLE_TAINT)
     return replace(node, unschedulable=False, taints=taints)
 
 
 def _ready(node: Node) -> Node:
-    taints = tuple(each for each in node.taints if not _is_of_a_condition(each))
+    taints = tuple(taint for taint in node.taints if not _is_of_a_condition(taint))
     return replace(node, ready=True, taints=taints)
 
 
@@ -129,13 +134,13 @@ def _taints(rows: Int, view: View, names: list[str]) -> Iterator[Proposal]:
     sorts: dict[tuple[Taint, ...], list[int]] = {}
     for row in rows[:_MAX_COMPARED].tolist():
         taints = view.encoder.node(row).effective_taints
-        repelling = tuple(each for each in taints if each.repels and not tolerated(each, view.pod.tolerations))
+        repelling = tuple(taint for taint in taints if taint.repels and not tolerated(taint, view.pod.tolerations))
         sorts.setdefault(repelling, []).append(row)
     for repelling, some in sorted(sorts.items(), key=lambda pair: -len(pair[1]))[:_MAX_SORTS]:
         words = ", ".join(map(str, repelling))
         if any(map(_is_of_a_condition, repelling)):
             if all(map(_is_of_a_condition, repelling)):
-                keys = ", ".join(each.key for each in repelling)
+                keys = ", ".join(taint.key for taint in repelling)
                 yield _on_nodes("node", f"wait for nodes to lose the taint {keys}", np.array(some), names, _ready)
             continue
         word = "taint" if len(repelling) == 1 else "taints"
@@ -144,8 +149,8 @@ def _taints(rows: Int, view: View, names: list[str]) -> Iterator[Proposal]:
 
 def _tolerating(taints: tuple[Taint, ...]) -> Callable[[ObservedPod], ObservedPod]:
     more = tuple(
-        Toleration(each.key, Match.EQUAL, each.value) if each.value else Toleration(each.key, Match.EXISTS)
-        for each in taints
+        Toleration(taint.key, Match.EQUAL, taint.value) if taint.value else Toleration(taint.key, Match.EXISTS)
+        for taint in taints
     )
     return lambda seen: replace(seen, pod=replace(seen.pod, tolerations=(*seen.pod.tolerations, *more)))
 

@@ -1,9 +1,11 @@
 """The largest requests with which a pod, or a number of pods like it, would fit.
 
-Problem: a pod may lack several resources on one node, devices are not sums, and three pods of a gang need three times the room. Choice: for one pod, the node
-on which it would have to give up the smallest share; for several, the largest amount of each scarce resource of which the nodes together have as many pieces as there
-are pods; in both cases no more than a quota has left. Lent resources are lowered to what predicted use leaves. GPUs and other devices are read from the free devices of each node. Limits: this is where to
-begin; whether the pods are then placed is found out in a copy of the engine (question.py).
+Problem: a pod may lack several resources on one node, devices are not sums, and three pods of a gang need three times
+the room. Choice: for one pod, the node on which it would have to give up the smallest share; for several, the largest
+amount of each scarce resource of which the nodes together have as many pieces as there are pods; in both cases no more
+than a quota has left. Lent resources are lowered to what predicted use leaves. GPUs and other devices are read from the
+free devices of each node. Limits: this is where to begin; whether the pods are then placed is found out in a copy of
+the engine (question.py).
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class Lower(NamedTuple):
 
 
 def lower_requests(view: View, plugins: PluginRegistry, names: list[str], together: int, most: Amounts) -> Lower | None:
-    """The smallest reduction with which `together` pods may fit, none asking for more than `most` of a resource that it names; None if there is none."""
+    """The smallest reduction with which `together` pods may fit, none asking for more than `most` of a resource
+    that it names; None if there is none.
+    """
     checks = view.checked.checks
     others = np.zeros(len(view.checked.here), dtype=np.bool_)
     for check in checks:
@@ -90,7 +94,9 @@ def _for_one(asked: Mapping[str, int], rooms: Mapping[str, Int], slots: Int) -> 
 
 
 def _for_many(asked: Mapping[str, int], rooms: Mapping[str, Int], slots: Int, together: int) -> dict[str, int]:
-    """The largest amounts of which there are enough pieces; empty if the requests as they are leave room for all, or if no amount does."""
+    """The largest amounts of which there are enough pieces; empty if the requests as they are leave room for all,
+    or if no amount does.
+    """
     amounts: dict[str, int] = {}
     for name, amount in asked.items():
         room = rooms.get(name)
@@ -111,7 +117,9 @@ def _pieces(room: Int, amount: int, slots: Int) -> int:
 
 
 def _rooms(view: View, plugins: PluginRegistry, names: list[str], rows: Int) -> dict[str, Int] | None:
-    """For each requested resource, how much of it one pod could ask for on each of the rows; None where a device request cannot be lowered."""
+    """For each requested resource, how much of it one pod could ask for on each of the rows; None where a device
+    request cannot be lowered.
+    """
     rooms: dict[str, Int] = {}
     for check in view.checked.checks:
         if check.plugin == FIT and check.missing is not None:
@@ -144,10 +152,12 @@ def _refused_by_devices(view: View) -> Mask:
 
 
 def _free(node: NodeDeviceSummary, name: str) -> int:
-    """How much of a device resource one pod could have: whole devices if any is free, else the largest free part of one."""
+    """How much of a device resource one pod could have: whole devices if any is free, else the largest free part of
+    one.
+    """
     kind = type_of(name)
-    devices = [each for each in node.devices if each.type is kind and each.is_known and each.is_healthy]
-    whole = sum(not any(amount for _, amount in each.used) for each in devices)
+    devices = [device for device in node.devices if device.type is kind and device.is_known and device.is_healthy]
+    whole = sum(not any(amount for _, amount in device.used) for device in devices)
     if name in CARDS:
         return whole
     if whole:
@@ -156,7 +166,7 @@ def _free(node: NodeDeviceSummary, name: str) -> int:
 
 
 def _largest(devices: list[DeviceSummary], name: str) -> int:
-    free = [each.free for each in devices]
+    free = [device.free for device in devices]
     if name == GPU:
-        return max((min(amount for _, amount in each) for each in free if each), default=0)
-    return max((each.get(name) for each in free), default=0)
+        return max((min(amount for _, amount in amounts) for amounts in free if amounts), default=0)
+    return max((amounts.get(name) for amounts in free), default=0)

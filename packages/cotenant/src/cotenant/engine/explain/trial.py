@@ -1,8 +1,9 @@
 """Runs the scheduling cycle in a copy of the engine, and says what became of one pod.
 
-Problem: a sentence such as "tolerate this taint: node-1 fits then" is true only if the scheduler then places the pod. Choice: the change is made in a copy
-(copying.py), the copy decides until it has nothing to do, every bind and eviction succeeds at once, and the outcome is read from the instructions. Limits: the
-copy runs for a few seconds of its own time; evicted pods are not created anew by their owners.
+Problem: a sentence such as "tolerate this taint: node-1 fits then" is true only if the scheduler then places the pod.
+Choice: the change is made in a copy (copying.py), the copy decides until it has nothing to do, every bind and eviction
+succeeds at once, and the outcome is read from the instructions. Limits: the copy runs for a few seconds of its own
+time; evicted pods are not created anew by their owners.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from cotenant.engine.plugins.quotas.revocation import REASON as REVOKED
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 
-_MOST_ROUNDS = 64
+_MAX_ROUNDS = 64
 _WITHIN_S = 15.0  # longer than the longest back-off
 _NO_PODS: Mapping[str, ObservedPod] = {}
 _NO_NODES: Mapping[str, Node] = {}
@@ -65,29 +66,29 @@ def run(captured: Captured, uid: str, change: Change = NO_CHANGE, without: froze
     terminated: list[str] = []
     node, message, beyond = "", "", 0
     now_s = captured.now_s
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         given = engine.decide(now_s)
-        for each in given:
-            if isinstance(each, Bind):
-                _carry_out(engine, each.uid, now_s)
-                node = each.node if each.uid == uid else node
-            elif isinstance(each, Preempt):
-                if each.uid in captured.own:
-                    preempted += [victim.key for victim in each.victims]
-                    nominated.append(each.node)
-                    beyond += each.breaks_budgets
+        for instruction in given:
+            if isinstance(instruction, Bind):
+                _carry_out(engine, instruction.uid, now_s)
+                node = instruction.node if instruction.uid == uid else node
+            elif isinstance(instruction, Preempt):
+                if instruction.uid in captured.own:
+                    preempted += [victim.key for victim in instruction.victims]
+                    nominated.append(instruction.node)
+                    beyond += instruction.breaks_budgets
                     for seen in captured.placed:  # those that are terminating already are gone by then as well
-                        if seen.terminating and seen.node == each.node:
+                        if seen.terminating and seen.node == instruction.node:
                             terminated.append(seen.pod.key)
                             engine.pod_gone(seen.uid, now_s)
-                for victim in each.victims:
+                for victim in instruction.victims:
                     engine.pod_gone(victim.uid, now_s)
-            elif isinstance(each, Evict):
-                if each.reason != REVOKED:
-                    evicted.append(each.victim.key)
-                engine.pod_gone(each.victim.uid, now_s)
-            elif isinstance(each, Unschedulable) and each.uid == uid:
-                message = each.message
+            elif isinstance(instruction, Evict):
+                if instruction.reason != REVOKED:
+                    evicted.append(instruction.victim.key)
+                engine.pod_gone(instruction.victim.uid, now_s)
+            elif isinstance(instruction, Unschedulable) and instruction.uid == uid:
+                message = instruction.message
         if node:
             break
         if not given:
@@ -113,13 +114,13 @@ def evictions_until(captured: Captured, until_s: float) -> tuple[str, ...]:
     engine = captured.build(_NO_PODS, _NO_NODES)
     found: list[str] = []
     now_s = captured.now_s
-    for _ in range(4 * _MOST_ROUNDS):
+    for _ in range(4 * _MAX_ROUNDS):
         given = engine.decide(now_s)
-        for each in given:
-            if isinstance(each, Bind):
-                _carry_out(engine, each.uid, now_s)
-            elif isinstance(each, Evict):
-                found.append(each.victim.key)
+        for instruction in given:
+            if isinstance(instruction, Bind):
+                _carry_out(engine, instruction.uid, now_s)
+            elif isinstance(instruction, Evict):
+                found.append(instruction.victim.key)
         if not given:
             next_s = engine.next_s()
             if next_s > until_s:

@@ -1,10 +1,13 @@
-"""A view of a cluster's arrays for a what-if question: one pod more, possibly with other requests or another node selector, and without the original pod.
+"""A view of a cluster's arrays for a what-if question: one pod more, possibly with other requests or another node
+selector, and without the original pod.
 
-Problem: "what if it requested less" must be evaluated by the same filters on the current state, without changing a bit of that state. Choice:
-copies of the columns that an assignment changes (a few megabytes at ten thousand nodes), read by the same code as the originals: an encoder with
-one more shape, a ledger without the pod and without resources reserved for pods of lower priority. The counts behind rules between pods are not
-copied: an assigned pod is removed from them and added back, with all its allocations. Limits: only requests, priority and node selector can differ; a pod's labels,
-rules and claims stay the same. For devices and CPUs of reservations, the view tests whether they would suffice, not whether they would be required.
+Problem: "what if it requested less" must be evaluated by the same filters on the current state, without changing a bit
+of that state. Choice: copies of the columns that an assignment changes (a few megabytes at ten thousand nodes), read by
+the same code as the originals: an encoder with one more shape, a ledger without the pod and without resources reserved
+for pods of lower priority. The counts behind rules between pods are not copied: an assigned pod is removed from them
+and added back, with all its allocations. Limits: only requests, priority and node selector can differ; a pod's labels,
+rules and claims stay the same. For devices and CPUs of reservations, the view tests whether they would suffice, not
+whether they would be required.
 """
 
 from __future__ import annotations
@@ -55,7 +58,9 @@ class View:
 def viewed(
     assignments: Assignments, entry: PodInfo, what_if: WhatIf, profile: PlacementProfile, reservations: Reservations
 ) -> Iterator[View]:
-    """The view for a question about this pod. Pending changes are written to the arrays first; on exit they are as before."""
+    """The view for a question about this pod. Pending changes are written to the arrays first; on exit they are as
+    before.
+    """
     assignments.write()
     pod = apply(entry.seen.pod, what_if)
     encoder, stand_in = assignments.encoder.with_extra_pod(entry.number, pod.shape(entry.violation_surcharge))
@@ -64,7 +69,7 @@ def viewed(
     drawn = _exclude_reservations(entry, pod, ledger, encoder, reservations)
     narrowing = assignments.narrowing
     with ExitStack() as stack:
-        for number in (entry.number, *(each for each in drawn if narrowing.node_rules_of(each))):
+        for number in (entry.number, *(element for element in drawn if narrowing.node_rules_of(element))):
             stack.enter_context(narrowing.without(number))
         stack.enter_context(narrowing.simulating(entry.number, pod, entry.seen.demands))
         allowed = narrowing.allowed_with(entry.number, nominated) if nominated else EVERYWHERE
@@ -104,7 +109,9 @@ def _exclude_reservations(
 
 
 def _exclude(assignments: Assignments, entry: PodInfo, priority: int, ledger: Ledger) -> tuple[tuple[int, int], ...]:
-    """Remove pods that scheduling would ignore for this pod from the copied ledger. Returns the nominated pods that count: number, row."""
+    """Remove pods that scheduling would ignore for this pod from the copied ledger. Returns the nominated pods that
+    count: number, row.
+    """
     ignored = {entry.number} if entry.row >= 0 else set()  # assigned, or nominated
     counting = []
     for other in assignments.reserved.values():

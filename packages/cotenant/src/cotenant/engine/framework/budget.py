@@ -1,10 +1,13 @@
 """What the judgement of one pod may cost: large pods are judged apart, by a clock of CPU time.
 
-Problem: a pod's owner may write ten thousand terms, ports or constraints, each of which costs a pass over all nodes, and one scheduler judges all pods. Choice: a pod of more than
-`LARGE` elements is *large*. Large pods wait in a lane of their own, which gets at most a `SHARE` of the time, one pod after the other, and each judgement has a limit of CPU
-time: the loops over its terms call `check`, which raises `OverBudget`. A pod that exceeds the limit is set aside with a reason and tried again later, with a longer limit each time, up to
-`MOST_S`. An ordinary pod is never timed: its cost is bounded by its size. A gang is large if one of its pods is, and its limit grows with its members. Nothing is interrupted once a node was
-chosen. Limits: between two looks at the clock lie eight passes over all nodes. Without a clock (lab, simulations) no pod is large.
+Problem: a pod's owner may write ten thousand terms, ports or constraints, each of which costs a pass over all nodes,
+and one scheduler judges all pods. Choice: a pod of more than `LARGE` elements is *large*. Large pods wait in a lane of
+their own, which gets at most a `SHARE` of the time, one pod after the other, and each judgement has a limit of CPU
+time: the loops over its terms call `check`, which raises `OverBudget`. A pod that exceeds the limit is set aside with a
+reason and tried again later, with a longer limit each time, up to `MAX_S`. An ordinary pod is never timed: its cost is
+bounded by its size. A gang is large if one of its pods is, and its limit grows with its members. Nothing is interrupted
+once a node was chosen. Limits: between two looks at the clock lie eight passes over all nodes. Without a clock (lab,
+simulations) no pod is large.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 
 LARGE = 256  # elements
-USUAL_S, MOST_S = 0.05, 0.2  # of CPU for one judgement: the first, and any
+USUAL_S, MAX_S = 0.05, 0.2  # of CPU for one judgement: the first, and any
 MEMBER_S = 0.002  # more for each pod of a gang beyond the first
 SHARE = 0.05  # of the time, for all large pods together
 _CHECKS = 8  # per look at the clock, which costs as much as one of them
@@ -82,24 +85,24 @@ def elements(seen: ObservedPod) -> int:
         required = pod.node_affinity.required
         terms = [
             *(required.terms if required is not None else ()),
-            *(each.term for each in pod.node_affinity.preferred),
+            *(preferred_term.term for preferred_term in pod.node_affinity.preferred),
         ]
-        found += sum(1 + len(each.values) for term in terms for each in (*term.expressions, *term.fields))
+        found += sum(1 + len(expression.values) for term in terms for expression in (*term.expressions, *term.fields))
     return found
 
 
 def rule_elements(pod: Pod) -> int:
     """Of these, the ones in rules about other pods."""
     found = 0
-    for each in pod.spread:
-        found += 1 + _size(each.selector)
+    for constraint in pod.spread:
+        found += 1 + _size(constraint.selector)
     for term in (*pod.affinity, *pod.anti_affinity):
         found += 1 + len(term.namespaces) + _size(term.selector) + _size(term.namespace_selector)
     return found
 
 
 def _size(selector: LabelSelector | None) -> int:
-    return sum(1 + len(each.values) for each in selector.requirements) if selector is not None else 0
+    return sum(1 + len(requirement.values) for requirement in selector.requirements) if selector is not None else 0
 
 
 def of_what(pod: Pod) -> str:

@@ -1,7 +1,8 @@
 """What the engine requests from its process: values only; the process carries them out and reports the result.
 
-Problem: a pod of the same name may be created again while an instruction is carried out. Choice: every instruction names the pod by UID, so a later pod is
-never affected. Limits: an instruction that is not carried out is repeated only where its docstring says so.
+Problem: a pod of the same name may be created again while an instruction is carried out. Choice: every instruction
+names the pod by UID, so a later pod is never affected. Limits: an instruction that is not carried out is repeated only
+where its docstring says so.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from cotenant.model.decisions.record import DecisionRecord
 
 @dataclass(frozen=True, slots=True)
 class ClaimChoice:
-    """How one claim of the pod is to be satisfied: bind `volume` to it, or have it made on the pod's node (`volume` empty)."""
+    """How one claim of the pod is to be satisfied: bind `volume` to it, or have it made on the pod's node (`volume`
+    empty).
+    """
 
     claim: str  # namespace/name
     binding: Binding
@@ -50,7 +53,9 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """Nominate the pod for the node and evict the victims. Answer with `preempt_failed` where any of it cannot be done."""
+    """Nominate the pod for the node and evict the victims. Answer with `preempt_failed` where any of it cannot be
+    done.
+    """
 
     uid: str
     key: str
@@ -70,7 +75,9 @@ class ClearNomination:
 
 @dataclass(frozen=True, slots=True)
 class Unschedulable:
-    """Tell the pod's owner why it waits: the PodScheduled condition and an event. Given only when the words have changed."""
+    """Tell the pod's owner why it waits: the PodScheduled condition and an event. Given only when the words have
+    changed.
+    """
 
     uid: str
     key: str
@@ -81,7 +88,9 @@ class Unschedulable:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Evict a pod, with the grace it asks for, within its disruption budgets. Nothing answers: a pod that stays is named again later."""
+    """Evict a pod, with the grace it asks for, within its disruption budgets. Nothing answers: a pod that stays is
+    named again later.
+    """
 
     victim: Victim
     reason: str  # of the event, such as QuotaOverused
@@ -89,7 +98,9 @@ class Evict:
 
 
 class Status(Protocol):
-    """What an object of a custom kind is to be told; a later one of the same kind and key replaces one that is not written yet."""
+    """What an object of a custom kind is to be told; a later one of the same kind and key replaces one that is not
+    written yet.
+    """
 
     @property
     def kind(self) -> str:

@@ -1,8 +1,11 @@
 """What some objects were at one moment, to be put back.
 
-Problem: plugins and the queue remember more than what follows from the pods that are known (back-offs, statuses that were requested, who yields to whom), and a simulated round changes it. Choice: the attributes of the
-given objects are kept by reference, and the contents of their containers, also of containers in these, as copies. Putting them back keeps the identity of every container, so those that are
-shared stay shared, and a new attribute is covered without an edit. Limits: an object that is an attribute or an element is kept as it is unless it is given too; tuples are not looked into.
+Problem: plugins and the queue remember more than what follows from the pods that are known (back-offs, statuses that
+were requested, who yields to whom), and a simulated round changes it. Choice: the attributes of the given objects are
+kept by reference, and the contents of their containers, also of containers in these, as copies. Putting them back keeps
+the identity of every container, so those that are shared stay shared, and a new attribute is covered without an edit.
+Limits: an object that is an attribute or an element is kept as it is unless it is given too; tuples are not looked
+into.
 """
 
 from __future__ import annotations
@@ -46,9 +49,9 @@ class Memento:
         self._contents[id(value)] = (value, value.copy())
         if kind in (set, np.ndarray):
             return  # their elements are no containers
-        for each in value.values() if kind in _MAPPINGS else value:
-            if type(each) in _CONTAINERS:
-                self._keep(each)
+        for entry in value.values() if kind in _MAPPINGS else value:
+            if type(entry) in _CONTAINERS:
+                self._keep(entry)
 
     def restore(self) -> None:
         """Put everything back."""
@@ -70,5 +73,5 @@ def _reader(part: object) -> tuple[tuple[str, ...], Callable[[object], tuple[Any
     slots = (name for kind in type(part).__mro__ for name in getattr(kind, "__slots__", ()))
     names = tuple(name for name in (*slots, *getattr(part, "__dict__", ())) if name != "__weakref__")
     if len(names) < 2:
-        return names, lambda each: tuple(getattr(each, name) for name in names)
+        return names, lambda value: tuple(getattr(value, name) for name in names)
     return names, attrgetter(*names)

@@ -1,11 +1,13 @@
-"""The contract of node rules: requirements on a node that are not sums, such as exclusive CPUs, devices, and a load below a threshold.
+"""The contract of node rules: requirements on a node that are not sums, such as exclusive CPUs, devices, and a load
+below a threshold.
 
-Problem: which CPUs or devices are free is not a sum, so no compiled filter can check it, and allocations must be undone exactly. Choice: a
-node rule returns masks of rows, as all rules of narrowing do (engine/state/narrowing.py), allocates on the chosen row, and keeps a pod's
-allocation by the pod's number until the pod is removed. It knows nodes by name, and by the encoder's rows. Facts about nodes outlive `attach`,
-which starts again with other rows and without pods. Node rules do not know one another; if allocations of two must be on the same NUMA nodes, one of them is
-the host of the alignment and the others provide hints (`NumaHost`, `NumaProvider`), as with the kubelet's topology manager, and `introduce` connects
-them. Limits: a pod with such requirements is placed alone, with a few passes over the nodes.
+Problem: which CPUs or devices are free is not a sum, so no compiled filter can check it, and allocations must be undone
+exactly. Choice: a node rule returns masks of rows, as all rules of narrowing do (engine/state/narrowing.py), allocates
+on the chosen row, and keeps a pod's allocation by the pod's number until the pod is removed. It knows nodes by name,
+and by the encoder's rows. Facts about nodes outlive `attach`, which starts again with other rows and without pods. Node
+rules do not know one another; if allocations of two must be on the same NUMA nodes, one of them is the host of the
+alignment and the others provide hints (`NumaHost`, `NumaProvider`), as with the kubelet's topology manager, and
+`introduce` connects them. Limits: a pod with such requirements is placed alone, with a few passes over the nodes.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from cotenant.policy.placement.reprieve import Vacate
 
 
 class Rule(NamedTuple):
-    """The result of one rule: plugin, reason of rejections, rows that pass (`left`), and whether removing pods could make others pass (`yields`).
+    """The result of one rule: plugin, reason of rejections, rows that pass (`left`), and whether removing pods could
+    make others pass (`yields`).
 
     `figures`, for some rejected rows: what the nearest of them lacks, in words; None if there is no figure.
     """
@@ -47,7 +50,9 @@ class NodeRules(Protocol):
         ...
 
     def add_pod(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
-        """Add an unassigned pod. Whether this rule applies to it, by its requirements or holdings; if not, no other method is called for it."""
+        """Add an unassigned pod. Whether this rule applies to it, by its requirements or holdings; if not, no other
+        method is called for it.
+        """
         ...
 
     def set_holdings(self, number: int, holds: Holdings) -> None:
@@ -92,7 +97,8 @@ class Clearing(Protocol):
     """For node rules with `yields`: without these columns, preemption would clear a row that stays rejected."""
 
     def columns(self, number: int, pods: Int, rows: Int) -> Iterator[Column]:
-        """The sums of residents that matter for a pod, with the limits at which it fits. `pods[V]` may be removed; they are assigned to `rows[V]`.
+        """The sums of residents that matter for a pod, with the limits at which it fits. `pods[V]` may be removed; they
+        are assigned to `rows[V]`.
 
         With `Vacating` too, the limits are necessary for the pod to fit, not sufficient.
         """
@@ -104,7 +110,8 @@ class Vacating(Protocol):
     """For node rules with `yields` whose allocations no sum describes."""
 
     def vacate(self, number: int, row: int, nominated: tuple[int, ...] = ()) -> Vacate | None:
-        """Whether the pod fits on a row without some residents; None where no resident of that row can change this rule's result.
+        """Whether the pod fits on a row without some residents; None where no resident of that row can change this
+        rule's result.
 
         `nominated`: pods of no lower priority that wait for victims on the row, and are allocated before this one.
         """
@@ -113,7 +120,9 @@ class Vacating(Protocol):
 
 @runtime_checkable
 class Widening(Protocol):
-    """For node rules that begin to apply to pods which were added before, as when a first node gets a policy for all pods."""
+    """For node rules that begin to apply to pods which were added before, as when a first node gets a policy for
+    all pods.
+    """
 
     may_widen: bool  # whether `widened` has to be asked
 
@@ -140,10 +149,14 @@ class Lent(NamedTuple):
 
 @runtime_checkable
 class Lending(Protocol):
-    """For node rules with numbered allocations: pods can take them from a reservation's stand-in (engine/plugins/reservations/plugin.py)."""
+    """For node rules with numbered allocations: pods can take them from a reservation's stand-in
+    (engine/plugins/reservations/plugin.py).
+    """
 
     def draw(self, number: int, lent: Mapping[int, Lent]) -> None:
-        """Until the next call, evaluate and allocate for a pod on these rows by what is reserved for it there, which no pod holds meanwhile."""
+        """Until the next call, evaluate and allocate for a pod on these rows by what is reserved for it there,
+        which no pod holds meanwhile.
+        """
         ...
 
     def keep(self, number: int, holds: Holdings) -> None:
@@ -153,10 +166,14 @@ class Lending(Protocol):
 
 @runtime_checkable
 class Repeating(Protocol):
-    """For node rules that can evaluate a run of equal pods: each takes the same amount of every row, and nothing else of this rule."""
+    """For node rules that can evaluate a run of equal pods: each takes the same amount of every row, and nothing
+    else of this rule.
+    """
 
     def alike(self, number: int) -> Hashable:
-        """Pods of one value may be placed in one run; None for a pod that must be placed alone, as one with preferences."""
+        """Pods of one value may be placed in one run; None for a pod that must be placed alone, as one with
+        preferences.
+        """
         ...
 
     def times(self, number: int) -> Int:
@@ -166,7 +183,9 @@ class Repeating(Protocol):
 
 @runtime_checkable
 class NumaProvider(Protocol):
-    """For node rules with allocations on NUMA nodes. On rows where the host selects NUMA nodes for a pod, it evaluates, scores and allocates within them."""
+    """For node rules with allocations on NUMA nodes. On rows where the host selects NUMA nodes for a pod, it
+    evaluates, scores and allocates within them.
+    """
 
     def hosted(self, host: NumaHost) -> None:
         """Set the host, which selects the NUMA nodes of a pod."""
@@ -183,7 +202,9 @@ class NumaProvider(Protocol):
     def numa_hints(
         self, number: int, row: int, numa_nodes: tuple[int, ...], without: frozenset[int] = frozenset()
     ) -> Hints:
-        """On which of these NUMA nodes (ids) the row could serve the pod, `without` some residents; empty if the rule does not apply, or rejects the row itself."""
+        """On which of these NUMA nodes (ids) the row could serve the pod, `without` some residents; empty if the
+        rule does not apply, or rejects the row itself.
+        """
         ...
 
 
@@ -200,7 +221,9 @@ class NumaHost(Protocol):
         ...
 
     def affinities(self, number: int, resource: str) -> Int | None:
-        """`int64[N]`: the NUMA nodes (mask) for a resource of a provider's hints on each row, -1 = any; None = any on all rows."""
+        """`int64[N]`: the NUMA nodes (mask) for a resource of a provider's hints on each row, -1 = any; None = any
+        on all rows.
+        """
         ...
 
     def affinity(self, number: int, resource: str) -> int | None:
@@ -210,13 +233,13 @@ class NumaHost(Protocol):
 
 def introduce(rules: tuple[NodeRules, ...]) -> None:
     """Connect a host with its providers. Raises `Permanent` if a provider would allocate before its host."""
-    hosts = [place for place, each in enumerate(rules) if isinstance(each, NumaHost)]
+    hosts = [place for place, rule in enumerate(rules) if isinstance(rule, NumaHost)]
     for place in hosts[:1]:
         host = rules[place]
         assert isinstance(host, NumaHost)
-        if any(isinstance(each, NumaProvider) for each in rules[:place]):
+        if any(isinstance(rule, NumaProvider) for rule in rules[:place]):
             raise Permanent(f"{host.name} must come before the node rules that it aligns")
-        providers = tuple(each for each in rules if isinstance(each, NumaProvider))
+        providers = tuple(rule for rule in rules if isinstance(rule, NumaProvider))
         host.host(providers)
-        for each in providers:
-            each.hosted(host)
+        for provider in providers:
+            provider.hosted(host)

@@ -1,10 +1,11 @@
 """Instructions of the engine that wait to be fetched, and counts of anomalies.
 
-Problem: a replica that is not the leader decides nothing and its instructions are never fetched, while events continue; and a pending pod must not get
-the same message after every round. Choice: instructions are queued until the next `take`, an unchanged message is not repeated, and
-half of a long queue that is not fetched is dropped. The nearest miss changes with every pod
-that is added or removed, so it alone is no reason to send ten thousand messages again. Limits: dropped instructions are lost, and the leader
-decides again; the nearest miss of a message is that of the moment when the message last changed.
+Problem: a replica that is not the leader decides nothing and its instructions are never fetched, while events continue;
+and a pending pod must not get the same message after every round. Choice: instructions are queued until the next
+`take`, an unchanged message is not repeated, and half of a long queue that is not fetched is dropped. The nearest miss
+changes with every pod
+that is added or removed, so it alone is no reason to send ten thousand messages again. Limits: dropped instructions are
+lost, and the leader decides again; the nearest miss of a message is that of the moment when the message last changed.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from cotenant.engine.framework.instructions import Instruction, Unschedulable
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.decisions.record import DecisionRecord
 
-_MOST_COUNTS = 200
-_MOST_PENDING = 50_000
+_MAX_COUNTS = 200
+_MAX_PENDING = 50_000
 
 
 class Outbox:
@@ -33,11 +34,13 @@ class Outbox:
         self._pending.append(instruction)
 
     def waits(self, entry: PodInfo, message: str, record: DecisionRecord, missing: str = "") -> None:
-        """Report why a pod waits, if the message changed. `missing`, of the nearest miss, is appended to the message."""
+        """Report why a pod waits, if the message changed. `missing`, of the nearest miss, is appended to the
+        message.
+        """
         if entry.last_message != message:
             entry.last_message = message
-            if len(self._pending) > _MOST_PENDING:  # not fetched: this replica is not the leader
-                del self._pending[: _MOST_PENDING // 2]
+            if len(self._pending) > _MAX_PENDING:  # not fetched: this replica is not the leader
+                del self._pending[: _MAX_PENDING // 2]
             text = f"{message} {missing}." if missing else message
             self.say(Unschedulable(entry.seen.uid, entry.seen.pod.key, "Unschedulable", text, record))
 
@@ -48,5 +51,5 @@ class Outbox:
 
     def count(self, what: str) -> None:
         """Count an anomaly."""
-        if what in self.counts or len(self.counts) < _MOST_COUNTS:
+        if what in self.counts or len(self.counts) < _MAX_COUNTS:
             self.counts[what] = self.counts.get(what, 0) + 1

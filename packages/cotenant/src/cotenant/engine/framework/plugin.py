@@ -40,7 +40,9 @@ class Cycle:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a pod is not evaluated now. Pods that are rejected alike have equal messages; the figures are in `missing`."""
+    """Why a pod is not evaluated now. Pods that are rejected alike have equal messages; the figures are in
+    `missing`.
+    """
 
     plugin: str
     message: str
@@ -142,7 +144,9 @@ class Plugin:
         """
 
     def unreserve(self, entry: PodInfo) -> None:
-        """A pod no longer counts on its node; or `pre_filter` admitted it, and it found none (`entry.node` is empty)."""
+        """A pod no longer counts on its node; or `pre_filter` admitted it, and it found none (`entry.node` is
+        empty).
+        """
 
     def permit(self, entry: PodInfo) -> bool:
         """Whether a pod that is about to be assigned may be bound at once. Otherwise it keeps the node and waits until
@@ -205,7 +209,8 @@ class Plugin:
         """What it remembers now, as a function that puts it back after a simulation (engine/cycle/undo.py).
 
         The pods are as before when it is called, the same objects, but came and went through the calls above meanwhile.
-        To be overridden by a plugin that remembers more than follows from these, such as deadlines and what it asked for.
+        To be overridden by a plugin that remembers more than follows from these, such as deadlines and what it asked
+        for.
         """
         return lambda: None
 

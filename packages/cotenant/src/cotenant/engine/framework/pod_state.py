@@ -1,7 +1,8 @@
 """The states of a pod in the scheduler, as a table of legal transitions, and what is kept per pod.
 
-Problem: a pod that is queued and assigned at the same time is bound twice without notice. Choice: one state per pod, changed along `LEGAL`
-only, each transition with its reason; an illegal change raises with the pod's history. Limits: the history keeps the last `REMEMBERED` changes.
+Problem: a pod that is queued and assigned at the same time is bound twice without notice. Choice: one state per pod,
+changed along `LEGAL` only, each transition with its reason; an illegal change raises with the pod's history. Limits:
+the history keeps the last `REMEMBERED` changes.
 """
 
 from __future__ import annotations
@@ -105,19 +106,24 @@ class PodInfo:
 
     @property
     def is_preemptible(self) -> bool:
-        """Whether preemption may evict the pod at all: not the stand-in of a reservation, nor a pod whose label forbids it."""
+        """Whether preemption may evict the pod at all: not the stand-in of a reservation, nor a pod whose label
+        forbids it.
+        """
         return not self.seen.reservation and self.seen.pod.labels.get(PREEMPTIBLE) != "false"
 
     @property
     def is_found(self) -> bool:
-        """Whether the pod was on a node already when this scheduler first saw it: another one placed it, or an earlier process of this one."""
+        """Whether the pod was on a node already when this scheduler first saw it: another one placed it, or an
+        earlier process of this one.
+        """
         return len(self.story) == 1 and self.story[0][1] is State.BOUND
 
     def move(self, after: State, now_s: float) -> None:
         """Change the state. Raises `Permanent` with the story where `LEGAL` has no such edge."""
         if (self.state, after) not in LEGAL:
             raise Permanent(
-                f"pod {self.seen.pod.key} ({self.seen.uid}) cannot go from {self.state.name.lower()} to {after.name.lower()}; "
+                f"pod {self.seen.pod.key} ({self.seen.uid}) cannot go from {self.state.name.lower()} to "
+                f"{after.name.lower()}; "
                 f"its story: {'; '.join(self.lines()) or 'none'}"
             )
         self.state = after

@@ -16,7 +16,7 @@ from cotenant.engine.framework.plugin import Plugin, overriding
 from cotenant.model.cluster.demands import NO_DEMANDS, Demands
 from cotenant.model.cluster.pod import Pod
 
-_MOST_KEPT = 8192
+_MAX_KEPT = 8192
 
 
 class Calls:
@@ -42,21 +42,22 @@ class Calls:
         self.pre_enqueue = overriding(plugins, "pre_enqueue")
         self.pre_filter = overriding(plugins, "pre_filter")
         self.post_filter = overriding(plugins, "post_filter")
-        self.queue_sort = tuple(each.queue_sort for each in overriding(plugins, "queue_sort"))
-        self.sign = tuple(each.sign for each in overriding(plugins, "sign"))
-        self.permit = tuple(each.permit for each in overriding(plugins, "permit"))
-        self.pre_bind = tuple(each.pre_bind for each in overriding(plugins, "pre_bind"))
-        self.post_bind = tuple(each.post_bind for each in overriding(plugins, "post_bind"))
-        self.pod_arrived = tuple(each.pod_arrived for each in overriding(plugins, "pod_arrived"))
-        self.pod_left = tuple(each.pod_left for each in overriding(plugins, "pod_left"))
-        self.pod_updated = tuple(each.pod_updated for each in overriding(plugins, "pod_updated"))
-        told = [each for each in plugins if not is_node_rule(each)]  # the others hear of it earlier, as node rules
-        self.reserve = tuple(each.reserve for each in overriding(told, "reserve"))
-        self.unreserve = tuple(each.unreserve for each in overriding(told, "unreserve"))
-        self.withdraw = tuple(each.unreserve for each in overriding(self.pre_filter, "unreserve"))
-        grouping = [each for each in plugins if isinstance(each, Grouping)]
-        self.allowed_with = tuple(each.allowed_with for each in grouping)
-        self.allowed = tuple(each.allowed for each in grouping)
+        self.queue_sort = tuple(plugin.queue_sort for plugin in overriding(plugins, "queue_sort"))
+        self.sign = tuple(plugin.sign for plugin in overriding(plugins, "sign"))
+        self.permit = tuple(plugin.permit for plugin in overriding(plugins, "permit"))
+        self.pre_bind = tuple(plugin.pre_bind for plugin in overriding(plugins, "pre_bind"))
+        self.post_bind = tuple(plugin.post_bind for plugin in overriding(plugins, "post_bind"))
+        self.pod_arrived = tuple(plugin.pod_arrived for plugin in overriding(plugins, "pod_arrived"))
+        self.pod_left = tuple(plugin.pod_left for plugin in overriding(plugins, "pod_left"))
+        self.pod_updated = tuple(plugin.pod_updated for plugin in overriding(plugins, "pod_updated"))
+        # the others hear of it earlier, as node rules
+        told = [plugin for plugin in plugins if not is_node_rule(plugin)]
+        self.reserve = tuple(plugin.reserve for plugin in overriding(told, "reserve"))
+        self.unreserve = tuple(plugin.unreserve for plugin in overriding(told, "unreserve"))
+        self.withdraw = tuple(plugin.unreserve for plugin in overriding(self.pre_filter, "unreserve"))
+        grouping = [plugin for plugin in plugins if isinstance(plugin, Grouping)]
+        self.allowed_with = tuple(entry.allowed_with for entry in grouping)
+        self.allowed = tuple(entry.allowed for entry in grouping)
 
 
 class Roster:
@@ -72,9 +73,9 @@ class Roster:
         self.queueing_hint = overriding(plugins, "queueing_hint")
         self.node_changed = overriding(plugins, "node_changed")
         self.pod_ended = overriding(plugins, "pod_ended")
-        self.evicting = tuple(each for each in plugins if isinstance(each, Evicting))
-        self.grouping = tuple(each for each in plugins if isinstance(each, Grouping))
-        self._events = {name: kinds for each in plugins for name, kinds in each.events.items()}
+        self.evicting = tuple(plugin for plugin in plugins if isinstance(plugin, Evicting))
+        self.grouping = tuple(plugin for plugin in plugins if isinstance(plugin, Grouping))
+        self._events = {name: kinds for plugin in plugins for name, kinds in plugin.events.items()}
         self._calls: dict[tuple[Plugin, ...], Calls] = {}
         self._kept: dict[Hashable, Calls] = {}  # by what makes pods alike
 
@@ -84,7 +85,7 @@ class Roster:
             return self._ask(pod, demands)
         found = self._kept.get(alike)
         if found is None:
-            if len(self._kept) >= _MOST_KEPT:
+            if len(self._kept) >= _MAX_KEPT:
                 self._kept.clear()
             found = self._kept[alike] = self._ask(pod, demands)
         return found
@@ -98,7 +99,7 @@ class Roster:
         self._kept.clear()
 
     def _ask(self, pod: Pod, demands: Demands) -> Calls:
-        needed = tuple(each for each in self.plugins if not each.skips(pod, demands))
+        needed = tuple(plugin for plugin in self.plugins if not plugin.skips(pod, demands))
         found = self._calls.get(needed)
         if found is None:
             found = self._calls[needed] = Calls(needed)

@@ -1,7 +1,7 @@
 """Settings of a cluster's engine.
 
-Problem: names and times differ between clusters, while the profile is about placement only. Choice: one frozen value besides the profile. Limits:
-constant for the engine's lifetime.
+Problem: names and times differ between clusters, while the profile is about placement only. Choice: one frozen value
+besides the profile. Limits: constant for the engine's lifetime.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Settings:
     schedulers: tuple[str, ...] = (
         "cotenant",
     )  # spec.schedulerName of the pods that are ours; the first is the name of the engine
-    most_pods: int = 128  # per call of `decide`
+    max_pods: int = 128  # per call of `decide`
     backoff: Backoff = field(default_factory=Backoff)
     unanswered_s: float = UNANSWERED_S
     flush_s: float = 300.0

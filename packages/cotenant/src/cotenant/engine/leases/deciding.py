@@ -1,8 +1,8 @@
 """The second stage of a round: sort the requests into renewals, writes, restores and refusals.
 
-Problem: a request is judged by what stands now, which may be gone, recreated, unreadable, or written by another process. Choice: one method per kind
-of request; each ends the lease, renews it, refuses the request, or adds a write. Limits: nothing is written here; a decision is a change of the
-table and an entry in `RoundState.writes`.
+Problem: a request is judged by what stands now, which may be gone, recreated, unreadable, or written by another
+process. Choice: one method per kind of request; each ends the lease, renews it, refuses the request, or adds a write.
+Limits: nothing is written here; a decision is a change of the table and an entry in `RoundState.writes`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ class Deciding:
     def _decide_foreign(
         self, request: Request, desired: SetKnob, lease: KnobLease, seen: Reading, expires_us: int
     ) -> None:
-        """Another process wrote a knob that is held: write it again where that was put back, else yield (once the holder asks)."""
+        """Another process wrote a knob that is held: write it again where that was put back, else yield (once the
+        holder asks).
+        """
         put_back = is_put_back(seen, lease)
         contested = put_back and self._table.put_back(lease.target, self._state.now_us).in_window > MAX_PUT_BACKS
         if put_back and not contested:
@@ -93,7 +95,9 @@ class Deciding:
         return is_held and not self._pinned.is_reset(lease.target)
 
     def _was_overtaken(self, lease: KnobLease) -> bool:
-        """Whether another process put it back between our write and our reading of it. A kernel that takes no such value looks alike: not for ever."""
+        """Whether another process put it back between our write and our reading of it. A kernel that takes no such
+        value looks alike: not for ever.
+        """
         stands = lease.stands
         if stands is None or stands == lease.value:
             return False
@@ -204,7 +208,7 @@ class Deciding:
     def _ordered_restores(self, targets: list[Target]) -> list[tuple[Target, str | None]]:
         leases = [self._table.leases[target] for target in targets]
         readings = self._state.readings
-        planned = [PlannedWrite(each.target, value_of(readings[each.target]), each.before) for each in leases]
+        planned = [PlannedWrite(lease.target, value_of(readings[lease.target]), lease.before) for lease in leases]
         return [(targets[step.index], step.through) for step in plan_steps(planned)]
 
 

@@ -1,13 +1,16 @@
 """cpu.idle and cpu.weight of one group, which the kernel couples.
 
-Problem: while a group is idle its weight is pinned and cannot be read or written; when idle is cleared the kernel sets the default weight, whatever
-stood before. Both knobs are leased separately, in any order, so one lease's value can end up as the other's original. Choice: the original weight
-has one owner. Where the weight has a lease, that lease has it. The idle lease keeps a copy (`KnobLease.weight_before`), taken whenever idle is about
-to be set: from the weight's lease, else as it reads then. Each clearing of idle is followed by a write of the weight: the leased value, or the
-original. While idle is held, a leased weight is not restored (it is deferred), and a new lease of the weight is refused. Limits: a foreign process
-that clears idle and sets exactly the kernel's default weight is not distinguished from the kernel.
+Problem: while a group is idle its weight is pinned and cannot be read or written; when idle is cleared the kernel sets
+the default weight, whatever stood before. Both knobs are leased separately, in any order, so one lease's value can end
+up as the other's original. Choice: the original weight has one owner. Where the weight has a lease, that lease has it.
+The idle lease keeps a copy (`KnobLease.weight_before`), taken whenever idle is about to be set: from the weight's
+lease, else as it reads then. Each clearing of idle is followed by a write of the weight: the leased value, or the
+original. While idle is held, a leased weight is not restored (it is deferred), and a new lease of the weight is
+refused. Limits: a foreign process that clears idle and sets exactly the kernel's default weight is not distinguished
+from the kernel.
 
-Source: Linux, kernel/sched/fair.c, `sched_group_set_idle` (weight `WEIGHT_IDLEPRIO` while idle, `NICE_0_LOAD` after it).
+Source: Linux, kernel/sched/fair.c, `sched_group_set_idle` (weight `WEIGHT_IDLEPRIO` while idle, `NICE_0_LOAD` after
+it).
 """
 
 from __future__ import annotations
@@ -43,7 +46,9 @@ class IdleWeight:
         return target.knob is Knob.CPU_IDLE and lease.stands == "1" and seen == "0"
 
     def is_reset(self, target: Target) -> bool:
-        """Whether the target is a weight that reads the kernel's default because idle was cleared by another process."""
+        """Whether the target is a weight that reads the kernel's default because idle was cleared by another
+        process.
+        """
         if target.knob is not Knob.CPU_WEIGHT or idle_of(target) not in self._cleared:
             return False
         return value_of(self._state.readings.get(target)) == _DEFAULT_WEIGHT
@@ -61,7 +66,9 @@ class IdleWeight:
     # Deciding
 
     def is_hidden(self, target: Target) -> bool:
-        """Whether the target is a weight whose original cannot be read: the group is idle, or a lease of idle has changed it."""
+        """Whether the target is a weight whose original cannot be read: the group is idle, or a lease of idle has
+        changed it.
+        """
         if target.knob is not Knob.CPU_WEIGHT:
             return False
         if self.is_pinned(target):
@@ -181,7 +188,9 @@ class IdleWeight:
         return lease.target.knob is Knob.CPU_IDLE
 
     def failure_after(self, idle: Target) -> str:
-        """Why the original weight could not be restored after idle was written; "" where it was, or has a lease of its own."""
+        """Why the original weight could not be restored after idle was written; "" where it was, or has a lease of
+        its own.
+        """
         weight = weight_of(idle)
         if idle.knob is not Knob.CPU_IDLE or weight in self._leases:
             return ""

@@ -1,16 +1,18 @@
 """The leases of one keeper: requests open rounds, rounds yield instructions, every lease ends with its knob restored.
 
-Problem: a process that writes a knob may die at any instant, the cgroup may vanish, another process may write the same file; and still no
-cgroup may stay throttled by a value without an owner. Choice: the original value is on disk before the knob is written and stays there until
-it is restored. Requests are processed in rounds (`round.py`). The current value is compared with what was read back after the last write, not
-with what was requested, because kernels round; where it differs, another process wrote it. What it put back (the value from before the lease, or
-the knob's default) is written again, at once where the keeper is told of the write (`check`); a value of its own is left alone (YIELDED). A lease found in the state file as INTENDED or RESTORING has no recorded read-back, so it is restored unconditionally. Nothing here does I/O: `hold`,
-`end`, `end_all`, `tick` and `restart` open a round, `next` returns stages of instructions until the round is over, and the outcome of each
-instruction is reported in between. One round at a time.
+Problem: a process that writes a knob may die at any instant, the cgroup may vanish, another process may write the same
+file; and still no cgroup may stay throttled by a value without an owner. Choice: the original value is on disk before
+the knob is written and stays there until it is restored. Requests are processed in rounds (`round.py`). The current
+value is compared with what was read back after the last write, not with what was requested, because kernels round;
+where it differs, another process wrote it. What it put back (the value from before the lease, or the knob's default) is
+written again, at once where the keeper is told of the write (`check`); a value of its own is left alone (YIELDED). A
+lease found in the state file as INTENDED or RESTORING has no recorded read-back, so it is restored unconditionally.
+Nothing here does I/O: `hold`, `end`, `end_all`, `tick` and `restart` open a round, `next` returns stages of
+instructions until the round is over, and the outcome of each instruction is reported in between. One round at a time.
 
-Limits: a write by another process between our read and our write is lost, as with any file without compare-and-set. A value that another
-process wrote and that equals ours counts as ours. CPUs taken offline by the machine look like another process's write (v1). cpu.idle and
-cpu.weight of a group are coupled by the kernel: `idle_weight.py`.
+Limits: a write by another process between our read and our write is lost, as with any file without compare-and-set. A
+value that another process wrote and that equals ours counts as ours. CPUs taken offline by the machine look like
+another process's write (v1). cpu.idle and cpu.weight of a group are coupled by the kernel: `idle_weight.py`.
 """
 
 from __future__ import annotations
@@ -39,20 +41,22 @@ class Leases:
     def __init__(self, most: int = 4096, retries: Backoff | None = None, bound: Bound = unbounded) -> None:
         self._most = most
         self._bound = bound
-        self._table = LeaseTable(retries or Backoff(first_s=0.25, most_s=10.0))
+        self._table = LeaseTable(retries or Backoff(first_s=0.25, max_s=10.0))
         self._round = Round(self._table, (), 0, 0.0, OWN, most)
 
     # Opening a round
 
     def hold(self, wanted: Sequence[SetKnob], now_us: int, wall_s: float, who: str = OWN) -> None:
         """Write and hold. Raises `InvalidInput` for a knob that cannot be undone."""
-        for each in wanted:
-            if not each.target.knob.undoable:
-                raise InvalidInput(f"lease of {each.target}", each.value, "a knob that can be restored")
-        self._open([Request(each.target, each, each.reason) for each in wanted], now_us, wall_s, who)
+        for wish in wanted:
+            if not wish.target.knob.undoable:
+                raise InvalidInput(f"lease of {wish.target}", wish.value, "a knob that can be restored")
+        self._open([Request(wish.target, wish, wish.reason) for wish in wanted], now_us, wall_s, who)
 
     def check(self, targets: Sequence[Target], now_us: int, wall_s: float) -> None:
-        """Look whether another process put these knobs back, and write again those that it did. A value of its own is left to the next renewal."""
+        """Look whether another process put these knobs back, and write again those that it did. A value of its own
+        is left to the next renewal.
+        """
         held = [self._table.leases[target] for target in dict.fromkeys(targets) if target in self._table.leases]
         requests = [
             Request(
@@ -99,7 +103,9 @@ class Leases:
     # What a round yields
 
     def next(self) -> tuple[Instruction, ...]:
-        """The next stage; () ends the round. The outcome of every instruction of the last stage must have been reported."""
+        """The next stage; () ends the round. The outcome of every instruction of the last stage must have been
+        reported.
+        """
         return self._round.next()
 
     def answers(self) -> tuple[LeaseAnswer, ...]:

@@ -1,8 +1,9 @@
 """What the stages of one round share, and the changes of one lease that any of them may make.
 
-Problem: deciding and settling both end, refuse and retry leases, and each such change has a state, an audit line and an answer that belong together.
-Choice: the shared data and these changes are here; what is decided is in `deciding.py` and `settling.py`. Limits: the outcomes of instructions are
-reported into this object between stages; nothing here emits instructions.
+Problem: deciding and settling both end, refuse and retry leases, and each such change has a state, an audit line and an
+answer that belong together. Choice: the shared data and these changes are here; what is decided is in `deciding.py` and
+`settling.py`. Limits: the outcomes of instructions are reported into this object between stages; nothing here emits
+instructions.
 """
 
 from __future__ import annotations
@@ -121,7 +122,9 @@ def foreign(seen: Reading, lease: KnobLease) -> str:
 
 
 def is_put_back(seen: Reading, lease: KnobLease) -> bool:
-    """Whether the foreign value is what stood before the lease, or what the knob has where nobody sets it: its writer means no value of its own."""
+    """Whether the foreign value is what stood before the lease, or what the knob has where nobody sets it: its
+    writer means no value of its own.
+    """
     if lease.state is not LeaseState.HELD or lease.stands is None:
         return False
     return seen.value == lease.before or is_default(lease.target.knob, seen.value)

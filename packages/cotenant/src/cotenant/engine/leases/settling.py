@@ -1,8 +1,9 @@
 """The last stage of a round: each written lease's next state, from what was read back.
 
-Problem: a write may fail, take effect in part, or be rounded, and the group may vanish meanwhile. Choice: the reading after the write decides. A new
-value that was refused leaves the value held before, or the original is restored; a failed restore is retried after a back-off. Limits: a value
-that differs from the original right after it was restored is the kernel's form of it (an emptied CPU set, a rounded limit): the lease is over.
+Problem: a write may fail, take effect in part, or be rounded, and the group may vanish meanwhile. Choice: the reading
+after the write decides. A new value that was refused leaves the value held before, or the original is restored; a
+failed restore is retried after a back-off. Limits: a value that differs from the original right after it was restored
+is the kernel's form of it (an emptied CPU set, a rounded limit): the lease is over.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class Settling:
             state.audit(lease, LeaseState.HELD, lease.value, detail, lease.reason)
 
     def _settle_refused(self, lease: KnobLease, *, untouched: bool) -> None:
-        """A write that failed: a value held before stays held; otherwise the original is restored if anything changed."""
+        """A write that failed: a value held before stays held; otherwise the original is restored if anything
+        changed.
+        """
         state = self._state
         detail = state.write_failures[lease.target].detail
         held, stands = state.previous.get(lease.target), value_of(state.readings[lease.target])

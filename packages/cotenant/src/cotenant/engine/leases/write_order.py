@@ -1,14 +1,17 @@
 """The order in which several knobs are written so that the kernel accepts each write.
 
-Problem: the kernel checks knobs against one another: a burst above its quota, a child's quota above its parent's (cgroup v1), a child's CPUs
-outside its parent's (v1) and a weight while the group is idle are all refused. A restore that is refused leaves a wrong value behind. Choice:
-one pure order for writing and for restoring. Writes that release others come first: idle off; then decreasing bursts, decreasing quotas
-(children first), increasing quotas (parents first), increasing bursts; CPU sets widen from the top, then narrow from the bottom; memory limits
-so that the softer one is reached first, in the order of quotas; weights; idle on; reclaim last. A CPU set that neither contains the old one nor is contained in it,
-and whose relatives change too, is first set to the union of both. Limits: a value that a group outside the batch forbids is still refused by
-the kernel. The empty CPU set counts as no CPU (v1); on v2, where it means the parent's, no order is wrong.
+Problem: the kernel checks knobs against one another: a burst above its quota, a child's quota above its parent's
+(cgroup v1), a child's CPUs outside its parent's (v1) and a weight while the group is idle are all refused. A restore
+that is refused leaves a wrong value behind. Choice: one pure order for writing and for restoring. Writes that release
+others come first: idle off; then decreasing bursts, decreasing quotas (children first), increasing quotas (parents
+first), increasing bursts; CPU sets widen from the top, then narrow from the bottom; memory limits so that the softer
+one is reached first, in the order of quotas; weights; idle on; reclaim last. A CPU set that neither contains the old
+one nor is contained in it, and whose relatives change too, is first set to the union of both. Limits: a value that a
+group outside the batch forbids is still refused by the kernel. The empty CPU set counts as no CPU (v1); on v2, where it
+means the parent's, no order is wrong.
 
-Source: Linux, kernel/sched/core.c (tg_set_cfs_bandwidth, tg_cfs_schedulable_down, sched_group_set_idle), kernel/cgroup/cpuset-v1.c.
+Source: Linux, kernel/sched/core.c (tg_set_cfs_bandwidth, tg_cfs_schedulable_down, sched_group_set_idle),
+kernel/cgroup/cpuset-v1.c.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import UNLIMITED, Knob, SetKnob, Target
 
 _MEMORY = (Knob.MEMORY_MAX, Knob.MEMORY_HIGH)
-_MOST_DEPTH = 4096  # of a group: a path has at most that many bytes
+_MAX_DEPTH = 4096  # of a group: a path has at most that many bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,10 @@ class WriteStep:
 
 
 def order_writes(wanted: Sequence[SetKnob], current: Mapping[Target, str]) -> tuple[SetKnob, ...]:
-    """The same writes in a safe order; a CPU set that needs an intermediate value occurs twice. `current`: canonical, where known."""
-    writes = [PlannedWrite(each.target, current.get(each.target), each.value) for each in wanted]
+    """The same writes in a safe order; a CPU set that needs an intermediate value occurs twice. `current`:
+    canonical, where known.
+    """
+    writes = [PlannedWrite(wish.target, current.get(wish.target), wish.value) for wish in wanted]
     return tuple(
         wanted[step.index] if step.through is None else replace(wanted[step.index], value=step.through)
         for step in plan_steps(writes)
@@ -75,7 +80,7 @@ def _rank(write: PlannedWrite) -> tuple[int, int]:
         case Knob.CPU_MAX:
             return (3, depth) if rises else (2, -depth)
         case Knob.MEMORY_MAX | Knob.MEMORY_HIGH as knob:
-            at = _MEMORY.index(knob) * _MOST_DEPTH
+            at = _MEMORY.index(knob) * _MAX_DEPTH
             return (7, at + depth) if rises else (8, -at - depth)
         case Knob.MEMORY_RECLAIM:
             return (12, 0)

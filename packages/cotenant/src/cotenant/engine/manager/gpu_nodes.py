@@ -1,8 +1,10 @@
 """Keeps GPU resources on nodes: nodes and Device objects in; writes of amounts, terms and labels out.
 
-Problem: totals follow the Device object, must go when it goes, and must not be taken from nodes whose totals another manager wrote and no Device explains. Choice: events mark nodes as due; `decide`
-returns a write where a node differs. Removed is what the annotation names, and what the node's Device lists and no healthy GPU has; totals without an annotation and without a Device stay. A write that
-the watch does not show within a while is issued again, ever more rarely. Limits: as `policy/overcommit/gpu_totals.py`.
+Problem: totals follow the Device object, must go when it goes, and must not be taken from nodes whose totals another
+manager wrote and no Device explains. Choice: events mark nodes as due; `decide` returns a write where a node differs.
+Removed is what the annotation names, and what the node's Device lists and no healthy GPU has; totals without an
+annotation and without a Device stay. A write that the watch does not show within a while is issued again, ever more
+rarely. Limits: as `policy/overcommit/gpu_totals.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from cotenant.policy.overcommit.facts import Amount
 from cotenant.policy.overcommit.gpu_totals import NO_GPUS, GpuTotals, gpu_totals, is_total
 
 SETTLE_S = 0.5
-MOST_DOUBLINGS = 7
+MAX_DOUBLINGS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ class GpuNodes:
         write = WriteGpus(node.name, node.uid, amounts, annotation, labels)
         sent, tries = self._sent.get(node.name), 1
         if sent is not None and sent.what == write:
-            again_s = sent.at_s + self._confirm_s * 2 ** min(sent.tries - 1, MOST_DOUBLINGS)
+            again_s = sent.at_s + self._confirm_s * 2 ** min(sent.tries - 1, MAX_DOUBLINGS)
             if now_s < again_s:
                 self._later(node.name, again_s)
                 return ()
@@ -135,7 +137,8 @@ def annotation_of(amounts: tuple[Amount, ...]) -> str | None:
     if not amounts:
         return None
     found = {
-        each.resource: {"value": each.value, "terms": [[t.name, t.amount] for t in each.terms]} for each in amounts
+        amount.resource: {"value": amount.value, "terms": [[t.name, t.amount] for t in amount.terms]}
+        for amount in amounts
     }
     return json.dumps(found, separators=(",", ":"))
 

@@ -11,7 +11,9 @@ from cotenant.model.resources import Amounts
 
 @dataclass(frozen=True, slots=True)
 class WriteAmounts:
-    """Set amounts in a node's capacity and allocatable, and the annotation with their terms, in one write. None removes a resource."""
+    """Set amounts in a node's capacity and allocatable, and the annotation with their terms, in one write. None
+    removes a resource.
+    """
 
     node: str
     uid: str  # the write is refused if the name has another node by now
@@ -107,7 +109,9 @@ class WriteRatios:
 
 @dataclass(frozen=True, slots=True)
 class WriteGpus:
-    """Set GPU resources in a node's capacity and allocatable, the annotation with their terms, and labels, in one write. None removes a resource or the annotation."""
+    """Set GPU resources in a node's capacity and allocatable, the annotation with their terms, and labels, in one
+    write. None removes a resource or the annotation.
+    """
 
     node: str
     uid: str  # the write is refused if the name has another node by now
@@ -123,7 +127,9 @@ class WriteGpus:
 
 @dataclass(frozen=True, slots=True)
 class WriteZones:
-    """Set batch amounts in the zones of a node's NodeResourceTopology, and the annotation with their terms; all else in it stays."""
+    """Set batch amounts in the zones of a node's NodeResourceTopology, and the annotation with their terms; all
+    else in it stays.
+    """
 
     node: str
     amounts: Mapping[str, Mapping[str, int | None]]  # by zone and short name; None removes a resource

@@ -1,7 +1,8 @@
 """The amounts of one node: by formula or by the peak policy, after normalization, third parties and hysteresis.
 
-Problem: each resource may have a policy of its own, and an error in one tier must not take the other tier's amounts with it. Choice: tiers are computed one by one; what
-fails is reported and stays on the node as it is. Staleness and a strategy that is off withdraw both. Limits: amounts of the node; those of its NUMA zones follow from them (`zones.py`).
+Problem: each resource may have a policy of its own, and an error in one tier must not take the other tier's amounts
+with it. Choice: tiers are computed one by one; what fails is reported and stays on the node as it is. Staleness and a
+strategy that is off withdraw both. Limits: amounts of the node; those of its NUMA zones follow from them (`zones.py`).
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ class Lending:
         if is_degraded(now_s - record.updated_s, degrade):
             is_measured = not isnan(record.updated_s)  # a NodeMetric without a status: no agent has written it yet
             if is_measured and now_s - record.seen_s < min(self.settings.first_look_s, 60.0 * degrade):
-                # An agent's clock may be behind: after a restart of this process its next report shows whether it is measured.
+                # An agent's clock may be behind: after a restart of this process its next report shows whether it is
+                # measured.
                 age = round(now_s - record.updated_s)
                 why = (
                     f"the measurement was {age} s old when it was first seen: what is lent stays until the next is due"
@@ -165,7 +167,7 @@ class Lending:
             used = sum(pod.use for pod in pods.values() if pod.use is not None)
             if used + beside + lent.get(resource, 0) > capacity and lent.get(resource, 0) > 0:
                 record.is_broken = True
-        for past in [each for each in self._unjudged if each < hour - 1]:
+        for past in [number for number in self._unjudged if number < hour - 1]:
             hours, broken = self._unjudged.pop(past)
             self.hours += hours
             self.broken += broken
@@ -204,7 +206,9 @@ def annotation_of(computed: Computed) -> str | None:
 
 
 def targets(record: NodeRecord) -> dict[str, int | None]:
-    """What should stand on the node, by short name; None = not. A resource that failed is left out, so that it stays."""
+    """What should stand on the node, by short name; None = not. A resource that failed is left out, so that it
+    stays.
+    """
     computed = record.computed
     found: dict[str, int | None] = dict.fromkeys(LENT)
     found.update(computed.wanted)
@@ -236,7 +240,9 @@ def _view_of(resource: str, facts: NodeFacts) -> tuple[dict[str, PodUse], int, i
         if key not in known and measured.priority_class not in LOW:
             pods[key] = PodUse(measured.priority_class, 0, _of(measured.use, resource))
     system = _of(facts.system, resource) + sum(
-        _of(each.use, resource) for each in facts.host_applications if each.priority_class not in LOW
+        _of(application.use, resource)
+        for application in facts.host_applications
+        if application.priority_class not in LOW
     )
     return pods, _of(facts.capacity, resource), max(system, _of(facts.reserved, resource))
 
@@ -248,7 +254,9 @@ def _history(
 
 
 def _seeded(written: str, resource: str, capacity: int) -> float | None:
-    """The reserve in a predecessor's annotation, as a share of the capacity; None where there is none that can be read."""
+    """The reserve in a predecessor's annotation, as a share of the capacity; None where there is none that can be
+    read.
+    """
     if not written or capacity <= 0:
         return None
     try:

@@ -1,10 +1,13 @@
 """The manager: nodes, pods, measurements and the ConfigMap in; writes of amounts, NodeSLOs and metric policies out.
 
-Problem: amounts follow every measurement of every node, and must be written rarely, survive a restart and a bad ConfigMap, and be withdrawn when measurements stop.
-Choice: events mark nodes as dirty; `decide` computes those and returns only what differs enough from what the watch shows on the node. A write that the watch does not show
-within a while is issued again, so a lost write heals. Nothing that cannot be rebuilt from watches and node annotations is kept, apart from the history of the peak
-policy, which starts from the annotation's reserve. A measurement counts as fresh when its update time changes while this process looks on, whatever the agent's clock says;
-only the first sight of a measurement relies on both clocks, and one that is too old then withdraws nothing until it was watched for longer than agents report. Limits: single-threaded; times are of one clock that does not jump.
+Problem: amounts follow every measurement of every node, and must be written rarely, survive a restart and a bad
+ConfigMap, and be withdrawn when measurements stop. Choice: events mark nodes as dirty; `decide` computes those and
+returns only what differs enough from what the watch shows on the node. A write that the watch does not show within a
+while is issued again, so a lost write heals. Nothing that cannot be rebuilt from watches and node annotations is kept,
+apart from the history of the peak policy, which starts from the annotation's reserve. A measurement counts as fresh
+when its update time changes while this process looks on, whatever the agent's clock says; only the first sight of a
+measurement relies on both clocks, and one that is too old then withdraws nothing until it was watched for longer than
+agents report. Limits: single-threaded; times are of one clock that does not jump.
 Source: Koordinator, pkg/slo-controller (noderesource, nodeslo, nodemetric controllers).
 """
 
@@ -84,7 +87,9 @@ class Manager:
     # ---- events
 
     def config_seen(self, data: Mapping[str, str] | None) -> None:
-        """The ConfigMap's data; None = there is none. What cannot be read leaves the last good configuration in force."""
+        """The ConfigMap's data; None = there is none. What cannot be read leaves the last good configuration in
+        force.
+        """
         before = self.colocation
         self.colocation = colocation_read(data, before)
         slo = read_slo_config(data, self.slo)
@@ -307,11 +312,11 @@ class Manager:
             return []  # on its way
         view = record.computed.view
         strategy = merge(DEFAULTS, view.strategy if view is not None else DEFAULTS)
-        most_s = float(strategy.update_time_threshold_seconds or 0)
+        max_s = float(strategy.update_time_threshold_seconds or 0)
         since_s = zones.written_s if isnan(zones.written_s) else now_s - zones.written_s
-        after = {f"{zone}/{each.resource}": each.value for zone, amounts in wanted.items() for each in amounts}
-        if not status_is_due(standing(zones.seen), after, strategy.resource_diff_threshold or 0.0, since_s, most_s):
-            self._later(record.name, zones.written_s + most_s + 1.0)
+        after = {f"{zone}/{amount.resource}": amount.value for zone, amounts in wanted.items() for amount in amounts}
+        if not status_is_due(standing(zones.seen), after, strategy.resource_diff_threshold or 0.0, since_s, max_s):
+            self._later(record.name, zones.written_s + max_s + 1.0)
             return []
         zones.sent, zones.sent_s, zones.written_s = differing, now_s, now_s
         self._later(record.name, now_s + self.settings.confirm_s)
@@ -445,7 +450,7 @@ def active_pod(pod: ObservedPod) -> ActivePod:
     if its_class is PriorityClass.MID:
         cpu, memory = max(cpu, what.requests.get(MID_CPU)), max(memory, what.requests.get(MID_MEMORY))
     cpus = pod.holds.cpus
-    zones = tuple(sorted({each.node for each in cpus.numa})) if cpus is not None and cpus.numa else None
+    zones = tuple(sorted({numa_amount.node for numa_amount in cpus.numa})) if cpus is not None and cpus.numa else None
     return ActivePod(what.key, its_class, Use(cpu, memory), what.qos, zones, pod.uid)
 
 

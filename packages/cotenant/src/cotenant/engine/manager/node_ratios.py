@@ -1,7 +1,9 @@
-"""Keeps the normalization and amplification ratios on nodes: nodes, their CPUs and the ConfigMap in; writes of annotations out.
+"""Keeps the normalization and amplification ratios on nodes: nodes, their CPUs and the ConfigMap in; writes of
+annotations out.
 
-Problem: ratios follow the ConfigMap and what agents report of CPUs, and a node whose ratio is not known must keep what it has. Choice: events mark nodes as due; `decide` returns writes where an annotation differs; a write that
-the watch does not show within a while is issued again, ever more rarely. Limits: as `policy/overcommit/node_ratios.py`.
+Problem: ratios follow the ConfigMap and what agents report of CPUs, and a node whose ratio is not known must keep what
+it has. Choice: events mark nodes as due; `decide` returns writes where an annotation differs; a write that the watch
+does not show within a while is issued again, ever more rarely. Limits: as `policy/overcommit/node_ratios.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from cotenant.model.cpus.basic_info import CpuInfo
 from cotenant.policy.overcommit.node_ratios import KEEP, RatioConfig, ratios_of, read_ratio_config
 
 SETTLE_S = 0.5
-MOST_DOUBLINGS = 7
+MAX_DOUBLINGS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ class NodeRatioKeeper:
         write = WriteRatios(node.name, node.uid, changes)
         sent, tries = self._sent.get(node.name), 1
         if sent is not None and sent.what == write:
-            again_s = sent.at_s + self._confirm_s * 2 ** min(sent.tries - 1, MOST_DOUBLINGS)
+            again_s = sent.at_s + self._confirm_s * 2 ** min(sent.tries - 1, MAX_DOUBLINGS)
             if now_s < again_s:
                 self._later(node.name, again_s)
                 return ()

@@ -1,8 +1,11 @@
 """Keeps the quotas of ElasticQuotaProfiles: profiles, nodes and quotas in; writes out.
 
-Problem: upstream polls every ten seconds, overwrites a quota that another profile keeps, and loses what others set on it. Choice: events mark everything as due, `decide` returns the writes for quotas that lack something of what
-their profile says; a write that the watch does not show within a while is issued again, ever more rarely. Of two profiles with one quota the first by key keeps it. A profile that cannot be read
-changes nothing: its quota stays as it is. Nothing is deleted: a deleted profile leaves its quota, as upstream. Limits: all profiles are computed together, at most once a second.
+Problem: upstream polls every ten seconds, overwrites a quota that another profile keeps, and loses what others set on
+it. Choice: events mark everything as due, `decide` returns the writes for quotas that lack something of what their
+profile says; a write that the watch does not show within a while is issued again, ever more rarely. Of two profiles
+with one quota the first by key keeps it. A profile that cannot be read changes nothing: its quota stays as it is.
+Nothing is deleted: a deleted profile leaves its quota, as upstream. Limits: all profiles are computed together, at most
+once a second.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from cotenant.model.groups.quota_profile import ProfileNode, QuotaProfile, Store
 from cotenant.policy.quota.profile import ProfileQuota, quota_of, tree_id_of
 
 SETTLE_S = 1.0  # events within this time are computed together
-MOST_DOUBLINGS = 7
+MAX_DOUBLINGS = 7
 
 
 @dataclass(slots=True)
@@ -131,7 +134,7 @@ class QuotaProfiles:
         sent = self._sent.get(key)
         tries = 1
         if sent is not None and sent.what == write:
-            again_s = sent.at_s + self._confirm_s * 2 ** min(sent.tries - 1, MOST_DOUBLINGS)
+            again_s = sent.at_s + self._confirm_s * 2 ** min(sent.tries - 1, MAX_DOUBLINGS)
             if now_s < again_s:
                 self._later(again_s)
                 return ()

@@ -1,10 +1,13 @@
 """Batch amounts of a node's NUMA zones: when they are written, and what they are.
 
-Problem: a scheduler that assigns batch pods to NUMA nodes needs what each of them lends, and the zones must agree with the node. Choice: under upstream's policies each zone is computed
-by the same formula from its own size and its pods; under `peak`, which predicts the whole node, the node's amount is divided in proportion to what services leave unused in each
-zone. Normalization applies to zones too. They are withdrawn with the node's amounts (upstream leaves them stale), stay where a tier failed, and are written when they differ by more than
-the strategy's threshold, as amounts of nodes are. Limits: batch amounts only, as upstream; hysteresis and third parties' allocations are the node's.
-Source: Koordinator, pkg/slo-controller/noderesource/plugins/batchresource (calculateOnNUMALevel, prepareForNodeResourceTopology).
+Problem: a scheduler that assigns batch pods to NUMA nodes needs what each of them lends, and the zones must agree with
+the node. Choice: under upstream's policies each zone is computed by the same formula from its own size and its pods;
+under `peak`, which predicts the whole node, the node's amount is divided in proportion to what services leave unused in
+each zone. Normalization applies to zones too. They are withdrawn with the node's amounts (upstream leaves them stale),
+stay where a tier failed, and are written when they differ by more than the strategy's threshold, as amounts of nodes
+are. Limits: batch amounts only, as upstream; hysteresis and third parties' allocations are the node's. Source:
+Koordinator, pkg/slo-controller/noderesource/plugins/batchresource (calculateOnNUMALevel,
+prepareForNodeResourceTopology).
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ def zones_of(facts: NodeFacts, computed: Computed, normalization: str, zones: No
         pods=tuple(_placed(pod, places) for pod in facts.pods),
     )
     by = Adjustments(_ratio(normalization))
-    by_formula = [tuple(adjusted(each, by) for each in pair) for pair in zone_amounts(own, _plain(rules))]
+    by_formula = [tuple(adjusted(entry, by) for entry in pair) for pair in zone_amounts(own, _plain(rules))]
     columns = []
     for resource, formula in zip((BATCH_CPU, BATCH_MEMORY), zip(*by_formula, strict=True), strict=True):
         if node[resource].policy != Policy.PEAK:
@@ -112,7 +115,9 @@ def _plain(rules: BatchRules) -> BatchRules:
 
 
 def _ratio(text: str) -> Decimal | None:
-    """The ratio as annotated; None where there is none that can be read: then the node's tier has failed, and zones stay too."""
+    """The ratio as annotated; None where there is none that can be read: then the node's tier has failed, and zones
+    stay too.
+    """
     try:
         return normalization_ratio(text) if text else None
     except InvalidInput:

@@ -1,6 +1,7 @@
 """Instructions of the migration engine, each one API write, and the facts that it reads of pods.
 
-Every write may be repeated: it names the UID, or the resourceVersion, of the object that it is about, or creates an object under a name that only one job has.
+Every write may be repeated: it names the UID, or the resourceVersion, of the object that it is about, or creates an
+object under a name that only one job has.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ class WriteStatus:
 
 @dataclass(frozen=True, slots=True)
 class CreateReservation:
-    """Create the reservation of a job, unless it exists. `target`: the only node that it may be placed on; empty = any but the pod's."""
+    """Create the reservation of a job, unless it exists. `target`: the only node that it may be placed on; empty =
+    any but the pod's.
+    """
 
     job: MigrationJob
     pod: PodRef

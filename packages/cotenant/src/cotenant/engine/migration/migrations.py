@@ -1,9 +1,11 @@
 """All migrations of a cluster: arbitration, the next write of each job, rates, cleaning up, and proof.
 
-Problem: jobs of several makers must keep common limits, each write must be answered before the next of the same job, and what an earlier process left must be found. Choice: jobs, reservations and pods are events or
-look-ups; `decide` returns at most one write for each job, which stays pending until `done`. Reservations of jobs that ended or are gone are deleted, also those of an earlier process: they are known by their label and
-by their name, the job's UID. Rates are read from the jobs' conditions, so they survive a restart. Limits: one leader writes; the rate of a workload is known of jobs that were planned
-here, of others only while their pod exists.
+Problem: jobs of several makers must keep common limits, each write must be answered before the next of the same job,
+and what an earlier process left must be found. Choice: jobs, reservations and pods are events or look-ups; `decide`
+returns at most one write for each job, which stays pending until `done`. Reservations of jobs that ended or are gone
+are deleted, also those of an earlier process: they are known by their label and by their name, the job's UID. Rates are
+read from the jobs' conditions, so they survive a restart. Limits: one leader writes; the rate of a workload is known of
+jobs that were planned here, of others only while their pod exists.
 """
 
 from __future__ import annotations
@@ -153,7 +155,9 @@ class Migrations:
         self._reservations[reservation.name] = reservation
 
     def job_written(self, what: Instruction, job: MigrationJob) -> None:
-        """The answer to a write, known before the watch repeats it. An answer may come after the watch has shown that write, or a later one: then it is old, and left alone."""
+        """The answer to a write, known before the watch repeats it. An answer may come after the watch has shown
+        that write, or a later one: then it is old, and left alone.
+        """
         before = self.jobs.get(job.name)
         if before is None and isinstance(what, CreateJob):
             self.job_seen(job)
@@ -308,7 +312,14 @@ class Migrations:
         waiting = [
             job for job in self.moving() if job.mode is JobMode.RESERVATION_FIRST and not job.has(Step.POD_BOUND)
         ]
-        for job in sorted(waiting, key=lambda each: (each.uid not in self._reservations, each.created_s, each.name)):
+        for job in sorted(
+            waiting,
+            key=lambda migration_job: (
+                migration_job.uid not in self._reservations,
+                migration_job.created_s,
+                migration_job.name,
+            ),
+        ):
             workload = self._workload(job)
             if workload:
                 first.setdefault(workload, job.name)
@@ -354,7 +365,9 @@ class Migrations:
         )
 
     def _said(self, job: MigrationJob, step: Next, now_s: float) -> Instruction | None:
-        """The write of a step; where it has none, or is refused, first of all what the job waits for, unless that is said already."""
+        """The write of a step; where it has none, or is refused, first of all what the job waits for, unless that
+        is said already.
+        """
         refused, write = self._pending[job.name].refused, step.write
         if isinstance(write, WriteStatus):
             ended = write.job.phase.is_final
@@ -391,7 +404,9 @@ class Migrations:
         return sum(found is None or found.status == "True" for found in placed)
 
     def _simulated(self, job: MigrationJob, now_s: float) -> Simulated | None:
-        """The what-if of a requested move that has none; one a turn, since each may cost seconds. What cannot move now is simulated again later."""
+        """The what-if of a requested move that has none; one a turn, since each may cost seconds. What cannot move
+        now is simulated again later.
+        """
         is_due = _wants_simulation(job) and not job.wrong and job.phase is JobPhase.PENDING and not job.paused
         if self._what_if is None or not is_due or self._simulations:
             return None
@@ -418,7 +433,7 @@ class Migrations:
     def _recent(self, now_s: float) -> int:
         """Evictions begun in the last minute; those of an earlier process are counted with their workloads."""
         recent = 0
-        for job in sorted(self.jobs.values(), key=lambda each: each.name):
+        for job in sorted(self.jobs.values(), key=lambda migration_job: migration_job.name):
             began_s = job.began_evicting_s()
             if isnan(began_s):
                 continue
@@ -453,8 +468,8 @@ class Migrations:
         known = {job.uid for job in self.jobs.values()}
         orphaned = {
             name
-            for name, each in self._reservations.items()
-            if name not in known and each.labels.get(CREATED_BY) == COMPONENT and not each.phase.is_final
+            for name, reservation in self._reservations.items()
+            if name not in known and reservation.labels.get(CREATED_BY) == COMPONENT and not reservation.phase.is_final
         }
         self._orphaned = {name: self._orphaned.get(name, now_s) for name in orphaned}
         found: list[Instruction] = []

@@ -1,9 +1,14 @@
 """Whether a move helped, and how long moves of a kind that did not are left alone.
 
-Problem: a move costs a restart, and a hot spot that comes back shows that the move was in vain. Choice: from the end of a job the source node's and the target's use is sampled for a time; the mean of the
-resource for which the pod moved is compared with what was planned. It helped where the source fell by at least half of what was expected and the target stays below what the source had before. Figures and verdict are a
-condition of the job. A move for another purpose (`Purpose`) helped where that is served: the pod that waited is placed, as soon as it is; the rule holds for the replacement, the service's p99 is within its objective, or what the move was to lower is lower, at the end of that time. Moves of one kind (trigger, pool, scope, resource) rest after a move that did not help, twice as long after each further one, until one helps. All of that is read from the jobs, so a restart forgets
-nothing but samples. Limits: several moves from a node within the time are credited with the common change; without a measurement the verdict is Unknown.
+Problem: a move costs a restart, and a hot spot that comes back shows that the move was in vain. Choice: from the end of
+a job the source node's and the target's use is sampled for a time; the mean of the resource for which the pod moved is
+compared with what was planned. It helped where the source fell by at least half of what was expected and the target
+stays below what the source had before. Figures and verdict are a condition of the job. A move for another purpose
+(`Purpose`) helped where that is served: the pod that waited is placed, as soon as it is; the rule holds for the
+replacement, the service's p99 is within its objective, or what the move was to lower is lower, at the end of that time.
+Moves of one kind (trigger, pool, scope, resource) rest after a move that did not help, twice as long after each further
+one, until one helps. All of that is read from the jobs, so a restart forgets nothing but samples. Limits: several moves
+from a node within the time are credited with the common change; without a measurement the verdict is Unknown.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ from math import isnan, nan
 from cotenant.model.groups.migration import REMARKS, JobPhase, MigrationJob, Step
 
 WATCH_S = 180.0
-LEAST_SHARE = 0.5  # of the expected change
+MIN_SHARE = 0.5  # of the expected change
 FIRST_REST_S = 600.0
 LONGEST_REST_S = 4 * 3600.0
 HELPED, NOT_HELPED, NOT_MEASURED = "SourceRelieved", "SourceNotRelieved", "NotMeasured"
@@ -26,7 +31,9 @@ Measure = Callable[[str, str], float | None]  # node, resource -> use in percent
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Whether what a move was made for is so now. `served` None = not known; `is_settled`: time will not change it; `sample` is averaged over the time of watching, served where it is at most 1."""
+    """Whether what a move was made for is so now. `served` None = not known; `is_settled`: time will not change it;
+    `sample` is averaged over the time of watching, served where it is at most 1.
+    """
 
     served: bool | None
     figures: str
@@ -34,7 +41,8 @@ class Served:
     sample: float | None = None
 
 
-# A job, and whether its time of watching is over; None = the move has no purpose that is checked, or not before that time is over.
+# A job, and whether its time of watching is over; None = the move has no purpose that is checked, or not before that
+# time is over.
 Purpose = Callable[[MigrationJob, bool], Served | None]
 
 
@@ -114,7 +122,11 @@ class Proofs:
 
 def ended_s(job: MigrationJob) -> float:
     """Unix time when the job succeeded; NaN where no condition says so."""
-    times = [each.since_s for each in job.conditions if each.type not in REMARKS and not isnan(each.since_s)]
+    times = [
+        condition.since_s
+        for condition in job.conditions
+        if condition.type not in REMARKS and not isnan(condition.since_s)
+    ]
     return max(times, default=nan)
 
 
@@ -145,7 +157,7 @@ def _judged(job: MigrationJob, node: float, target: float, now_s: float) -> Migr
     name = note.resource
     before, after = note.node_before.get(name, 0.0), note.node_after.get(name, 0.0)
     expected, fell = before - after, before - node
-    helped = fell >= LEAST_SHARE * expected and target < before
+    helped = fell >= MIN_SHARE * expected and target < before
     figures = (
         f"{name} of {note.node}: {before:.1f} % before, {node:.1f} % after (expected {after:.1f} %); "
         f"of {note.target}: {note.target_before.get(name, 0.0):.1f} % before, {target:.1f} % after"

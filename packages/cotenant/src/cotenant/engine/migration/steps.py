@@ -1,10 +1,13 @@
 """The next step of one job, from what is stored and observed now.
 
-Problem: a rebalancer may be killed between any two writes, its view may lag behind the server, and pods, reservations and jobs may be deleted by others at any moment. Choice: one pure function from
-the job, its pod, its reservation and the replacement to at most one write. It keeps no memory: what was done is a condition of the job, or can be seen in the cluster. The
-intention to evict is written before the eviction, so a pod that is gone afterwards was evicted for this job. A failure is written first, and the reservation is deleted when the job has ended (migrations.py), so
-the reason is never lost. What a job waits for is a condition too (`Waiting`), and a wait for its turn among other moves does not count toward its time limit.
-Differences from upstream: a job whose pod was replaced before it ran fails, where upstream moves the new pod; the eviction is confirmed before the reservation's owner is read.
+Problem: a rebalancer may be killed between any two writes, its view may lag behind the server, and pods, reservations
+and jobs may be deleted by others at any moment. Choice: one pure function from the job, its pod, its reservation and
+the replacement to at most one write. It keeps no memory: what was done is a condition of the job, or can be seen in the
+cluster. The intention to evict is written before the eviction, so a pod that is gone afterwards was evicted for this
+job. A failure is written first, and the reservation is deleted when the job has ended (migrations.py), so the reason is
+never lost. What a job waits for is a condition too (`Waiting`), and a wait for its turn among other moves does not
+count toward its time limit. Differences from upstream: a job whose pod was replaced before it ran fails, where upstream
+moves the new pod; the eviction is confirmed before the reservation's owner is read.
 Limits: a replacement that is deleted before it is ready counts as ready, as upstream.
 Source: Koordinator, pkg/descheduler/controllers/migration/controller.go.
 """
@@ -45,7 +48,9 @@ _EXPIRED = "Expired"  # reason of a reservation's condition Ready
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """The what-if of a requested move: a pod with its landing, or why none of the named pods may move (`final`) or may move now."""
+    """The what-if of a requested move: a pod with its landing, or why none of the named pods may move (`final`) or
+    may move now.
+    """
 
     pod: PodRef = field(default_factory=PodRef)
     note: MoveNote | None = None
@@ -98,7 +103,9 @@ def next_step(job: MigrationJob, facts: JobFacts, now_s: float) -> Next:
 
 
 def is_scavenged(phase: JobPhase, age_s: float, ttl_s: float, kept_s: float = SCAVENGED_AFTER_S) -> bool:
-    """Whether a job of this age is deleted. Without a time limit only ended jobs are; upstream deletes running ones too."""
+    """Whether a job of this age is deleted. Without a time limit only ended jobs are; upstream deletes running ones
+    too.
+    """
     if ttl_s > 0:
         return age_s >= ttl_s + kept_s
     return phase.is_final and age_s >= SCAVENGED_WITHOUT_TTL_S - SCAVENGED_AFTER_S + kept_s
@@ -165,9 +172,16 @@ def _reserve(job: MigrationJob, facts: JobFacts, now_s: float) -> Next | None:
     if found is None:
         return _fail(job, JobReason.MISSING_RESERVATION, f"reservation {name} was deleted")
     if not found.node:
-        why = next((each.message for each in found.conditions if each.type == SCHEDULED and not each.status), "")
+        why = next(
+            (
+                condition.message
+                for condition in found.conditions
+                if condition.type == SCHEDULED and not condition.status
+            ),
+            "",
+        )
         if found.phase is Phase.FAILED:
-            if any(each.reason == _EXPIRED for each in found.conditions):
+            if any(condition.reason == _EXPIRED for condition in found.conditions):
                 return _fail(job, JobReason.EXPIRED, f"reservation {name} expired without a node")
             marked = job.with_condition(Step.RESERVATION_SCHEDULED, "False", now_s, JobReason.UNSCHEDULABLE, why)
             return _fail(marked, JobReason.UNSCHEDULABLE, why or f"reservation {name} has no node")
@@ -215,7 +229,9 @@ def _hand_over(job: MigrationJob, facts: JobFacts, now_s: float) -> Next:
 
 
 def _pending_pod(job: MigrationJob, facts: JobFacts, now_s: float) -> Next | None:
-    """A pod that had no node itself is not evicted, wherever it was placed meanwhile: it draws from its reservation. None for any other."""
+    """A pod that had no node itself is not evicted, wherever it was placed meanwhile: it draws from its
+    reservation. None for any other.
+    """
     condition = job.condition(Step.POD_SCHEDULED)
     if condition is None and (job.node or job.condition(Step.EVICTION)):
         return None

@@ -1,11 +1,13 @@
-"""The node's engine: measure, decide, hold, release. A state machine without I/O, the same on a real node, on a recording and in the lab.
+"""The node's engine: measure, decide, hold, release. A state machine without I/O, the same on a real node, on a
+recording and in the lab.
 
-Problem: many policies want knobs of many groups at once, every second, for months; groups come and go, keepers refuse, clocks jump; and users ask
-why at any time. Choice: a sample goes in and instructions come out; in between each policy decides on one `NodeState`, their desired values are
-resolved knob by knob, and only the difference to what is held is requested. Limits: it relies on its process to report answers in the order of the
-requests.
+Problem: many policies want knobs of many groups at once, every second, for months; groups come and go, keepers refuse,
+clocks jump; and users ask why at any time. Choice: a sample goes in and instructions come out; in between each policy
+decides on one `NodeState`, their desired values are resolved knob by knob, and only the difference to what is held is
+requested. Limits: it relies on its process to report answers in the order of the requests.
 
-A tick: `pods_seen` where discovery has updates; `groups` and `knobs_to_read` say what to read; `sampled` takes what was read.
+A tick: `pods_seen` where discovery has updates; `groups` and `knobs_to_read` say what to read; `sampled` takes what was
+read.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ from cotenant.model.machine.node_state import PPM, Alarm, Allocatable, NodeState
 from cotenant.model.machine.replica_signal import ReplicaSignal
 from cotenant.model.machine.verdict import Verdict
 
-_LEAST_PART = 20  # of a period; samples closer together are not compared
+_MIN_PART = 20  # of a period; samples closer together are not compared
 _NO_PLAN = Plan({}, ())
 
 
@@ -59,7 +61,7 @@ class Agent:
         self.node = node
         self._counts = AgentCounts()
         self._clock = NodeClock()
-        self._rates = Rates(settings.period_us // _LEAST_PART)
+        self._rates = Rates(settings.period_us // _MIN_PART)
         self._view = NodeView(settings, self._counts)
         self._readings = Readings(settings.knob_age_us, settings.period_us)
         self._history = NodeHistory(settings, node)
@@ -118,7 +120,8 @@ class Agent:
         self._plan_is_current = False
 
     def health_reported(self, pod: str, health: ServiceHealth, at_us: int) -> bool:
-        """A service's own latency report; `pod` is its namespace/name or UID. False, and counted, where the pod is not known.
+        """A service's own latency report; `pod` is its namespace/name or UID. False, and counted, where the pod is not
+        known.
 
         Raises `InvalidInput` for an impossible report.
         """
@@ -130,7 +133,9 @@ class Agent:
         return True
 
     def signal_reported(self, pod: str, signal: ReplicaSignal, at_us: int) -> bool:
-        """What the trace process measured of a replica; `pod` as for `health_reported`. False where it is not known. Raises `InvalidInput`."""
+        """What the trace process measured of a replica; `pod` as for `health_reported`. False where it is not
+        known. Raises `InvalidInput`.
+        """
         return self._view.signal_reported(pod, signal, self._clock.at(at_us)) is not None
 
     def signal_withdrawn(self, pod: str, objective: str) -> None:
@@ -144,7 +149,9 @@ class Agent:
         return self._view.groups()
 
     def knobs_to_read(self) -> tuple[Target, ...]:
-        """The knobs to read before the next sample, sorted: those that policies read and whose value is old or unknown."""
+        """The knobs to read before the next sample, sorted: those that policies read and whose value is old or
+        unknown.
+        """
         self._asked = self._readings.due(self._clock.now_us)
         return self._asked
 
@@ -160,7 +167,9 @@ class Agent:
         knobs: Mapping[Target, str],
         cpus: Sequence[LogicalCpu] = (),
     ) -> Instructions:
-        """The tick. `knobs`: the values of `knobs_to_read()` that could be read; `cpus`: the machine's threads (empty: unchanged)."""
+        """The tick. `knobs`: the values of `knobs_to_read()` that could be read; `cpus`: the machine's threads
+        (empty: unchanged).
+        """
         now = self._clock.at(sample.at_us)
         self._readings.read(self._asked, knobs, now)
         self._asked = ()
@@ -168,7 +177,7 @@ class Agent:
         if rates is None:
             self._counts.too_soon += 1
             return NOTHING
-        self._update_present({each.group for each in sample.groups}, rates.recreated, now)
+        self._update_present({group.group for group in sample.groups}, rates.recreated, now)
         self._counts.ticks += 1
         self._counts.late_ticks += rates.interval_us > 2 * self.settings.period_us
         self._counts.counter_resets += rates.resets
@@ -190,7 +199,8 @@ class Agent:
     def pressed(self, at_us: int, group: str, what: str, stall_ppm: int = PPM) -> Instructions:
         """A PSI trigger or a late wake-up event between two ticks: urgent policies decide at once on the last state.
 
-        `what`: "cpu", "memory" or "io"; `group` "" = the host; `stall_ppm`: the least part of the trigger's window that was lost.
+        `what`: "cpu", "memory" or "io"; `group` "" = the host; `stall_ppm`: the least part of the trigger's window that
+        was lost.
         """
         now = self._clock.at(at_us)
         state = self._state
@@ -342,7 +352,9 @@ class Agent:
         return self._history.usage(windows_us)
 
     def room(self) -> Use | None:
-        """CPU and memory for pods: allocatable as the cluster says, else the capacity less what is reserved. None before the first sample."""
+        """CPU and memory for pods: allocatable as the cluster says, else the capacity less what is reserved. None
+        before the first sample.
+        """
         known, state = self._view.allocatable, self._state
         if known is not None:
             return Use(known.cpu_m, known.memory_bytes)
@@ -384,7 +396,9 @@ class Agent:
         )
 
     def service_story(self, asked: str) -> ServiceStory | None:
-        """The incidents of a workload or pod (namespace/name), from objective to recovery; None where it is not known."""
+        """The incidents of a workload or pod (namespace/name), from objective to recovery; None where it is not
+        known.
+        """
         return story(asked, self.node, self._state, self.recovery(), self._clock.now_us)
 
     def recovery(self) -> RecoveryMemory | None:

@@ -1,9 +1,10 @@
 """The agent's decisions with their reasons, in bounded memory: the answer to "why is my job throttled".
 
-Problem: the answer must be available an hour later or while it happens, and must not grow with uptime. Choice: a ring of decisions over the whole
-node, where a decision is a change: a knob held at another value or by another policy, one given back, refused or yielded, an eviction, a new reason of
-a policy. The current state is not in the ring: it is read from the engine itself. Limits: a value that is held for hours is one decision; its terms
-at the last tick are in the explanation, those of every tick are not kept.
+Problem: the answer must be available an hour later or while it happens, and must not grow with uptime. Choice: a ring
+of decisions over the whole node, where a decision is a change: a knob held at another value or by another policy, one
+given back, refused or yielded, an eviction, a new reason of a policy. The current state is not in the ring: it is read
+from the engine itself. Limits: a value that is held for hours is one decision; its terms at the last tick are in the
+explanation, those of every tick are not kept.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def sentences(explanation: NodeExplanation, now_us: int) -> tuple[str, ...]:
     """The explanation in sentences, the most important first."""
     who = f"pod {explanation.pod}" if explanation.pod else f"group /{explanation.asked}"
     lines = [explanation.leaves.text] if explanation.leaves else []
-    lines += [_signal(each) for each in explanation.signals]
+    lines += [_signal(signal) for signal in explanation.signals]
     if not explanation.holds:
         lines.append(f"no knob of {who} is held")
     for hold in explanation.holds:
@@ -145,7 +146,10 @@ def sentences(explanation: NodeExplanation, now_us: int) -> tuple[str, ...]:
 
 def _signal(signal: ReplicaSignal) -> str:
     if signal.age_us > FRESH_US:
-        return f"objective {signal.objective}: no signal from the trace process for {_span(signal.age_us)}; run delay and pressure are used instead"
+        return (
+            f"objective {signal.objective}: no signal from the trace process for {_span(signal.age_us)}; run delay "
+            "and pressure are used instead"
+        )
     burn = signal.burn_milli
     if burn is None:
         return f"objective {signal.objective}: no request within {_span(signal.window_us)}"
@@ -155,7 +159,8 @@ def _signal(signal: ReplicaSignal) -> str:
         else f", p99 {signal.p99_us / 1000:.1f} ms against {signal.threshold_us / 1000:g} ms"
     )
     return (
-        f"objective {signal.objective}: {signal.bad} of {signal.requests} requests missed it within {_span(signal.window_us)}{what}, "
+        f"objective {signal.objective}: {signal.bad} of {signal.requests} requests missed it within "
+        f"{_span(signal.window_us)}{what}, "
         f"budget burns {burn / 1000:.1f} x (measured {_span(signal.age_us)} ago)"
     )
 

@@ -1,9 +1,11 @@
 """Rate-limits evictions and tracks their outcomes.
 
-Problem: policies request evictions at every tick until the pressure is gone, and a burst of them would empty a node for a peak of seconds. Choice: a
-pod is requested once and is outstanding until it is gone, it is refused, or there is no result for long; limits apply to the last minute and hour, to
-each tenant, and to how many may be outstanding at once. They count what was accepted or may yet be: a refusal gives its part back, and is followed by a
-back-off of that pod and, after many, of all. A pod that no source has named is not requested: nobody could be asked to evict it. Limits: which pod to evict is the policies' decision; here it is only when.
+Problem: policies request evictions at every tick until the pressure is gone, and a burst of them would empty a node for
+a peak of seconds. Choice: a pod is requested once and is outstanding until it is gone, it is refused, or there is no
+result for long; limits apply to the last minute and hour, to each tenant, and to how many may be outstanding at once.
+They count what was accepted or may yet be: a refusal gives its part back, and is followed by a back-off of that pod
+and, after many, of all. A pod that no source has named is not requested: nobody could be asked to evict it. Limits:
+which pod to evict is the policies' decision; here it is only when.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ def tenant_of(pod: NodePod) -> str:
 
 
 def _account(pod: NodePod) -> str:
-    """What its eviction counts against. A tenant is its pods' owners' to write, so that of one namespace never uses up what another's may lose."""
+    """What its eviction counts against. A tenant is its pods' owners' to write, so that of one namespace never uses
+    up what another's may lose.
+    """
     return pod.namespace if tenant_of(pod) == pod.namespace else f"{pod.tenant} in {pod.namespace}"
 
 
@@ -75,7 +79,9 @@ class Evictions:
     def choose(
         self, verdicts: Sequence[tuple[str, Verdict]], pods: Mapping[str, NodePod], now_us: int
     ) -> tuple[tuple[str, EvictPod], ...]:
-        """The evictions to request now, each with the first policy that wants it. `verdicts` in policy order, `pods` by UID."""
+        """The evictions to request now, each with the first policy that wants it. `verdicts` in policy order,
+        `pods` by UID.
+        """
         self._forget(pods, now_us)
         requested: dict[str, tuple[str, EvictPod]] = {}
         for policy, verdict in verdicts:
@@ -107,7 +113,9 @@ class Evictions:
     def answered(
         self, uid: str, accepted: bool, detail: str, now_us: int, *, rehearsed: bool = False
     ) -> EvictionRequest | None:
-        """Record the outcome of a request; None where none was made. `rehearsed`: refused only because nothing is to happen, so that the limits count it."""
+        """Record the outcome of a request; None where none was made. `rehearsed`: refused only because nothing is
+        to happen, so that the limits count it.
+        """
         asked = self._asked.get(uid)
         if asked is None or not asked.outstanding:
             self._counts.stray_answers += 1

@@ -1,16 +1,20 @@
 """The first values of a container, decided from its pod before its first instruction runs.
 
-Problem: a kubelet knows native amounts and classes only, so a container runs with its values until the agent has seen it, up to a period later; and nothing
-that is decided about devices or names reaches its environment. Choice: the figures are those of the policy that holds them afterwards
-(`batch_resources.desired`), so a lease takes over without a step; a best-effort container without batch CPU starts with the least weight. Never more than the
-groups above allow, since the runtime would fail: on cgroup v1 a quota above a group's is an error, as are CPUs that it lacks. What would make the start itself
-slow or fail is left to the lease. An update of the runtime's (a resize in place) gets the batch amounts again, which a kubelet does not know, and nothing else.
+Problem: a kubelet knows native amounts and classes only, so a container runs with its values until the agent has seen
+it, up to a period later; and nothing that is decided about devices or names reaches its environment. Choice: the
+figures are those of the policy that holds them afterwards (`batch_resources.desired`), so a lease takes over without a
+step; a best-effort container without batch CPU starts with the least weight. Never more than the groups above allow,
+since the runtime would fail: on cgroup v1 a quota above a group's is an error, as are CPUs that it lacks. What would
+make the start itself slow or fail is left to the lease. An update of the runtime's (a resize in place) gets the batch
+amounts again, which a kubelet does not know, and nothing else.
 
-Limits: labels and annotations are the pod owner's words. They can lower a pod, and give a container a share of its own pod; CPUs, devices and their refusal
-go by annotations that a scheduler writes and an owner can forge, so they are followed only in the namespaces that `believed` names, where something else
-(an admission rule, who may write there) makes sure of them. A pod's own group is the kubelet's: only leases act on it.
+Limits: labels and annotations are the pod owner's words. They can lower a pod, and give a container a share of its own
+pod; CPUs, devices and their refusal go by annotations that a scheduler writes and an owner can forge, so they are
+followed only in the namespaces that `believed` names, where something else (an admission rule, who may write there)
+makes sure of them. A pod's own group is the kubelet's: only leases act on it.
 
-Source: Koordinator, pkg/koordlet/runtimehooks (groupidentity, batchresource, cpuset, gpu); OpenTelemetry, environment variables and resource conventions.
+Source: Koordinator, pkg/koordlet/runtimehooks (groupidentity, batchresource, cpuset, gpu); OpenTelemetry, environment
+variables and resource conventions.
 """
 
 from __future__ import annotations
@@ -31,12 +35,13 @@ from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.knob_values import CpuMax, parse_cpu_max
 from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.model.machine.node_pod import NOT_EXTENDED, NodePod
-from cotenant.policy.nodeqos.batch_resources import LEAST_WEIGHT, BatchResourcesConfig, desired
+from cotenant.policy.nodeqos.batch_resources import MIN_WEIGHT, BatchResourcesConfig, desired
 
 RULE = "first-values"
 EVERY_NAMESPACE = "*"
-# The runtime's own start runs in the container's group: some 50 ms of CPU and 8 MiB, in which a smaller limit would hold it for seconds, or end it.
-LEAST_START_MILLI, LEAST_START_BYTES = 100, 16 << 20
+# The runtime's own start runs in the container's group: some 50 ms of CPU and 8 MiB, in which a smaller limit would
+# hold it for seconds, or end it.
+MIN_START_MILLI, MIN_START_BYTES = 100, 16 << 20
 GUID = "COTENANT_GUID"
 VISIBLE_GPUS = "NVIDIA_VISIBLE_DEVICES"
 SERVICE_NAME, ATTRIBUTES, ENDPOINT = "OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES", "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -109,19 +114,22 @@ def _limits(
     if settings.batch is not None and pod.extended != NOT_EXTENDED:
         # The policy names a container's knobs by its group, which the runtime has yet to make.
         at = f"{pod.group or 'pod'}/{container.name}"
-        named = tuple(replace(each, group=at if each.name == container.name else "") for each in pod.containers)
+        named = tuple(
+            replace(node_container, group=at if node_container.name == container.name else "")
+            for node_container in pod.containers
+        )
         ratio = max(1000, node.cpu_ratio_milli)
         for knob in desired(replace(pod, group=pod.group or "pod", containers=named), settings.batch, ratio):
             if knob.target.group == at:
                 made = _with_knob(made, knob.target.knob, knob.value, knob.reason, container, starting=starting)
     if made.weight is None and settings.best_effort and pod.best_effort and not _has_batch_cpu(pod, container.name):
-        reason = Reason(RULE, f"{pod.key} is best effort: the least weight", (Term(Knob.CPU_WEIGHT, LEAST_WEIGHT),))
-        made = replace(made, weight=LEAST_WEIGHT, reasons=(*made.reasons, reason))
+        reason = Reason(RULE, f"{pod.key} is best effort: the least weight", (Term(Knob.CPU_WEIGHT, MIN_WEIGHT),))
+        made = replace(made, weight=MIN_WEIGHT, reasons=(*made.reasons, reason))
     return made
 
 
 def _has_batch_cpu(pod: NodePod, container: str) -> bool:
-    return any(each.extended_cpu for each in pod.containers if each.name == container)
+    return any(node_container.extended_cpu for node_container in pod.containers if node_container.name == container)
 
 
 def _with_knob(
@@ -132,13 +140,13 @@ def _with_knob(
             return replace(made, weight=int(value), reasons=(*made.reasons, reason))
         case Knob.CPU_MAX:
             quota = parse_cpu_max(value)
-            if starting and (quota.cpu_m or 0) < LEAST_START_MILLI:
+            if starting and (quota.cpu_m or 0) < MIN_START_MILLI:
                 return _without(made, Refusal.TOO_SMALL, f"{reason.text}, in which a start would take seconds")
             if container.ceiling_m == 0:
                 return _without(made, Refusal.OUTSIDE, f"{reason.text}; what the groups above it allow is not known")
             return replace(made, quota=_below(quota, container.ceiling_m), reasons=(*made.reasons, reason))
         case Knob.MEMORY_MAX:
-            if starting and int(value) < LEAST_START_BYTES:
+            if starting and int(value) < MIN_START_BYTES:
                 return _without(made, Refusal.TOO_SMALL, f"{reason.text}, in which the runtime's own start may not fit")
             return replace(made, memory_bytes=int(value), reasons=(*made.reasons, reason))
         case _:
@@ -186,12 +194,14 @@ def _gpus(made: FirstValues, pod: NodePod, node: NodeFacts, settings: FirstValue
     if doubt := _doubt(pod, settings):
         return _without(made, Refusal.UNTRUSTED, f"{pod.key} has devices by an annotation, {doubt}")
     try:
-        minors = sorted({each.minor for each in parse_allocations(written) if each.type is DeviceType.GPU})
+        minors = sorted(
+            {allocation.minor for allocation in parse_allocations(written) if allocation.type is DeviceType.GPU}
+        )
     except InvalidInput as error:
         return _without(made, Refusal.MALFORMED, f"{pod.key}: {error}")
     if not minors:
         return made
-    known = {each.index: each for each in node.gpus or ()}
+    known = {gpu.index: gpu for gpu in node.gpus or ()}
     for minor in minors:
         what = f"{pod.key} was given GPU {minor}"
         if node.gpus is None:
@@ -272,4 +282,7 @@ def _without(made: FirstValues, cause: Refusal, text: str) -> FirstValues:
 
 def sentences(values: FirstValues) -> Sequence[str]:
     """What was decided and what was left out, for a log."""
-    return (*(each.text for each in values.reasons), *(f"left out: {each.reason.text}" for each in values.left_out))
+    return (
+        *(reason.text for reason in values.reasons),
+        *(f"left out: {left_out.reason.text}" for left_out in values.left_out),
+    )

@@ -1,8 +1,9 @@
 """The recent history of the node, and the reports made from it: the founding report and a NodeMetric's aggregates.
 
-Problem: the cluster asks every half minute for figures over minutes, from a process that must not grow. Choice: rings (`series.py`) of the node's, the
-system's and each pod's CPU and memory, and of how long each pod waited for a CPU; services' reports in one bounded queue. Limits: what was before the
-agent's start is not known; a pod's rings are dropped with it.
+Problem: the cluster asks every half minute for figures over minutes, from a process that must not grow. Choice: rings
+(`series.py`) of the node's, the system's and each pod's CPU and memory, and of how long each pod waited for a CPU;
+services' reports in one bounded queue. Limits: what was before the agent's start is not known; a pod's rings are
+dropped with it.
 
 System = node - pods - host applications, per tick, never below 0; unknown use of a pod counts to the system.
 """
@@ -32,7 +33,7 @@ from cotenant.model.machine.node_state import GroupUse, NodeState, PodUse, Servi
 _NODE, _SYSTEM = "", "/"  # no group has these paths
 _CPU, _MEMORY, _WAIT = "cpu", "memory", "wait"
 _GROUP_SHARE = 6  # a group's ring is this many times shorter than the node's
-_MOST_REPORTS = 4096
+_MAX_REPORTS = 4096
 
 
 class NodeHistory:
@@ -41,8 +42,8 @@ class NodeHistory:
     def __init__(self, settings: AgentSettings, node: str) -> None:
         self._settings = settings
         self._node = node
-        self._series = SeriesStore(settings.series_points, settings.most_series)
-        self._reports: deque[tuple[int, ServiceHealth]] = deque(maxlen=_MOST_REPORTS)
+        self._series = SeriesStore(settings.series_points, settings.max_series)
+        self._reports: deque[tuple[int, ServiceHealth]] = deque(maxlen=_MAX_REPORTS)
         self._state: NodeState | None = None
 
     @property
@@ -172,8 +173,8 @@ class NodeHistory:
 
     def validate(self) -> None:
         """Check the bounds. Raises `Permanent`."""
-        if len(self._series) > self._settings.most_series:
-            raise Permanent(f"{len(self._series)} series, at most {self._settings.most_series} are allowed")
+        if len(self._series) > self._settings.max_series:
+            raise Permanent(f"{len(self._series)} series, at most {self._settings.max_series} are allowed")
 
 
 def _key(group: str, metric: str) -> Key:

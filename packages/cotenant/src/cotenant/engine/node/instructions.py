@@ -1,6 +1,7 @@
 """The instructions that the node's engine gives its process, and its counters.
 
-Problem: a process must be able to execute a whole tick without deciding anything. Choice: three ordered lists; empty lists mean nothing to do.
+Problem: a process must be able to execute a whole tick without deciding anything. Choice: three ordered lists; empty
+lists mean nothing to do.
 Limits: answers are reported through `Agent.answered` and `Agent.evicted`, in the order of the requests.
 """
 
@@ -14,7 +15,9 @@ from cotenant.model.machine.node_decision import EvictPod
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """Execute `give_back`, then `hold`, each in order; then `evict`. Contains only what is new, changed or due for renewal."""
+    """Execute `give_back`, then `hold`, each in order; then `evict`. Contains only what is new, changed or due for
+    renewal.
+    """
 
     hold: tuple[SetKnob, ...] = ()
     give_back: tuple[GiveBack, ...] = ()

@@ -1,7 +1,7 @@
 """The interfaces that the node's engine and its process require. Drivers, the simulated node and fakes provide them.
 
-Problem: the agent must be the same code over cgroup v1, v2, a recording and the lab's plant. Choice: four small Protocols; drivers satisfy them
-structurally and import nothing from here. Limits: implementations make no decisions.
+Problem: the agent must be the same code over cgroup v1, v2, a recording and the lab's plant. Choice: four small
+Protocols; drivers satisfy them structurally and import nothing from here. Limits: implementations make no decisions.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from cotenant.model.machine.node_pod import NodePod
 class KnobPort(Protocol):
     """Reads and writes knobs of one scope. Blocking, fast (one or two files).
 
-    Errors of all but `supported`: `Vanished` where the group is gone; `Unsupported` where the machine lacks the knob; `InvalidInput` where
-    the kernel refuses the value; `Permanent` where it may not be written at all (EPERM, EROFS); `Transient` for EBUSY, EINTR, ENOMEM.
+    Errors of all but `supported`: `Vanished` where the group is gone; `Unsupported` where the machine lacks the knob;
+    `InvalidInput` where the kernel refuses the value; `Permanent` where it may not be written at all (EPERM, EROFS);
+    `Transient` for EBUSY, EINTR, ENOMEM.
     """
 
     def supported(self, knob: Knob) -> Gap | None:
@@ -44,7 +45,9 @@ class KnobPort(Protocol):
 
 @runtime_checkable
 class KnobIdentity(Protocol):
-    """Distinguishes a group from a later one of the same path. Implemented by a `KnobPort` whose groups can come and go."""
+    """Distinguishes a group from a later one of the same path. Implemented by a `KnobPort` whose groups can come
+    and go.
+    """
 
     def identity(self, target: Target) -> str:
         """A text that is constant for the life of the group, e.g. its directory's inode. Raises `Vanished`."""
@@ -52,14 +55,17 @@ class KnobIdentity(Protocol):
 
 
 class Keeper(Protocol):
-    """Holds leases: in this process, or in the privileged one behind a socket. Answers come in the order of the requests.
+    """Holds leases: in this process, or in the privileged one behind a socket. Answers come in the order of the
+    requests.
 
-    Raises `Transient` where the keeper cannot be reached. Requests are executed in order and independently: one that is refused does not stop
-    the others.
+    Raises `Transient` where the keeper cannot be reached. Requests are executed in order and independently: one that is
+    refused does not stop the others.
     """
 
     async def hold(self, wanted: Sequence[SetKnob]) -> tuple[LeaseAnswer, ...]:
-        """Write and hold; a target already held at the same value is only renewed. A one-shot write that takes long is answered by INTENDED."""
+        """Write and hold; a target already held at the same value is only renewed. A one-shot write that takes long
+        is answered by INTENDED.
+        """
         ...
 
     async def give_back(self, requests: Sequence[GiveBack]) -> tuple[LeaseAnswer, ...]:
@@ -83,5 +89,7 @@ class Discovery(Protocol):
     """The pods of this node."""
 
     async def pods(self) -> tuple[NodePod, ...]:
-        """All pods and host applications with their cgroups. Raises `Transient` where the source is unavailable: the last answer remains in force."""
+        """All pods and host applications with their cgroups. Raises `Transient` where the source is unavailable:
+        the last answer remains in force.
+        """
         ...

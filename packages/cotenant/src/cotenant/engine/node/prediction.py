@@ -1,8 +1,9 @@
 """Prediction of what prod pods of this node will not use of their requests, trained on the node's own measurements.
 
-Problem: `policy/overcommit/reclaimable.py` is a function of histories; something has to feed it each minute with the right pods, and keep the histories over a restart of the process. Choice: a
-state machine without I/O: measurements and elapsed time go in, a prediction comes out; histories go out and in as plain numbers (`KeptHistories`). Limits: kept histories of
-another version, or that make no sense, are refused as a whole.
+Problem: `policy/overcommit/reclaimable.py` is a function of histories; something has to feed it each minute with the
+right pods, and keep the histories over a restart of the process. Choice: a state machine without I/O: measurements and
+elapsed time go in, a prediction comes out; histories go out and in as plain numbers (`KeptHistories`). Limits: kept
+histories of another version, or that make no sense, are refused as a whole.
 """
 
 from __future__ import annotations
@@ -69,15 +70,15 @@ class ProdPrediction:
     def measured(self, usage: NodeUsage, elapsed_s: float) -> None:
         """Train with the averages of the last period. `elapsed_s`: since the last call."""
         beside = Use(usage.system_cpu_m or 0, usage.system_memory_bytes or 0)
-        for each in usage.applications:
-            if each.pod.priority_class not in BELOW_PROD:
-                beside = beside.plus(Use(each.cpu_m or 0, each.memory_bytes or 0))
+        for application in usage.applications:
+            if application.pod.priority_class not in BELOW_PROD:
+                beside = beside.plus(Use(application.cpu_m or 0, application.memory_bytes or 0))
         use = {
-            each.pod.uid: Use(each.cpu_m, each.memory_bytes)
-            for each in usage.pods
-            if each.cpu_m is not None and each.memory_bytes is not None
+            pod.pod.uid: Use(pod.cpu_m, pod.memory_bytes)
+            for pod in usage.pods
+            if pod.cpu_m is not None and pod.memory_bytes is not None
         }
-        pods = prod_pods((each.pod for each in usage.pods), use)
+        pods = prod_pods((pod.pod for pod in usage.pods), use)
         self.histories = trained(self.histories, pods, beside, elapsed_s, self.config)
 
     def current(self, pods: Iterable[NodePod], allocatable: Use) -> Reclaimable | None:
@@ -90,7 +91,7 @@ class ProdPrediction:
         return KeptHistories(
             VERSION,
             self.histories.now_s,
-            {uid: _kept(each) for uid, each in self.histories.pods.items()},
+            {uid: _kept(pod) for uid, pod in self.histories.pods.items()},
             None if together is None else _kept(together),
         )
 
@@ -100,7 +101,7 @@ class ProdPrediction:
             raise InvalidInput("version", kept.version, str(VERSION))
         self.histories = Histories(
             _time(kept.now_s, kept.now_s),
-            {uid: _restored(each, kept.now_s) for uid, each in kept.pods.items()},
+            {uid: _restored(pod, kept.now_s) for uid, pod in kept.pods.items()},
             None if kept.together is None else _restored(kept.together, kept.now_s),
         )
 

@@ -1,10 +1,11 @@
 """From counters to rates: what each group and the machine did since the previous sample.
 
-Problem: counters restart when a group is recreated, vanish for a tick or are garbage, and the clock between two samples may stand unchanged, jump or go
-back; a rate made from any of that is a huge number that throttles a group. Choice: a rate exists only between two readings of the same counter, the later
-one not smaller, over an elapsed time above 0; else it is None, never 0 and never large. I/O that was not read this time keeps its last rate, and the next
-rate covers all the time since it was read. Limits: a group that was deleted and recreated with larger counters than before, within one interval, cannot
-be distinguished from one that worked.
+Problem: counters restart when a group is recreated, vanish for a tick or are garbage, and the clock between two samples
+may stand unchanged, jump or go back; a rate made from any of that is a huge number that throttles a group. Choice: a
+rate exists only between two readings of the same counter, the later one not smaller, over an elapsed time above 0; else
+it is None, never 0 and never large. I/O that was not read this time keeps its last rate, and the next rate covers all
+the time since it was read. Limits: a group that was deleted and recreated with larger counters than before, within one
+interval, cannot be distinguished from one that worked.
 
 Integers throughout, rounded down. Levels (memory, tasks) are passed on unchanged.
 """
@@ -51,9 +52,9 @@ class _Last(NamedTuple):
 class Rates:
     """Remembers the last counters of each group."""
 
-    def __init__(self, least_interval_us: int = 1) -> None:
-        """Samples closer together than `least_interval_us` are not compared."""
-        self._least_us = max(1, least_interval_us)
+    def __init__(self, min_interval_us: int = 1) -> None:
+        """Samples closer together than `min_interval_us` are not compared."""
+        self._min_us = max(1, min_interval_us)
         self._at_us: int | None = None
         self._host: HostCounters | None = None
         self._groups: dict[str, _Last] = {}
@@ -72,7 +73,7 @@ class Rates:
         Where the clock went back, everything restarts from this sample.
         """
         interval = 0 if self._at_us is None else sample.at_us - self._at_us
-        if self._at_us is not None and 0 <= interval < self._least_us:
+        if self._at_us is not None and 0 <= interval < self._min_us:
             return None
         if interval < 0:
             self._groups.clear()
@@ -105,7 +106,7 @@ class Rates:
         self._sent = sample.best_effort_sent_bytes
         recreated: frozenset[str] = frozenset()
         if self._resets:
-            readable = (each.group for each in sample.groups if each.cpu_us is not None)
+            readable = (group_counters.group for group_counters in sample.groups if group_counters.cpu_us is not None)
             recreated = frozenset(group for group in readable if groups[group].cpu_m is None)
         return NodeRates(interval, host, groups, blame, self._resets, _per_second(sent, interval), recreated)
 

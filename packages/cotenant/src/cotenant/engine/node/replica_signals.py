@@ -1,8 +1,10 @@
 """The measured signals of the node's replicas, as the trace process sends them.
 
-Problem: a replica may have several objectives, and the trace process may become silent while it burns. Choice: the last signal of each replica and objective is kept with its age; while one that the guard may use is fresh, it
-replaces the service's own report and objective. A silent source leaves the own report where that is fresh, else no latency, and the guard uses run delay or pressure; the age stays visible. Limits: a signal is dropped
-after `FORGOTTEN_US` without another.
+Problem: a replica may have several objectives, and the trace process may become silent while it burns. Choice: the last
+signal of each replica and objective is kept with its age; while one that the guard may use is fresh, it replaces the
+service's own report and objective. A silent source leaves the own report where that is fresh, else no latency, and the
+guard uses run delay or pressure; the age stays visible. Limits: a signal is dropped after `FORGOTTEN_US` without
+another.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from cotenant.model.machine.node_state import ServiceHealth
 from cotenant.model.machine.replica_signal import FRESH_US, ReplicaSignal
 
 FORGOTTEN_US = 600_000_000
-MOST_EACH = 32  # objectives of one replica
+MAX_EACH = 32  # objectives of one replica
 _LONGEST_US = 3600 * 1_000_000
 
 
@@ -31,7 +33,7 @@ class ReplicaSignals:
         check_signal(signal)
         of_pod = self._last.setdefault(uid, {})
         of_pod.pop(signal.objective, None)
-        if len(of_pod) >= MOST_EACH:
+        if len(of_pod) >= MAX_EACH:
             of_pod.pop(next(iter(of_pod)))
         of_pod[signal.objective] = (now_us, signal)
 
@@ -50,7 +52,16 @@ class ReplicaSignals:
             age_us = signal.age_us + max(0, now_us - received_us)
             if age_us <= FORGOTTEN_US:
                 found.append(replace(signal, age_us=age_us))
-        return tuple(sorted(found, key=lambda each: (not fresh(each), -(each.burn_milli or 0), each.objective)))
+        return tuple(
+            sorted(
+                found,
+                key=lambda replica_signal: (
+                    not fresh(replica_signal),
+                    -(replica_signal.burn_milli or 0),
+                    replica_signal.objective,
+                ),
+            )
+        )
 
 
 def fresh(signal: ReplicaSignal) -> bool:
@@ -62,7 +73,7 @@ def judged(
     pod: NodePod, health: ServiceHealth | None, signals: tuple[ReplicaSignal, ...]
 ) -> tuple[NodePod, ServiceHealth | None]:
     """The pod with the objective that counts now, and its health by that objective."""
-    worst = next((each for each in signals if each.guard and fresh(each)), None)
+    worst = next((signal for signal in signals if signal.guard and fresh(signal)), None)
     if worst is None:
         return pod, health
     measured = ServiceHealth(

@@ -1,9 +1,9 @@
 """Time series of fixed size in memory: rings of integers that share one clock, and percentiles over windows of them.
 
-Problem: a node report needs percentiles over minutes of dozens of groups that come and go, for months, in a few megabytes. Choice: one ring of
-times for all series; each series is a ring of 8-byte integers at the same ticks, with holes where nothing was known; the number of series is
-bounded, and when it is reached the least recently written one is evicted. Limits: a window that is longer than a series' ring is computed from what is
-left.
+Problem: a node report needs percentiles over minutes of dozens of groups that come and go, for months, in a few
+megabytes. Choice: one ring of times for all series; each series is a ring of 8-byte integers at the same ticks, with
+holes where nothing was known; the number of series is bounded, and when it is reached the least recently written one is
+evicted. Limits: a window that is longer than a series' ring is computed from what is left.
 
 Percentiles are nearest-rank: the smallest value that at least p per cent of the points do not exceed.
 """
@@ -46,14 +46,14 @@ class _Ring:
 class SeriesStore:
     """All series of one node."""
 
-    def __init__(self, points: int, most_series: int) -> None:
+    def __init__(self, points: int, max_series: int) -> None:
         """`points`: ticks that are kept of the longest series."""
-        if points < 1 or most_series < 1:
-            raise InvalidInput("series", (points, most_series), "at least one point and one series")
+        if points < 1 or max_series < 1:
+            raise InvalidInput("series", (points, max_series), "at least one point and one series")
         self._times = array("q", bytes(points * _POINT_BYTES))
         self._tick = -1
         self._points = points
-        self._most = most_series
+        self._most = max_series
         self._rings: OrderedDict[Key, _Ring] = OrderedDict()  # least recently written first
         self.evicted = 0  # series dropped for new ones
 

@@ -1,8 +1,8 @@
 """The settings of a node's agent: how often it acts, how far it may go, and within which bounds.
 
-Problem: an agent that acts on a machine by default, or anywhere, is a danger. Choice: one frozen value, checked when built; without roots it holds
-nothing, evictions are off until a policy that evicts is switched on, and the mode says whether it acts at all. Limits: the settings of each policy are
-separate (`policies.PolicySettings`).
+Problem: an agent that acts on a machine by default, or anywhere, is a danger. Choice: one frozen value, checked when
+built; without roots it holds nothing, evictions are off until a policy that evicts is switched on, and the mode says
+whether it acts at all. Limits: the settings of each policy are separate (`policies.PolicySettings`).
 
 Source of the defaults: Koordinator's koordlet (period 1 s; evictions off).
 """
@@ -20,7 +20,9 @@ SECOND_US = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class EvictionLimits:
-    """How many pods may be evicted, whatever the policies want: requests that were refused do not count. A tenant is `NodePod.tenant` within one namespace, else the namespace."""
+    """How many pods may be evicted, whatever the policies want: requests that were refused do not count. A tenant
+    is `NodePod.tenant` within one namespace, else the namespace.
+    """
 
     per_minute: int = 2
     per_hour: int = 20
@@ -68,7 +70,7 @@ class AgentSettings:
     evictions: EvictionLimits = EvictionLimits()
     decisions_kept: int = 2048
     series_points: int = 1800  # of the node's series; a group's has a sixth
-    most_series: int = 8192  # each of at most a sixth of the points, 8 bytes a point
+    max_series: int = 8192  # each of at most a sixth of the points, 8 bytes a point
 
     def __post_init__(self) -> None:
         for name in (
@@ -82,7 +84,7 @@ class AgentSettings:
             "report_window_us",
             "decisions_kept",
             "series_points",
-            "most_series",
+            "max_series",
         ):
             if getattr(self, name) <= 0:
                 raise InvalidInput(name, getattr(self, name), "a number above 0")

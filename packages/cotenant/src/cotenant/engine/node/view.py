@@ -1,11 +1,14 @@
-"""The pods of the node and how they fare: from discovery, services' reports and rates to the one snapshot that policies decide on.
+"""The pods of the node and how they fare: from discovery, services' reports and rates to the one snapshot that policies
+decide on.
 
-Problem: pods come and go between samples, a group may be gone before discovery reports it, a service may report for an unknown pod, and policies must
-see one consistent value. Choice: discovery says which pods exist, samples say what they use; a pod whose group was not read has unknown use, not zero.
-State of a pod is dropped with it. Limits: an answer of discovery is trusted until the next.
+Problem: pods come and go between samples, a group may be gone before discovery reports it, a service may report for an
+unknown pod, and policies must see one consistent value. Choice: discovery says which pods exist, samples say what they
+use; a pod whose group was not read has unknown use, not zero. State of a pod is dropped with it. Limits: an answer of
+discovery is trusted until the next.
 
-The group of all best-effort pods, where settings do not name it: the deepest group that contains every best-effort pod and no other pod, strictly below
-one of the agent's roots. A single best-effort pod beside services is its own group. There may be none.
+The group of all best-effort pods, where settings do not name it: the deepest group that contains every best-effort pod
+and no other pod, strictly below one of the agent's roots. A single best-effort pod beside services is its own group.
+There may be none.
 """
 
 from __future__ import annotations
@@ -101,7 +104,9 @@ class NodeView:
         return self._pods[uid]
 
     def signal_reported(self, asked: str, signal: ReplicaSignal, at_us: int) -> NodePod | None:
-        """Store what the trace process measured of a pod. Returns the pod; None where it is not known. Raises `InvalidInput`."""
+        """Store what the trace process measured of a pod. Returns the pod; None where it is not known. Raises
+        `InvalidInput`.
+        """
         uid = asked if asked in self._pods else self._by_key.get(asked)
         if uid is None:
             return None
@@ -200,7 +205,8 @@ def common_group(pods: Sequence[NodePod], roots: Sequence[str]) -> str | None:
     best_effort = [pod.group for pod in pods if pod.best_effort and pod.group]
     if not best_effort:
         return None
-    # A pod of the node itself without requests stands in the kubelet's best-effort group, on most nodes: it has to bear the group's limits, not to lift them.
+    # A pod of the node itself without requests stands in the kubelet's best-effort group, on most nodes: it has to bear
+    # the group's limits, not to lift them.
     others = [
         group for pod in pods if not pod.best_effort and pod.qos is not QoSClass.SYSTEM for group in _groups_of(pod)
     ]

@@ -1,8 +1,10 @@
 """Arbitration of jobs over the pods of a cluster: filters, limits and order.
 
-Problem: jobs come from this rebalancer, from users and from other controllers, and all of them share the limits of nodes, namespaces, workloads and the cluster, PodDisruptionBudgets among them. Choice: the pure
-rules of policy/rebalance/migration over the engine's pods; running jobs count as moving, and what passes counts for those after it. Limits: the limits of a round
-(`maxNoOfPodsToEvict...`) hold where moves are planned, not here; the replicas of a job's pod are those of its direct controller.
+Problem: jobs come from this rebalancer, from users and from other controllers, and all of them share the limits of
+nodes, namespaces, workloads and the cluster, PodDisruptionBudgets among them. Choice: the pure rules of
+policy/rebalance/migration over the engine's pods; running jobs count as moving, and what passes counts for those after
+it. Limits: the limits of a round (`maxNoOfPodsToEvict...`) hold where moves are planned, not here; the replicas of a
+job's pod are those of its direct controller.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ _BATCH_JOB = "Job"
 
 
 class ClusterArbiter:
-    """The arbiter of one cluster (see `Arbiter` in engine/migration). `notes_of` gives a pod's eviction notes by namespace/name."""
+    """The arbiter of one cluster (see `Arbiter` in engine/migration). `notes_of` gives a pod's eviction notes by
+    namespace/name.
+    """
 
     def __init__(
         self,
@@ -62,15 +66,15 @@ class ClusterArbiter:
         ]
         policies = {job.name: job.policy for job in pending}
         found: dict[str, tuple[Verdict, str]] = {}
-        for each in in_order(jobs, self._ranks(entries), by_job):
-            pod = entries.get(each.name)
+        for element in in_order(jobs, self._ranks(entries), by_job):
+            pod = entries.get(element.name)
             if pod is None:
-                found[each.name] = (Verdict.PASSED, "")  # so that it can end
+                found[element.name] = (Verdict.PASSED, "")  # so that it can end
                 continue
-            found[each.name] = self._verdict(pod, limits, taken, policies[each.name])
-            if found[each.name][0] is Verdict.PASSED:
+            found[element.name] = self._verdict(pod, limits, taken, policies[element.name])
+            if found[element.name][0] is Verdict.PASSED:
                 limits.moved(pod, pod.node)
-                taken[pod.seen.uid] = each.name
+                taken[pod.seen.uid] = element.name
         return found
 
     def _verdict(
@@ -82,7 +86,10 @@ class ClusterArbiter:
         never = self._settings.filter.refuses(eviction_facts(entry, self._notes_of(seen.pod.key), self._replicas))
         if never:
             return Verdict.FAILED, never
-        given = next((each for each in EvictPolicy if each.value == seen.pod.labels.get(EVICT_POLICY)), None)
+        given = next(
+            (evict_policy for evict_policy in EvictPolicy if evict_policy.value == seen.pod.labels.get(EVICT_POLICY)),
+            None,
+        )
         several = limits.several_budgets(entry, given or policy)
         if several:
             return Verdict.FAILED, several

@@ -1,7 +1,8 @@
 """Answers of one round about single pods: whether each may move with the moves so far counted, and where it lands.
 
-Problem: all kinds of moves of a round share limits, budgets and the simulated cluster, and some must be taken back because a later part of the same purpose fails. Choice: one value that
-policies ask as their `Choice`; `trial` takes everything back unless it is kept. Limits: see `LandingSimulator` and `Undo`.
+Problem: all kinds of moves of a round share limits, budgets and the simulated cluster, and some must be taken back
+because a later part of the same purpose fails. Choice: one value that policies ask as their `Choice`; `trial` takes
+everything back unless it is kept. Limits: see `LandingSimulator` and `Undo`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from cotenant.policy.rebalance.loads.order import LoadPod
 
 Rate = Callable[[str, int, int], str]
 
-_MOST_TARGETS = 3  # nodes on which a landing is tried before the pod stays
+_MAX_TARGETS = 3  # nodes on which a landing is tried before the pod stays
 
 
 @dataclass(slots=True)
@@ -33,7 +34,9 @@ class Trial:
 
 
 class RoundChoice:
-    """See `Choice` (policy/rebalance/loads). `never`: why a pod may never move, asked by kinds whose pods were not filtered before."""
+    """See `Choice` (policy/rebalance/loads). `never`: why a pod may never move, asked by kinds whose pods were not
+    filtered before.
+    """
 
     def __init__(
         self,
@@ -62,7 +65,10 @@ class RoundChoice:
     def land(
         self, pod: LoadPod, node: str, targets: Sequence[str], *, unharmed: bool = False, by_prior: bool = False
     ) -> Landing:
-        """Where the pod would be placed if only these nodes were offered; it counts there from then on, and as moved. `unharmed`: not where predicted violations grow; then up to three nodes are tried. `by_prior`: also where all that is known of the pod is what is assumed of every application."""
+        """Where the pod would be placed if only these nodes were offered; it counts there from then on, and as
+        moved. `unharmed`: not where predicted violations grow; then up to three nodes are tried. `by_prior`: also
+        where all that is known of the pod is what is assumed of every application.
+        """
         entry = self.entries[pod.uid]
         effects: dict[str, PredictedEffect | None] = {}  # by node that was tried
         harmed: dict[str, str] = {}
@@ -77,9 +83,9 @@ class RoundChoice:
             return why
 
         found = self.simulator.land(entry, targets, refuses)
-        while not found.node and 0 < len(harmed) < min(_MOST_TARGETS, len(targets)):
+        while not found.node and 0 < len(harmed) < min(_MAX_TARGETS, len(targets)):
             tried = len(harmed)
-            found = self.simulator.land(entry, [each for each in targets if each not in harmed], refuses)
+            found = self.simulator.land(entry, [name for name in targets if name not in harmed], refuses)
             if len(harmed) == tried:
                 break  # refused for another reason
         if not found.node:

@@ -13,7 +13,9 @@ _NAME_CHARACTERS = 40
 
 
 def job_of(move: PlannedMove, workload: str, replicas: int, settings: ActingSettings, now_s: float) -> MigrationJob:
-    """The job of a move. `workload`: UID of the pod's controller, empty without one. Its name is that of the pod, the pod's UID and the second, so that a repeated creation is refused."""
+    """The job of a move. `workload`: UID of the pod's controller, empty without one. Its name is that of the pod,
+    the pod's UID and the second, so that a repeated creation is refused.
+    """
     namespace, _, name = move.pod.partition("/")
     resource = _resource(move)
     distinct = sha256(f"{move.uid} {int(now_s)}".encode()).hexdigest()[:8]
@@ -45,7 +47,9 @@ def job_of(move: PlannedMove, workload: str, replicas: int, settings: ActingSett
 
 
 def kind_of(move: PlannedMove) -> str:
-    """Moves of one kind are backed off together: the trigger with pool, scope and resource, or with what it is about."""
+    """Moves of one kind are backed off together: the trigger with pool, scope and resource, or with what it is
+    about.
+    """
     if move.trigger == LOW_NODE_LOAD:
         return f"{move.trigger}/{move.pool}/{move.scope}/{_resource(move)}"
     return f"{move.trigger}/{move.about}"

@@ -76,8 +76,12 @@ class KindContext:
 
     def residents(self, node: str) -> list[PodInfo]:
         """The pods of a node that are neither reservations nor moved in this round, by name."""
-        found = [each for each in self.cluster.pods_on(node) if not (each.seen.reservation or is_copy(each.seen.uid))]
-        return sorted(found, key=lambda each: each.seen.pod.key)
+        found = [
+            pod_info
+            for pod_info in self.cluster.pods_on(node)
+            if not (pod_info.seen.reservation or is_copy(pod_info.seen.uid))
+        ]
+        return sorted(found, key=lambda pod_info: pod_info.seen.pod.key)
 
     def admit(self, pod: LoadPod, node: str) -> str:
         """See `Choice`; a pod moves once."""

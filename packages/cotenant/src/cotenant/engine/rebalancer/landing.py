@@ -1,10 +1,13 @@
 """What-if placement: where would the scheduler place a pod if it left its node?
 
-Problem: a node with room by measured use may still not fit the pod: requests, taints, affinity, spread, devices, volumes, quotas and gangs decide. Choice: the move is carried out in the scheduling engine
-itself: the pod leaves, a pod with the same spec arrives, and the ordinary cycle decides. Nodes that are not offered are cordoned. A pod that lands stays there, so later moves of a plan see
-it; one that does not is put back. A placement that would evict other pods is refused. The engine is the planner's own, fed by the same watches as a scheduler's.
-Limits: pods that wait are placed first, as a scheduler would; pods evicted by preemption of others while they are placed are not created again; a pod that tolerates cordoned nodes
-may land on one that was not offered, which is refused; the source node's freed room may be taken by waiting pods.
+Problem: a node with room by measured use may still not fit the pod: requests, taints, affinity, spread, devices,
+volumes, quotas and gangs decide. Choice: the move is carried out in the scheduling engine itself: the pod leaves, a pod
+with the same spec arrives, and the ordinary cycle decides. Nodes that are not offered are cordoned. A pod that lands
+stays there, so later moves of a plan see it; one that does not is put back. A placement that would evict other pods is
+refused. The engine is the planner's own, fed by the same watches as a scheduler's. Limits: pods that wait are placed
+first, as a scheduler would; pods evicted by preemption of others while they are placed are not created again; a pod
+that tolerates cordoned nodes may land on one that was not offered, which is refused; the source node's freed room may
+be taken by waiting pods.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod, Phase
 from cotenant.policy.rebalance.loads.low_node_load import Landing
 
-_MOST_ROUNDS = 64
+_MAX_ROUNDS = 64
 _SETTLE_S = 15.0  # longer than the longest back-off
 _PREFIX = "what-if/"
 
@@ -47,16 +50,16 @@ class LandingSimulator:
         """Place the pods that wait now, as the scheduler is about to; returns how many were placed."""
         placed = 0
         until_s = self._now_s + _SETTLE_S
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             given = self._cluster.decide(self._now_s)
-            for each in given:
-                if isinstance(each, Bind):
-                    placed += self._carry_out(each)
-                elif isinstance(each, Preempt):
-                    for victim in each.victims:
+            for instruction in given:
+                if isinstance(instruction, Bind):
+                    placed += self._carry_out(instruction)
+                elif isinstance(instruction, Preempt):
+                    for victim in instruction.victims:
                         self._cluster.pod_gone(victim.uid, self._now_s)
-                elif isinstance(each, Evict):
-                    self._cluster.pod_gone(each.victim.uid, self._now_s)
+                elif isinstance(instruction, Evict):
+                    self._cluster.pod_gone(instruction.victim.uid, self._now_s)
             if not given:
                 next_s = self._cluster.next_s()
                 if next_s > until_s:
@@ -65,7 +68,9 @@ class LandingSimulator:
         return placed
 
     def land(self, pod: PodInfo, targets: Collection[str], refuses: Callable[[str], str] | None = None) -> Landing:
-        """Where the pod would be placed if only `targets` were offered; it counts there from then on, if anywhere. `refuses`: why it may not stay on a node, asked while it counts there; empty = it may."""
+        """Where the pod would be placed if only `targets` were offered; it counts there from then on, if anywhere.
+        `refuses`: why it may not stay on a node, asked while it counts there; empty = it may.
+        """
         seen = pod.seen
         if seen.scheduler not in self._cluster.settings.schedulers:
             return Landing("", f"its scheduler {seen.scheduler} is not simulated")
@@ -103,7 +108,9 @@ class LandingSimulator:
             self._open = targets - unknown if unknown else targets
 
     def _try(self, seen: ObservedPod) -> Landing:
-        """Let a pod like this arrive and be placed. Each time it has a UID of its own, as the engine takes no pod twice that was on a node."""
+        """Let a pod like this arrive and be placed. Each time it has a UID of its own, as the engine takes no pod
+        twice that was on a node.
+        """
         self._tried += 1
         self._copy = f"{_PREFIX}{self._tried}/{seen.uid}"
         copy = replace(
@@ -118,21 +125,21 @@ class LandingSimulator:
         )
         self._cluster.pod_seen(copy, self._now_s)
         message = ""
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             given = self._cluster.decide(self._now_s)
             node = ""
-            for each in given:
-                if isinstance(each, Bind):
-                    self._carry_out(each)
-                    node = each.node if each.uid == copy.uid else node
-                elif _is_about(each, copy.uid):
-                    if isinstance(each, Preempt):
-                        keys = ", ".join(victim.key for victim in each.victims[:3])
-                        message = f"the scheduler would evict {keys} for it on {each.node}"
-                    elif isinstance(each, Unschedulable):
-                        message = f"the scheduler finds no node: {each.message}"
-                elif isinstance(each, Evict):
-                    message = f"the scheduler would evict {each.victim.key}"
+            for instruction in given:
+                if isinstance(instruction, Bind):
+                    self._carry_out(instruction)
+                    node = instruction.node if instruction.uid == copy.uid else node
+                elif _is_about(instruction, copy.uid):
+                    if isinstance(instruction, Preempt):
+                        keys = ", ".join(victim.key for victim in instruction.victims[:3])
+                        message = f"the scheduler would evict {keys} for it on {instruction.node}"
+                    elif isinstance(instruction, Unschedulable):
+                        message = f"the scheduler finds no node: {instruction.message}"
+                elif isinstance(instruction, Evict):
+                    message = f"the scheduler would evict {instruction.victim.key}"
             if node and not message:
                 return Landing(node)
             if message or not given:

@@ -1,8 +1,14 @@
 """Moves for pods whose objective keeps being missed: of the pod, or of a neighbour that is the cause.
 
-Problem: the pod that suffers is often the dearest to move, and few moves are allowed. Choice: the victim and the neighbours that are predicted to press most on it are candidates; of those whose leaving relieves the node by at least half of
-what the best of them does, for as long as they are expected to run, the first in the order of what a move costs (class, priority, QoS, costs), then the others, whose landing lowers the victim's predicted use of its objective by the configured gain without a larger predicted violation on both nodes.
-Victims are relieved in the order of the best relief, those of burning budgets first. With an allowance (policy/rebalance/allowance.py) no more pods move than are left of it. Which pods are victims: where ServiceObjectives cover a service (policy/rebalance/standings.py), their alerts decide and the worst replica is the victim; elsewhere, and where they have no data, the pods' own reports. Limits: where nothing is predicted, only the victim moves, to a node that the scheduler prefers; windows are those of
+Problem: the pod that suffers is often the dearest to move, and few moves are allowed. Choice: the victim and the
+neighbours that are predicted to press most on it are candidates; of those whose leaving relieves the node by at least
+half of what the best of them does, for as long as they are expected to run, the first in the order of what a move costs
+(class, priority, QoS, costs), then the others, whose landing lowers the victim's predicted use of its objective by the
+configured gain without a larger predicted violation on both nodes. Victims are relieved in the order of the best
+relief, those of burning budgets first. With an allowance (policy/rebalance/allowance.py) no more pods move than are
+left of it. Which pods are victims: where ServiceObjectives cover a service (policy/rebalance/standings.py), their
+alerts decide and the worst replica is the victim; elsewhere, and where they have no data, the pods' own reports.
+Limits: where nothing is predicted, only the victim moves, to a node that the scheduler prefers; windows are those of
 NodeMetrics, whose number of requests is not reported.
 """
 
@@ -51,8 +57,10 @@ def relieve(
     done: Collection[str],
     left: int | None = None,
 ) -> None:
-    """Add moves for victims to the context. `done`: kinds of moves, such as `MissedObjectives/POD`, that were made lately; `left`: of the allowance, None = no limit."""
-    entries = {each.seen.uid: each for each in context.cluster.every_pod()}
+    """Add moves for victims to the context. `done`: kinds of moves, such as `MissedObjectives/POD`, that were made
+    lately; `left`: of the allowance, None = no limit.
+    """
+    entries = {pod_info.seen.uid: pod_info for pod_info in context.cluster.every_pod()}
     nodes = context.nodes()
     cases = _cases(context, misses, standings, expires_s, entries)
     keys = {case.uid: entries[case.uid].seen.pod.key for case in cases}
@@ -87,7 +95,9 @@ def relieve(
 def _cases(
     context: KindContext, misses: Misses, standings: Standings, expires_s: float, entries: Mapping[str, PodInfo]
 ) -> list[_Case]:
-    """The worst replicas of services whose budget burns, then the pods that report misses, where no objective says otherwise."""
+    """The worst replicas of services whose budget burns, then the pods that report misses, where no objective says
+    otherwise.
+    """
     worst: dict[str, str] = {}  # UID of the pod by objective
     for status in standings.statuses():
         entry = _pod_of(context, status, entries)
@@ -97,13 +107,16 @@ def _cases(
             if owner is not None:
                 standings.has_replica(status.key, owner.uid)
     found: dict[str, _Case] = {}
-    for each in standings.burning(context.now_s):
-        uid = worst.get(each.status.key)
+    for element in standings.burning(context.now_s):
+        uid = worst.get(element.status.key)
         if uid is not None:
-            window, rate = next(iter(each.status.burn.items()), ("", 0.0))
-            aim = MoveAim(objective=each.status.key, window=window, burn_before=rate)
-            why = f"{each.words}; {entries[uid].seen.pod.key} is its worst replica with {each.status.worst_burn:.1f}"
-            found.setdefault(uid, _Case(uid, f"objective {each.status.key}", why, aim=aim))
+            window, rate = next(iter(element.status.burn.items()), ("", 0.0))
+            aim = MoveAim(objective=element.status.key, window=window, burn_before=rate)
+            why = (
+                f"{element.words}; {entries[uid].seen.pod.key} is its worst replica with "
+                f"{element.status.worst_burn:.1f}"
+            )
+            found.setdefault(uid, _Case(uid, f"objective {element.status.key}", why, aim=aim))
     for uid, missed, ratio in misses.victims(context.now_s, expires_s):
         entry = entries.get(uid)
         if entry is None or uid in found:
@@ -118,7 +131,10 @@ def _cases(
             stays = f"{standing.words}, and {entries[worst[standing.status.key]].seen.pod.key} is its worst replica"
         elif standing is not None:
             known = standing.evidence is Evidence.NO_DATA
-            why = f"{why} by its reports, since {standing.words}{'' if known else ' and no replica is known as its worst'}"
+            why = (
+                f"{why} by its reports, since "
+                f"{standing.words}{'' if known else ' and no replica is known as its worst'}"
+            )
         found[uid] = _Case(uid, pod.key, why, stays)
     return list(found.values())
 
@@ -126,7 +142,9 @@ def _cases(
 def _by_relief(
     context: KindContext, settings: MissedObjectives, cases: list[_Case], entries: Mapping[str, PodInfo]
 ) -> list[_Case]:
-    """Those of budgets that burn, then those of pods that report misses; of each those with the largest predicted relief first, and where nothing is predicted as they are, at the end."""
+    """Those of budgets that burn, then those of pods that report misses; of each those with the largest predicted
+    relief first, and where nothing is predicted as they are, at the end.
+    """
 
     def order(case: _Case) -> tuple[bool, float]:
         victim, best = entries[case.uid], 0.0
@@ -138,14 +156,18 @@ def _by_relief(
 
 
 def _reliefs(context: KindContext, settings: MissedObjectives, pods: Sequence[PodInfo]) -> list[float]:
-    """What the move of each of these pods of one node can gain at most, by the share of the rest after it in which the pod would still press there."""
+    """What the move of each of these pods of one node can gain at most, by the share of the rest after it in which
+    the pod would still press there.
+    """
     found = reliefs(context.cluster, pods[0].node, pods)
     rest_s = settings.misses.rest_s
-    return [much * _lasts(each, context.now_s, rest_s) for much, each in zip(found, pods, strict=True)]
+    return [much * _lasts(pod_info, context.now_s, rest_s) for much, pod_info in zip(found, pods, strict=True)]
 
 
 def _lasts(entry: PodInfo, now_s: float, rest_s: float) -> float:
-    """The share of the next `rest_s` in which the pod is expected to run: a service all of it; another pod as long as its estimate leaves it, else, also where it has run for longer than that, as long as it has run so far."""
+    """The share of the next `rest_s` in which the pod is expected to run: a service all of it; another pod as long
+    as its estimate leaves it, else, also where it has run for longer than that, as long as it has run so far.
+    """
     seen = entry.seen
     if seen.pod.is_service or rest_s <= 0:
         return 1.0
@@ -165,13 +187,13 @@ def _pod_of(context: KindContext, status: ObjectiveStatus, entries: Mapping[str,
 
 def _relieve_one(context: KindContext, settings: MissedObjectives, victim: PodInfo, case: _Case) -> bool:
     node, key, why = victim.node, victim.seen.pod.key, case.why
-    targets = [name for name, each in context.nodes().items() if name != node and not each.unschedulable]
+    targets = [name for name, entry in context.nodes().items() if name != node and not entry.unschedulable]
     entries = (victim, *_pressing(context, settings, victim))
     relief = _reliefs(context, settings, entries)
-    candidates = [context.load_pod(each) for each in entries]
+    candidates = [context.load_pod(entry) for entry in entries]
     best = {pod.uid for pod, much in zip(candidates, relief, strict=True) if much >= _LEAST_OF_BEST * max(relief)}
     reasons = []
-    for pod in sorted(sorted_pods(candidates, {}, {}), key=lambda each: each.uid not in best):
+    for pod in sorted(sorted_pods(candidates, {}, {}), key=lambda load_pod: load_pod.uid not in best):
         refused = context.admit(pod, node)
         if refused:
             reasons.append(f"{pod.key}: {refused}")
@@ -179,7 +201,11 @@ def _relieve_one(context: KindContext, settings: MissedObjectives, victim: PodIn
         before = _of_victim(context, victim, node)
         with context.choice.trial() as trial:
             landing = context.choice.land(pod, node, targets)
-            refused = landing.reason if not landing.node else _no_gain(context, settings, victim, pod, node, landing.node, before)  # fmt: skip
+            refused = (
+                landing.reason
+                if not landing.node
+                else _no_gain(context, settings, victim, pod, node, landing.node, before)
+            )
             trial.kept = not refused
         if refused:
             reasons.append(f"{pod.key}: {refused}")
@@ -194,8 +220,8 @@ def _relieve_one(context: KindContext, settings: MissedObjectives, victim: PodIn
 
 def _pressing(context: KindContext, settings: MissedObjectives, victim: PodInfo) -> list[PodInfo]:
     """The neighbours that are predicted to press most."""
-    others = [each for each in context.residents(victim.node) if each.seen.uid != victim.seen.uid]
-    others = [each for each in others if not each.seen.terminating]
+    others = [resident for resident in context.residents(victim.node) if resident.seen.uid != victim.seen.uid]
+    others = [pod_info for pod_info in others if not pod_info.seen.terminating]
     if not others or _of_victim(context, victim, victim.node) is None:
         return []
     params = context.cluster.expected_of(others)
@@ -207,7 +233,7 @@ def _pressing(context: KindContext, settings: MissedObjectives, victim: PodInfo)
 def _of_victim(context: KindContext, victim: PodInfo, node: str) -> float | None:
     """The victim's predicted use of its objective on this node with the pods that are there; None = not predicted."""
     pods = list(context.cluster.pods_on(node))
-    at = next((row for row, each in enumerate(pods) if each.seen.pod.key == victim.seen.pod.key), -1)
+    at = next((row for row, pod in enumerate(pods) if pod.seen.pod.key == victim.seen.pod.key), -1)
     used = predicted_on(context.cluster, node, pods)
     return None if at < 0 or np.isnan(used[at]) else float(used[at])
 
@@ -228,7 +254,7 @@ def _no_gain(
     if before is None or after is None or effect is None:
         return "" if is_victim else "its effect is not predicted"
     gain = before - after
-    if gain < settings.misses.least_gain:
+    if gain < settings.misses.min_gain:
         return f"on {target} the victim is predicted to use {after:.2f} of what it tolerates instead of {before:.2f}"
     harm = growth_of(effect)
     return f"on {target} {harm}" if harm else ""

@@ -10,7 +10,9 @@ from cotenant.model.groups.migration import MoveAim
 
 @dataclass(frozen=True, slots=True)
 class PredictedEffect:
-    """What a move is predicted to do to objectives, by learned or declared interference. 1 = the pod uses all of the slowdown that it tolerates, more = a violation; None = not predicted."""
+    """What a move is predicted to do to objectives, by learned or declared interference. 1 = the pod uses all of
+    the slowdown that it tolerates, more = a violation; None = not predicted.
+    """
 
     pod_before: float | None  # the moved pod on its node, and on the target
     pod_after: float | None
@@ -26,7 +28,9 @@ class PredictedEffect:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMove:
-    """One move. Percentages are of raw allocatable by resource: use of both nodes before and after this move, with the earlier moves of the plan."""
+    """One move. Percentages are of raw allocatable by resource: use of both nodes before and after this move, with
+    the earlier moves of the plan.
+    """
 
     pod: str  # namespace/name
     uid: str
@@ -70,7 +74,9 @@ class KindPlan:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRoom:
-    """Where a pod that waits was placed in the simulation, once the moves made room; `pods` are the UIDs of those that leave that node for it."""
+    """Where a pod that waits was placed in the simulation, once the moves made room; `pods` are the UIDs of those
+    that leave that node for it.
+    """
 
     pod: str  # namespace/name
     uid: str

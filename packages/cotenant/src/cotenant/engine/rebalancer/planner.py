@@ -1,9 +1,12 @@
 """One round of planning: from measured nodes and placed pods to moves with reasons and expected effect.
 
-Problem: a move must be allowed (filters, limits, budgets), must help (LowNodeLoad's thresholds) and must be possible (the scheduler places the pod). Choice: `LowNodeLoad` proposes
-candidates in order; for each, this planner asks the limits with the moves chosen so far counted, then simulates the placement on the scheduling engine (landing.py). What does not move is kept with the
-reason. Use of a node is that of system, applications and pods as its NodeMetric reports them; the number of pods is that of the engine. Limits: one round
-at a time; nodes without a current NodeMetric take no part; the use of a moved pod is taken to be the same elsewhere; budgets are those of the last status of each PodDisruptionBudget.
+Problem: a move must be allowed (filters, limits, budgets), must help (LowNodeLoad's thresholds) and must be possible
+(the scheduler places the pod). Choice: `LowNodeLoad` proposes candidates in order; for each, this planner asks the
+limits with the moves chosen so far counted, then simulates the placement on the scheduling engine (landing.py). What
+does not move is kept with the reason. Use of a node is that of system, applications and pods as its NodeMetric reports
+them; the number of pods is that of the engine. Limits: one round at a time; nodes without a current NodeMetric take no
+part; the use of a moved pod is taken to be the same elsewhere; budgets are those of the last status of each
+PodDisruptionBudget.
 """
 
 from __future__ import annotations
@@ -45,7 +48,9 @@ _RECEIVING = (NodeClass.LOW, NodeClass.BOTH_LOW)
 
 
 class Planner:
-    """Plans rounds over an engine of its own. `notes_of` gives a pod's eviction notes by namespace/name; called for few pods."""
+    """Plans rounds over an engine of its own. `notes_of` gives a pod's eviction notes by namespace/name; called for
+    few pods.
+    """
 
     def __init__(
         self, cluster: Cluster, settings: RebalancerSettings, notes_of: Callable[[str], EvictionNotes]
@@ -57,7 +62,7 @@ class Planner:
             settings.pools,
             number_of_nodes=settings.number_of_nodes,
             node_fit=settings.node_fit,
-            least_relief_percent=settings.least_relief_percent,
+            min_relief_percent=settings.min_relief_percent,
         )
         self._metrics: dict[str, tuple[NodeMetric, float]] = {}  # with the time when it was seen
         self._replicas: dict[str, int] = {}  # of controllers, by UID
@@ -147,8 +152,10 @@ class Planner:
     ) -> Plan:
         """As `plan`; the engine is restored afterwards.
 
-        `moving`: moves under way, which count for the limits. `ended`: moves that ended lately, which a measurement may not show yet. `kept`: reasons against pods, by UID. `rate`: why a workload (UID, replicas, moves
-        of it in this round so far) may not be moved again yet; empty = it may. `done`: kinds of moves (`kind_of`) that were made lately. `begun`: names of the moves for objectives that are known, which count for their allowance.
+        `moving`: moves under way, which count for the limits. `ended`: moves that ended lately, which a measurement may
+        not show yet. `kept`: reasons against pods, by UID. `rate`: why a workload (UID, replicas, moves of it in this
+        round so far) may not be moved again yet; empty = it may. `done`: kinds of moves (`kind_of`) that were made
+        lately. `begun`: names of the moves for objectives that are known, which count for their allowance.
         """
         try:
             self._kept, self._rate, self._done, self._begun = dict(kept or {}), rate, done, begun
@@ -168,7 +175,9 @@ class Planner:
     def simulating(
         self, now_s: float, moving: Sequence[MigrationJob], kept: Mapping[str, str]
     ) -> Iterator[tuple[RoundChoice, KindContext]]:
-        """Simulate single moves, with those under way and reasons against pods (by UID) counted; the engine and the planner are as before on exit."""
+        """Simulate single moves, with those under way and reasons against pods (by UID) counted; the engine and the
+        planner are as before on exit.
+        """
         try:
             self._kept = dict(kept)
             self._expect(moving)
@@ -180,7 +189,9 @@ class Planner:
             self._expect(())
 
     def cooler_than(self, node: str, key: str, now_s: float) -> list[str]:
-        """Nodes that would use less of their CPU than this one does, with the pod on them; all others where that is not measured."""
+        """Nodes that would use less of their CPU than this one does, with the pod on them; all others where that is
+        not measured.
+        """
         here, used = self.percent(node, CPU_NAME, now_s), self.used_by(key, node)
         found = []
         for other in self._cluster.nodes():
@@ -220,7 +231,9 @@ class Planner:
         return self._plan(now_s, moving, measured, self._loads(measured))
 
     def _plan(self, now_s: float, moving: Sequence[MigrationJob], measured: list[Node], loads: NodeLoads) -> Plan:
-        """As `plan`. `measured`: the nodes that take part and have a current measurement, `loads` theirs before anything is simulated."""
+        """As `plan`. `measured`: the nodes that take part and have a current measurement, `loads` theirs before
+        anything is simulated.
+        """
         cluster = self._cluster
         nodes = [node for node in cluster.nodes() if self.takes_part(node)]
         pods = len(cluster.assigned())
@@ -253,14 +266,14 @@ class Planner:
         simulator.reopen()
         return Plan(
             (*moves, *own, *last),
-            (*(KeptPod(each.pod.key, each.node, each.reason) for each in result.kept), *context.kept),
+            (*(KeptPod(kept.pod.key, kept.node, kept.reason) for kept in result.kept), *context.kept),
             tuple(
                 PoolPlan(
                     pool.name,
                     len(pool.considered),
                     pool.sources,
                     pool.left_over,
-                    sum(each in _RECEIVING for each in pool.classes),
+                    sum(node_class in _RECEIVING for node_class in pool.classes),
                     pool.note,
                 )
                 for pool in result.pools
@@ -278,7 +291,7 @@ class Planner:
         """How many pods may be moved for objectives now; None = no limit."""
         if self._allowance is None:
             return None
-        created = [each.seen.created_s for each in pods if each.seen.pod.objective_p99_ms is not None]
+        created = [pod.seen.created_s for pod in pods if pod.seen.pod.objective_p99_ms is not None]
         return self._allowance.left(created, self._begun, now_s)
 
     def _others(self, context: KindContext, first: int, now_s: float) -> tuple[PlannedMove, ...]:
@@ -347,7 +360,9 @@ class Planner:
         return metric.age_s + (now_s - seen_s) <= self._settings.expires_s
 
     def _is_overloaded_somewhere(self, loads: NodeLoads) -> bool:
-        """Whether any use is above the lowest high threshold: otherwise no pod is considered, and nothing needs to be simulated."""
+        """Whether any use is above the lowest high threshold: otherwise no pod is considered, and nothing needs to
+        be simulated.
+        """
         for pool in self._settings.pools:
             if pool.percentages.deviation:
                 return True
@@ -427,7 +442,7 @@ class Planner:
         metric, _ = self._metrics[node]
         measured = metric.pods or {}
         found = []
-        for entry in sorted(self._cluster.pods_on(node), key=lambda each: each.seen.pod.key):
+        for entry in sorted(self._cluster.pods_on(node), key=lambda pod_info: pod_info.seen.pod.key):
             seen = entry.seen
             if seen.reservation or is_copy(seen.uid):
                 continue
@@ -457,7 +472,7 @@ class Planner:
         namespace = seen.pod.namespace
         if (settings.include and namespace not in settings.include) or namespace in settings.exclude:
             return f"namespace {namespace} is excluded"
-        if settings.pod_selectors and not any(each.matches(seen.pod.labels) for each in settings.pod_selectors):
+        if settings.pod_selectors and not any(selector.matches(seen.pod.labels) for selector in settings.pod_selectors):
             return "no podSelector selects it"
         if seen.uid in self._kept:
             return self._kept[seen.uid]
@@ -494,9 +509,9 @@ class Planner:
                     str(move.scope),
                     ", ".join(map(str, move.excess)),
                     tuple(
-                        each.resource
-                        for each in sorted(move.excess, key=lambda one: one.threshold_percent - one.used_percent)
-                        if each.resource != PODS_NAME
+                        excess.resource
+                        for excess in sorted(move.excess, key=lambda one: one.threshold_percent - one.used_percent)
+                        if excess.resource != PODS_NAME
                     ),
                     move.used,
                     before,

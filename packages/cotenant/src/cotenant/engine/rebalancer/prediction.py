@@ -1,6 +1,7 @@
 """The predicted effect of a move on objectives, from what the engine knows of the pods of both nodes.
 
-Choice: the parameters are those of the placement scores: learned per application where the profile learns (`cotenant-learned`), else declared estimates. Computed after the move was simulated, when the pod counts on the target.
+Choice: the parameters are those of the placement scores: learned per application where the profile learns
+(`cotenant-learned`), else declared estimates. Computed after the move was simulated, when the pod counts on the target.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ PRIOR = "prior"  # basis of an effect: nothing is known of the moved pod but wha
 
 
 def predicted_on(cluster: Cluster, node: str, pods: Sequence[PodInfo]) -> Float:
-    """`float64[P]`: how much of what it tolerates each of these pods would use if they were the pods of the node; NaN = not predicted."""
+    """`float64[P]`: how much of what it tolerates each of these pods would use if they were the pods of the node;
+    NaN = not predicted.
+    """
     found = cluster.node(node)
     if found is None or not pods:
         return np.full(len(pods), np.nan)
@@ -39,24 +42,28 @@ def predicted_on(cluster: Cluster, node: str, pods: Sequence[PodInfo]) -> Float:
 
 
 def reliefs(cluster: Cluster, node: str, candidates: Sequence[PodInfo]) -> list[float]:
-    """By how much the predicted shortfall of the node's pods falls if each of these pods of it left, its own with it; in requested cores. A bound of what its move can gain."""
+    """By how much the predicted shortfall of the node's pods falls if each of these pods of it left, its own with
+    it; in requested cores. A bound of what its move can gain.
+    """
     pods = list(cluster.pods_on(node))
-    cores = np.array([each.seen.pod.requests.get(CPU_NAME) / 1000.0 for each in pods])
+    cores = np.array([pod.seen.pod.requests.get(CPU_NAME) / 1000.0 for pod in pods])
     now = shortfall(predicted_on(cluster, node, pods), cores)
     found = []
     for candidate in candidates:
-        stay = [row for row, each in enumerate(pods) if each is not candidate]
+        stay = [row for row, pod in enumerate(pods) if pod is not candidate]
         found.append(now - shortfall(predicted_on(cluster, node, [pods[row] for row in stay]), cores[stay]))
     return found
 
 
 def effect_of(cluster: Cluster, moved: PodInfo, node: str, target: str) -> PredictedEffect | None:
-    """The effect of a move from `node` to `target`, where the pod counts now; None where nothing of the pods of both nodes is predicted."""
+    """The effect of a move from `node` to `target`, where the pod counts now; None where nothing of the pods of
+    both nodes is predicted.
+    """
     stay = [entry for entry in cluster.pods_on(node) if entry is not moved]
     there = [entry for entry in cluster.pods_on(target) if entry is not moved]
     source_before, source_after = predicted_on(cluster, node, [*stay, moved]), predicted_on(cluster, node, stay)
     target_before, target_after = predicted_on(cluster, target, there), predicted_on(cluster, target, [*there, moved])
-    if all(np.isnan(each).all() for each in (source_before, target_after)):
+    if all(np.isnan(row).all() for row in (source_before, target_after)):
         return None
     worst = int(np.nanargmax(target_after[:-1])) if _highest(target_after[:-1]) is not None else -1
     return PredictedEffect(

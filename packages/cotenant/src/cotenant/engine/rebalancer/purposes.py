@@ -1,16 +1,21 @@
 """Whether what a move was made for is so now, for the proof after it (engine/migration/proof.py).
 
-Problem: moves other than those of LowNodeLoad do not change a node's use by a planned amount, so figures of nodes do not show whether they helped. Choice: each kind is judged by its purpose: the pod or gang member that waited has
-a node; the replacement satisfies the rule that the moved pod violated; the service's p99, averaged over the windows after the move, is within its objective, or where a ServiceObjective's budget burnt, no alert fires any more or its shortest window's burn rate is half of what it was. What a move is to lower (`MoveAim`) is compared with what it was: pods in a forbidden common domain, those that
-came to the old place since included; the skew of a constraint, and what the left domain exceeds the smallest by; the pods that keep a node from being empty, of which at most half of those that left may have been followed by others. Limits: what is compared is counted
-once, at the end of the time of watching; of the pods that an anti-affinity kept apart at most 16 are followed; load and other moves meanwhile count as effects.
+Problem: moves other than those of LowNodeLoad do not change a node's use by a planned amount, so figures of nodes do
+not show whether they helped. Choice: each kind is judged by its purpose: the pod or gang member that waited has a node;
+the replacement satisfies the rule that the moved pod violated; the service's p99, averaged over the windows after the
+move, is within its objective, or where a ServiceObjective's budget burnt, no alert fires any more or its shortest
+window's burn rate is half of what it was. What a move is to lower (`MoveAim`) is compared with what it was: pods in a
+forbidden common domain, those that came to the old place since included; the skew of a constraint, and what the left
+domain exceeds the smallest by; the pods that keep a node from being empty, of which at most half of those that left may
+have been followed by others. Limits: what is compared is counted once, at the end of the time of watching; of the pods
+that an anti-affinity kept apart at most 16 are followed; load and other moves meanwhile count as effects.
 """
 
 from __future__ import annotations
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.migration.proof import LEAST_SHARE, Served, ended_s
+from cotenant.engine.migration.proof import MIN_SHARE, Served, ended_s
 from cotenant.engine.rebalancer.missed import MISSED
 from cotenant.engine.rebalancer.planner import Planner
 from cotenant.engine.rebalancer.repairs import placed_pods
@@ -83,19 +88,25 @@ class Purposes:
         rate = status.burn.get(aim.window)
         if rate is None or changed_s <= ended_s(job) or status.state in (None, ObjectiveState.NO_DATA):
             return Served(None, f"{name} has no data since")
-        served = not status.firing or rate <= (1.0 - LEAST_SHARE) * aim.burn_before
+        served = not status.firing or rate <= (1.0 - MIN_SHARE) * aim.burn_before
         fires = "an alert fires" if status.firing else "no alert fires"
-        return Served(served, f"burn rate of {name} over {aim.window}: {aim.burn_before:.2f} before, {rate:.2f} after; {fires}")  # fmt: skip
+        return Served(
+            served, f"burn rate of {name} over {aim.window}: {aim.burn_before:.2f} before, {rate:.2f} after; {fires}"
+        )
 
     def _keeps_rule(self, job: MigrationJob) -> Served:
         entry = self._replacement(job)
-        node = next((each for each in self._cluster.nodes() if entry is not None and each.name == entry.node), None)
+        node = next(
+            (element for element in self._cluster.nodes() if entry is not None and element.name == entry.node), None
+        )
         if entry is None or node is None:
             return Served(None, "its replacement is gone")
         pod = entry.seen.pod
         if job.trigger == Rule.NODE_AFFINITY:
             holds = allows(pod, node)
-            return Served(holds, f"{node.name} {'satisfies' if holds else 'does not satisfy'} the node affinity of {pod.key}")  # fmt: skip
+            return Served(
+                holds, f"{node.name} {'satisfies' if holds else 'does not satisfy'} the node affinity of {pod.key}"
+            )
         holds = first_repelling(node.effective_taints, pod.tolerations) is None
         return Served(holds, f"{pod.key} {'tolerates' if holds else 'does not tolerate'} the taints of {node.name}")
 
@@ -105,26 +116,31 @@ class Purposes:
         pods = placed_pods(self._cluster, nodes)
         namespaces = {facts.name: facts.labels for facts in self._cluster.namespaces()}
         uid = job.new_pod.uid if job.new_pod is not None else ""
-        own = next((each for each in pods if each.load.uid == uid), None)
-        return own, pods, Placement(nodes, namespaces, {each.load.uid: each.node for each in pods})
+        own = next((pod for pod in pods if pod.load.uid == uid), None)
+        return own, pods, Placement(nodes, namespaces, {pod.load.uid: pod.node for pod in pods})
 
     def _apart(self, job: MigrationJob, aim: MoveAim) -> Served:
         own, pods, places = self._places(job)
         if own is None:
             return Served(None, "its replacement is gone")
-        others = [each for each in pods if each is not own]
-        left = sum(forbids(own, each, places) for each in others)
-        came = [each for each in others if each.load.created_s > job.created_s]
-        peers = [each for each in others if each.load.key in aim.peers]
-        again = sum(any(forbids(peer, each, places) for peer in peers if peer is not each) for each in came)
-        figures = f"pods that its anti-affinity forbids beside {job.pod.key}: {aim.before} before, {left} beside {own.load.key} on {own.node}"
+        others = [pod for pod in pods if pod is not own]
+        left = sum(forbids(own, placed_pod, places) for placed_pod in others)
+        came = [placed_pod for placed_pod in others if placed_pod.load.created_s > job.created_s]
+        peers = [placed_pod for placed_pod in others if placed_pod.load.key in aim.peers]
+        again = sum(
+            any(forbids(peer, placed_pod, places) for peer in peers if peer is not placed_pod) for placed_pod in came
+        )
+        figures = (
+            f"pods that its anti-affinity forbids beside {job.pod.key}: {aim.before} before, {left} beside "
+            f"{own.load.key} on {own.node}"
+        )
         return Served(left + again == 0, f"{figures}, {again} that came beside them since")
 
     def _spread(self, job: MigrationJob, aim: MoveAim) -> Served:
         own, pods, places = self._places(job)
         if own is None:
             return Served(None, "its replacement is gone")
-        hard = (each for each in own.pod.spread if each.forbids and each.topology_key == aim.topology_key)
+        hard = (entry for entry in own.pod.spread if entry.forbids and entry.topology_key == aim.topology_key)
         constraint = next(hard, None)
         if constraint is None:
             return Served(None, f"{own.load.key} has no constraint over {aim.topology_key}")
@@ -135,16 +151,25 @@ class Purposes:
         nearer = excess < aim.domain_before and group.skew <= aim.before and here <= most
         return Served(
             group.skew <= most or nearer,
-            f"skew over {aim.topology_key}: {aim.before} before, {group.skew} after, {most} allowed; above the smallest: "
+            f"skew over {aim.topology_key}: {aim.before} before, {group.skew} after, {most} allowed; above the "
+            "smallest: "
             f"{aim.domain} {aim.domain_before} before, {excess} after; {domain or own.node}, where it is, {here}",
         )
 
     def _emptied(self, job: MigrationJob, node: str, aim: MoveAim) -> Served:
         if self._cluster.node(node) is None:
             return Served(True, f"{node} was removed")
-        pods = [each for each in self._cluster.pods_on(node) if not (each.seen.reservation or each.seen.terminating)]
-        pods = [each for each in pods if self._planner.must_leave(each)]
-        came = sum(each.seen.created_s > job.created_s for each in pods)
+        pods = [
+            pod_info
+            for pod_info in self._cluster.pods_on(node)
+            if not (pod_info.seen.reservation or pod_info.seen.terminating)
+        ]
+        pods = [pod for pod in pods if self._planner.must_leave(pod)]
+        came = sum(pod.seen.created_s > job.created_s for pod in pods)
         went = aim.before - (len(pods) - came)
-        served = not pods or went - came >= max(1.0, LEAST_SHARE * went)
-        return Served(served, f"pods that keep {node} from being empty: {aim.before} before, {len(pods)} after, {came} of them came since")  # fmt: skip
+        served = not pods or went - came >= max(1.0, MIN_SHARE * went)
+        return Served(
+            served,
+            f"pods that keep {node} from being empty: {aim.before} before, {len(pods)} after, "
+            f"{came} of them came since",
+        )

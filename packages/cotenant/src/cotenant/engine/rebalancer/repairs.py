@@ -1,6 +1,8 @@
 """Moves of pods that violate a hard rule where they are (policy/rebalance/violations).
 
-Choice: pods that may violate a rule are collected once (suspects.py for rules between pods); the policy proposes in order, the round's choice answers. Limits: an engine's node that the profile does not select takes no part, neither as source nor as target.
+Choice: pods that may violate a rule are collected once (suspects.py for rules between pods); the policy proposes in
+order, the round's choice answers. Limits: an engine's node that the profile does not select takes no part, neither as
+source nor as target.
 """
 
 from __future__ import annotations
@@ -26,11 +28,13 @@ def repair_violations(context: KindContext, kinds: MoveKinds) -> None:
     """Add the moves of the configured repairs to the context."""
     nodes = context.nodes()
     tainted = {name for name, node in nodes.items() if node.taints}
-    entries = [each for each in context.cluster.every_pod() if each.node in nodes and _counts(each.seen)]
+    entries = [
+        pod_info for pod_info in context.cluster.every_pod() if pod_info.node in nodes and _counts(pod_info.seen)
+    ]
     between = Rule.ANTI_AFFINITY in kinds.repairs and any(
-        term.weight is None for each in entries for term in each.seen.pod.anti_affinity
+        term.weight is None for entry in entries for term in entry.seen.pod.anti_affinity
     )
-    spreads = Rule.SPREAD in kinds.repairs and any(rule.forbids for each in entries for rule in each.seen.pod.spread)
+    spreads = Rule.SPREAD in kinds.repairs and any(rule.forbids for entry in entries for rule in entry.seen.pod.spread)
     namespaces = {facts.name: facts.labels for facts in context.cluster.namespaces()}
     suspects = Suspects(context.cluster.alike(entries) if between or spreads else (), nodes, namespaces)
     if between:
@@ -40,32 +44,37 @@ def repair_violations(context: KindContext, kinds: MoveKinds) -> None:
     by_pods = suspects.pods()
     by_nodes: list[PodInfo] = []
     if Rule.NODE_AFFINITY in kinds.repairs:
-        by_nodes = [each for each in entries if each.seen.pod.node_selector or each.seen.pod.node_affinity is not None]
+        by_nodes = [
+            entry for entry in entries if entry.seen.pod.node_selector or entry.seen.pod.node_affinity is not None
+        ]
     if Rule.NODE_TAINTS in kinds.repairs:
-        by_nodes = [*by_nodes, *(each for each in entries if each.node in tainted)]
-    considered = {each.seen.uid: each for each in (*by_nodes, *by_pods)}
-    repair = Repair(nodes, namespaces, {uid: each.node for uid, each in considered.items()}, _Noted(context))
+        by_nodes = [*by_nodes, *(entry for entry in entries if entry.node in tainted)]
+    considered = {pod_info.seen.uid: pod_info for pod_info in (*by_nodes, *by_pods)}
+    repair = Repair(nodes, namespaces, {uid: pod_info.node for uid, pod_info in considered.items()}, _Noted(context))
     context.choice.entries.update(considered)
     placed = {
-        uid: PlacedPod(_brief(each), each.seen.pod, each.node, _rules(each, kinds)) for uid, each in considered.items()
+        uid: PlacedPod(_brief(pod_info), pod_info.seen.pod, pod_info.node, _rules(pod_info, kinds))
+        for uid, pod_info in considered.items()
     }
     if Rule.NODE_AFFINITY in kinds.repairs:
         repair_node_affinity(placed.values(), repair)
     if Rule.NODE_TAINTS in kinds.repairs:
         repair_taints(placed.values(), repair, kinds.excluded_taints)
-    between_pods = [placed[each.seen.uid] for each in by_pods]
+    between_pods = [placed[pod.seen.uid] for pod in by_pods]
     if between:
         repair_anti_affinity(between_pods, repair)
     if spreads:
         repair_spread(between_pods, repair)
     context.moves += [
-        FoundMove(each.pod, each.node, each.target, each.rule, each.reason, each.about or each.node, each.aim)
-        for each in repair.moves
+        FoundMove(move.pod, move.node, move.target, move.rule, move.reason, move.about or move.node, move.aim)
+        for move in repair.moves
     ]
-    context.kept += [KeptPod(each.pod.key, each.node, each.reason, each.rule) for each in repair.kept]
+    context.kept += [
+        KeptPod(rule_kept.pod.key, rule_kept.node, rule_kept.reason, rule_kept.rule) for rule_kept in repair.kept
+    ]
     for rule in kinds.repairs:
-        solved = sum(each.rule is rule for each in repair.moves)
-        context.kinds.append(KindPlan(rule, solved + sum(each.rule is rule for each in repair.kept), solved))
+        solved = sum(move.rule is rule for move in repair.moves)
+        context.kinds.append(KindPlan(rule, solved + sum(rule_kept.rule is rule for rule_kept in repair.kept), solved))
 
 
 class _Noted:
@@ -82,8 +91,8 @@ class _Noted:
 
 def placed_pods(cluster: Cluster, nodes: Collection[str]) -> list[PlacedPod]:
     """Every pod on these nodes that rules count."""
-    entries = [each for each in cluster.every_pod() if each.node in nodes and _counts(each.seen)]
-    return [PlacedPod(_brief(each), each.seen.pod, each.node) for each in entries]
+    entries = [pod_info for pod_info in cluster.every_pod() if pod_info.node in nodes and _counts(pod_info.seen)]
+    return [PlacedPod(_brief(entry), entry.seen.pod, entry.node) for entry in entries]
 
 
 def _counts(seen: ObservedPod) -> bool:
@@ -97,4 +106,12 @@ def _rules(entry: PodInfo, kinds: MoveKinds) -> frozenset[Rule]:
 def _brief(entry: PodInfo) -> LoadPod:
     """What orders a pod, without what must be read of its object."""
     seen = entry.seen
-    return LoadPod(seen.pod.key, seen.uid, None, priority=seen.pod.priority, qos=seen.pod.qos, priority_class=seen.pod.priority_class, created_s=seen.created_s)  # fmt: skip
+    return LoadPod(
+        seen.pod.key,
+        seen.uid,
+        None,
+        priority=seen.pod.priority,
+        qos=seen.pod.qos,
+        priority_class=seen.pod.priority_class,
+        created_s=seen.created_s,
+    )

@@ -1,8 +1,11 @@
 """Moves that make room: for pods and gangs that wait, and to empty nodes (policy/rebalance/packing).
 
-Problem: a pod fits on no node although enough is free in all, or few pods keep a node from being removed. Choice: sets of pods proposed by the policy are simulated in a trial: every pod must land elsewhere, and for a waiting pod the scheduler must place it
-then; otherwise all of it is taken back. Within limits and budgets: a set that they do not admit at once is not begun, except that a node is emptied over several rounds. Where the scheduler placed the waiting pods in the simulation is part of the plan, so that the
-room can be kept for them. Limits: at most `_ATTEMPTS` sets and `_NODES` nodes are tried for each pod; a waiting pod with gates or of another scheduler is left out.
+Problem: a pod fits on no node although enough is free in all, or few pods keep a node from being removed. Choice: sets
+of pods proposed by the policy are simulated in a trial: every pod must land elsewhere, and for a waiting pod the
+scheduler must place it then; otherwise all of it is taken back. Within limits and budgets: a set that they do not admit
+at once is not begun, except that a node is emptied over several rounds. Where the scheduler placed the waiting pods in
+the simulation is part of the plan, so that the room can be kept for them. Limits: at most `_ATTEMPTS` sets and `_NODES`
+nodes are tried for each pod; a waiting pod with gates or of another scheduler is left out.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ def make_room(context: KindContext, settings: Defragmentation) -> None:
     """Add moves after which pods that wait can be placed."""
     waiting = _waiting(context, settings)
     solved = 0
-    for members in waiting[: settings.most_waiting]:
+    for members in waiting[: settings.max_waiting]:
         why = _free_for(context, settings, members)
         if why:
             context.kept.append(KeptPod(members[0].seen.pod.key, "", why, DEFRAGMENTATION))
@@ -57,14 +60,17 @@ def _waiting(context: KindContext, settings: Defragmentation) -> list[list[PodIn
             continue
         if context.now_s - seen.created_s >= settings.waits_s and settings.scope.covers(seen.pod):
             groups.setdefault(cluster.plugins.gangs.key_of(seen.uid) or seen.uid, []).append(entry)
-    found = [sorted(each, key=lambda one: one.seen.pod.key) for each in groups.values()]
-    return sorted(found, key=lambda each: (-each[0].seen.pod.priority, each[0].seen.created_s, each[0].seen.pod.key))
+    found = [sorted(group, key=lambda one: one.seen.pod.key) for group in groups.values()]
+    return sorted(
+        found, key=lambda group: (-group[0].seen.pod.priority, group[0].seen.created_s, group[0].seen.pod.key)
+    )
 
 
 def _free_for(context: KindContext, settings: Defragmentation, members: Sequence[PodInfo]) -> str:
     """Free room for one pod, or for all members of a gang; returns why there is none.
 
-    The pods that leave a node for one member of a gang must not fill the node of another, so nodes that the gang is likely to use are offered to them only where nothing else works.
+    The pods that leave a node for one member of a gang must not fill the node of another, so nodes that the gang is
+    likely to use are offered to them only where nothing else works.
     """
     why = ""
     for avoided in (_likely_nodes(context, settings, members), frozenset[str]()):
@@ -88,8 +94,8 @@ def _likely_nodes(context: KindContext, settings: Defragmentation, members: Sequ
         option, pods = options_of[0]
         found.add(option.node)
         taken[names.index(option.node)] += need
-        for each in pods:
-            taken[names.index(option.node)] -= _requests(context.choice.entries[each.uid], resources)
+        for pod in pods:
+            taken[names.index(option.node)] -= _requests(context.choice.entries[pod.uid], resources)
     return frozenset(found)
 
 
@@ -103,7 +109,7 @@ def _free_all(
     """Free room for each member in turn; nothing lands on the nodes `avoided`. Returns why there is none."""
     names, resources, capacity, requested = context.cluster.requested()
     taken = np.zeros_like(capacity)  # by the members before and by pods that landed, and freed by the pods that leave
-    uids = [each.seen.uid for each in members]
+    uids = [member.seen.uid for member in members]
     attempts, why = _ATTEMPTS, ""
     found: list[FoundMove] = []
     before = set(context.moved)
@@ -125,7 +131,7 @@ def _free_all(
                         why = "with the room that they free the scheduler does not place it"
                     trial.kept = not why
                 if why:
-                    context.moved.difference_update(each.uid for each in pods)
+                    context.moved.difference_update(pod.uid for pod in pods)
                     continue
                 found += moves
                 taken[names.index(option.node)] += need
@@ -182,28 +188,33 @@ def _options(
     by_devices = bool(special.any()) or replace(entry.seen.demands, gang=None) != NO_DEMANDS
     movable: dict[int, list[LoadPod]] = {}
     for row in rows:
-        pods = [context.load_pod(each) for each in context.residents(names[row])]
+        pods = [context.load_pod(resident) for resident in context.residents(names[row])]
         movable[row] = [
-            each for each in pods if each.priority <= entry.seen.pod.priority and not context.admit(each, names[row])
+            pod for pod in pods if pod.priority <= entry.seen.pod.priority and not context.admit(pod, names[row])
         ]
-    ranked = sorted_pods([each for pods in movable.values() for each in pods], {}, {})
-    rank = {each.uid: number for number, each in enumerate(ranked)}
+    ranked = sorted_pods([pod for pods in movable.values() for pod in pods], {}, {})
+    rank = {load_pod.uid: number for number, load_pod in enumerate(ranked)}
     holders = []
     for row, pods in movable.items():
-        held = np.array([_requests(context.choice.entries[each.uid], resources) for each in pods]).reshape(len(pods), len(resources))  # fmt: skip
-        ranks = np.array([rank[each.uid] for each in pods], dtype=np.int64)
-        allocated = [context.choice.entries[each.uid] for each in pods]
-        holds = np.array([each.holds != NO_HOLDINGS or each.seen.holds != NO_HOLDINGS for each in allocated], dtype=np.bool_)  # fmt: skip
+        held = np.array([_requests(context.choice.entries[pod.uid], resources) for pod in pods]).reshape(
+            len(pods), len(resources)
+        )
+        ranks = np.array([rank[pod.uid] for pod in pods], dtype=np.int64)
+        allocated = [context.choice.entries[pod.uid] for pod in pods]
+        holds = np.array(
+            [pod_info.holds != NO_HOLDINGS or pod_info.seen.holds != NO_HOLDINGS for pod_info in allocated],
+            dtype=np.bool_,
+        )
         lacks = np.where(needed, missing[row], 0)
         if by_devices and holds.any() and not (lacks > 0).any():
             holders.append(Holder(names[row], lacks, held[holds], ranks[holds], True))
-            movable[row] = [each for each, has in zip(pods, holds.tolist(), strict=True) if has]
+            movable[row] = [pod for pod, has in zip(pods, holds.tolist(), strict=True) if has]
         else:
             holders.append(Holder(names[row], lacks, held, ranks))
     at = {names[row]: pods for row, pods in movable.items()}
     found = []
-    for option in options(holders, settings.most_pods):
-        found.append((option, [at[option.node][each] for each in option.pods]))
+    for option in options(holders, settings.max_pods):
+        found.append((option, [at[option.node][pod] for pod in option.pods]))
         if len(found) >= _ATTEMPTS:
             break
     return found
@@ -267,10 +278,12 @@ def pack(context: KindContext, settings: Packing) -> None:
     ]
 
     def empties(node: str, targets: Sequence[str]) -> Collection[str] | None:
-        pods = [context.load_pod(each) for each in context.residents(node) if not each.seen.terminating]
-        pods = [each for each in pods if each.refused not in STATIC]
-        outside = next((each for each in pods if not settings.scope.covers(context.choice.entries[each.uid].seen.pod)), None)  # fmt: skip
-        refused = next((each for each in pods if each.refused), None)
+        pods = [context.load_pod(resident) for resident in context.residents(node) if not resident.seen.terminating]
+        pods = [pod for pod in pods if pod.refused not in STATIC]
+        outside = next(
+            (pod for pod in pods if not settings.scope.covers(context.choice.entries[pod.uid].seen.pod)), None
+        )
+        refused = next((pod for pod in pods if pod.refused), None)
         if not pods or outside is not None or refused is not None:
             if outside is not None or refused is not None:
                 stuck = refused or outside
@@ -278,25 +291,25 @@ def pack(context: KindContext, settings: Packing) -> None:
                 context.kept.append(KeptPod(stuck.key, node, stuck.refused or "it is not in scope", PACKING))
             return None
         with context.choice.trial():  # everything must fit, whatever the limits of this round
-            for each in sorted_pods(pods, {}, {}):
-                landing = context.choice.land(each, node, targets, unharmed=True)
+            for pod in sorted_pods(pods, {}, {}):
+                landing = context.choice.land(pod, node, targets, unharmed=True)
                 if not landing.node:
-                    context.kept.append(KeptPod(each.key, node, landing.reason, PACKING))
+                    context.kept.append(KeptPod(pod.key, node, landing.reason, PACKING))
                     return None
         return _begin(node, pods, targets)
 
     def _begin(node: str, pods: Sequence[LoadPod], targets: Sequence[str]) -> Collection[str] | None:
         reached = set()
-        for each in sorted_pods(pods, {}, {}):
-            refused = context.admit(each, node)
-            landing = context.land(each, node, targets, unharmed=True) if not refused else None
+        for pod in sorted_pods(pods, {}, {}):
+            refused = context.admit(pod, node)
+            landing = context.land(pod, node, targets, unharmed=True) if not refused else None
             if landing is None or not landing.node:
                 why = refused or (landing.reason if landing is not None else "")
-                context.kept.append(KeptPod(each.key, node, f"in a later round: {why}", PACKING))
+                context.kept.append(KeptPod(pod.key, node, f"in a later round: {why}", PACKING))
                 continue
             reached.add(landing.node)
             why = f"{node} is underused, and all of its {len(pods)} pods fit elsewhere"
-            context.moves.append(FoundMove(each, node, landing.node, PACKING, why, node, MoveAim(len(pods))))
+            context.moves.append(FoundMove(pod, node, landing.node, PACKING, why, node, MoveAim(len(pods))))
         return reached or None
 
     found = empty_nodes(given, settings.thresholds, settings.number_of_nodes, empties, settings.most)

@@ -1,7 +1,10 @@
-"""Limits of one round: how many pods may move of the cluster, a node, a namespace and a workload, and what disruption budgets allow.
+"""Limits of one round: how many pods may move of the cluster, a node, a namespace and a workload, and what disruption
+budgets allow.
 
-Problem: each move of a plan must still be allowed after the moves before it. Choice: moves chosen so far count as under way; a workload's unavailable pods are those that are not ready and those
-that its controller has not created yet, and the pods of a workload are looked up once. Limits: moves that another process carries out at the same time are seen only as pods that are not ready.
+Problem: each move of a plan must still be allowed after the moves before it. Choice: moves chosen so far count as under
+way; a workload's unavailable pods are those that are not ready and those that its controller has not created yet, and
+the pods of a workload are looked up once. Limits: moves that another process carries out at the same time are seen only
+as pods that are not ready.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ class RoundLimits:
         self._per_namespace: Counter[str] = Counter()
         self._moving: dict[str, set[str]] = {}  # UIDs by that of the controller
         self._unavailable: dict[str, frozenset[str]] = {}
-        self._left = {(each.namespace, each.name): each.allowed for each in cluster.budgets()}
+        self._left = {(budget.namespace, budget.name): budget.allowed for budget in cluster.budgets()}
         self._budgets = cluster.budgets()
         self._every = tuple(cluster.every_pod())
 
@@ -57,13 +60,18 @@ class RoundLimits:
         return self._by_counts(entry, node) or self._by_workload(entry) or self._by_budgets(entry)
 
     def several_budgets(self, entry: PodInfo, policy: EvictPolicy | None = None) -> str:
-        """Why a running pod can never be evicted by the eviction API: it takes at most one budget; empty = it can, or is not evicted so. `policy` None = the configured one."""
+        """Why a running pod can never be evicted by the eviction API: it takes at most one budget; empty = it can,
+        or is not evicted so. `policy` None = the configured one.
+        """
         if (policy or self._settings.acting.migration.policy) is not EvictPolicy.EVICTION:
             return ""
-        covering = [f"{each.namespace}/{each.name}" for each in self._budgets if each.covers(entry.seen.pod)]
+        covering = [f"{budget.namespace}/{budget.name}" for budget in self._budgets if budget.covers(entry.seen.pod)]
         if len(covering) < 2 or not entry.node:
             return ""
-        return f"PodDisruptionBudgets {', '.join(covering)} cover this pod, and the eviction API refuses a pod with more than one"
+        return (
+            f"PodDisruptionBudgets {', '.join(covering)} cover this pod, and the eviction API refuses a pod with "
+            "more than one"
+        )
 
     def moved(self, entry: PodInfo, node: str) -> None:
         """Count a move."""
@@ -90,7 +98,9 @@ class RoundLimits:
         return restore
 
     def moving(self, uid: str, node: str, namespace: str, owner: str) -> None:
-        """Count a move that is under way, by the UIDs of its pod and of the pod's controller; budgets know of it by themselves."""
+        """Count a move that is under way, by the UIDs of its pod and of the pod's controller; budgets know of it by
+        themselves.
+        """
         self._total += 1
         self._per_node[node] += 1
         self._per_namespace[namespace] += 1
@@ -143,8 +153,8 @@ class RoundLimits:
     def _unavailable_of(self, owner: str, replicas: int) -> frozenset[str]:
         """UIDs of the controller's pods that are not ready, and a placeholder for each that is missing."""
         if owner not in self._unavailable:
-            pods = [each.seen for each in self._pods.get(owner, ()) if not each.seen.phase.is_final]
-            away = {each.uid for each in pods if each.terminating or not self._notes_of(each.pod.key).is_ready}
+            pods = [pod.seen for pod in self._pods.get(owner, ()) if not pod.seen.phase.is_final]
+            away = {pod.uid for pod in pods if pod.terminating or not self._notes_of(pod.pod.key).is_ready}
             missing = {f"missing-{number}" for number in range(replicas - len(pods))}
             self._unavailable[owner] = frozenset(away | missing)
         return self._unavailable[owner]

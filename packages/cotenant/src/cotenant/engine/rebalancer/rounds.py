@@ -1,7 +1,8 @@
 """One round of a rebalancer: from the jobs that are stored to the jobs of the next moves.
 
-Problem: what is under way, what was moved lately and what did not help decide with the plan which moves are made, and a process in a cluster and the lab must decide alike. Choice: one function over planner and
-migrations; whoever drives it creates the jobs. Limits: scales and amplified nodes are read by the driver before it.
+Problem: what is under way, what was moved lately and what did not help decide with the plan which moves are made, and a
+process in a cluster and the lab must decide alike. Choice: one function over planner and migrations; whoever drives it
+creates the jobs. Limits: scales and amplified nodes are read by the driver before it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.groups.migration import MigrationJob
 
 STAYS_S = 3600.0  # a replacement is not moved again within this time
-_LEAST_KEPT_S = 300.0  # for which room is kept for a pod that waits
+_MIN_KEPT_S = 300.0  # for which room is kept for a pod that waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,9 @@ class Intent:
 def plan_round(
     planner: Planner, migrations: Migrations, settings: RebalancerSettings, now_s: float
 ) -> tuple[Plan, tuple[Intent, ...]]:
-    """The plan of a round, with the moves under way counted, and what becomes of its moves. The engine is as before afterwards."""
+    """The plan of a round, with the moves under way counted, and what becomes of its moves. The engine is as before
+    afterwards.
+    """
     unfinished = migrations.unfinished()
     kept = {job.pod.uid: f"job {job.name} moves it already" for job in unfinished}
     kept |= moved_lately(migrations, now_s)
@@ -65,7 +68,7 @@ def plan_round(
 
 def kept_until_s(settings: RebalancerSettings, now_s: float) -> float:
     """Until when the room that moves make is kept for the pods that wait."""
-    return now_s + max(settings.acting.ttl_s, _LEAST_KEPT_S)
+    return now_s + max(settings.acting.ttl_s, _MIN_KEPT_S)
 
 
 def moved_lately(migrations: Migrations, now_s: float) -> dict[str, str]:

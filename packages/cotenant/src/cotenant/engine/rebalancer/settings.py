@@ -71,8 +71,8 @@ class Defragmentation:
     """Room for pods that wait."""
 
     waits_s: float = 60.0  # pods that have waited for less are left to the scheduler
-    most_pods: int = 4  # that move for one waiting pod
-    most_waiting: int = 4  # waiting pods, or gangs, a round
+    max_pods: int = 4  # that move for one waiting pod
+    max_waiting: int = 4  # waiting pods, or gangs, a round
     scope: PodScope = field(default_factory=PodScope)  # of the pods that wait
 
 
@@ -109,7 +109,7 @@ class RebalancerSettings:
     pools: tuple[NodePool, ...]
     number_of_nodes: int = 0
     node_fit: bool = True
-    least_relief_percent: float = (
+    min_relief_percent: float = (
         1.0  # of a node: below it neither an excess nor what a pod would free is worth a restart
     )
     expires_s: float = 180.0  # of a node's measurement

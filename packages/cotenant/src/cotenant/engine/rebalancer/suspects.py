@@ -1,8 +1,10 @@
 """Pods that may violate a rule between pods, found without looking at each of them.
 
-Problem: a round must not compare 50,000 pods that satisfy their rules, and usually all of them do. Choice: pods that no rule distinguishes (`Cluster.alike`) are one group, and rules are evaluated once per group:
-an anti-affinity term by how many selected pods are in each of its domains, a spread constraint by its skew. Only the groups of a rule that is violated, and all that their rules count, are given to the repairs, which
-find the same violations in them as in all pods. Limits: a rule that the moves of a round violate is repaired in the next one.
+Problem: a round must not compare 50,000 pods that satisfy their rules, and usually all of them do. Choice: pods that no
+rule distinguishes (`Cluster.alike`) are one group, and rules are evaluated once per group: an anti-affinity term by how
+many selected pods are in each of its domains, a spread constraint by its skew. Only the groups of a rule that is
+violated, and all that their rules count, are given to the repairs, which find the same violations in them as in all
+pods. Limits: a rule that the moves of a round violate is repaired in the next one.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ class Suspects:
                     known[key] = selected, self._counted(selected, domains)
                 selected, counts = known[key]
                 alone = 1 if number in selected else 0
-                if any(counts[domains[each.node]] > alone for each in pods if each.node in domains):
+                if any(counts[domains[pod_info.node]] > alone for pod_info in pods if pod_info.node in domains):
                     self._found.update(dict.fromkeys((number, *selected)))
 
     def spread(self) -> None:
@@ -92,17 +94,21 @@ class Suspects:
         key = (pod.namespace, constraint)
         if key not in self._selected:
             found = self._index.selected(pod.namespace, constraint.selector)
-            self._selected[key] = [int(each.load.uid) for each in found if constraint.selects(each.pod.labels)]
+            self._selected[key] = [
+                int(placed_pod.load.uid) for placed_pod in found if constraint.selects(placed_pod.pod.labels)
+            ]
         return self._selected[key]
 
     def _selected_by(self, term: PodTerm, namespace: str) -> Iterator[int]:
         for own in self._index.namespaces:
             if term.about_namespace(namespace, own, self._namespaces.get(own, NO_LABELS)):
-                for each in self._index.selected(own, term.selector):
-                    yield int(each.load.uid)
+                for placed_pod in self._index.selected(own, term.selector):
+                    yield int(placed_pod.load.uid)
 
     def _counted(self, groups: Iterable[int], domains: Mapping[str, str]) -> Counter[str]:
-        return Counter(domains[each.node] for number in groups for each in self._groups[number] if each.node in domains)
+        return Counter(
+            domains[group.node] for number in groups for group in self._groups[number] if group.node in domains
+        )
 
     def _of_nodes(self, key: str) -> dict[str, str]:
         if key not in self._domains:
@@ -117,7 +123,7 @@ def _unlike(pods: _Pods) -> Iterable[Pod]:
     alike = (first.node_selector, first.node_affinity, first.tolerations)
     others = [
         pod
-        for pod in [each.seen.pod for each in pods]
+        for pod in [pod_info.seen.pod for pod_info in pods]
         if (pod.node_selector, pod.node_affinity, pod.tolerations) != alike
     ]
     if not others:

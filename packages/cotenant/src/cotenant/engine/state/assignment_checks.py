@@ -20,14 +20,17 @@ Residents = Mapping[str, Mapping[str, PodInfo]]  # node's name -> uid -> pod
 def check_residents(
     residents: Residents, reserved: Iterable[PodInfo], node_rows: Mapping[str, int], ledger: Ledger
 ) -> None:
-    """Check that the ledger has the residents and the nominated pods with reserved resources, and no others. Raises `Permanent`."""
+    """Check that the ledger has the residents and the nominated pods with reserved resources, and no others. Raises
+    `Permanent`.
+    """
     assigned = {}
     for name, here in residents.items():
         row = node_rows.get(name, -1)
         for uid, entry in here.items():
             if entry.node != name or entry.row != row or entry.seen.uid != uid:
                 raise Permanent(
-                    f"pod {entry.seen.pod.key} is listed on {name}, but its entry has node {entry.node}, row {entry.row}"
+                    f"pod {entry.seen.pod.key} is listed on {name}, but its entry has node {entry.node}, row "
+                    f"{entry.row}"
                 )
             if row >= 0:
                 assigned[entry.number] = row

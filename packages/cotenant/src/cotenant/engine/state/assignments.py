@@ -1,8 +1,9 @@
 """Assignments of a cluster's pods to its nodes, by name, over the encoder, the ledger and the narrowing.
 
-Problem: the arrays use rows and numbers; a cluster has names that are deleted and reused, and pods on nodes that are not known yet.
-Choice: a pod is assigned to a node's *name*; it has a row only while that node is known, so no order of events loses a pod or counts it twice.
-Changes are written to the arrays together, before the next scheduling round; rows and bits of removed pods are reclaimed from time to time.
+Problem: the arrays use rows and numbers; a cluster has names that are deleted and reused, and pods on nodes that are
+not known yet. Choice: a pod is assigned to a node's *name*; it has a row only while that node is known, so no order of
+events loses a pod or counts it twice. Changes are written to the arrays together, before the next scheduling round;
+rows and bits of removed pods are reclaimed from time to time.
 Limits: tenants, groups and resources keep their columns for good, as in the encoder.
 """
 
@@ -33,8 +34,8 @@ from cotenant.model.errors import Permanent
 from cotenant.policy.placement.knobs import Knobs
 
 _RECLAIM_AFTER = 20_000  # removed pods
-_MOST_UNUSED = 512  # shapes without pods, besides as many as are in use: each may use a bit of every node
-_MOST_REMOVED = 1024
+_MAX_UNUSED = 512  # shapes without pods, besides as many as are in use: each may use a bit of every node
+_MAX_REMOVED = 1024
 _HALF_NODE_CORES = 8.0  # until the first node is known
 
 
@@ -65,9 +66,9 @@ class Assignments:
         self.names: list[str] = []  # row -> node's name
         self.verdict_cache = verdict_cache  # invalidated for every row that changes
         self.pods = PodColumns()
-        for each in node_rules:
-            if isinstance(each, PluginRules):
-                each.entry_of = self.pods.by_number.__getitem__
+        for rule in node_rules:
+            if isinstance(rule, PluginRules):
+                rule.entry_of = self.pods.by_number.__getitem__
         self._moved: dict[int, PodInfo] = {}  # by identity: pods whose assignment is not written to the arrays yet
         self._removed: list[PodInfo] = []
         self._sizes_changed = False  # whether half of the median node may differ from the encoder's value
@@ -128,7 +129,9 @@ class Assignments:
             self._touch(row)
 
     def report_all(self, names: Sequence[str], values: Float) -> None:
-        """Store reports of several nodes, `float64[len(names), len(Report)]`; unknown nodes and rows with NaN are ignored."""
+        """Store reports of several nodes, `float64[len(names), len(Report)]`; unknown nodes and rows with NaN are
+        ignored.
+        """
         rows = np.fromiter((self.encoder.node_rows.get(name, -1) for name in names), dtype=np.int64, count=len(names))
         fresh = (rows >= 0) & ~np.isnan(values).any(axis=1)
         self.encoder.nodes().report[rows[fresh]] = values[fresh]
@@ -174,7 +177,11 @@ class Assignments:
         self._roster.forget()
         self.narrowing.forget_alike()
         rule = next(
-            (each for each in self.narrowing.node_rules if isinstance(each, PluginRules) and each.plugin is plugin),
+            (
+                node_rules
+                for node_rules in self.narrowing.node_rules
+                if isinstance(node_rules, PluginRules) and node_rules.plugin is plugin
+            ),
             None,
         )
         for entry in pods:
@@ -197,7 +204,7 @@ class Assignments:
         self.encoder.remove_pod(entry.seen.pod.key)
         if entry.row >= 0:
             self._removed.append(entry)
-            if len(self._removed) > _MOST_REMOVED:
+            if len(self._removed) > _MAX_REMOVED:
                 self.write()  # a replica that is not the leader runs no scheduling rounds
         else:
             self._forget(entry)
@@ -230,7 +237,7 @@ class Assignments:
         unused = self.encoder.reclaimable
         if self._is_held:
             return
-        if self._released < _RECLAIM_AFTER and 2 * unused <= self.encoder.shape_rows + _MOST_UNUSED:
+        if self._released < _RECLAIM_AFTER and 2 * unused <= self.encoder.shape_rows + _MAX_UNUSED:
             return
         self._released = 0
         self.estimates.forget(self.encoder.reclaim().tolist())
@@ -304,7 +311,9 @@ class Assignments:
     # ---- resources reserved for nominated pods
 
     def reserve(self, entry: PodInfo, name: str) -> bool:
-        """Reserve resources for a nominated pod: its requests count on the node. False if the node is unknown, or the pod is assigned or has reserved already."""
+        """Reserve resources for a nominated pod: its requests count on the node. False if the node is unknown, or
+        the pod is assigned or has reserved already.
+        """
         row = self.encoder.node_rows.get(name)
         if row is None or entry.node or entry.seen.uid in self.reserved:
             return False
@@ -315,7 +324,9 @@ class Assignments:
         return True
 
     def release(self, entry: PodInfo, freed: bool = True) -> None:
-        """Release a pod's reserved resources. `freed` False = only for a moment, so pending pods need not be tried again."""
+        """Release a pod's reserved resources. `freed` False = only for a moment, so pending pods need not be tried
+        again.
+        """
         del self.reserved[entry.seen.uid]
         self._adopt()
         self.ledger.remove(np.array([entry.number]))
@@ -426,8 +437,8 @@ class Assignments:
         """Check that the arrays agree with the assignments by name. Raises `Permanent`."""
         self.write()
         self.ledger.validate()
-        for each in self.narrowing.node_rules:
-            each.validate()
+        for rule in self.narrowing.node_rules:
+            rule.validate()
         check_residents(self.residents, self.reserved.values(), self.encoder.node_rows, self.ledger)
 
     def on_nodes(self, numbers: Int) -> Mask:

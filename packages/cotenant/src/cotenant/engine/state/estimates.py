@@ -1,10 +1,12 @@
 """Estimated use and remaining slack of each pod shape, corrected by measurement.
 
-Problem: a decision is as good as its estimates, and two of them become outdated: how much pods use, and how much delay a job still tolerates. Choice: pods of one
-shape are similar, so the first ones that run show what the others will use, and how far to trust the estimates of shapes that have not run; slack is recomputed
-from the current time. Then the shapes' rows are rewritten, and pods on nodes count with the corrected values (`Ledger.revise`). Limits: pods that are declared
-alike (equal requests, tenant, constraints, estimate) share one correction; a service's estimate is of its daily peak, which only a full day can measure,
-so it is raised by measurement and never lowered; the progress of a running pod is not visible, only for how long pods of its shape have run.
+Problem: a decision is as good as its estimates, and two of them become outdated: how much pods use, and how much delay
+a job still tolerates. Choice: pods of one shape are similar, so the first ones that run show what the others will use,
+and how far to trust the estimates of shapes that have not run; slack is recomputed from the current time. Then the
+shapes' rows are rewritten, and pods on nodes count with the corrected values (`Ledger.revise`). Limits: pods that are
+declared alike (equal requests, tenant, constraints, estimate) share one correction; a service's estimate is of its
+daily peak, which only a full day can measure, so it is raised by measurement and never lowered; the progress of a
+running pod is not visible, only for how long pods of its shape have run.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from cotenant.policy.placement.contribution import contribution
 from cotenant.policy.placement.knobs import Knobs
 from cotenant.policy.placement.order import allowance
 
-_LEAST_LEFT = (
+_MIN_LEFT = (
     0.15  # of a stage's estimated duration: estimates are inexact, so a stage is never assumed to be nearly done
 )
 
@@ -37,7 +39,9 @@ _USES = (  # resource, its estimate, units of the request in one of the estimate
 
 
 class Learned(NamedTuple):
-    """What was measured of one shape: CPU cores and memory bytes in use (0 = never), and when its first pod started (NaN = none yet)."""
+    """What was measured of one shape: CPU cores and memory bytes in use (0 = never), and when its first pod started
+    (NaN = none yet).
+    """
 
     shape: Shape
     measured: Float
@@ -45,7 +49,9 @@ class Learned(NamedTuple):
 
 
 class Estimates:
-    """Corrected estimates of one ledger's shapes; K shapes by row. The arrays of the ledger must be up to date (`Ledger.adopt`)."""
+    """Corrected estimates of one ledger's shapes; K shapes by row. The arrays of the ledger must be up to date
+    (`Ledger.adopt`).
+    """
 
     def __init__(self, encoder: Encoder, ledger: Ledger, knobs: Knobs, profiles: LearnedProfiles | None = None) -> None:
         """`profiles`: learned interference, None where the policy does not use it."""
@@ -102,7 +108,9 @@ class Estimates:
             self._measured[now, column] = keep[now]
 
     def outgrew(self, shape: int, memory_bytes: float) -> None:
-        """A pod that was evicted for memory used this much: from now on its shape is assumed to use at least as much."""
+        """A pod that was evicted for memory used this much: from now on its shape is assumed to use at least as
+        much.
+        """
         self._read_new()
         self._measured[shape, 1] = max(self._measured[shape, 1], memory_bytes)
         params = self._ledger.shapes.params
@@ -110,7 +118,9 @@ class Estimates:
         self.rewrite(np.array([shape]))
 
     def correct_use(self) -> None:
-        """Write predicted use into all shapes: measured values where there are some, else requests or declared values as far as declared values have been right."""
+        """Write predicted use into all shapes: measured values where there are some, else requests or declared
+        values as far as declared values have been right.
+        """
         self._read_new()
         self._settled.clear()
         shapes = self._ledger.shapes
@@ -129,8 +139,10 @@ class Estimates:
 
     @property
     def trust(self) -> float:
-        """How far declared use of batch is believed, 0..1: the smaller weight of CPU and memory, 0 before the first shape is measured."""
-        return min(each.trust if each.shapes else 0.0 for each in self._calibrations)
+        """How far declared use of batch is believed, 0..1: the smaller weight of CPU and memory, 0 before the first
+        shape is measured.
+        """
+        return min(calibration.trust if calibration.shapes else 0.0 for calibration in self._calibrations)
 
     def _predict_new(self, shapes: Int) -> None:
         """Write predicted use into those of these shapes that arrived since the last correction."""
@@ -149,7 +161,9 @@ class Estimates:
         self._unpredicted[rows] = False
 
     def correct_waiting(self, waiting: Set[int], now_s: float, slack: bool, use: bool) -> Int:
-        """Update pending shapes before they are evaluated: `use` predicts that of new ones, `slack` from the whole path. Returns the shapes that changed."""
+        """Update pending shapes before they are evaluated: `use` predicts that of new ones, `slack` from the whole
+        path. Returns the shapes that changed.
+        """
         self._read_new()
         due = sorted(waiting - self._settled)
         shapes = np.array(due, dtype=np.int64)
@@ -180,7 +194,7 @@ class Estimates:
         self._read_new()
         run = np.nan_to_num(now_s - self._started_s[shapes])
         duration = self._ledger.shapes.params[shapes, Param.DURATION]
-        path = self._path_s[shapes] - np.minimum(run, (1.0 - _LEAST_LEFT) * duration)
+        path = self._path_s[shapes] - np.minimum(run, (1.0 - _MIN_LEFT) * duration)
         self._ledger.shapes.params[shapes, Param.ALLOWANCE] = allowance(self._deadline_s[shapes], path, now_s)
 
     def assigned_shapes(self) -> Int:
@@ -207,11 +221,11 @@ class Estimates:
     def adopt(self, learned: Iterable[Learned]) -> None:
         """Take over measurements of equal shapes, after the arrays were rebuilt."""
         self._read_new()
-        for each in learned:
-            row = self._encoder.shape_row(each.shape)
+        for entry in learned:
+            row = self._encoder.shape_row(entry.shape)
             if row >= 0 and row < len(self._known) and self._known[row]:
-                self._measured[row] = each.measured
-                self._started_s[row] = each.started_s
+                self._measured[row] = entry.measured
+                self._started_s[row] = entry.started_s
 
     def _read_new(self) -> None:
         """Read the declared values of new shapes; their rows of `params` are as the encoder wrote them."""

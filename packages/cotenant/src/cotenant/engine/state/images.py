@@ -1,8 +1,9 @@
 """The images that nodes have, and the score of each row for the images of a pod.
 
-Problem: every pod has images and every node reports dozens, while their score rarely distinguishes nodes: small images count nothing, and those of every node the
-same. Choice: sizes by image and node name; a pod's scores are computed once for a list of images and kept until a node's images or the set of nodes change, and count as
-no preference where they are equal on all rows. Limits: a node's images take part when its Node object is next seen.
+Problem: every pod has images and every node reports dozens, while their score rarely distinguishes nodes: small images
+count nothing, and those of every node the same. Choice: sizes by image and node name; a pod's scores are computed once
+for a list of images and kept until a node's images or the set of nodes change, and count as no preference where they
+are equal on all rows. Limits: a node's images take part when its Node object is next seen.
 Formula: policy/placement/scores/images.py.
 """
 
@@ -14,7 +15,7 @@ from cotenant.engine.encoding.encoder import Encoder
 from cotenant.model.arrays import Float
 from cotenant.policy.placement.scores import images
 
-_MOST_KEPT = 4096
+_MAX_KEPT = 4096
 Images = tuple[tuple[str, int], ...]  # names and bytes
 
 
@@ -58,7 +59,7 @@ class NodeImages:
             self._revision = self._encoder.labels_revision
             self._scores.clear()
         if wanted not in self._scores:
-            if len(self._scores) >= _MOST_KEPT:
+            if len(self._scores) >= _MAX_KEPT:
                 self._scores.clear()
             self._scores[wanted] = self._computed(wanted)
         return self._scores[wanted]

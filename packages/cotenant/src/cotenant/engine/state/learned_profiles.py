@@ -1,10 +1,12 @@
 """Workload profiles of the applications of one cluster, learned from windows of measurements.
 
-Problem: pods come and go, arrays are rebuilt and rows reused, while what was learned of an application must last for days in bounded memory. Choice: an application is
-its owner and shape (tenant, requests, class, constraints, declared estimate, WorkloadProfile); `ProfileStore` keeps one row of the model per application, least recently
-measured dropped first, and outlives rebuilds; `LearnedProfiles` maps the shapes of one ledger to those rows, and writes what was learned into the shapes'
-parameters. Limits: pods that are described alike and have no WorkloadProfile share one profile, whatever program they run, as with estimates; a window counts for the pods that are on
-the node when it is reported; a restart learns anew, from the WorkloadProfile where there is one.
+Problem: pods come and go, arrays are rebuilt and rows reused, while what was learned of an application must last for
+days in bounded memory. Choice: an application is its owner and shape (tenant, requests, class, constraints, declared
+estimate, WorkloadProfile); `ProfileStore` keeps one row of the model per application, least recently measured dropped
+first, and outlives rebuilds; `LearnedProfiles` maps the shapes of one ledger to those rows, and writes what was learned
+into the shapes' parameters. Limits: pods that are described alike and have no WorkloadProfile share one profile,
+whatever program they run, as with estimates; a window counts for the pods that are on the node when it is reported; a
+restart learns anew, from the WorkloadProfile where there is one.
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ from cotenant.policy.interference.learning import model, update
 from cotenant.policy.interference.learning.model import Column, LearningSettings, Round
 from cotenant.policy.placement.knobs import Knobs
 
-MOST_APPLICATIONS = 16_384  # 3 MiB
+MAX_APPLICATIONS = 16_384  # 3 MiB
 _UNKNOWN = -1
 _AS_LEARNED, _AS_DECLARED = 0, 1  # the allowance of a service
-_LEAST_ALLOWANCE = 0.02
+_MIN_ALLOWANCE = 0.02
 
 
 class Prior(NamedTuple):
@@ -43,9 +45,11 @@ _NO_PRIOR = Prior()
 
 
 class ProfileStore:
-    """What was learned, by application. At most `most` applications; the one measured longest ago is dropped for a new one."""
+    """What was learned, by application. At most `most` applications; the one measured longest ago is dropped for a
+    new one.
+    """
 
-    def __init__(self, settings: LearningSettings | None = None, most: int = MOST_APPLICATIONS) -> None:
+    def __init__(self, settings: LearningSettings | None = None, most: int = MAX_APPLICATIONS) -> None:
         self.settings = settings or LearningSettings()
         self.table = np.zeros((64, model.COLUMNS))
         self.sibling = np.array([self.settings.sibling, self.settings.sibling_sd**2])
@@ -95,7 +99,9 @@ class ProfileStore:
         return row
 
     def set_prior(self, profile: str, prior: Prior) -> None:
-        """What a WorkloadProfile says of its applications. Applications that were measured already keep the prior that they started from."""
+        """What a WorkloadProfile says of its applications. Applications that were measured already keep the prior
+        that they started from.
+        """
         if prior != self._priors.get(profile, Prior()):
             self.changes += 1
             if prior == Prior():
@@ -108,7 +114,9 @@ class ProfileStore:
         return self._priors.get(shape.profile, _NO_PRIOR) if shape.profile else _NO_PRIOR
 
     def begin(self, table: Float, row: int, shape: Shape) -> None:
-        """Write the prior of an application into a row: its WorkloadProfile, else its declared estimate. An estimate of zeros in both counts as not declared."""
+        """Write the prior of an application into a row: its WorkloadProfile, else its declared estimate. An
+        estimate of zeros in both counts as not declared.
+        """
         prior = self.prior(shape)
         if prior.sensitivity is not None or prior.pressure is not None:
             model.start(table, row, self.settings, prior.sensitivity, prior.pressure, shape.is_service)
@@ -159,8 +167,8 @@ class LearnedProfiles:
     def observe(self, numbers: Int, cpu_cores: Float, signal: Float, now_s: float) -> int:
         """Learn from one round of windows; returns how many were used.
 
-        Pods by number, all of them on nodes: cores in use, and the signal: p99 over its objective for a service; for other pods time per unit of
-        progress, or cycles per instruction, in any unit; NaN where nothing was measured.
+        Pods by number, all of them on nodes: cores in use, and the signal: p99 over its objective for a service; for
+        other pods time per unit of progress, or cycles per instruction, in any unit; NaN where nothing was measured.
         """
         ledger, store = self._ledger, self.store
         node = ledger.row[numbers]
@@ -200,7 +208,9 @@ class LearnedProfiles:
         return taken
 
     def write(self, shapes: Int) -> None:
-        """Write the profiles of these shapes into their parameters, where they changed. Of a service with a declared allowance, that is kept."""
+        """Write the profiles of these shapes into their parameters, where they changed. Of a service with a
+        declared allowance, that is kept.
+        """
         self._sync()
         shapes = shapes[~self._written[shapes]]
         if not len(shapes):
@@ -230,9 +240,9 @@ class LearnedProfiles:
             allowance = shape.estimate.allowance
         elif shape.is_service and line[0, Column.WINDOWS] > 0:
             cores = np.array([shape.requests.get(CPU_NAME) / 1000.0])
-            allowance = max(_LEAST_ALLOWANCE, float(model.tolerated(line, cores)[0]) - 1.0)
+            allowance = max(_MIN_ALLOWANCE, float(model.tolerated(line, cores)[0]) - 1.0)
         elif shape.is_service and (tolerates := self.store.prior(shape).tolerates) is not None:
-            allowance = max(_LEAST_ALLOWANCE, tolerates)
+            allowance = max(_MIN_ALLOWANCE, tolerates)
         return model.profile(line[0], allowance)
 
     def lines(self, shapes: Int) -> Float:
@@ -245,7 +255,9 @@ class LearnedProfiles:
         return lines
 
     def _allowances(self, shapes: Int, lines: Float) -> Float:
-        """Excess slowdown that the services among these tolerate; NaN for others, for declared ones, and before any window without a WorkloadProfile."""
+        """Excess slowdown that the services among these tolerate; NaN for others, for declared ones, and before any
+        window without a WorkloadProfile.
+        """
         service = self._ledger.shapes.params[shapes, Param.IS_SERVICE] > 0
         learned = np.flatnonzero(service & (lines[:, Column.WINDOWS] > 0))
         for k in shapes[learned[self._tolerates[shapes[learned]] == _UNKNOWN]].tolist():
@@ -258,11 +270,11 @@ class LearnedProfiles:
             for i in np.flatnonzero(service & (lines[:, Column.WINDOWS] <= 0)).tolist():
                 tolerates = self.store.prior(self._encoder.shape(int(shapes[i]))).tolerates
                 if tolerates is not None:
-                    found[i] = max(_LEAST_ALLOWANCE, tolerates)
+                    found[i] = max(_MIN_ALLOWANCE, tolerates)
         if not len(learned):
             return found
         cores = self._ledger.shapes.request[shapes[learned], CPU] / 1000.0
-        found[learned] = np.maximum(_LEAST_ALLOWANCE, model.tolerated(lines[learned], cores) - 1.0)
+        found[learned] = np.maximum(_MIN_ALLOWANCE, model.tolerated(lines[learned], cores) - 1.0)
         return found
 
     def _enter(self, shapes: Int) -> Int:
@@ -299,7 +311,9 @@ class LearnedProfiles:
             self._tolerates = np.concatenate([self._tolerates, np.full(more, _UNKNOWN, dtype=np.int8)])
 
     def _prior_of(self, k: int) -> Float:
-        """The store's row of a shape that was not looked up, or its prior: kept, since hashing a shape costs more than the rest."""
+        """The store's row of a shape that was not looked up, or its prior: kept, since hashing a shape costs more
+        than the rest.
+        """
         line = self._prior.get(k)
         if line is not None:
             return line

@@ -1,9 +1,9 @@
 """The ledger: assignments and the resources that they leave, as arrays.
 
-Problem: every scheduling decision needs the state of all nodes at once, and float bookkeeping drifts over millions of changes. Choice: structure of
-arrays (`NodeArrays`) changed by events only; what a pod added is kept as a row of integers, and exactly that is subtracted again.
-`validate()` recomputes every sum from the residents. Limits: pods are small integers here (the caller maps names), and a pod is assigned to
-at most one node.
+Problem: every scheduling decision needs the state of all nodes at once, and float bookkeeping drifts over millions of
+changes. Choice: structure of arrays (`NodeArrays`) changed by events only; what a pod added is kept as a row of
+integers, and exactly that is subtracted again. `validate()` recomputes every sum from the residents. Limits: pods are
+small integers here (the caller maps names), and a pod is assigned to at most one node.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from cotenant.model.errors import Permanent
 
 
 class Ledger:
-    """Assigned pods. `nodes` and `shapes` are used without copying: the ledger is their only writer (but see `note_placed`)."""
+    """Assigned pods. `nodes` and `shapes` are used without copying: the ledger is their only writer (but see
+    `note_placed`).
+    """
 
     def __init__(self, nodes: NodeArrays, shapes: ShapeArrays, tenants: int, pods: int) -> None:
         """`pods` is a hint of the number of pods; the columns grow."""
@@ -30,7 +32,9 @@ class Ledger:
         self._added = np.zeros((pods, len(Sum)), dtype=np.int64)  # [P, S] what the pod added to its node's sums
 
     def adopt(self, nodes: NodeArrays, shapes: ShapeArrays, tenants: int) -> None:
-        """Switch to arrays that have grown: nodes, shapes, resources, groups or tenants were added. They include what residents added so far."""
+        """Switch to arrays that have grown: nodes, shapes, resources, groups or tenants were added. They include
+        what residents added so far.
+        """
         self.nodes, self.shapes = nodes, shapes
         before = self.tenants
         allocated = np.zeros((tenants, nodes.capacity.shape[1]), dtype=np.int64)
@@ -83,7 +87,9 @@ class Ledger:
         self.row[pods] = -1
 
     def revise(self) -> Int:
-        """Count every assigned pod with the current `shapes.sums`, after estimates were corrected. Returns the rows that changed, each once."""
+        """Count every assigned pod with the current `shapes.sums`, after estimates were corrected. Returns the rows
+        that changed, each once.
+        """
         pods = np.flatnonzero(self.row >= 0)
         change = self.shapes.sums[self.shape[pods]] - self._added[pods]
         changed = change.any(axis=1)
@@ -136,7 +142,8 @@ class Ledger:
         if not np.array_equal(found, expected):
             row, column = np.argwhere(found != expected)[0]
             raise Permanent(
-                f"ledger drifted: {name}[{row}, {column}] is {found[row, column]}, residents add up to {expected[row, column]}"
+                f"ledger drifted: {name}[{row}, {column}] is {found[row, column]}, residents add up to "
+                f"{expected[row, column]}"
             )
 
     def _grow(self, pods: Int) -> None:

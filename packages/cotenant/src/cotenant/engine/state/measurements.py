@@ -1,8 +1,9 @@
 """What agents measured of pods since estimates were last corrected.
 
-Problem: every node reports the use of its pods about once a minute, each at its own time, and a correction of estimates costs a pass over all pods. Choice: the last
-use of each pod is kept until the next correction, which takes all of them at once. Limits: a metric older than two of its intervals is ignored; a pod that has left
-meanwhile is left out when the correction takes place.
+Problem: every node reports the use of its pods about once a minute, each at its own time, and a correction of estimates
+costs a pass over all pods. Choice: the last use of each pod is kept until the next correction, which takes all of them
+at once. Limits: a metric older than two of its intervals is ignored; a pod that has left meanwhile is left out when the
+correction takes place.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ class Measurements:
         self._corrected_s = -inf
 
     def note(self, metric: NodeMetric, uid_of: Callable[[str], str | None]) -> None:
-        """One node's metric; `uid_of` a namespace/name is that of the pod which was on the node when it was measured, else None."""
+        """One node's metric; `uid_of` a namespace/name is that of the pod which was on the node when it was
+        measured, else None.
+        """
         if metric.is_empty or metric.age_s > 2 * metric.interval_s:
             return
         for key, measured in (metric.pods or {}).items():

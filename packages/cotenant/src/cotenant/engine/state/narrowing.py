@@ -1,10 +1,12 @@
 """Excludes rows by rules that are not row-local, and scores soft terms, as the cluster fills.
 
-Problem: affinity between pods, spread, host ports and volumes depend on other pods, so every placement changes their result. Choice: residents are
-counted per node for every query that a rule needs (engine/state/pod_counts.py); a pod's rows are narrowed by sums over domains before the compiled
-filters and scores run on the rest, and soft terms are added to the profile's score over the feasible rows. Pods without such rules, and
-that no resident's rule selects, are placed in one compiled run. Pods found on nodes are added in the same way: `add_pod`, then `assign`.
-Limits: a pod with rules costs a few NumPy passes over all nodes. The rules between pods: engine/state/term_rules.py; volumes: engine/state/storage/volumes.py;
+Problem: affinity between pods, spread, host ports and volumes depend on other pods, so every placement changes their
+result. Choice: residents are counted per node for every query that a rule needs (engine/state/pod_counts.py); a pod's
+rows are narrowed by sums over domains before the compiled filters and scores run on the rest, and soft terms are added
+to the profile's score over the feasible rows. Pods without such rules, and that no resident's rule selects, are placed
+in one compiled run. Pods found on nodes are added in the same way: `add_pod`, then `assign`. Limits: a pod with rules
+costs a few NumPy passes over all nodes. The rules between pods: engine/state/term_rules.py; volumes:
+engine/state/storage/volumes.py;
 queues: engine/cycle/runs.py.
 """
 
@@ -31,26 +33,28 @@ from cotenant.model.errors import Permanent
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement import preference
 
-_MOST_ASKED = 8192
+_MAX_ASKED = 8192
 EVERYWHERE: Mask = np.empty(0, dtype=np.bool_)  # no narrowing, as the compiled placement expects it
 
 
 class Narrowing:
-    """The pods with their assignments, and what narrows the rows of each. Numbers, shapes and rows are the encoder's."""
+    """The pods with their assignments, and what narrows the rows of each. Numbers, shapes and rows are the
+    encoder's.
+    """
 
     def __init__(self, encoder: Encoder, node_rules: tuple[NodeRules, ...] = ()) -> None:
         self.encoder = encoder
         self.node_rules = node_rules
-        for each in node_rules:
-            each.attach(encoder)
+        for rule in node_rules:
+            rule.attach(encoder)
         introduce(node_rules)
         self.pod_counts = PodCounts()
         self.regions = Regions(encoder)
         self.images = NodeImages(encoder)
         self.terms = TermRules(encoder, self.pod_counts, self.regions, self.images)
         self.volumes = Volumes(encoder, self.regions)
-        self._repeating = {each.name: each for each in node_rules if isinstance(each, Repeating)}
-        self._widening = tuple(each for each in node_rules if isinstance(each, Widening))
+        self._repeating = {rule.name: rule for rule in node_rules if isinstance(rule, Repeating)}
+        self._widening = tuple(rule for rule in node_rules if isinstance(rule, Widening))
         self._node_rules_of: dict[int, tuple[NodeRules, ...]] = {}  # number -> node rules that apply to the pod
         self._asked: dict[tuple[PodKind, int, QoSClass], tuple[NodeRules, ...]] = {}  # alike -> rules that apply
         self._demands_of: dict[int, tuple[Demands, Amounts]] = {}  # of these pods
@@ -85,9 +89,9 @@ class Narrowing:
         asked = self._asked.get((kind, shape, pod.qos), self.node_rules) if is_plain else self.node_rules
         if not asked:
             return
-        applying = tuple([each for each in asked if each.add_pod(number, pod, demands, holds)])
+        applying = tuple([node_rules for node_rules in asked if node_rules.add_pod(number, pod, demands, holds)])
         if is_plain and asked is self.node_rules:
-            if len(self._asked) >= _MOST_ASKED:
+            if len(self._asked) >= _MAX_ASKED:
                 self._asked.clear()
             self._asked[kind, shape, pod.qos] = applying
         if applying:
@@ -100,7 +104,7 @@ class Narrowing:
 
     def widened(self) -> tuple[NodeRules, ...]:
         """Node rules that now apply to more pods; each pod must be offered to them (`offer`)."""
-        found = tuple([each for each in self._widening if each.may_widen and each.widened()])
+        found = tuple([entry for entry in self._widening if entry.may_widen and entry.widened()])
         if found:
             self.forget_alike()
         return found
@@ -110,7 +114,9 @@ class Narrowing:
         applying = self._node_rules_of.get(number, ())
         if number not in self._pods or rule in applying or not rule.add_pod(number, pod, demands, holds):
             return
-        self._node_rules_of[number] = tuple(each for each in self.node_rules if each is rule or each in applying)
+        self._node_rules_of[number] = tuple(
+            node_rules for node_rules in self.node_rules if node_rules is rule or node_rules in applying
+        )
         self._demands_of[number] = (demands, pod.limits)
         if number in self._rows:
             rule.assign(number, self._rows[number])
@@ -118,9 +124,9 @@ class Narrowing:
     def surplus_m(self, numbers: Int) -> Int:
         """`int64[V]`: milli-CPU that these pods take of their nodes beside their requests."""
         found = np.zeros(len(numbers), dtype=np.int64)
-        for each in self.node_rules:
-            if isinstance(each, Surplus):
-                found += each.surplus_m(numbers)
+        for rule in self.node_rules:
+            if isinstance(rule, Surplus):
+                found += rule.surplus_m(numbers)
         return found
 
     def update_volumes(self, number: int, volumes: tuple[VolumeNeed, ...]) -> None:
@@ -129,8 +135,8 @@ class Narrowing:
 
     def set_holdings(self, number: int, holds: Holdings) -> None:
         """Set what a pod holds of its node, as reported again."""
-        for each in self._node_rules_of.get(number, ()):
-            each.set_holdings(number, holds)
+        for node_rules in self._node_rules_of.get(number, ()):
+            node_rules.set_holdings(number, holds)
 
     def set_terminating(self, number: int) -> None:
         """A pod started to terminate: spread no longer counts it; all other rules do until it is unassigned."""
@@ -144,8 +150,8 @@ class Narrowing:
         """Remove a pod for good."""
         if number in self._rows:
             self.unassign(number)
-        for each in self._node_rules_of.pop(number, ()):
-            each.remove_pod(number)
+        for node_rules in self._node_rules_of.pop(number, ()):
+            node_rules.remove_pod(number)
         self._demands_of.pop(number, None)
         self._terminating.discard(number)
         self.volumes.forget(number)
@@ -187,31 +193,35 @@ class Narrowing:
         return self._node_rules_of.get(number, ())
 
     def demands_of(self, number: int) -> tuple[Demands, Amounts] | None:
-        """What node rules may evaluate besides a pod's kind and shape: demands and limits; None if no node rule applies to it."""
+        """What node rules may evaluate besides a pod's kind and shape: demands and limits; None if no node rule
+        applies to it.
+        """
         return self._demands_of.get(number)
 
     def is_cacheable(self, number: int) -> bool:
-        """Whether nodes evaluate all pods with this pod's kind, shape and demands alike, so one result is valid for all of them."""
-        return all(each.name in self._repeating for each in self._node_rules_of.get(number, ()))
+        """Whether nodes evaluate all pods with this pod's kind, shape and demands alike, so one result is valid for
+        all of them.
+        """
+        return all(node_rules.name in self._repeating for node_rules in self._node_rules_of.get(number, ()))
 
     def repeating_rules(self, number: int) -> tuple[Repeating, ...] | None:
         """The node rules that apply to a pod, if all of them can evaluate runs of equal pods; else None."""
-        repeating = [self._repeating.get(each.name) for each in self._node_rules_of.get(number, ())]
-        return None if None in repeating else tuple(each for each in repeating if each is not None)
+        repeating = [self._repeating.get(node_rules.name) for node_rules in self._node_rules_of.get(number, ())]
+        return None if None in repeating else tuple(entry for entry in repeating if entry is not None)
 
     # ---- assignments
 
     def assign(self, number: int, row: int) -> None:
         """Assign a pod with the holdings that it has. Raises `Permanent` if it is assigned already."""
         self._assign(number, row)
-        for each in self._node_rules_of.get(number, ()):
-            each.assign(number, row)
+        for node_rules in self._node_rules_of.get(number, ()):
+            node_rules.assign(number, row)
 
     def place(self, number: int, row: int) -> None:
         """Assign a pod that was placed on a feasible row; node rules allocate what it needs there."""
         self._assign(number, row)
-        for each in self._node_rules_of.get(number, ()):
-            each.allocate(number, row)
+        for node_rules in self._node_rules_of.get(number, ()):
+            node_rules.allocate(number, row)
 
     def place_all(self, numbers: list[int], rows: list[int]) -> None:
         """`place` for several pods, in order."""
@@ -225,8 +235,8 @@ class Narrowing:
         """Remove a pod from its row; it may be assigned again."""
         self.pod_counts.assign(self._pods[number][0], self._rows.pop(number), -1, number in self._terminating)
         self.volumes.unassign(number)
-        for each in self._node_rules_of.get(number, ()):
-            each.unassign(number)
+        for node_rules in self._node_rules_of.get(number, ()):
+            node_rules.unassign(number)
 
     def unassign_all(self, numbers: list[int]) -> None:
         """`unassign` for several pods, in order."""
@@ -241,8 +251,8 @@ class Narrowing:
     def holdings(self, number: int) -> Holdings:
         """What an assigned pod holds of its node."""
         holds = NO_HOLDINGS
-        for each in self._node_rules_of.get(number, ()):
-            holds = each.holdings(number, holds)
+        for node_rules in self._node_rules_of.get(number, ()):
+            holds = node_rules.holdings(number, holds)
         return holds
 
     def _assign(self, number: int, row: int) -> None:
@@ -258,7 +268,7 @@ class Narrowing:
     ) -> dict[PodKind, dict[int, int]]:
         """Pods for which only the pod counts change, by kind; `singly` is called for each of the others."""
         with_rules, terminating = self._node_rules_of, self._terminating
-        separate = {each for each in numbers if each in with_rules or each in terminating}
+        separate = {entry for entry in numbers if entry in with_rules or entry in terminating}
         separate |= self.volumes.needs.keys() & numbers
         found: dict[PodKind, dict[int, int]] = {}
         for number, row in zip(numbers, rows, strict=True):
@@ -278,7 +288,9 @@ class Narrowing:
     # ---- what-if
 
     def expect(self, nominated: tuple[tuple[int, int], ...]) -> None:
-        """From now on, place pods (engine/cycle/runs.py) as if these nominated pods (number, row) were assigned already."""
+        """From now on, place pods (engine/cycle/runs.py) as if these nominated pods (number, row) were assigned
+        already.
+        """
         self._expected = nominated
 
     @property
@@ -300,20 +312,22 @@ class Narrowing:
 
     @contextmanager
     def without(self, number: int) -> Iterator[None]:
-        """In this context, an assigned pod does not count; its volume claims keep their volumes. Everything is restored on exit."""
+        """In this context, an assigned pod does not count; its volume claims keep their volumes. Everything is
+        restored on exit.
+        """
         row = self._rows.get(number)
         if row is None:
             yield
             return
         kind, applying, terminating = self._pods[number][0], self.node_rules_of(number), number in self._terminating
         self.pod_counts.assign(kind, row, -1, terminating)
-        for each in applying:
-            each.unassign(number)
+        for node_rules in applying:
+            node_rules.unassign(number)
         try:
             yield
         finally:
-            for each in applying:
-                each.assign(number, row)
+            for node_rules in applying:
+                node_rules.assign(number, row)
             self.pod_counts.assign(kind, row, 1, terminating)
 
     @contextmanager
@@ -322,13 +336,13 @@ class Narrowing:
         stand_in = self.encoder.pod_rows  # larger than every pod's number
         applying: list[NodeRules] = []
         try:
-            applying.extend(each for each in self.node_rules if each.add_pod(stand_in, pod, demands, NO_HOLDINGS))
+            applying.extend(rule for rule in self.node_rules if rule.add_pod(stand_in, pod, demands, NO_HOLDINGS))
             self._simulated = number, stand_in, tuple(applying)
             yield
         finally:
             self._simulated = None
-            for each in applying:
-                each.remove_pod(stand_in)
+            for node_rules in applying:
+                node_rules.remove_pod(stand_in)
 
     # ---- rules
 
@@ -346,8 +360,8 @@ class Narrowing:
     def allowed_with(self, number: int, nominated: tuple[tuple[int, int], ...]) -> Mask:
         """Rows that satisfy all rules with and without the `nominated` pods (number, row).
 
-        kube-scheduler's two passes: rows must pass without them too, since they may be placed elsewhere after all. Stricter in one point:
-        they count in their whole domain, not only on their own node.
+        kube-scheduler's two passes: rows must pass without them too, since they may be placed elsewhere after all.
+        Stricter in one point: they count in their whole domain, not only on their own node.
         """
         without = self.allowed(number)
         if not nominated:
@@ -371,8 +385,8 @@ class Narrowing:
                 self.terms.check()
                 yield rule
         yield from self.terms.domain_rules(kind, k)
-        for each, known_as in self.applying(number):
-            yield from each.rules(known_as)
+        for node_rules, known_as in self.applying(number):
+            yield from node_rules.rules(known_as)
 
     def is_unconstrained(self, numbers: list[int]) -> bool:
         """Whether no rule and no soft term applies to any of these pods, as is usual."""
@@ -394,9 +408,9 @@ class Narrowing:
     def applying(self, number: int) -> Iterator[tuple[NodeRules, int]]:
         """The node rules that apply to the pod, and the number by which they know it."""
         if self._simulated is not None and self._simulated[0] == number:
-            yield from ((each, self._simulated[1]) for each in self._simulated[2])
+            yield from ((node_rules, self._simulated[1]) for node_rules in self._simulated[2])
         else:
-            yield from ((each, number) for each in self._node_rules_of.get(number, ()))
+            yield from ((node_rules, number) for node_rules in self._node_rules_of.get(number, ()))
 
     # ---- preferences
 
@@ -416,6 +430,6 @@ class Narrowing:
         """The score part of each soft term and node rule, over feasible rows; none for terms that do not exist."""
         kind, k = self._pods[number]
         parts = [*self.terms.preferences(kind, k, rows)]
-        for each, known_as in self.applying(number):
-            parts += each.preferences(known_as, rows)
+        for node_rules, known_as in self.applying(number):
+            parts += node_rules.preferences(known_as, rows)
         return tuple(parts)

@@ -1,8 +1,8 @@
 """What preemption, moves and gangs read of pods, as columns by pod number.
 
-Problem: the choice of victims compares thousands of residents by priority and age. Choice: a column for each, written when a pod is added or updated;
-numbers are reused, so `generation` tells two pods of one number apart. Limits: an entry of a freed number keeps its last values; readers select assigned
-pods first.
+Problem: the choice of victims compares thousands of residents by priority and age. Choice: a column for each, written
+when a pod is added or updated; numbers are reused, so `generation` tells two pods of one number apart. Limits: an entry
+of a freed number keeps its last values; readers select assigned pods first.
 """
 
 from __future__ import annotations
@@ -54,5 +54,7 @@ class PodColumns:
         self.ends_s[entry.number] = entry.seen.ends_s
 
     def evictable_by(self, best_effort: bool) -> Int:
-        """`priorities` as a preemptor sees them: best-effort work evicts best-effort work only, whatever the numbers of the priorities are."""
+        """`priorities` as a preemptor sees them: best-effort work evicts best-effort work only, whatever the
+        numbers of the priorities are.
+        """
         return np.where(self.best_effort, self.priorities, NEVER_A_VICTIM) if best_effort else self.priorities

@@ -1,10 +1,12 @@
 """Number of residents per node for each query that a rule between pods needs.
 
-Problem: affinity between pods, spread and host ports need the number of residents of some sort on each node, and a cluster has thousands of such
-queries and a hundred thousand pods. Choice: pods that rules cannot distinguish form one *kind* (a Deployment's replicas); a query
-(engine/state/count_queries.py) is counted once per node and kept up to date as pods are assigned and unassigned. A kind knows the counts it
-enters, so a change costs as many additions; a new query is evaluated on kinds, not on pods. Kinds and queries that are no longer used are dropped.
-One pod may have ten thousand terms or ports, so nothing here looks at every term of a kind for every other: terms, ports and kinds are looked up in indexes.
+Problem: affinity between pods, spread and host ports need the number of residents of some sort on each node, and a
+cluster has thousands of such queries and a hundred thousand pods. Choice: pods that rules cannot distinguish form one
+*kind* (a Deployment's replicas); a query (engine/state/count_queries.py) is counted once per node and kept up to date
+as pods are assigned and unassigned. A kind knows the counts it enters, so a change costs as many additions; a new query
+is evaluated on kinds, not on pods. Kinds and queries that are no longer used are dropped. One pod may have ten thousand
+terms or ports, so nothing here looks at every term of a kind for every other: terms, ports and kinds are looked up in
+indexes.
 Limits: pods with unique labels (a StatefulSet's) are one kind each.
 
 Terminating pods count for affinity and ports, but not for spread, as in kube-scheduler (PodTopologySpread skips them).
@@ -173,7 +175,9 @@ class PodCounts:
         return True
 
     def hold_kinds(self) -> None:
-        """Keep the kinds that lose their last pod, until `let_go`: their pods may come back, and the queue refers to them."""
+        """Keep the kinds that lose their last pod, until `let_go`: their pods may come back, and the queue refers
+        to them.
+        """
         self._held = {}
 
     def let_go(self) -> tuple[PodKind, ...]:
@@ -249,8 +253,8 @@ class PodCounts:
             if isinstance(query, Replicas):
                 self._replicas[query.controller] = count
             self._file(count)
-            for kind, each in times:
-                self._include(kind, count, each)
+            for kind, number in times:
+                self._include(kind, count, number)
         count.uses += 1
         return count
 
@@ -279,7 +283,7 @@ class PodCounts:
                         found.append(SelectingTerm(query.type, query.term.topology_key, weight_of(query), count))
             for owner, count in self._many.items():
                 assert owner.many is not None
-                found += (SelectingTerm(*each, count) for each in owner.many.selecting(kind, pod, labels))
+                found += (SelectingTerm(*entry, count) for entry in owner.many.selecting(kind, pod, labels))
             kind.selecting_terms = tuple(found)
             kind.terms_version = self._version
         return kind.selecting_terms

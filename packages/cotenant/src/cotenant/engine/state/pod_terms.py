@@ -1,8 +1,8 @@
 """The rules of a kind of pods about other pods, with the counts that they need.
 
-Problem: the same selector in a spread constraint, an affinity and an anti-affinity term needs one count. Choice: rules are read once per kind,
-when one of its pods is first evaluated, and acquire their counts from the pod counts; topology key and weight are not part of the query, so equal
-queries share a count. Limits: none of its own.
+Problem: the same selector in a spread constraint, an affinity and an anti-affinity term needs one count. Choice: rules
+are read once per kind, when one of its pods is first evaluated, and acquire their counts from the pod counts; topology
+key and weight are not part of the query, so equal queries share a count. Limits: none of its own.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class PodRules:
 
 
 def read_rules(pod_counts: PodCounts, pod: Pod, check: Callable[[], None]) -> PodRules:
-    """The rules of pods like this one. The caller releases their counts (`PodCounts.release_count`) when they are no longer needed.
+    """The rules of pods like this one. The caller releases their counts (`PodCounts.release_count`) when they are no
+    longer needed.
 
     `check` is called for each; where it raises, nothing is kept.
     """

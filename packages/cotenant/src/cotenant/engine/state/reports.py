@@ -1,10 +1,11 @@
 """The last report of each node, with freshness and bounded memory.
 
-Problem: reports arrive late, twice, out of order, with wrong timestamps and from deleted nodes, and must neither exhaust memory
-nor mislead a score. Choice: one report per node, the newest by its timestamp, dated no later than its arrival; a full store drops
-expired reports first and then refuses new nodes. Limits: a report whose timestamp is more than the TTL behind the receiver's clock, or more than
-5 s ahead of it, is refused, so a node whose clock is wrong gets an error to log instead of being ignored silently; a report from the future
-would otherwise keep out the true ones that follow.
+Problem: reports arrive late, twice, out of order, with wrong timestamps and from deleted nodes, and must neither
+exhaust memory nor mislead a score. Choice: one report per node, the newest by its timestamp, dated no later than its
+arrival; a full store drops expired reports first and then refuses new nodes. Limits: a report whose timestamp is more
+than the TTL behind the receiver's clock, or more than 5 s ahead of it, is refused, so a node whose clock is wrong gets
+an error to log instead of being ignored silently; a report from the future would otherwise keep out the true ones that
+follow.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from dataclasses import replace
 from cotenant.model.cluster.report import REPORT_TTL_S, NodeReport
 from cotenant.model.errors import InvalidInput, Transient
 
-MOST_AHEAD_S = 5.0  # of the receiver's clock; NTP keeps nodes within milliseconds
+MAX_AHEAD_S = 5.0  # of the receiver's clock; NTP keeps nodes within milliseconds
 
 
 class Reports:
     """The last report of each node. Times are Unix seconds, passed by the caller."""
 
-    def __init__(self, most_nodes: int = 20_000, ttl_s: float = REPORT_TTL_S) -> None:
-        if most_nodes < 1:
-            raise InvalidInput("most nodes that may report", most_nodes, "1 or more")
+    def __init__(self, max_nodes: int = 20_000, ttl_s: float = REPORT_TTL_S) -> None:
+        if max_nodes < 1:
+            raise InvalidInput("most nodes that may report", max_nodes, "1 or more")
         self.ttl_s = ttl_s
-        self._most = most_nodes
+        self._most = max_nodes
         self._last: dict[str, NodeReport] = {}  # in order of arrival
 
     def __len__(self) -> int:
@@ -34,13 +35,14 @@ class Reports:
     def accept(self, report: NodeReport, now_s: float) -> bool:
         """Store a report; False if a newer one is known.
 
-        Raises `InvalidInput` if its timestamp is more than the TTL old or `MOST_AHEAD_S` ahead, `Transient` if the store is full of fresh reports.
+        Raises `InvalidInput` if its timestamp is more than the TTL old or `MAX_AHEAD_S` ahead, `Transient` if the store
+        is full of fresh reports.
         """
-        if not -self.ttl_s <= report.at_s - now_s <= MOST_AHEAD_S:
+        if not -self.ttl_s <= report.at_s - now_s <= MAX_AHEAD_S:
             raise InvalidInput(
                 "timestamp",
                 f"{report.at_s - now_s:+.0f} s from the receiver's clock",
-                f"a time at most {self.ttl_s:g} s behind and {MOST_AHEAD_S:g} s ahead of it",
+                f"a time at most {self.ttl_s:g} s behind and {MAX_AHEAD_S:g} s ahead of it",
                 "correct the node's clock, or find out what delays its reports",
             )
         before = self._last.get(report.node)

@@ -1,9 +1,10 @@
 """Residents' terms, looked up by the labels of a pod; and the terms of a pod that has very many of them.
 
-Problem: every new kind of pods must know which residents' terms select it, a cluster has thousands of terms, and one pod may have ten thousand. Choice: a term is filed under
-a label that the pods which it selects must have (`PodTerm.needed_label`), so that a kind evaluates only the terms filed under its own labels, and those that require none. A pod with very
-many terms has one count instead of one for each, and for each kind that asks it keeps the sum of what its terms say. Limits: a term with several such requirements is filed under
-the one with the fewest values.
+Problem: every new kind of pods must know which residents' terms select it, a cluster has thousands of terms, and one
+pod may have ten thousand. Choice: a term is filed under a label that the pods which it selects must have
+(`PodTerm.needed_label`), so that a kind evaluates only the terms filed under its own labels, and those that require
+none. A pod with very many terms has one count instead of one for each, and for each kind that asks it keeps the sum of
+what its terms say. Limits: a term with several such requirements is filed under the one with the fewest values.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class TermIndex(Generic[_T]):
 class ManyTerms:
     """The terms of one kind of pods, evaluated together.
 
-    A term without a label to look it up by is evaluated for every kind of pods, and each topology key costs a pass over all nodes: readers limit both.
+    A term without a label to look it up by is evaluated for every kind of pods, and each topology key costs a pass over
+    all nodes: readers limit both.
     """
 
     def __init__(self, times: Mapping[PodsWithTerm, int]) -> None:
@@ -86,7 +88,9 @@ class ManyTerms:
             self._index.add(query.term, query)
 
     def selecting(self, kind: object, pod: Pod, namespace_labels: Labels) -> tuple[tuple[TermType, str, int], ...]:
-        """Of the terms that select pods of a kind: type, topology key and summed weight, each pair of the first two once."""
+        """Of the terms that select pods of a kind: type, topology key and summed weight, each pair of the first two
+        once.
+        """
         known = self._known.get(kind)
         if known is None or known[0] != namespace_labels:
             sums: dict[tuple[TermType, str], int] = {}
@@ -99,7 +103,9 @@ class ManyTerms:
 
 
 def weight_of(query: PodsWithTerm) -> int:
-    """What a resident with the term adds to the score of its domain; negative for anti-affinity. A required affinity counts as a preference of weight 1."""
+    """What a resident with the term adds to the score of its domain; negative for anti-affinity. A required
+    affinity counts as a preference of weight 1.
+    """
     weight = HARD_WEIGHT if query.term.weight is None else query.term.weight
     return -weight if query.type is TermType.PREFERRED_ANTI_AFFINITY else weight
 

@@ -1,9 +1,10 @@
 """Evaluates the rules between pods, and soft terms, for one kind and shape of pods.
 
-Problem: spread and affinity between pods depend on the residents of whole topology domains, so no row-local filter can evaluate them. Choice: a rule is
-a mask over all rows, from the counts of its query summed by domain; soft terms are score parts over the feasible rows. Rules are read once per kind
-(engine/state/pod_terms.py). The formulas are in policy/placement/topology, the weights in policy/placement/preference.py. Limits: a few NumPy passes
-over all nodes for each rule.
+Problem: spread and affinity between pods depend on the residents of whole topology domains, so no row-local filter can
+evaluate them. Choice: a rule is a mask over all rows, from the counts of its query summed by domain; soft terms are
+score parts over the feasible rows. Rules are read once per kind (engine/state/pod_terms.py). The formulas are in
+policy/placement/topology, the weights in policy/placement/preference.py. Limits: a few NumPy passes over all nodes for
+each rule.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ class TermRules:
         return rules
 
     def release_large(self) -> None:
-        """Release the counts of kinds with very many rules: else every other new pod would be compared with each of them for as long as these wait or run."""
+        """Release the counts of kinds with very many rules: else every other new pod would be compared with each of
+        them for as long as these wait or run.
+        """
         while self._large:
             self.drop(self._large.pop())
 
@@ -72,13 +75,19 @@ class TermRules:
         """Whether a rule of the kind, or an anti-affinity term of a resident, may make a node infeasible."""
         if self.of(kind).has_required:
             return True
-        return any(each.residents.total and _is_forbidding(each) for each in self._terms_selecting(kind))
+        return any(
+            selecting_term.residents.total and _is_forbidding(selecting_term)
+            for selecting_term in self._terms_selecting(kind)
+        )
 
     def has_preferred(self, kind: PodKind, k: int) -> bool:
         """Whether a soft term of the kind, of shape k, or of a resident changes the score of a node."""
         if self.of(kind).has_preferred or self._encoder.has_preferences(k) or self._has_image_scores(kind):
             return True
-        return any(each.residents.total and not _is_forbidding(each) for each in self._terms_selecting(kind))
+        return any(
+            selecting_term.residents.total and not _is_forbidding(selecting_term)
+            for selecting_term in self._terms_selecting(kind)
+        )
 
     def is_constrained(self, kind: PodKind, k: int) -> bool:
         """Whether `has_required` or `has_preferred`, in one look."""
@@ -91,7 +100,7 @@ class TermRules:
         ):
             return True
         terms = self._terms_selecting(kind)
-        return bool(terms) and any(each.residents.total for each in terms)
+        return bool(terms) and any(term.residents.total for term in terms)
 
     def _terms_selecting(self, kind: PodKind) -> tuple[SelectingTerm, ...]:
         """Residents' terms that select the kind, without those whose topology key no node has: they change nothing."""
@@ -102,12 +111,12 @@ class TermRules:
         known = self._selecting.get(kind)
         if known is None or known[0] is not terms or known[1] != revision:
             is_somewhere = {
-                key: bool(self._regions.domains(key).names) for key in {each.topology_key for each in terms}
+                key: bool(self._regions.domains(key).names) for key in {term.topology_key for term in terms}
             }
             known = self._selecting[kind] = (
                 terms,
                 revision,
-                tuple(each for each in terms if is_somewhere[each.topology_key]),
+                tuple(term for term in terms if is_somewhere[term.topology_key]),
             )
         return known[2]
 
@@ -149,7 +158,9 @@ class TermRules:
             yield Rule("InterPodAffinity", antiaffinity_pods.REASON, antiaffinity_pods.mask(anti, every), True)
         self.check()
         forbidding = [
-            (each.topology_key, each.residents) for each in self._terms_selecting(kind) if _is_forbidding(each)
+            (selecting_term.topology_key, selecting_term.residents)
+            for selecting_term in self._terms_selecting(kind)
+            if _is_forbidding(selecting_term)
         ]
         for key, rows in _by_key(forbidding, size) if forbidding else ():
             anti = antiaffinity_pods.count_rule(self._regions.domains(key), rows)
@@ -158,9 +169,9 @@ class TermRules:
 
     def forbidding_terms(self, kind: PodKind) -> Iterator[tuple[str, Count]]:
         """Residents' required anti-affinity terms that select the kind: topology key and count."""
-        for each in self._terms_selecting(kind):
-            if _is_forbidding(each):
-                yield each.topology_key, each.residents
+        for selecting_term in self._terms_selecting(kind):
+            if _is_forbidding(selecting_term):
+                yield selecting_term.topology_key, selecting_term.residents
 
     def spread_rules(
         self,
@@ -169,7 +180,9 @@ class TermRules:
         constraints: tuple[tuple[SpreadConstraint, Count], ...],
         needs_keys: bool = True,
     ) -> Iterator[tuple[spread.SpreadRule, Mask]]:
-        """Constraints with the counts of their eligible rows; and the mask of those rows. `needs_keys`: rows without a key of any are not eligible."""
+        """Constraints with the counts of their eligible rows; and the mask of those rows. `needs_keys`: rows
+        without a key of any are not eligible.
+        """
         if not constraints:
             return
         nodes, shapes = self._encoder.nodes(), self._encoder.shapes()
@@ -179,7 +192,7 @@ class TermRules:
         if kind.pod.pinned is not None:
             fits &= self._regions.only(kind.pod.pinned)
         tolerated = taints.mask(nodes, shapes, k, every)
-        domains = {key: self._domains(key) for key in dict.fromkeys(each.topology_key for each, _ in constraints)}
+        domains = {key: self._domains(key) for key in dict.fromkeys(entry.topology_key for entry, _ in constraints)}
         needed = tuple(domains.values()) if needs_keys else ()
         known: dict[tuple[NodePolicy, NodePolicy], Mask] = {}
         empty: dict[tuple[str, NodePolicy, NodePolicy], spread.SpreadRule] = {}
@@ -231,7 +244,7 @@ class TermRules:
             soft = tuple(rule for rule, _ in self.spread_rules(k, kind, rules.soft_spread))
             yield preference.Part("spread", preference.SPREAD_WEIGHT * spread.score(soft, rows))
         if rules.default_spread is not None:
-            constraints = tuple((each, rules.default_spread) for each in spread.SYSTEM_DEFAULTS)
+            constraints = tuple((default, rules.default_spread) for default in spread.SYSTEM_DEFAULTS)
             defaults = tuple(rule for rule, _ in self.spread_rules(k, kind, constraints, needs_keys=False))
             values = preference.SPREAD_WEIGHT * spread.score(defaults, rows, needs_keys=False)
             yield preference.Part("default spread", values)
@@ -243,7 +256,9 @@ class TermRules:
         return bool(kind.pod.images) and self._images.scores(kind.pod.images) is not None
 
     def _pod_affinity_weights(self, kind: PodKind, rules: PodRules, rows: Int) -> tuple[Int, bool]:
-        """Sum of the weights of matching soft terms on each row, the pod's own and residents', and whether there are such terms."""
+        """Sum of the weights of matching soft terms on each row, the pod's own and residents', and whether there
+        are such terms.
+        """
         size = self._regions.size()
         total = np.zeros(len(rows), dtype=np.int64)
         has_terms = bool(rules.preferred)
@@ -257,10 +272,10 @@ class TermRules:
             if count.total:
                 self.check()
                 weigh(key, count, weight)
-        for each in self._terms_selecting(kind):
-            if not each.residents.total or each.type is TermType.REQUIRED_ANTI_AFFINITY:
+        for selecting_term in self._terms_selecting(kind):
+            if not selecting_term.residents.total or selecting_term.type is TermType.REQUIRED_ANTI_AFFINITY:
                 continue
-            weigh(each.topology_key, each.residents, each.weight)
+            weigh(selecting_term.topology_key, selecting_term.residents, selecting_term.weight)
             has_terms = True
         for key, matching in weighed.items():
             total += affinity_pods.preference_score(self._regions.domains(key), matching, 1, rows)

@@ -1,11 +1,13 @@
 """Exact placement of a queue, with verdicts and scores cached per pod shape, and a record of every choice.
 
-Problem: every bind has a decision record, and pods of one template repeat the same evaluation on thousands of nodes of which one has changed. Choice:
-the verdicts and scores of the shapes evaluated last are cached with the version of each row, so that only changed rows are evaluated again; the verdicts are
-counted and the best few scores of each block of rows kept, so that the next pod of the shape costs one block. This is the only exact placement of the scheduling
-cycle, in the lab, in a local cluster and in a real one (bench/placement.py compares it with a scan). Limits: every
-change of the ledger must be reported to `VerdictCache`; names of resources and taints are not known here (engine/cycle/rejections.py names them for pending pods);
-scores that depend on the time are computed in full once per call.
+Problem: every bind has a decision record, and pods of one template repeat the same evaluation on thousands of nodes of
+which one has changed. Choice: the verdicts and scores of the shapes evaluated last are cached with the version of each
+row, so that only changed rows are evaluated again; the verdicts are counted and the best few scores of each block of
+rows kept, so that the next pod of the shape costs one block. This is the only exact placement of the scheduling cycle,
+in the lab, in a local cluster and in a real one (bench/placement.py compares it with a scan). Limits: every change of
+the ledger must be reported to `VerdictCache`; names of resources and taints are not known here
+(engine/cycle/rejections.py names them for pending pods); scores that depend on the time are computed in full once per
+call.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ BY_TIME = (Score.FOUNDING, Score.FOUNDING_LEDGER)
 
 
 class Evaluation(NamedTuple):
-    """The result for m pods, one row each. A pod whose shape had failed before in the same call is not evaluated: `counts` is -1."""
+    """The result for m pods, one row each. A pod whose shape had failed before in the same call is not evaluated:
+    `counts` is -1.
+    """
 
     rows: Int  # [m] the chosen row, -1 = none
     counts: Int  # [m, len(Reject) + 1] nodes by verdict; column 0 passed
@@ -79,7 +83,9 @@ def _survey_block(verdicts: Int, scores: Float, allowed: Mask, block: int, tops:
 
 @njit
 def _insert(n: int, score: float, best: Int, best_scores: Float) -> float:
-    """Insert a row among the best, behind equal ones; the last one drops out if there is no free place. Returns the last one's score."""
+    """Insert a row among the best, behind equal ones; the last one drops out if there is no free place. Returns the
+    last one's score.
+    """
     at = best.shape[0] - 1
     while at > 0 and (best[at - 1] < 0 or score > best_scores[at - 1]):
         best[at] = best[at - 1]
@@ -127,7 +133,9 @@ def _merge(tops: Int, top_scores: Float, best: Int, best_scores: Float) -> None:
 
 @njit
 def _winner(verdicts: Int, scores: Float, allowed: Mask, tops: Int, top_scores: Float, rng: np.random.Generator) -> int:
-    """The choice of `winner` with random ties, with as many random draws; blocks whose best score is lower are skipped."""
+    """The choice of `winner` with random ties, with as many random draws; blocks whose best score is lower are
+    skipped.
+    """
     narrowed = allowed.shape[0] > 0
     best, best_score, ties = -1, -np.inf, 0
     for block in range(tops.shape[0]):
@@ -226,8 +234,8 @@ def _place(
 class VerdictCache:
     """Verdicts and scores of the shapes evaluated last, with the version of each row they belong to.
 
-    Every change of a ledger row increments `version[row]`; a shape is evaluated again only on rows whose version differs from the cached one.
-    Scores that depend on the time are not cached.
+    Every change of a ledger row increments `version[row]`; a shape is evaluated again only on rows whose version
+    differs from the cached one. Scores that depend on the time are not cached.
     """
 
     def __init__(self, score: Score, slots: int = 48) -> None:
@@ -320,7 +328,9 @@ def evaluate(
     knobs: Float,
     cache: VerdictCache,
 ) -> tuple[Int, Float]:
-    """The verdict of every row for one shape, and the scores of feasible rows. These are the cache's own arrays, valid until its next use."""
+    """The verdict of every row for one shape, and the scores of feasible rows. These are the cache's own arrays,
+    valid until its next use.
+    """
     cache.resize(nodes.capacity.shape[0])
     slot = int(cache.slots_of(np.array([k], dtype=np.int64))[0])
     if slot == cache.stamps.shape[0] - 1:
@@ -348,11 +358,13 @@ def place_cached(
     cache: VerdictCache,
     times: Int = NO_QUOTA_PER_ROW,
 ) -> Evaluation:
-    """Place the pods whose shapes are `queue[m]`, in that order. Changes `nodes` in place and increments the rows' versions in `cache`.
+    """Place the pods whose shapes are `queue[m]`, in that order. Changes `nodes` in place and increments the rows'
+    versions in `cache`.
 
-    A shape that found no node is not tried again in the same call, because placements only use resources. `sample` > 0 stops at that many feasible nodes,
-    starting where the last call stopped (`cursor[0]`), as kube-scheduler does. `allowed` is empty (every row) or one bool per row. `times`, if not empty, is
-    how many pods of the queue each row takes; it and `allowed`, which must not be empty then, are modified.
+    A shape that found no node is not tried again in the same call, because placements only use resources. `sample` > 0
+    stops at that many feasible nodes, starting where the last call stopped (`cursor[0]`), as kube-scheduler does.
+    `allowed` is empty (every row) or one bool per row. `times`, if not empty, is how many pods of the queue each row
+    takes; it and `allowed`, which must not be empty then, are modified.
     """
     evaluation = unevaluated(len(queue))
     cache.resize(nodes.capacity.shape[0])

@@ -1,9 +1,11 @@
 """Spans of finished traces into trees.
 
-Problem: spans arrive in any order, twice, without their parents, or with parents in a circle. Choice: compiled: a table of span ids per trace, parents by lookup, then an
-order in which parents stand before children. The second span of an id is dropped. A span whose parent is missing, or that stands in a circle, becomes a
-root of its own and the trace is partial; the root that starts first among those without a parent id is the trace's. Limits: a trace has at most `MOST_IN_TRACE` spans;
-those that arrived later are dropped and counted, and so are those whose ids are made to meet in the table.
+Problem: spans arrive in any order, twice, without their parents, or with parents in a circle. Choice: compiled: a table
+of span ids per trace, parents by lookup, then an order in which parents stand before children. The second span of an id
+is dropped. A span whose parent is missing, or that stands in a circle, becomes a root of its own and the trace is
+partial; the root that starts first among those without a parent id is the trace's. Limits: a trace has at most
+`MAX_IN_TRACE` spans; those that arrived later are dropped and counted, and so are those whose ids are made to meet in
+the table.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 
 from cotenant.model.compiled import njit
 
-MOST_IN_TRACE = 10_000
+MAX_IN_TRACE = 10_000
 _MAX_PROBES = (
     256  # places of a table in which an id is looked for: ids that are chosen to meet cost no more than others
 )
@@ -39,7 +41,7 @@ class Trees(NamedTuple):
 
 def trees_of(span_id: Ids, parent_id: Ids, start_ns: Times, begins: Rows) -> Trees:
     """`begins`: where each trace begins among the rows, and one more at the end."""
-    return Trees(*_trees(span_id, parent_id, start_ns, begins, MOST_IN_TRACE))
+    return Trees(*_trees(span_id, parent_id, start_ns, begins, MAX_IN_TRACE))
 
 
 @njit

@@ -1,7 +1,8 @@
 """The traces that can be looked at: the last ones, and the slowest of each operation.
 
-Problem: all traces do not fit, and the last ones seldom have the slow ones. Choice: a ring of the last traces, and for each root operation those that took longest within
-the last hour; both bounded by number and together by bytes. Limits: everything is lost with the process.
+Problem: all traces do not fit, and the last ones seldom have the slow ones. Choice: a ring of the last traces, and for
+each root operation those that took longest within the last hour; both bounded by number and together by bytes. Limits:
+everything is lost with the process.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ LAST = 1_000
 SLOWEST_EACH = 5
 SLOWEST_OPERATIONS = 400
 SLOWEST_FOR_S = 3600.0
-MOST_BYTES = 64 << 20
-MOST_SPANS = 2_000  # of one kept trace; of a larger one the first in order of the tree are kept
+MAX_BYTES = 64 << 20
+MAX_SPANS = 2_000  # of one kept trace; of a larger one the first in order of the tree are kept
 _SPAN_BYTES = 500  # beside its message: the object and its fields
 
 
@@ -42,7 +43,9 @@ class KeptSpan:
 
 @dataclass(frozen=True, slots=True)
 class KeptTrace:
-    """A finished trace; parents stand before their children. `partial`: a parent is missing, or the trace has more than one root."""
+    """A finished trace; parents stand before their children. `partial`: a parent is missing, or the trace has more
+    than one root.
+    """
 
     high: int
     low: int
@@ -59,7 +62,9 @@ class KeptTrace:
 
     @property
     def short_id(self) -> str:
-        """As its sender writes it: 16 digits where the upper half is 0, as of Jaeger's and Zipkin's clients, else 32."""
+        """As its sender writes it: 16 digits where the upper half is 0, as of Jaeger's and Zipkin's clients, else
+        32.
+        """
         return f"{self.low:016x}" if self.high == 0 else self.trace_id
 
     @property
@@ -77,9 +82,9 @@ class KeptTrace:
 class KeptTraces:
     """Bounded stores of traces."""
 
-    def __init__(self, last: int = LAST, most_bytes: int = MOST_BYTES) -> None:
-        self.most_last = last
-        self._most_bytes = most_bytes
+    def __init__(self, last: int = LAST, max_bytes: int = MAX_BYTES) -> None:
+        self.max_last = last
+        self._max_bytes = max_bytes
         self._last: OrderedDict[str, KeptTrace] = OrderedDict()
         self._slowest: OrderedDict[Operation, list[KeptTrace]] = OrderedDict()
         self._bytes = 0
@@ -94,10 +99,20 @@ class KeptTraces:
         return chain(reversed(self._last.values()), sorted(others.values(), key=lambda trace: -trace.finished_s))
 
     def get(self, trace_id: str) -> KeptTrace | None:
-        """The trace with this id of 32 digits, or with this beginning where only one has it; an id of 64 bits may be without its leading zeros."""
-        found = [each for each in self if trace_id in (each.trace_id, each.trace_id.lstrip("0"))] if trace_id else []
+        """The trace with this id of 32 digits, or with this beginning where only one has it; an id of 64 bits may
+        be without its leading zeros.
+        """
+        found = (
+            [kept_trace for kept_trace in self if trace_id in (kept_trace.trace_id, kept_trace.trace_id.lstrip("0"))]
+            if trace_id
+            else []
+        )
         if trace_id and not found:
-            found = [each for each in self if each.trace_id.startswith(trace_id) or each.short_id.startswith(trace_id)]
+            found = [
+                kept_trace
+                for kept_trace in self
+                if kept_trace.trace_id.startswith(trace_id) or kept_trace.short_id.startswith(trace_id)
+            ]
         return found[0] if len(found) == 1 else None
 
     def slow_enough_ns(self, operation: Operation, now_s: float) -> int:
@@ -113,12 +128,14 @@ class KeptTraces:
             self._last[trace.trace_id] = trace
             self._bytes += trace.bytes
             self._keep_slow(trace, now_s)
-        while len(self._last) > self.most_last or (self._bytes > self._most_bytes and len(self._last) > 1):
+        while len(self._last) > self.max_last or (self._bytes > self._max_bytes and len(self._last) > 1):
             self._bytes -= self._last.popitem(last=False)[1].bytes
 
     def _keep_slow(self, trace: KeptTrace, now_s: float) -> None:
         operation = trace.spans[trace.root].operation
-        kept = sorted([*self._fresh(operation, now_s), trace], key=lambda each: -each.duration_ns)[:SLOWEST_EACH]
+        kept = sorted([*self._fresh(operation, now_s), trace], key=lambda kept_trace: -kept_trace.duration_ns)[
+            :SLOWEST_EACH
+        ]
         self._slowest[operation] = kept
         self._slowest.move_to_end(operation)
         while len(self._slowest) > SLOWEST_OPERATIONS:

@@ -1,9 +1,10 @@
 """Requests, errors and latency by operation: totals, and a sliding window of sketches.
 
-Problem: ten thousand operations times twelve windows times four kilobytes is half a gigabyte. Choice: only the open slot is dense; a slot that closes keeps its counts as sorted pairs
-(operation x bucket, count), which most operations hardly have. Sums since the start are exact. For the hour before the window, the closed slots keep the
-`MOST_KEPT` operations with the most requests only. Limits: a request counts in the slot in which its span
-arrived, not in the one in which it ended; one that ended long before it arrived is in the sums only.
+Problem: ten thousand operations times twelve windows times four kilobytes is half a gigabyte. Choice: only the open
+slot is dense; a slot that closes keeps its counts as sorted pairs (operation x bucket, count), which most operations
+hardly have. Sums since the start are exact. For the hour before the window, the closed slots keep the `MAX_KEPT`
+operations with the most requests only. Limits: a request counts in the slot in which its span arrived, not in the one
+in which it ended; one that ended long before it arrived is in the sums only.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from cotenant.policy.objective.latency_buckets import BUCKETS, bucket_of
 SLOT_S = 30.0
 SLOTS = 10  # closed ones that belong to the window
 KEPT_SLOTS = 120  # closed ones that are kept: an hour
-MOST_KEPT = 100  # operations of a slot that has left the window
+MAX_KEPT = 100  # operations of a slot that has left the window
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,9 @@ class LatencySeries:
         return OperationFigures(int(buckets.sum()), errors, max(1.0, now_s - begun_s), buckets)
 
     def slots(self, operations: Collection[int], now_s: float) -> list[SlotFigures]:
-        """What the slots of the last hour have of these operations together, oldest first; slots without a request are left out."""
+        """What the slots of the last hour have of these operations together, oldest first; slots without a request
+        are left out.
+        """
         found = []
         for slot in (*self._kept, *self._closed):
             buckets, errors = np.zeros(BUCKETS, np.uint32), 0
@@ -131,7 +134,7 @@ class LatencySeries:
         buckets = self._open[known].sum(axis=0, dtype=np.uint32)
         errors = int(self._errors[known].sum())
         found.append(SlotFigures(self._begun_s, max(now_s, self._begun_s), int(buckets.sum()), errors, buckets))
-        return [each for each in found if each.requests]
+        return [slot_figures for slot_figures in found if slot_figures.requests]
 
     def _grow(self, size: int) -> None:
         if size <= self._errors.size:
@@ -139,8 +142,8 @@ class LatencySeries:
         more = max(size, self._errors.size * 5 // 4) - self._errors.size
         self._open = np.concatenate([self._open, np.zeros((more, BUCKETS), np.uint32)])
         self._errors, self.requests, self.errors, self.duration_ns = (
-            np.concatenate([each, np.zeros(more, np.int64)])
-            for each in (self._errors, self.requests, self.errors, self.duration_ns)
+            np.concatenate([row, np.zeros(more, np.int64)])
+            for row in (self._errors, self.requests, self.errors, self.duration_ns)
         )
 
 
@@ -156,9 +159,9 @@ def _busiest(slot: _Slot) -> _Slot:
     """The slot with the operations only that served the most requests."""
     operations = slot.cells // BUCKETS
     requests = np.bincount(operations, weights=slot.counts, minlength=1)
-    if np.count_nonzero(requests) <= MOST_KEPT:
+    if np.count_nonzero(requests) <= MAX_KEPT:
         return slot
-    chosen = np.argpartition(requests, -MOST_KEPT)[-MOST_KEPT:]
+    chosen = np.argpartition(requests, -MAX_KEPT)[-MAX_KEPT:]
     is_kept = np.isin(operations, chosen)
     return _Slot(slot.begun_s, slot.ended_s, slot.cells[is_kept], slot.counts[is_kept], slot.errors)
 

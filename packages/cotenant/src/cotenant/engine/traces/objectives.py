@@ -1,8 +1,11 @@
 """Objectives counted from spans: exact good and bad requests by objective and by replica.
 
-Problem: a burn rate from a sketch carries the sketch's error, and an objective may concern one operation, a service, or nothing that was ever seen. Choice: each SERVER and CONSUMER span of a service with objectives is compared with their
-thresholds when it arrives; one that ended long before counts at its own time, and not before the objective was known; operations map to objectives by a table that is made again when either changes. What an objective names is reserved in the table of operations, so a million other operations do not hide it. Limits: counts are in
-memory and begin when the objective is first seen, or where a saved state ends.
+Problem: a burn rate from a sketch carries the sketch's error, and an objective may concern one operation, a service, or
+nothing that was ever seen. Choice: each SERVER and CONSUMER span of a service with objectives is compared with their
+thresholds when it arrives; one that ended long before counts at its own time, and not before the objective was known;
+operations map to objectives by a table that is made again when either changes. What an objective names is reserved in
+the table of operations, so a million other operations do not hide it. Limits: counts are in memory and begin when the
+objective is first seen, or where a saved state ends.
 """
 
 from __future__ import annotations
@@ -67,7 +70,9 @@ class TrackedObjectives:
         return self._tracked.get(key)
 
     def set(self, objective: ServiceObjective, now_s: float) -> None:
-        """Add an objective, or replace the one of its name. Counts stay unless what they count has changed. Raises `InvalidInput`."""
+        """Add an objective, or replace the one of its name. Counts stay unless what they count has changed. Raises
+        `InvalidInput`.
+        """
         before = self._tracked.get(objective.key)
         if before is None and len(self._tracked) >= self._most:
             raise InvalidInput(objective.key, f"{len(self._tracked)} objectives", f"at most {self._most}")
@@ -83,7 +88,9 @@ class TrackedObjectives:
         self._is_stale = True
 
     def may_act(self, tracked: Tracked) -> bool:
-        """Whether a node may act for it: its owner permits it, and its requests are counted from senders of its own namespace."""
+        """Whether a node may act for it: its owner permits it, and its requests are counted from senders of its own
+        namespace.
+        """
         return tracked.objective.may_protect and (self.trusts_all or tracked.is_proven)
 
     def remove(self, key: str) -> None:
@@ -102,7 +109,9 @@ class TrackedObjectives:
         old: NDArray[np.bool_],
         now_s: float,
     ) -> None:
-        """Count spans. `operation`: the number of each; `sources`: of the batch; `own_ns`, `called`: see `OwnTimes`. The `old` ones count when they ended, and not before the objective."""
+        """Count spans. `operation`: the number of each; `sources`: of the batch; `own_ns`, `called`: see
+        `OwnTimes`. The `old` ones count when they ended, and not before the objective.
+        """
         if not self._tracked:
             return
         self._refresh()
@@ -123,7 +132,7 @@ class TrackedObjectives:
             self._add_old(objective[before], spans.end_ns[rows[before]] / 1e9, bad[before], now_s)
         counted = admitted & ~is_old
         if not counted.all():
-            rows, objective, duration, bad = (each[counted] for each in (rows, objective, duration, bad))
+            rows, objective, duration, bad = (row[counted] for row in (rows, objective, duration, bad))
             pairs, of_row, sizes = np.unique(
                 objective * many + spans.source[rows], return_inverse=True, return_counts=True
             )
@@ -142,7 +151,9 @@ class TrackedObjectives:
     def _admitted(
         self, pairs: Sequence[int], sizes: Sequence[int], sources: Sequence[SpanSource], now_s: float
     ) -> NDArray[np.bool_]:
-        """Which pairs of an objective and a source count. Without a proven sender everybody's do, and nothing is done for them; the first one ends that."""
+        """Which pairs of an objective and a source count. Without a proven sender everybody's do, and nothing is
+        done for them; the first one ends that.
+        """
         admitted = np.ones(len(pairs), np.bool_)
         if self.trusts_all:
             return admitted
@@ -153,7 +164,9 @@ class TrackedObjectives:
         return admitted
 
     def _proves(self, tracked: Tracked, source: SpanSource, now_s: float) -> bool:
-        """Whether a source is sent by whoever may speak for this objective; the first such ends that strangers count."""
+        """Whether a source is sent by whoever may speak for this objective; the first such ends that strangers
+        count.
+        """
         own = tracked.objective.key.partition("/")[0]
         of_pod = source.pod_namespace or source.namespace or own
         if source.sender != EVERYBODY and not source.sender == own == of_pod:
@@ -182,16 +195,16 @@ class TrackedObjectives:
     def reported(self, service: str, requests: int, bad: int, now_s: float, sender: str = "") -> int:
         """A service's report on itself; `service` as NAMESPACE/NAME. How many objectives it counts for."""
         found = [
-            each
-            for each in self._tracked.values()
-            if each.objective.indicator is Indicator.SELF_REPORTED
-            and each.objective.qualified_service == service
-            and not each.objective.wrong
+            tracked
+            for tracked in self._tracked.values()
+            if tracked.objective.indicator is Indicator.SELF_REPORTED
+            and tracked.objective.qualified_service == service
+            and not tracked.objective.wrong
         ]
         source = SpanSource(sender=sender)
-        for each in found:
-            if self.trusts_all or self._proves(each, source, now_s) or self._admits_stranger(each, requests):
-                self._count(each, requests, bad, now_s)
+        for tracked in found:
+            if self.trusts_all or self._proves(tracked, source, now_s) or self._admits_stranger(tracked, requests):
+                self._count(tracked, requests, bad, now_s)
         return len(found)
 
     def standing(self, tracked: Tracked, now_s: float) -> Standing:
@@ -205,10 +218,12 @@ class TrackedObjectives:
     def of_replicas(
         self, tracked: Tracked, now_s: float, most: int, least: int = 0
     ) -> dict[SpanSource, ReplicaFigures]:
-        """The replicas of an objective over the last seconds, with `least` requests or more, the worst first; at most `most`."""
+        """The replicas of an objective over the last seconds, with `least` requests or more, the worst first; at
+        most `most`.
+        """
         objective, found = tracked.objective, {}
-        counts = [each for each in self.replicas.counts(objective.key, now_s) if each[1] >= least]
-        counts.sort(key=lambda each: (-each[2] / max(1, each[1]), -each[1], each[0].pod))
+        counts = [count for count in self.replicas.counts(objective.key, now_s) if count[1] >= least]
+        counts.sort(key=lambda count: (-count[2] / max(1, count[1]), -count[1], count[0].pod))
         for source, _, _ in counts[:most]:
             figures = self.replicas.figures(objective.key, source, objective.target, now_s)
             if figures is not None:
@@ -217,28 +232,28 @@ class TrackedObjectives:
 
     def is_known(self, objective: ServiceObjective) -> bool:
         """Whether a request of what it names was ever seen."""
-        return any(_concerns(objective, each) for each in self._operations.known)
+        return any(_concerns(objective, operation) for operation in self._operations.known)
 
     def other_kinds(self, objective: ServiceObjective) -> frozenset[SpanKind]:
         """Kinds of the spans of its service that are no requests."""
         of = objective.service_namespace, objective.service
         return frozenset(
-            each.kind
-            for each in self._operations.known
-            if (each.namespace, each.service) == of and each.kind not in REQUESTS
+            operation.kind
+            for operation in self._operations.known
+            if (operation.namespace, operation.service) == of and operation.kind not in REQUESTS
         )
 
     def near(self, objective: ServiceObjective) -> list[str]:
         """Services, or operations of its service, with similar names."""
-        served = [each for each in self._operations.known if each.kind in REQUESTS]
+        served = [operation for operation in self._operations.known if operation.kind in REQUESTS]
         of_service = [
-            each.name
-            for each in served
-            if each.service == objective.service and each.namespace == objective.service_namespace
+            operation.name
+            for operation in served
+            if operation.service == objective.service and operation.namespace == objective.service_namespace
         ]
         if of_service:
             return get_close_matches(objective.operation, of_service, 3, 0.3)
-        names = sorted({each.qualified_service for each in served})[:2000]
+        names = sorted({operation.qualified_service for operation in served})[:2000]
         same = [name for name in names if name.rpartition("/")[2] == objective.service]
         return (same + get_close_matches(objective.qualified_service, names, 3, 0.5))[:3]
 
@@ -255,19 +270,21 @@ class TrackedObjectives:
             return
         if self._is_stale:
             self._in_order = [
-                each
-                for each in self._tracked.values()
-                if not each.objective.wrong and each.objective.indicator is not Indicator.SELF_REPORTED
+                tracked
+                for tracked in self._tracked.values()
+                if not tracked.objective.wrong and tracked.objective.indicator is not Indicator.SELF_REPORTED
             ]
             self._limit_ns = np.array(
-                [(each.objective.threshold_us or 0) * 1000 or _NO_LIMIT_NS for each in self._in_order], np.int64
+                [(tracked.objective.threshold_us or 0) * 1000 or _NO_LIMIT_NS for tracked in self._in_order], np.int64
             )
-            self._of_errors = np.array([each.objective.indicator is Indicator.ERRORS for each in self._in_order], bool)
+            self._of_errors = np.array(
+                [tracked.objective.indicator is Indicator.ERRORS for tracked in self._in_order], bool
+            )
             self._first, self._objective = np.zeros(1, np.int64), np.zeros(0, np.int64)
             self._is_stale = False
         by_service: dict[tuple[str, str], list[int]] = {}
-        for number, each in enumerate(self._in_order):
-            of = each.objective
+        for number, tracked in enumerate(self._in_order):
+            of = tracked.objective
             by_service.setdefault((of.service_namespace, of.service), []).append(number)
         first, found = [], []
         at = int(self._first[-1])

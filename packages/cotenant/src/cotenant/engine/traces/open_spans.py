@@ -1,8 +1,10 @@
 """Spans whose traces are not finished.
 
-Problem: nothing in the protocol says that a trace is complete. Choice: a trace is finished when none of its spans has arrived for `QUIET_S` (Grafana Tempo waits as
-long for an edge), or `LONGEST_S` after its first. Spans are held in columns and sorted by trace when traces are taken out. The ids of finished traces are
-remembered for a while, so that a late span is known as one. Limits: taking out sorts all that is held; the engine divides traces over several of these tables.
+Problem: nothing in the protocol says that a trace is complete. Choice: a trace is finished when none of its spans has
+arrived for `QUIET_S` (Grafana Tempo waits as long for an edge), or `LONGEST_S` after its first. Spans are held in
+columns and sorted by trace when traces are taken out. The ids of finished traces are remembered for a while, so that a
+late span is known as one. Limits: taking out sorts all that is held; the engine divides traces over several of these
+tables.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ class OpenSpans:
             self.size += spans.operation.size
 
     def take_finished(self, now_s: float) -> tuple[ArrivedSpans, NDArray[np.int64]]:
-        """Take out the spans of finished traces, sorted by trace: the spans, and where each trace begins (one more at the end)."""
+        """Take out the spans of finished traces, sorted by trace: the spans, and where each trace begins (one more
+        at the end).
+        """
         spans = self._joined()
         order = _by_trace(spans.columns)
         high, low = spans.columns.trace_high[order], spans.columns.trace_low[order]
@@ -95,7 +99,7 @@ class OpenSpans:
             return ArrivedSpans(columns_of(0), empty, empty, empty, empty, empty, np.zeros(0))
         if len(self._parts) > 1:
             columns = SpanColumns._make(map(np.concatenate, zip(*(part.columns for part in self._parts), strict=True)))
-            rest = [np.concatenate(each) for each in zip(*(part[1:] for part in self._parts), strict=True)]
+            rest = [np.concatenate(entry) for entry in zip(*(part[1:] for part in self._parts), strict=True)]
             self._parts = [ArrivedSpans._make((columns, *rest))]
         return self._parts[0]
 

@@ -1,8 +1,10 @@
 """Operations, numbered.
 
-Problem: span names often contain ids, so one bad instrumentation makes a million operations. Choice: an operation is (namespace, service, name, kind); each service
-has at most `PER_SERVICE`, and all have at most `MOST`, of which no namespace takes everything (`shares.py`). What comes later is counted under `OTHER`, of its service where that is known, so totals stay right.
-Limits: names are not guessed into patterns; an operation that is no longer seen keeps its number until the process ends.
+Problem: span names often contain ids, so one bad instrumentation makes a million operations. Choice: an operation is
+(namespace, service, name, kind); each service has at most `PER_SERVICE`, and all have at most `MOST`, of which no
+namespace takes everything (`shares.py`). What comes later is counted under `OTHER`, of its service where that is known,
+so totals stay right. Limits: names are not guessed into patterns; an operation that is no longer seen keeps its number
+until the process ends.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from cotenant.model.traces.spans import SpanBatch, SpanKind, SpanSource
 
 OTHER = "_other"
 MOST = 10_000
-MOST_SERVICES = 2_000
+MAX_SERVICES = 2_000
 PER_SERVICE = 500
 _KINDS = len(SpanKind)
 
@@ -41,10 +43,10 @@ class Operation:
 class Operations:
     """The table of operations."""
 
-    def __init__(self, most: int = MOST, per_service: int = PER_SERVICE, most_services: int = MOST_SERVICES) -> None:
+    def __init__(self, most: int = MOST, per_service: int = PER_SERVICE, max_services: int = MAX_SERVICES) -> None:
         self._per_service = per_service
         self._of_namespace: Shares[str] = Shares(most)
-        self._services: Shares[str] = Shares(most_services)  # by namespace, too
+        self._services: Shares[str] = Shares(max_services)  # by namespace, too
         self._numbers: dict[Operation, int] = {}
         self._known: list[Operation] = []
         self._of_service: dict[tuple[str, str], int] = {}

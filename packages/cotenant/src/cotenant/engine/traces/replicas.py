@@ -1,7 +1,11 @@
 """Replicas under objectives: requests, bad requests and latency of the last seconds of each.
 
-Problem: a node acts within seconds on one replica, and a burn rate over minutes of the whole service tells it nothing. Choice: for each pair of objective and source of spans three slots of two seconds with counts and a sketch of
-latency, and one of own time, so all figures are of the same last four to six seconds. A replica that has been idle for ten minutes is forgotten. No namespace's objectives take all the room (`shares.py`), and a part is kept from those whose senders are not believed. Limits: 26 KB a pair, at most `MOST` of them; requests of further ones count for the objective only.
+Problem: a node acts within seconds on one replica, and a burn rate over minutes of the whole service tells it nothing.
+Choice: for each pair of objective and source of spans three slots of two seconds with counts and a sketch of latency,
+and one of own time, so all figures are of the same last four to six seconds. A replica that has been idle for ten
+minutes is forgotten. No namespace's objectives take all the room (`shares.py`), and a part is kept from those whose
+senders are not believed. Limits: 26 KB a pair, at most `MOST` of them; requests of further ones count for the objective
+only.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from cotenant.policy.objective.latency_buckets import BUCKETS, bucket_of, quanti
 SLOT_S, SLOTS = 2, 3
 WINDOW_S = SLOT_S * SLOTS
 MOST = 6_700  # of which one namespace has 5,000
-_LEAST_WINDOW_S = 0.25  # requests of one export are no rate
+_MIN_WINDOW_S = 0.25  # requests of one export are no rate
 FORGOTTEN_S = 600.0
 
 
@@ -131,9 +135,9 @@ class Replicas:
     def counts(self, objective: str, now_s: float) -> list[tuple[SpanSource, int, int]]:
         """Requests and bad requests of an objective's replicas over the last seconds."""
         self.tick(now_s)
-        found = [each for each in self._known.values() if each.objective == objective]
-        sums = self._counts[[each.row for each in found]].sum(axis=2).tolist()
-        return [(each.source, requests, bad) for each, (requests, bad, _) in zip(found, sums, strict=True)]
+        found = [replica for replica in self._known.values() if replica.objective == objective]
+        sums = self._counts[[replica.row for replica in found]].sum(axis=2).tolist()
+        return [(replica.source, requests, bad) for replica, (requests, bad, _) in zip(found, sums, strict=True)]
 
     def figures(self, objective: str, source: SpanSource, target: float, now_s: float) -> ReplicaFigures | None:
         """A replica over the last seconds; None where it is not known. `target`: a quantile."""
@@ -149,7 +153,7 @@ class Replicas:
         own_us = round(quantile_ns(self._own[found.row].sum(axis=0), 0.99) / 1000) if called else None
         window_s = min(WINDOW_S - SLOT_S + now_s % SLOT_S, now_s - found.since_s)
         return ReplicaFigures(
-            int(requests), int(bad), p99_us, at_target_us, found.seen_s, own_us, max(_LEAST_WINDOW_S, window_s)
+            int(requests), int(bad), p99_us, at_target_us, found.seen_s, own_us, max(_MIN_WINDOW_S, window_s)
         )
 
     def _drop(self, key: tuple[str, SpanSource]) -> None:

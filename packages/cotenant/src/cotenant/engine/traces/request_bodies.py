@@ -1,8 +1,10 @@
 """The requests whose spans are held: who sent them, and their bytes for the spans' attributes.
 
-Problem: a span's attributes are read seldom, and copying them out of every request costs more than counting the span. Choice: a request's bytes are kept until its last span is
-released, and up to a bound; beyond it the oldest requests lose theirs, and their spans stay. How many spans each sender has held is counted here, too, so that none takes all the room (`shares.py`). Limits: one long-lived span keeps
-the bytes of its whole request; a span of more than `MAX_MESSAGE_BYTES` is shown without attributes.
+Problem: a span's attributes are read seldom, and copying them out of every request costs more than counting the span.
+Choice: a request's bytes are kept until its last span is released, and up to a bound; beyond it the oldest requests
+lose theirs, and their spans stay. How many spans each sender has held is counted here, too, so that none takes all the
+room (`shares.py`). Limits: one long-lived span keeps the bytes of its whole request; a span of more than
+`MAX_MESSAGE_BYTES` is shown without attributes.
 """
 
 from __future__ import annotations
@@ -14,16 +16,16 @@ from numpy.typing import NDArray
 
 from cotenant.engine.traces.shares import Shares
 
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 MAX_MESSAGE_BYTES = 64 << 10
 
 
 class RequestBodies:
     """Bytes by request number."""
 
-    def __init__(self, most_spans: int, most_bytes: int = MOST_BYTES) -> None:
-        self.senders: Shares[str] = Shares(most_spans)
-        self._most_bytes = most_bytes
+    def __init__(self, max_spans: int, max_bytes: int = MAX_BYTES) -> None:
+        self.senders: Shares[str] = Shares(max_spans)
+        self._max_bytes = max_bytes
         self._bodies: OrderedDict[int, bytes] = OrderedDict()
         self._held: dict[int, int] = {}  # spans that are held, by request
         self._sender: dict[int, str] = {}
@@ -38,7 +40,7 @@ class RequestBodies:
         self._held[number], self._sender[number] = spans, sender
         self.senders.take(sender, spans)
         self._bytes += len(body)
-        while self._bytes > self._most_bytes and len(self._bodies) > 1:
+        while self._bytes > self._max_bytes and len(self._bodies) > 1:
             _, dropped = self._bodies.popitem(last=False)
             self._bytes -= len(dropped)
             self.dropped += 1

@@ -1,8 +1,9 @@
 """Questions to the kept traces: which match, and what the requests of a service spend their time on.
 
-Problem: "what makes the slow ones slow" must be answered from the same spans that are shown. Choice: plain functions over kept traces; the critical path of a service
-is taken below each of its own requests (SERVER and CONSUMER spans), so a service in the middle of a call chain has one too. Limits: kept traces only; they are
-the last and the slowest, not a random sample.
+Problem: "what makes the slow ones slow" must be answered from the same spans that are shown. Choice: plain functions
+over kept traces; the critical path of a service is taken below each of its own requests (SERVER and CONSUMER spans), so
+a service in the middle of a call chain has one too. Limits: kept traces only; they are the last and the slowest, not a
+random sample.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from cotenant.policy.objective.critical_path import blocking_parents, critical_p
 
 @dataclass(frozen=True, slots=True)
 class TraceQuery:
-    """A trace matches if one of its spans has all that is given. `tags`: attribute and value; an empty value matches any."""
+    """A trace matches if one of its spans has all that is given. `tags`: attribute and value; an empty value
+    matches any.
+    """
 
     service: str = ""
     operation: str = ""
-    least_ns: int = 0
+    min_ns: int = 0
     tags: Mapping[str, str] | None = None
     failed: bool = False
 
@@ -61,14 +64,16 @@ def search(traces: Iterable[KeptTrace], query: TraceQuery, message_tags: Message
 
 
 def critical_of(traces: Iterable[KeptTrace], service: str, slowest: float = 1.0) -> ServicePaths:
-    """Where the requests of a service spend their time; `slowest`: only this share of them, the ones that took longest."""
+    """Where the requests of a service spend their time; `slowest`: only this share of them, the ones that took
+    longest.
+    """
     requests = [
         (span.end_ns - span.start_ns, trace, position)
         for trace in traces
         for position, span in enumerate(trace.spans)
         if span.operation.kind in REQUESTS and is_of(span.operation, service)
     ]
-    requests.sort(key=lambda each: -each[0])
+    requests.sort(key=lambda request: -request[0])
     requests = requests[: max(1, round(len(requests) * slowest))] if requests else []
     time_ns: Counter[Operation] = Counter()
     on_path: Counter[Operation] = Counter()
@@ -105,7 +110,7 @@ def _matches(span: KeptSpan, query: TraceQuery, message_tags: MessageTags) -> bo
         return False
     if query.operation and query.operation != span.operation.name:
         return False
-    if span.end_ns - span.start_ns < query.least_ns or (query.failed and not span.failed):
+    if span.end_ns - span.start_ns < query.min_ns or (query.failed and not span.failed):
         return False
     if query.tags:
         tags = message_tags(span.message)

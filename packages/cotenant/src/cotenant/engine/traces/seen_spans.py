@@ -1,9 +1,11 @@
 """Which spans were counted already.
 
-Problem: OTLP delivers at least once: an exporter whose answer was lost sends its batch again, minutes later or to the next process, and the same requests would count twice. Choice: 64-bit prints of trace id, span id and
-kind (client and server of a Zipkin call share their ids) in two generations of an open table. The newer one takes prints until it is `GENERATION_S` old or full; then the older one is dropped. The last prints can be saved over a restart.
-Limits: a repeat is known for one to two generations, at 20,000 spans a second for two minutes or more; 64 MB at most. A print is looked for in `_MAX_PROBES` places, so ids that are chosen to meet cost no more than others: they are
-then counted each time.
+Problem: OTLP delivers at least once: an exporter whose answer was lost sends its batch again, minutes later or to the
+next process, and the same requests would count twice. Choice: 64-bit prints of trace id, span id and kind (client and
+server of a Zipkin call share their ids) in two generations of an open table. The newer one takes prints until it is
+`GENERATION_S` old or full; then the older one is dropped. The last prints can be saved over a restart. Limits: a repeat
+is known for one to two generations, at 20,000 spans a second for two minutes or more; 64 MB at most. A print is looked
+for in `_MAX_PROBES` places, so ids that are chosen to meet cost no more than others: they are then counted each time.
 """
 
 from __future__ import annotations
@@ -40,13 +42,15 @@ class SeenSpans:
         self._at = 0
 
     def repeated(self, spans: SpanColumns, now_s: float, sources: tuple[SpanSource, ...] = ()) -> NDArray[np.bool_]:
-        """Which of these were seen before, here or above in the same batch; the others are seen now. The ids of one proven sender are not those of another:
-        who copies a span's ids before its owner sends it cannot make it a repeat."""
+        """Which of these were seen before, here or above in the same batch; the others are seen now. The ids of one
+        proven sender are not those of another: who copies a span's ids before its owner sends it cannot make it a
+        repeat.
+        """
         if self._held + spans.span_id.size > self._max_prints or not 0.0 <= now_s - self._begun_s < GENERATION_S:
             self._older, self._newer, self._held, self._begun_s = self._newer, _table(_FIRST_SLOTS), 0, now_s
         prints = _prints(spans.trace_high, spans.trace_low, spans.span_id, spans.kind)
-        if any(each.sender for each in sources):
-            of_source = np.array([_sender_print(each.sender) for each in sources], np.uint64)
+        if any(source.sender for source in sources):
+            of_source = np.array([_sender_print(source.sender) for source in sources], np.uint64)
             prints = np.maximum(prints ^ of_source[spans.source], np.uint64(1))  # 0 is a free slot
         return self._enter(prints)
 

@@ -1,8 +1,9 @@
 """Who calls whom, with counts and durations, in the terms of Tempo's service graph.
 
-Problem: users have dashboards for `traces_service_graph_*`. Choice: the same pairing: a CLIENT span and the SERVER span below it, a PRODUCER and its CONSUMER
-(connection type messaging_system); a CLIENT span without a partner is an edge to a database or to a peer by its attributes; a SERVER span without a parent is called by `user`. A call failed if
-either side did. Limits: a sampling multiplier is not read, so counts are those of the spans that arrived.
+Problem: users have dashboards for `traces_service_graph_*`. Choice: the same pairing: a CLIENT span and the SERVER span
+below it, a PRODUCER and its CONSUMER (connection type messaging_system); a CLIENT span without a partner is an edge to
+a database or to a peer by its attributes; a SERVER span without a parent is called by `user`. A call failed if either
+side did. Limits: a sampling multiplier is not read, so counts are those of the spans that arrived.
 
 Source: grafana/tempo, modules/generator/processor/servicegraphs.
 """
@@ -24,7 +25,7 @@ from cotenant.model.traces.spans import SpanKind
 
 USER = "user"
 BOUNDS_S = tuple(0.1 * 2**power for power in range(8))
-MOST_EDGES = 10_000
+MAX_EDGES = 10_000
 MAX_EDGES_OF_CLIENT = 500  # what a service calls beyond is `_other`
 
 
@@ -86,7 +87,7 @@ class EdgeFigures:
 class ServiceGraph:
     """The edges."""
 
-    def __init__(self, most: int = MOST_EDGES) -> None:
+    def __init__(self, most: int = MAX_EDGES) -> None:
         self._most = most
         self.edges: dict[Edge, EdgeFigures] = {}
         self._of_client: dict[str, int] = {}  # edges

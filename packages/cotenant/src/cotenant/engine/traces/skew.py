@@ -1,7 +1,9 @@
 """Clock skew between pairs of hosts, and spans with it taken out.
 
-Problem: one call says little about a skew, because its network time may be one-sided. Choice: the last `SAMPLES` calls of a pair vote by median (policy/objective/clock_skew.py),
-and a child's whole subtree moves with its host. Shifts beyond the bound are counted and not applied. Limits: hosts that never call each other are related through their callers only.
+Problem: one call says little about a skew, because its network time may be one-sided. Choice: the last `SAMPLES` calls
+of a pair vote by median (policy/objective/clock_skew.py), and a child's whole subtree moves with its host. Shifts
+beyond the bound are counted and not applied. Limits: hosts that never call each other are related through their callers
+only.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from cotenant.model.compiled import njit
 from cotenant.policy.objective.clock_skew import shift_ns
 
 SAMPLES = 31
-MOST_PAIRS = 10_000
-MOST_SHIFT_NS = 10 * 10**9
+MAX_PAIRS = 10_000
+MAX_SHIFT_NS = 10 * 10**9
 _PER_ROUND = 64  # calls of a pair that one round of traces contributes at most
 
 Hosts = NDArray[np.int32]
@@ -28,9 +30,9 @@ Hosts = NDArray[np.int32]
 class ClockSkews:
     """The estimates; pairs that were not seen for longest are forgotten."""
 
-    def __init__(self, most_shift_ns: int = MOST_SHIFT_NS) -> None:
-        """`most_shift_ns`: 0 turns the correction off."""
-        self._most_shift_ns = most_shift_ns
+    def __init__(self, max_shift_ns: int = MAX_SHIFT_NS) -> None:
+        """`max_shift_ns`: 0 turns the correction off."""
+        self._max_shift_ns = max_shift_ns
         self._samples: OrderedDict[tuple[int, int], deque[int]] = OrderedDict()
         self.ignored = 0  # calls with an estimate beyond the bound
 
@@ -56,7 +58,7 @@ class ClockSkews:
             for pair, begin, end in zip(pairs.tolist(), [0, *ends], ends, strict=False):
                 self._learn((pair >> 32, pair & 0xFFFFFFFF), shifts[order[begin:end][-_PER_ROUND:]].tolist())
             found = np.array([self.estimate_ns(pair >> 32, pair & 0xFFFFFFFF) for pair in pairs.tolist()], np.int64)
-            beyond = np.abs(found) > self._most_shift_ns
+            beyond = np.abs(found) > self._max_shift_ns
             self.ignored += int(beyond[of_call].sum())
             applied = np.where(beyond, 0, found)[of_call]
         return _moved(start_ns.size, rows, applied, trees.parent, trees.order[: trees.first_of[-1]])
@@ -65,7 +67,7 @@ class ClockSkews:
         samples = self._samples.setdefault(pair, deque(maxlen=SAMPLES))
         samples.extend(shifts)
         self._samples.move_to_end(pair)
-        while len(self._samples) > MOST_PAIRS:
+        while len(self._samples) > MAX_PAIRS:
             self._samples.popitem(last=False)
 
 

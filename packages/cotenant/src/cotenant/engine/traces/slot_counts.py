@@ -1,7 +1,9 @@
 """Requests and bad requests of one objective by slots of time, so that any window can be summed.
 
-Problem: alerts look at windows from ten seconds to months, and keeping every slot of ten seconds for months is megabytes an objective. Choice: three rings of slots, 10 s for an hour, a minute for a day and a thousandth of the
-objective's window for all of it; a window is summed from the finest ring that covers it. Counts are exact; a window begins at the edge of a slot. Limits: 45 KB an objective; a clock that goes back counts into the newest slot.
+Problem: alerts look at windows from ten seconds to months, and keeping every slot of ten seconds for months is
+megabytes an objective. Choice: three rings of slots, 10 s for an hour, a minute for a day and a thousandth of the
+objective's window for all of it; a window is summed from the finest ring that covers it. Counts are exact; a window
+begins at the edge of a slot. Limits: 45 KB an objective; a clock that goes back counts into the newest slot.
 """
 
 from __future__ import annotations
@@ -91,5 +93,5 @@ class SlotCounts:
 
     def sum(self, now_s: float, window_s: int) -> Counted:
         """The requests of the last `window_s`."""
-        ring = next((each for each in self.rings if each.covers_s >= window_s), self.rings[-1])
+        ring = next((slot_ring for slot_ring in self.rings if slot_ring.covers_s >= window_s), self.rings[-1])
         return ring.sum(now_s, window_s)

@@ -1,9 +1,12 @@
 """The trace engine: span batches and the time in; counts, sketches, the service graph and finished traces out.
 
-Problem: a collector that keeps every span needs a database, and one that keeps nothing cannot explain a slow request. Choice: every span is counted when it
-arrives; a finished trace is assembled, corrected for clock skew and counted in the graph; the last and the slowest can be looked at. All state is bounded, and
-what a bound dropped is counted; no sender takes all the room for open spans. A repeated span counts once. One that ended more than `NOW_WITHIN_S` ago is no request of now: it counts in the totals and for objectives at its own
-time, and is left out of the sliding windows. Limits: one process, no disk; a span that arrives after its trace is finished is counted, and not shown; a node whose clock is late by more than `NOW_WITHIN_S` sends such spans only.
+Problem: a collector that keeps every span needs a database, and one that keeps nothing cannot explain a slow request.
+Choice: every span is counted when it arrives; a finished trace is assembled, corrected for clock skew and counted in
+the graph; the last and the slowest can be looked at. All state is bounded, and what a bound dropped is counted; no
+sender takes all the room for open spans. A repeated span counts once. One that ended more than `NOW_WITHIN_S` ago is no
+request of now: it counts in the totals and for objectives at its own time, and is left out of the sliding windows.
+Limits: one process, no disk; a span that arrives after its trace is finished is counted, and not shown; a node whose
+clock is late by more than `NOW_WITHIN_S` sends such spans only.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from numpy.typing import NDArray
 
 from cotenant.engine.traces.assembly import Times, Trees, trees_of
 from cotenant.engine.traces.bounded_table import BoundedTable
-from cotenant.engine.traces.kept import MOST_SPANS as MOST_KEPT_SPANS
+from cotenant.engine.traces.kept import MAX_SPANS as MAX_KEPT_SPANS
 from cotenant.engine.traces.kept import SLOWEST_FOR_S, KeptSpan, KeptTrace, KeptTraces
 from cotenant.engine.traces.latency import LatencySeries
 from cotenant.engine.traces.objectives import TrackedObjectives
@@ -26,18 +29,19 @@ from cotenant.engine.traces.own_times import OwnTimes
 from cotenant.engine.traces.request_bodies import RequestBodies
 from cotenant.engine.traces.seen_spans import MAX_PRINTS, SeenSpans
 from cotenant.engine.traces.service_graph import NO_PEER, Peer, ServiceGraph, grouped
-from cotenant.engine.traces.skew import MOST_SHIFT_NS, ClockSkews
+from cotenant.engine.traces.skew import MAX_SHIFT_NS, ClockSkews
 from cotenant.model.errors import Transient
 from cotenant.model.traces.spans import EVERYBODY, SpanBatch, SpanColumns, SpanSource
 from cotenant.policy.objective.critical_path import blocking_parents, critical_paths
 
 FUTURE_S = 600.0  # a span that ends later than this from now is refused; until then it counts as of now
-NOW_WITHIN_S = 60.0  # a span that ended this long ago counts as of now: collectors hold spans for up to 30 s and more to see whole traces
-MOST_OPEN = 600_000
+# a span that ended this long ago counts as of now: collectors hold spans for up to 30 s and more to see whole traces
+NOW_WITHIN_S = 60.0
+MAX_OPEN = 600_000
 TABLES = 8
-MOST_HOSTS = 20_000
-MOST_SOURCES = 50_000
-MOST_PEERS = 10_000
+MAX_HOSTS = 20_000
+MAX_SOURCES = 50_000
+MAX_PEERS = 10_000
 RETRY_AFTER_S = 2.0
 
 MessageTags = Callable[[bytes], Mapping[str, str]]
@@ -76,26 +80,26 @@ class TraceEngine:
         now_s: float,
         message_tags: MessageTags,
         *,
-        most_open: int = MOST_OPEN,
-        most_shift_ns: int = MOST_SHIFT_NS,
+        max_open: int = MAX_OPEN,
+        max_shift_ns: int = MAX_SHIFT_NS,
     ) -> None:
         self.counts = TraceCounts()
         self.operations = Operations()
         self.latency = LatencySeries(now_s)
         self.graph = ServiceGraph()
-        self.skews = ClockSkews(most_shift_ns)
+        self.skews = ClockSkews(max_shift_ns)
         self.kept = KeptTraces()
-        self.bodies = RequestBodies(most_open)
+        self.bodies = RequestBodies(max_open)
         self.seen = SeenSpans(now_s)
         self._seen_of_strangers = SeenSpans(now_s, MAX_PRINTS // 4)  # a flood of theirs forgets no other's
         self._tables = [OpenSpans() for _ in range(TABLES)]
         self._next_table = 0
         self.message_tags = message_tags
-        self._hosts = BoundedTable("", MOST_HOSTS, self.skews.forget)
-        self._sources = BoundedTable(SpanSource(), MOST_SOURCES)
+        self._hosts = BoundedTable("", MAX_HOSTS, self.skews.forget)
+        self._sources = BoundedTable(SpanSource(), MAX_SOURCES)
         self._own_times = OwnTimes()
         self.objectives = TrackedObjectives(self.operations)
-        self._peers = BoundedTable(NO_PEER, MOST_PEERS)
+        self._peers = BoundedTable(NO_PEER, MAX_PEERS)
 
     @property
     def open_spans(self) -> int:
@@ -103,11 +107,13 @@ class TraceEngine:
         return sum(table.size for table in self._tables)
 
     def add(self, batch: SpanBatch, now_s: float, sender: str = "", *, goes_on: bool = False) -> Receipt:
-        """Count a batch, or a further part of one (`goes_on`), and hold its spans. Raises `Transient` where there is no room for it, or for more of its sender; nothing of the batch is taken then."""
+        """Count a batch, or a further part of one (`goes_on`), and hold its spans. Raises `Transient` where there
+        is no room for it, or for more of its sender; nothing of the batch is taken then.
+        """
         held, senders = self.open_spans, self.bodies.senders
         is_believed = self._is_believed(batch)
-        most_open = senders.most if is_believed else senders.for_unproven
-        is_full = held > 0 and held + len(batch) > most_open  # a single request always fits
+        max_open = senders.most if is_believed else senders.for_unproven
+        is_full = held > 0 and held + len(batch) > max_open  # a single request always fits
         if is_full or (senders.of(sender) and not senders.has_room(sender, len(batch), is_proven=is_believed)):
             self.counts.refused_batches += 1
             whose = "" if is_full else f", {senders.of(sender)} of the same sender"
@@ -137,7 +143,9 @@ class TraceEngine:
             self.tick_next(now_s)
 
     def tick_next(self, now_s: float) -> None:
-        """The next of `TABLES` parts of a tick: each has its share of the traces, so a caller with other work is not kept for long."""
+        """The next of `TABLES` parts of a tick: each has its share of the traces, so a caller with other work is
+        not kept for long.
+        """
         self.latency.tick(now_s)
         table, self._next_table = self._tables[self._next_table], (self._next_table + 1) % TABLES
         spans, begins = table.take_finished(now_s)
@@ -187,19 +195,23 @@ class TraceEngine:
                 table.add(part)
 
     def _is_believed(self, batch: SpanBatch) -> bool:
-        return self.objectives.trusts_all or any(each.sender for each in batch.sources)
+        return self.objectives.trusts_all or any(source.sender for source in batch.sources)
 
     def _numbers_of(
         self, sources: Sequence[SpanSource], now_s: float, sender: str
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The numbers of the sources, and of their hosts. What a namespace says of itself takes no other's room, unless all are believed."""
+        """The numbers of the sources, and of their hosts. What a namespace says of itself takes no other's room,
+        unless all are believed.
+        """
         trusts_all = self.objectives.trusts_all
         source, host = np.empty(len(sources), np.int32), np.empty(len(sources), np.int32)
-        for index, each in enumerate(sources):
-            is_proven = trusts_all or bool(each.sender)
-            holder = each.namespace if trusts_all or each.sender == EVERYBODY else each.sender or sender
-            source[index] = self._sources.number(each, holder, now_s, is_proven=is_proven)
-            host[index] = self._hosts.number(each.host, holder, now_s, is_proven=is_proven)
+        for index, span_source in enumerate(sources):
+            is_proven = trusts_all or bool(span_source.sender)
+            holder = (
+                span_source.namespace if trusts_all or span_source.sender == EVERYBODY else span_source.sender or sender
+            )
+            source[index] = self._sources.number(span_source, holder, now_s, is_proven=is_proven)
+            host[index] = self._hosts.number(span_source.host, holder, now_s, is_proven=is_proven)
         return source, host
 
     def _peers_of(self, batch: SpanBatch, now_s: float, sender: str) -> NDArray[np.int32]:
@@ -230,7 +242,7 @@ class TraceEngine:
         self_ns = critical_paths(start, end, waiting, placed, trees.first_of, trees.root_of)
         duration = (end - start)[trees.root_of]
         by_end = np.argsort(end[trees.root_of], kind="stable")
-        wanted = set(by_end[-self.kept.most_last :].tolist()) | self._slow(spans, trees, duration, now_s)
+        wanted = set(by_end[-self.kept.max_last :].tolist()) | self._slow(spans, trees, duration, now_s)
         self.kept.add(
             (
                 self._trace(spans, trees, trace, start, end, self_ns, moved, int(np.diff(begins)[trace]), now_s)
@@ -264,8 +276,8 @@ class TraceEngine:
     ) -> KeptTrace:
         rows = trees.order[trees.first_of[trace] : trees.first_of[trace + 1]]
         root = int(trees.root_of[trace])
-        if rows.size > MOST_KEPT_SPANS:
-            head = rows[:MOST_KEPT_SPANS]
+        if rows.size > MAX_KEPT_SPANS:
+            head = rows[:MAX_KEPT_SPANS]
             rows = head if root in head else np.concatenate([[root], head[:-1]])
         place = {row: index for index, row in enumerate(rows.tolist())}
         columns = spans.columns

@@ -1,7 +1,9 @@
 """What was measured of running pods, and what follows: estimates, slack, interference, workload profiles, moves.
 
-Problem: measurements arrive node by node and window by window, and each must correct the figures that placement reads before the next round. Choice: NodeMetrics are gathered and used together once a minute
-(`correct`); columns of measurements, as the lab has them, are used at once. Limits: what is corrected is of a pod's shape or application, not of the single pod.
+Problem: measurements arrive node by node and window by window, and each must correct the figures that placement reads
+before the next round. Choice: NodeMetrics are gathered and used together once a minute (`correct`); columns of
+measurements, as the lab has them, are used at once. Limits: what is corrected is of a pod's shape or application, not
+of the single pod.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ class MeasuredPods:
             return
 
         def uid_of(key: str) -> str | None:
-            """Of the pod with this name on the node, if it was there when the node was measured: a namesake may be elsewhere, or have left."""
+            """Of the pod with this name on the node, if it was there when the node was measured: a namesake may be
+            elsewhere, or have left.
+            """
             entry = self._pods.by_uid.get(self._pods.by_key.get(key, ""))
             if entry is None or entry.node != metric.node or entry.seen.started_s > now_s - metric.age_s:
                 return None
@@ -79,20 +83,20 @@ class MeasuredPods:
         taken = self._measurements.take()
         entries = [self._pods.by_uid.get(uid) for uid in taken]
         numbers = np.array([-1 if entry is None else entry.number for entry in entries], dtype=np.int64)
-        cpu = np.array([each.use.cpu_m / 1000.0 for each in taken.values()], dtype=np.float64)
-        memory = np.array([each.use.memory_bytes for each in taken.values()], dtype=np.float64)
+        cpu = np.array([measured_pod.use.cpu_m / 1000.0 for measured_pod in taken.values()], dtype=np.float64)
+        memory = np.array([measured_pod.use.memory_bytes for measured_pod in taken.values()], dtype=np.float64)
         if self._profile.learns_interference:
             signals = [
-                nan if entry is None else signal(each.signals, entry.seen.pod)
-                for entry, each in zip(entries, taken.values(), strict=True)
+                nan if entry is None else signal(measured_pod.signals, entry.seen.pod)
+                for entry, measured_pod in zip(entries, taken.values(), strict=True)
             ]
             self.interference(numbers, cpu, np.array(signals, dtype=np.float64), now_s)
         self.usage(numbers, cpu, memory, now_s)
         if self._workloads:
             self._profile_workloads(
                 [
-                    PodWindow(entry.seen, entry.node, each)
-                    for entry, each in zip(entries, taken.values(), strict=True)
+                    PodWindow(entry.seen, entry.node, measured_pod)
+                    for entry, measured_pod in zip(entries, taken.values(), strict=True)
                     if entry is not None and entry.node
                 ],
                 now_s,
@@ -106,12 +110,14 @@ class MeasuredPods:
             return None if node is None else (node.allocatable.get(CPU_NAME), node.allocatable.get(MEMORY_NAME))
 
         self._workloads.measured(windows, capacity, now_s)
-        pods = Counter(self._workloads.key_of(each.seen) for each in windows)
+        pods = Counter(self._workloads.key_of(window.seen) for window in windows)
         for status in self._workloads.statuses(self.workload_profile, pods, now_s):
             self._outbox.say(status)
 
     def workload_profile_seen(self, profile: WorkloadProfile) -> None:
-        """A WorkloadProfile was created or changed: it is the prior of its workload's interference, and its status follows what is measured."""
+        """A WorkloadProfile was created or changed: it is the prior of its workload's interference, and its status
+        follows what is measured.
+        """
         self._workloads.seen(profile)
         self._set_prior(profile.key)
 
@@ -128,7 +134,9 @@ class MeasuredPods:
             self._has_new_priors |= profiles.store.changes != before
 
     def use_new_priors(self, now_s: float) -> None:
-        """Give pods the profile of their workload, after workloads have got or lost one, and write changed priors into the shapes of known pods."""
+        """Give pods the profile of their workload, after workloads have got or lost one, and write changed priors
+        into the shapes of known pods.
+        """
         if self._workloads.changed:
             self._workloads.changed = False
             if self._profile.learns_interference:
@@ -172,7 +180,9 @@ class MeasuredPods:
         assignments.revise()
 
     def adopt(self, learned: tuple[Learned, ...], now_s: float, profiles: ProfileStore | None = None) -> None:
-        """Take over what another engine has measured of equal shapes, and learned of applications; the store is not copied."""
+        """Take over what another engine has measured of equal shapes, and learned of applications; the store is not
+        copied.
+        """
         own = self._components.assignments.estimates.profiles
         if profiles is not None and own is not None:
             own.adopt(profiles)
@@ -184,7 +194,9 @@ class MeasuredPods:
             self.usage(np.zeros(0, dtype=np.int64), nothing, nothing, now_s)
 
     def latency(self, numbers: Int, p99_ratio: Float, requests: Int, now_s: float) -> None:
-        """The last window of replicas, by number: p99 over objective, and the number of its requests. Replicas worth moving are evicted (`Evict`) where the profile says so."""
+        """The last window of replicas, by number: p99 over objective, and the number of its requests. Replicas
+        worth moving are evicted (`Evict`) where the profile says so.
+        """
         if not self._profile.moves_victims:
             return
         self._components.assignments.write()
@@ -193,10 +205,12 @@ class MeasuredPods:
             self._outbox.say(move)
 
     def interference(self, numbers: Int, cpu_cores: Float, signal: Float, now_s: float) -> None:
-        """One window of running pods, columns aligned with their `numbers`; pods on no node are skipped. Call before `usage`.
+        """One window of running pods, columns aligned with their `numbers`; pods on no node are skipped. Call before
+        `usage`.
 
-        `signal` is p99 over objective of a service's replica; of another pod time per unit of progress, or cycles per instruction; NaN where it was not
-        measured. Values that are not finite or absurd are refused and counted (`ProfileStore.refused`).
+        `signal` is p99 over objective of a service's replica; of another pod time per unit of progress, or cycles per
+        instruction; NaN where it was not measured. Values that are not finite or absurd are refused and counted
+        (`ProfileStore.refused`).
         """
         profiles = self._components.assignments.estimates.profiles
         if profiles is None:
@@ -206,12 +220,16 @@ class MeasuredPods:
         profiles.observe(numbers[known], cpu_cores[known], signal[known], now_s)
 
     def workload_profile(self, pod: Pod) -> InterferenceProfile | None:
-        """What was learned of the pod's application, or its prior; None where the policy does not learn. The pod need not exist."""
+        """What was learned of the pod's application, or its prior; None where the policy does not learn. The pod
+        need not exist.
+        """
         profiles = self._components.assignments.estimates.profiles
         return profiles.of(pod.shape()) if profiles is not None else None
 
     def outgrew(self, uid: str, memory_bytes: float) -> None:
-        """A pod that is being evicted for memory used this much: the estimate of its shape is raised to it. Call before the pod is gone."""
+        """A pod that is being evicted for memory used this much: the estimate of its shape is raised to it. Call
+        before the pod is gone.
+        """
         entry = self._pods.by_uid.get(uid)
         if entry is not None:
             assignments = self._components.assignments

@@ -1,9 +1,13 @@
-"""WorkloadProfiles as the scheduling engine follows them: pods by workload, sums by axis, and statuses that are worth a write.
+"""WorkloadProfiles as the scheduling engine follows them: pods by workload, sums by axis, and statuses that are worth a
+write.
 
-Problem: a profile is needed per workload, while measurements come per pod and pods may arrive before or after the object; a status that is written with every window is a load on the API server. Choice: a pod belongs to the workload of
-its controller (a ReplicaSet with a template hash stands for its Deployment); only workloads that have an object are followed, at most `MOST`. A status is given when a figure appears, disappears or changed by more than
-`policy.interference.axes.differs` asks. A stored figure stays until as many windows support the new one, so a restart does not erase it. Limits: two objects for one workload: the one with the first key counts; the CPU use of
-neighbours is that of the pods which were measured in the same round.
+Problem: a profile is needed per workload, while measurements come per pod and pods may arrive before or after the
+object; a status that is written with every window is a load on the API server. Choice: a pod belongs to the workload of
+its controller (a ReplicaSet with a template hash stands for its Deployment); only workloads that have an object are
+followed, at most `MOST`. A status is given when a figure appears, disappears or changed by more than
+`policy.interference.axes.differs` asks. A stored figure stays until as many windows support the new one, so a restart
+does not erase it. Limits: two objects for one workload: the one with the first key counts; the CPU use of neighbours is
+that of the pods which were measured in the same round.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from cotenant.model.cluster.workload_profile import (
     figure,
 )
 from cotenant.model.machine.node_metric import MeasuredPod
-from cotenant.policy.interference.axes import LEAST_WINDOWS, AxisMoments, differs
+from cotenant.policy.interference.axes import MIN_WINDOWS, AxisMoments, differs
 
 MOST = 4096
 STARTS_WITHIN_S = 120.0
@@ -143,7 +147,7 @@ class FollowedProfiles:
         if followed is None:
             return Prior()
         overall = followed.profile.overall
-        return Prior(*(_fraction(each) for each in (overall.sensitivity, overall.pressure, overall.tolerates)))
+        return Prior(*(_fraction(entry) for entry in (overall.sensitivity, overall.pressure, overall.tolerates)))
 
     def measured(
         self,
@@ -154,26 +158,26 @@ class FollowedProfiles:
         """One round. `capacity` of a node: milli-CPU and bytes, None for an unknown node."""
         windows = list(windows)
         used_m: dict[str, float] = {}
-        for each in windows:
-            used_m[each.node] = used_m.get(each.node, 0.0) + each.measured.use.cpu_m
-        for each in windows:
-            followed = self._by_key.get(self.key_of(each.seen))
-            size = capacity(each.node)
+        for window in windows:
+            used_m[window.node] = used_m.get(window.node, 0.0) + window.measured.use.cpu_m
+        for window in windows:
+            followed = self._by_key.get(self.key_of(window.seen))
+            size = capacity(window.node)
             if followed is None or size is None or min(size) <= 0:
                 continue
             if followed.moments is None:
                 followed.moments = AxisMoments()
-            moments, pod, use = followed.moments, each.seen.pod, each.measured.use
-            signals = each.measured.signals
+            moments, pod, use = followed.moments, window.seen.pod, window.measured.use
+            signals = window.measured.signals
             latency = (
                 signals.latency_p99_ms / pod.objective_p99_ms
                 if signals.latency_p99_ms is not None and pod.objective_p99_ms is not None
                 else None
             )
             moments.add(
-                (use.cpu_m / size[0], use.memory_bytes / size[1], (used_m[each.node] - use.cpu_m) / size[0]),
+                (use.cpu_m / size[0], use.memory_bytes / size[1], (used_m[window.node] - use.cpu_m) / size[0]),
                 (latency, signals.cycles_per_instruction, signals.wait_per_cpu),
-                starting=now_s - each.seen.started_s < STARTS_WITHIN_S,
+                starting=now_s - window.seen.started_s < STARTS_WITHIN_S,
                 age_s=max(0.0, now_s - moments.seen_s) if moments.seen_s > 0 else 0.0,
             )
             moments.seen_s = now_s
@@ -243,7 +247,7 @@ def _kept(before: Reading, now: Reading) -> Reading:
     """The stored figure until enough windows support the new one."""
     if not isinstance(before, Figure) or before.source is not Source.LEARNED:
         return now
-    if isinstance(now, Unknown) or now.samples < min(LEAST_WINDOWS, before.samples):
+    if isinstance(now, Unknown) or now.samples < min(MIN_WINDOWS, before.samples):
         return before
     return now
 

@@ -1,11 +1,13 @@
 """One Control Zone: a state machine without I/O. Events in, instructions out.
 
-Problem: a kernel scheduler may be refused, attach without running, make a service slower, or be ejected; in each case the zone's tasks must go on, under the best
-setting that is known to work, and a user must be able to ask why. Choice: one setting at a time, each on trial first. A change of rows or setting is measured for
-`canary_s` against the reading before it, and undone where the policy judges it worse. An ejection or a refusal bans the setting for a time that
-doubles with each further one; the zone returns to the setting that last proved itself, else to the first on its ladder that is not banned, down to
-the fair class (state `failed`). No change is made within `dwell_s` of the last one. Limits: the first setting has nothing to be compared with
-unless a reading is given to `start`; the zone trusts the caller's clock to be monotonic. Groups may come and go (`members`); a zone without any keeps its setting.
+Problem: a kernel scheduler may be refused, attach without running, make a service slower, or be ejected; in each case
+the zone's tasks must go on, under the best setting that is known to work, and a user must be able to ask why. Choice:
+one setting at a time, each on trial first. A change of rows or setting is measured for `canary_s` against the reading
+before it, and undone where the policy judges it worse. An ejection or a refusal bans the setting for a time that
+doubles with each further one; the zone returns to the setting that last proved itself, else to the first on its ladder
+that is not banned, down to the fair class (state `failed`). No change is made within `dwell_s` of the last one. Limits:
+the first setting has nothing to be compared with unless a reading is given to `start`; the zone trusts the caller's
+clock to be monotonic. Groups may come and go (`members`); a zone without any keeps its setting.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from cotenant.policy.zone.deciding import Memory, ZoneConfig, decide
 from cotenant.policy.zone.judging import judge
 
 HISTORY_LENGTH = 64
-_MOST_BAN_FACTOR = 64
+_MAX_BAN_FACTOR = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,9 @@ class ZoneLimits:
 
 @dataclass(slots=True)
 class _Trial:
-    """A change that is being measured. `rows_before`: what to restore; None for a change of setting. `early`: made when services had just become late, so the reading before it is of another load."""
+    """A change that is being measured. `rows_before`: what to restore; None for a change of setting. `early`: made
+    when services had just become late, so the reading before it is of another load.
+    """
 
     change: ZoneChange
     rows_before: tuple[tuple[str, ZoneRow], ...] | None = None
@@ -54,7 +58,9 @@ class _Trial:
 
 
 class Zone:
-    """A zone of these groups. `ladder`: the settings to start with, best first; `modes`: the schedulers that it may switch to; `may_be_empty`: its groups come with `members`."""
+    """A zone of these groups. `ladder`: the settings to start with, best first; `modes`: the schedulers that it may
+    switch to; `may_be_empty`: its groups come with `members`.
+    """
 
     def __init__(
         self,
@@ -94,7 +100,9 @@ class Zone:
     # Events
 
     def start(self, now_s: float, before: ZoneReading | None = None) -> tuple[ZoneInstruction, ...]:
-        """Attach the first setting of the ladder that is not banned. A failed zone may be started again. `before`: a reading under the fair class, for the canary."""
+        """Attach the first setting of the ladder that is not banned. A failed zone may be started again. `before`:
+        a reading under the fair class, for the canary.
+        """
         if self.state not in (ZoneState.DEFINED, ZoneState.FAILED):
             raise Permanent(f"zone {self.name} was started already: it is {self.state}")
         self._last = before
@@ -125,7 +133,10 @@ class Zone:
         return ()
 
     def measured(self, now_s: float, reading: ZoneReading, *, early: bool = False) -> tuple[ZoneInstruction, ...]:
-        """A reading of the time since the last one, under the setting and rows in force. `early`: it ends with the dispatches that were late, before its period was over; it may change rows, and a switch waits for a whole reading."""
+        """A reading of the time since the last one, under the setting and rows in force. `early`: it ends with the
+        dispatches that were late, before its period was over; it may change rows, and a switch waits for a whole
+        reading.
+        """
         if self.state is ZoneState.CANARY:
             return () if early else self._canary(now_s, reading)
         if self.state is not ZoneState.ACTIVE:
@@ -149,7 +160,9 @@ class Zone:
         return self._switch(now_s, decision)
 
     def ejected(self, now_s: float, found: SchedulerExit) -> tuple[ZoneInstruction, ...]:
-        """The kernel ended the scheduler; its tasks are under the fair class already. An exit that comes while nothing runs changes nothing."""
+        """The kernel ended the scheduler; its tasks are under the fair class already. An exit that comes while
+        nothing runs changes nothing.
+        """
         if self.state not in (ZoneState.CANARY, ZoneState.ACTIVE) or self.setting.mode is None:
             return ()
         self._to(ZoneState.ROLLING_BACK)
@@ -159,7 +172,9 @@ class Zone:
         )
 
     def request(self, now_s: float, setting: Setting) -> tuple[ZoneInstruction, ...]:
-        """A user's switch: without dwell, also to a banned setting, with a canary as any other. Raises `Permanent` unless the zone is active."""
+        """A user's switch: without dwell, also to a banned setting, with a canary as any other. Raises `Permanent`
+        unless the zone is active.
+        """
         if self.state is not ZoneState.ACTIVE:
             raise Permanent(f"zone {self.name} is {self.state}; a switch needs an active one")
         if setting == self.setting:
@@ -168,9 +183,11 @@ class Zone:
         return self._switch(now_s, SwitchTo(setting, Reason("zone-request", f"requested: {setting}")))
 
     def members(self, usual: Mapping[str, ZoneRow]) -> tuple[ZoneInstruction, ...]:
-        """The zone's groups now, with their rows as defined: pods came or went. A group that stays keeps its row in force unless its definition changed.
+        """The zone's groups now, with their rows as defined: pods came or went. A group that stays keeps its row in
+        force unless its definition changed.
 
-        Not a change on trial: a canary under way goes on, and what it would restore is limited to the groups that are left.
+        Not a change on trial: a canary under way goes on, and what it would restore is limited to the groups that are
+        left.
         """
         if self.state is ZoneState.GONE or dict(usual) == self._usual:
             return ()
@@ -205,11 +222,13 @@ class Zone:
     def may_start(self, now_s: float) -> bool:
         """Whether a failed zone has a setting that is not banned any more."""
         banned = self.banned(now_s)
-        open_settings = [each for each in self._ladder if each != FAIR and each not in banned]
+        open_settings = [setting for setting in self._ladder if setting != FAIR and setting not in banned]
         return self.state is ZoneState.FAILED and bool(open_settings)
 
     def acts_on(self, now_s: float, late_per_s: float) -> bool:
-        """Whether a reading with so many late dispatches of services would be acted on now: the zone is active, beyond its dwell time, and services are pressed."""
+        """Whether a reading with so many late dispatches of services would be acted on now: the zone is active,
+        beyond its dwell time, and services are pressed.
+        """
         free = self.state is ZoneState.ACTIVE and now_s - self._changed_s >= self._limits.dwell_s
         return free and late_per_s > self._config.late_per_s
 
@@ -292,7 +311,7 @@ class Zone:
     def _give_up(self, now_s: float, reason: Reason) -> tuple[ZoneInstruction, ...]:
         """Ban the setting and return to one that works."""
         number = self._bans.get(self.setting, (0.0, 0))[1] + 1
-        factor = min(2 ** (number - 1), _MOST_BAN_FACTOR)
+        factor = min(2 ** (number - 1), _MAX_BAN_FACTOR)
         self._bans[self.setting] = (now_s + self._limits.ban_s * factor, number)
         if self._proven == self.setting:
             self._proven = None

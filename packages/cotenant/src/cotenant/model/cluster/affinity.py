@@ -1,7 +1,9 @@
-"""Where a pod may run and prefers to run, as values: node affinity, affinity and anti-affinity between pods, topology spread.
+"""Where a pod may run and prefers to run, as values: node affinity, affinity and anti-affinity between pods, topology
+spread.
 
-Problem: these features are nested lists whose empty cases differ in meaning. Choice: frozen values that document each empty case; rules that need
-the whole cluster (affinity between pods, spread) are evaluated in policy/placement. Limits: `matchLabelKeys` and `mismatchLabelKeys` are not
+Problem: these features are nested lists whose empty cases differ in meaning. Choice: frozen values that document each
+empty case; rules that need the whole cluster (affinity between pods, spread) are evaluated in policy/placement. Limits:
+`matchLabelKeys` and `mismatchLabelKeys` are not
 modelled: the reader of a manifest merges them into the selector, as the API server does.
 Source: Kubernetes API reference (NodeAffinity, PodAffinity, PodAntiAffinity, TopologySpreadConstraint).
 """
@@ -26,11 +28,11 @@ class NodeSelectorTerm:
     fields: tuple[Requirement, ...] = ()
 
     def __post_init__(self) -> None:
-        for each in self.fields:
-            if each.key != NAME_FIELD:
-                raise InvalidInput("matchFields", each.key, NAME_FIELD)
-            if each.operator not in (Operator.IN, Operator.NOT_IN) or len(each.values) != 1:
-                raise InvalidInput("matchFields", each.operator.value, "In or NotIn with exactly one name")
+        for requirement in self.fields:
+            if requirement.key != NAME_FIELD:
+                raise InvalidInput("matchFields", requirement.key, NAME_FIELD)
+            if requirement.operator not in (Operator.IN, Operator.NOT_IN) or len(requirement.values) != 1:
+                raise InvalidInput("matchFields", requirement.operator.value, "In or NotIn with exactly one name")
 
     def matches(self, name: str, labels: Labels) -> bool:
         """Whether a node of this name with these labels satisfies the term."""
@@ -71,7 +73,9 @@ class NodeAffinity:
 
     @property
     def pinned(self) -> str | None:
-        """The one node name that every required term selects by field, as for a DaemonSet's pods; None = no such name."""
+        """The one node name that every required term selects by field, as for a DaemonSet's pods; None = no such
+        name.
+        """
         terms = self.required.terms if self.required is not None else ()
         fields = {term.fields for term in terms}
         if len(fields) != 1:
@@ -80,7 +84,9 @@ class NodeAffinity:
         return only[0].values[0] if len(only) == 1 and only[0].operator is Operator.IN else None
 
     def unpinned(self) -> NodeAffinity | None:
-        """The affinity without the node name that `pinned` returns; the same value where there is none, None where nothing remains."""
+        """The affinity without the node name that `pinned` returns; the same value where there is none, None where
+        nothing remains.
+        """
         if self.required is None or self.pinned is None:
             return self
         rest = tuple(NodeSelectorTerm(term.expressions) for term in self.required.terms)
@@ -92,7 +98,8 @@ class NodeAffinity:
 class PodTerm:
     """One term of pod affinity (`Pod.affinity`) or anti-affinity (`Pod.anti_affinity`). No selector selects no pod.
 
-    It applies to the listed namespaces and those whose labels `namespace_selector` selects; with neither, to the pod's own namespace.
+    It applies to the listed namespaces and those whose labels `namespace_selector` selects; with neither, to the pod's
+    own namespace.
     """
 
     topology_key: str
@@ -117,17 +124,18 @@ class PodTerm:
         return namespace in self._among or self.namespace_selector.matches(namespace_labels)
 
     def needed_label(self) -> Requirement | None:
-        """A label that every selected pod has, with one of these values if there are any (the fewest that the selector offers); None = there is none.
+        """A label that every selected pod has, with one of these values if there are any (the fewest that the selector
+        offers); None = there is none.
 
         A term without a selector selects no pod; it is None as well.
         """
         found: Requirement | None = None
-        for each in self.selector.requirements if self.selector is not None else ():
-            if each.operator is Operator.IN:
-                if found is None or not found.values or len(each.values) < len(found.values):
-                    found = each
-            elif each.operator is Operator.EXISTS and found is None:
-                found = each
+        for requirement in self.selector.requirements if self.selector is not None else ():
+            if requirement.operator is Operator.IN:
+                if found is None or not found.values or len(requirement.values) < len(found.values):
+                    found = requirement
+            elif requirement.operator is Operator.EXISTS and found is None:
+                found = requirement
         return found
 
     def selects(self, own_namespace: str, namespace: str, labels: Labels, namespace_labels: Labels = NO_LABELS) -> bool:
@@ -155,7 +163,8 @@ class NodePolicy(StrEnum):
 class SpreadConstraint:
     """Counts of selected pods differ by at most `max_skew` between the domains of a topology key.
 
-    Neither no selector nor an empty one counts a pod: kube-scheduler skips the count for a selector without requirements.
+    Neither no selector nor an empty one counts a pod: kube-scheduler skips the count for a selector without
+    requirements.
     """
 
     topology_key: str

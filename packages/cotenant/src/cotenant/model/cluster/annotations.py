@@ -1,8 +1,9 @@
 """The annotations that this project reads and writes on Kubernetes objects, each defined once.
 
-Problem: a scheduler, a simulated node and a workload must agree on where a pod states its needs, and Kubernetes has no field for them. Choice: flat
-names under one prefix; amounts are decimal text with the unit in the name, structured values are JSON objects with the field names of the
-corresponding value. Limits: only `SIMULATED` may hold the true behaviour of a simulated pod; no scheduler reads it.
+Problem: a scheduler, a simulated node and a workload must agree on where a pod states its needs, and Kubernetes has no
+field for them. Choice: flat names under one prefix; amounts are decimal text with the unit in the name, structured
+values are JSON objects with the field names of the corresponding value. Limits: only `SIMULATED` may hold the true
+behaviour of a simulated pod; no scheduler reads it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ LOAD_LIMIT = (
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 EVICTION_COST = "scheduling.koordinator.sh/eviction-cost"  # 2147483647: never evicted
 FORCED_EVICTION = "descheduler.alpha.kubernetes.io/evict"  # present: configurable filters do not apply
-EXPECTED_ROOM = "cotenant.io/expected-room"  # JSON, on a pod that waits: the node on which our rebalancer makes room for it, the pods that it moves, and until when schedulers keep it
+# JSON, on a pod that waits: the node on which our rebalancer makes room for it, the pods that it moves, and until when
+# schedulers keep it
+EXPECTED_ROOM = "cotenant.io/expected-room"
 MIRROR = "kubernetes.io/config.mirror"  # present: a static pod of its node
 
 # --- on pods, by our scheduler; by admission
@@ -49,7 +52,8 @@ AMPLIFICATION_RATIO = (
     "node.koordinator.sh/resource-amplification-ratio"  # JSON: {"cpu": 1.5}; also on its NodeResourceTopology
 )
 
-LENT_TERMS = "cotenant.io/lent"  # JSON, by our manager: the amounts that are lent, with their terms; also on its NodeResourceTopology, by zone
+# JSON, by our manager: the amounts that are lent, with their terms; also on its NodeResourceTopology, by zone
+LENT_TERMS = "cotenant.io/lent"
 GPU_TERMS = "cotenant.io/gpu-totals"  # JSON, by our manager: the node's GPU resources, with their terms
 
 ON_NODES = (

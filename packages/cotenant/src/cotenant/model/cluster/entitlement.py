@@ -1,9 +1,10 @@
 """What a pod may hold at all, by its own class and requests.
 
-Problem: what a pod was given stands in annotations, which its owner can write. Choice: without a seal of the scheduler (seal.py), what an annotation says is
-believed as far as the pod could have been given it: own CPUs for a class that gets them and as many as it requests, NUMA amounts and devices within its requests.
-The rest counts as absent. Limits: which CPUs, and which devices, an entitled pod's owner can still choose: only a seal stops that. Of a shared GPU's memory, the form that the pod did not
-request is not checked; nor is the reservation that a pod says it drew from.
+Problem: what a pod was given stands in annotations, which its owner can write. Choice: without a seal of the scheduler
+(seal.py), what an annotation says is believed as far as the pod could have been given it: own CPUs for a class that
+gets them and as many as it requests, NUMA amounts and devices within its requests. The rest counts as absent. Limits:
+which CPUs, and which devices, an entitled pod's owner can still choose: only a seal stops that. Of a shared GPU's
+memory, the form that the pod did not request is not checked; nor is the reservation that a pod says it drew from.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _USUAL = ResourceSpec()
 def gets_own_cpus(
     qos: QoSClass, priority_class: PriorityClass, spec: ResourceSpec | None, default: BindPolicy = BindPolicy.FULL_CORES
 ) -> bool:
-    """Whether pods of this class, with this annotation, get CPUs of their own. `default`: the bind policy where the pod names none."""
+    """Whether pods of this class, with this annotation, get CPUs of their own. `default`: the bind policy where the
+    pod names none.
+    """
     written = spec or _USUAL
     bind = written.required or (default if written.preferred is BindPolicy.DEFAULT else written.preferred)
     entitled = qos in _OWNERS and effective_class(priority_class, qos) is PriorityClass.PROD
@@ -48,8 +51,8 @@ def _may_have(pod: Pod, demands: Demands, status: ResourceStatus) -> bool:
     cpu_m = pod.requests.get(CPU_NAME)
     if status.cpus and not gets_own_cpus(pod.qos, pod.priority_class, demands.cpus):
         return False
-    cpus = [each.cpu_m for each in status.numa if each.cpu_m is not None]
-    memory = [each.memory_bytes for each in status.numa if each.memory_bytes is not None]
+    cpus = [numa_amount.cpu_m for numa_amount in status.numa if numa_amount.cpu_m is not None]
+    memory = [numa_amount.memory_bytes for numa_amount in status.numa if numa_amount.memory_bytes is not None]
     return (
         1000 * len(status.cpus) <= cpu_m
         and min(cpus, default=0) >= 0
@@ -62,7 +65,7 @@ def _may_have(pod: Pod, demands: Demands, status: ResourceStatus) -> bool:
 def _may_share(requests: Amounts, demands: Demands, parts: tuple[DeviceAllocation, ...]) -> bool:
     asked = Amounts.of((name, amount) for name, amount in requests if type_of(name) is not None)
     try:
-        by_type = {each.type: each for each in device_requests(asked)}
+        by_type = {request.type: request for request in device_requests(asked)}
     except InvalidInput:
         return False
     hinted = {hint.type for hint in demands.device_hints}  # a hint may ask for the amount of every device

@@ -1,8 +1,9 @@
 """What is known of how an application and its neighbours slow each other down.
 
-Problem: placement, explanations and people need the same figures about an application, with how certain they are. Choice: one frozen value with the two
-parameters of the contention model, what a service tolerates, their standard deviations and the number of observations behind them. Limits: one number each for
-all shared resources of a machine together (caches, memory bandwidth, hardware threads).
+Problem: placement, explanations and people need the same figures about an application, with how certain they are.
+Choice: one frozen value with the two parameters of the contention model, what a service tolerates, their standard
+deviations and the number of observations behind them. Limits: one number each for all shared resources of a machine
+together (caches, memory bandwidth, hardware threads).
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from math import inf, isfinite
 
 @dataclass(frozen=True, slots=True)
 class InterferenceProfile:
-    """The profile of one application. A pod slows down by 1 + sensitivity x (the others' pressure x cores in use / half a node)."""
+    """The profile of one application. A pod slows down by 1 + sensitivity x (the others' pressure x cores in use /
+    half a node).
+    """
 
     sensitivity: float
     sensitivity_sd: float
@@ -38,7 +41,9 @@ class InterferenceProfile:
             return f"nothing learned yet: {prior}, sensitivity {self.sensitivity:.2f}, pressure {self.pressure:.2f}"
         allowance = f", tolerates {100.0 * self.allowance:.0f} % more time" if isfinite(self.allowance) else ""
         return (
-            f"sensitivity {self.sensitivity:.2f} ±{self.sensitivity_sd:.2f} from {self.windows} windows of its own pods, "
-            f"pressure {self.pressure:.2f} ±{self.pressure_sd:.2f} from {self.neighbour_windows} windows of pods beside it{allowance}; "
+            f"sensitivity {self.sensitivity:.2f} ±{self.sensitivity_sd:.2f} from {self.windows} windows of its own "
+            "pods, "
+            f"pressure {self.pressure:.2f} ±{self.pressure_sd:.2f} from {self.neighbour_windows} windows of pods "
+            f"beside it{allowance}; "
             f"started from {prior}"
         )

@@ -1,7 +1,8 @@
 """What a scheduler needs to know about a node.
 
-Problem and choice as for pods (model/cluster/pod.py). A node without CPU or memory is invalid, because every score divides by them. Limits: a
-node that does not advertise `pods` gets the kubelet's default of 110; volume limits are kept beside the node (model/cluster/observed.py).
+Problem and choice as for pods (model/cluster/pod.py). A node without CPU or memory is invalid, because every score
+divides by them. Limits: a node that does not advertise `pods` gets the kubelet's default of 110; volume limits are kept
+beside the node (model/cluster/observed.py).
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ _CORDONED = Taint(UNSCHEDULABLE_TAINT, "", Effect.NO_SCHEDULE)
 class Node:
     """One node. `ready` is its Ready condition; `unschedulable` is set by cordoning.
 
-    With `taints_decide`, only taints and cordoning exclude pods, as in kube-scheduler: the node controller taints a node that is not ready, and a pod that
-    tolerates those taints (a network agent) may be placed there. Without it, a node that is not ready takes no pod.
+    With `taints_decide`, only taints and cordoning exclude pods, as in kube-scheduler: the node controller taints a
+    node that is not ready, and a pod that tolerates those taints (a network agent) may be placed there. Without it, a
+    node that is not ready takes no pod.
     """
 
     name: str

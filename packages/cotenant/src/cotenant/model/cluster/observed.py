@@ -1,8 +1,9 @@
 """API objects of a cluster as values: what scheduling needs beyond a pod's or a node's own spec.
 
-Problem: scheduling depends on a pod's state besides its spec (its node, deletion, the claims it waits for), and the engine must not parse
-manifests. Choice: drivers translate every object once into these frozen values. Identity is the UID, because a name may be reused. Limits: only
-what a scheduler uses is kept; features that it cannot evaluate are listed in `unsupported`.
+Problem: scheduling depends on a pod's state besides its spec (its node, deletion, the claims it waits for), and the
+engine must not parse manifests. Choice: drivers translate every object once into these frozen values. Identity is the
+UID, because a name may be reused. Limits: only what a scheduler uses is kept; features that it cannot evaluate are
+listed in `unsupported`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class Binding(StrEnum):
 
 
 class Attachment(NamedTuple):
-    """A volume as a node attaches it: its CSI driver, and the driver's name of the volume (of the claim, until there is a volume)."""
+    """A volume as a node attaches it: its CSI driver, and the driver's name of the volume (of the claim, until
+    there is a volume).
+    """
 
     driver: str
     volume: str
@@ -51,7 +54,9 @@ class Attachment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeStorage:
-    """What a node can attach: the number of volumes by driver, and the volumes that are attached, with or without a pod."""
+    """What a node can attach: the number of volumes by driver, and the volumes that are attached, with or without a
+    pod.
+    """
 
     node: str
     limits: tuple[tuple[str, int], ...] = ()
@@ -60,14 +65,18 @@ class NodeStorage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StorageRoom:
-    """Nodes with enough free storage for a volume; None = all. Equal only to itself: a reader gives claims of equal size the same one."""
+    """Nodes with enough free storage for a volume; None = all. Equal only to itself: a reader gives claims of equal
+    size the same one.
+    """
 
     nodes: NodeSelector | None
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeOption:
-    """A way to satisfy a claim. `volume` is empty where it is yet to be created; `nodes` None = reachable from every node."""
+    """A way to satisfy a claim. `volume` is empty where it is yet to be created; `nodes` None = reachable from
+    every node.
+    """
 
     volume: str
     nodes: NodeSelector | None
@@ -77,7 +86,9 @@ class VolumeOption:
 
 @dataclass(frozen=True, slots=True)
 class InlineDisk:
-    """A disk that a pod names without a claim. `identity` is its type and name; a disk with `monitors` is another one where none is in common."""
+    """A disk that a pod names without a claim. `identity` is its type and name; a disk with `monitors` is another
+    one where none is in common.
+    """
 
     identity: str
     read_only: bool = False
@@ -127,7 +138,9 @@ class PodWorkload:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedRoom:
-    """The node on which a rebalancer makes room for a waiting pod, the UIDs of the pods that it moves away from there, and until when (Unix time) the room is kept for it."""
+    """The node on which a rebalancer makes room for a waiting pod, the UIDs of the pods that it moves away from
+    there, and until when (Unix time) the room is kept for it.
+    """
 
     node: str
     until_s: float

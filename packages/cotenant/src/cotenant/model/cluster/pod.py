@@ -1,9 +1,9 @@
 """What a scheduler needs to know about a pod.
 
-Problem: a Pod object has hundreds of fields; placement depends on few, and pods equal in those are interchangeable. Choice: a frozen value with
-exactly those; `shape()` keeps the part that is evaluated on a node's own row. Rules about other pods, host ports and the node name of a DaemonSet's
-pod are evaluated by narrowing (engine/state/narrowing.py). Limits: resource claims are not modelled; volumes are kept beside the pod
-(model/cluster/observed.py).
+Problem: a Pod object has hundreds of fields; placement depends on few, and pods equal in those are interchangeable.
+Choice: a frozen value with exactly those; `shape()` keeps the part that is evaluated on a node's own row. Rules about
+other pods, host ports and the node name of a DaemonSet's pod are evaluated by narrowing (engine/state/narrowing.py).
+Limits: resource claims are not modelled; volumes are kept beside the pod (model/cluster/observed.py).
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from cotenant.model.resources import NOTHING, PODS_NAME, Amounts
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The expected behaviour of a pod, as far as a scheduler may know it: noisy, and never the true values of the simulated world.
+    """The expected behaviour of a pod, as far as a scheduler may know it: noisy, and never the true values of the
+    simulated world.
 
-    Sensitivity a and pressure b as in the contention model: a pod slows down by 1 + a x the pressure of the other pods on its node, and exerts a
-    pressure of b x the cores it uses.
+    Sensitivity a and pressure b as in the contention model: a pod slows down by 1 + a x the pressure of the other pods
+    on its node, and exerts a pressure of b x the cores it uses.
     """
 
     use_cpu_cores: float
@@ -156,7 +157,9 @@ class Pod:
 
     @property
     def is_best_effort(self) -> bool:
-        """Whether it is of the classes that may be held back for others at any time: BE, or the priority classes batch and free."""
+        """Whether it is of the classes that may be held back for others at any time: BE, or the priority classes
+        batch and free.
+        """
         if self.qos is QoSClass.BE:
             return True
         return effective_class(self.priority_class, self.qos) in (PriorityClass.BATCH, PriorityClass.FREE)
@@ -175,7 +178,9 @@ class Pod:
         return self.node_affinity.pinned if self.node_affinity is not None else None
 
     def shape(self, violation_surcharge: float = 0.0) -> Shape:
-        """The part of this pod that is evaluated on a node's own row; pods with equal shapes are interchangeable there."""
+        """The part of this pod that is evaluated on a node's own row; pods with equal shapes are interchangeable
+        there.
+        """
         return Shape(
             requests=self.requests,
             tenant=self.owner,

@@ -1,8 +1,8 @@
 """QoS classes and priority bands of the co-location protocol.
 
-Problem: a pod's class decides which resources it may borrow, how it may be throttled, and its order; users declare it with labels, with
-`spec.priority`, or not at all. Choice: two enumerations and pure defaulting functions. Limits: a label with an unknown value counts as absent, as it
-does upstream, so that foreign manifests keep working.
+Problem: a pod's class decides which resources it may borrow, how it may be throttled, and its order; users declare it
+with labels, with `spec.priority`, or not at all. Choice: two enumerations and pure defaulting functions. Limits: a
+label with an unknown value counts as absent, as it does upstream, so that foreign manifests keep working.
 
 Source: Koordinator's protocol (QoS classes, priority bands, their defaults and legal pairs); Kubernetes' QoS classes.
 """
@@ -119,7 +119,9 @@ def effective_class(raw: PriorityClass, qos: QoSClass) -> PriorityClass:
 
 
 def kubernetes_qos(containers: Sequence[ContainerAmounts]) -> KubernetesQoS:
-    """Guaranteed: every container limits CPU and memory and requests no less; BestEffort: no container mentions either; else Burstable."""
+    """Guaranteed: every container limits CPU and memory and requests no less; BestEffort: no container mentions
+    either; else Burstable.
+    """
     mentioned = False
     guaranteed = bool(containers)
     for container in containers:
@@ -138,7 +140,9 @@ def effective_qos(declared: QoSClass, kubernetes: KubernetesQoS) -> QoSClass:
 
 
 def parse_sub_priority(label: str | None, field: str = "koordinator.sh/priority") -> int:
-    """Order within a band: the label's integer, 0 where it is absent; raises `InvalidInput` where it is not an integer."""
+    """Order within a band: the label's integer, 0 where it is absent; raises `InvalidInput` where it is not an
+    integer.
+    """
     if label is None or label == "":
         return 0
     if not _INTEGER.fullmatch(label) or abs(int(label)) >= 2**63:

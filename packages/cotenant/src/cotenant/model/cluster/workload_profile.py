@@ -1,12 +1,15 @@
 """The profile of one workload: what its pods use and what they suffer from, resource by resource.
 
-Problem: placement, people and the console need one form of what is known of a workload, from three sources of different quality, and must tell a low value from an unknown one. Choice: eight axes, each with a tendency and a
-sensitivity; a figure is an integer in [0, 1000] with its interval, its number of samples and its source, or it is absent with the reason. A measured sensitivity (`cotenant profile run`) counts before a learned one, and that before a
-declared one. Limits: a sensitivity of 1000 means twice the time or more, so beyond that axes are not told apart.
+Problem: placement, people and the console need one form of what is known of a workload, from three sources of different
+quality, and must tell a low value from an unknown one. Choice: eight axes, each with a tendency and a sensitivity; a
+figure is an integer in [0, 1000] with its interval, its number of samples and its source, or it is absent with the
+reason. A measured sensitivity (`cotenant profile run`) counts before a learned one, and that before a declared one.
+Limits: a sensitivity of 1000 means twice the time or more, so beyond that axes are not told apart.
 
-Units: tendency is the mean use of one pod, in thousandths of its node's capacity (start-up: CPU use in the first two minutes). Sensitivity is the additional time, in thousandths, when others use
-all that the node has of the resource.
-Source: Delimitrou and Kozyrakis, Paragon, ASPLOS'13 (interference by resource); Mars et al., Bubble-Up, MICRO'11 (sensitivity and pressure).
+Units: tendency is the mean use of one pod, in thousandths of its node's capacity (start-up: CPU use in the first two
+minutes). Sensitivity is the additional time, in thousandths, when others use all that the node has of the resource.
+Source: Delimitrou and Kozyrakis, Paragon, ASPLOS'13 (interference by resource); Mars et al., Bubble-Up, MICRO'11
+(sensitivity and pressure).
 """
 
 from __future__ import annotations
@@ -43,7 +46,9 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A value with its 95 % interval, in thousandths. A declared one has no samples, and its interval is the value. Raises `InvalidInput`."""
+    """A value with its 95 % interval, in thousandths. A declared one has no samples, and its interval is the value.
+    Raises `InvalidInput`.
+    """
 
     value: int
     low: int
@@ -95,7 +100,9 @@ NOT_SEEN = Unknown("nothing has been measured yet")
 
 @dataclass(frozen=True, slots=True)
 class Overall:
-    """Interference over all resources together, as placement's model has it: additional time per unit of pressure, pressure per core in use, and the additional time with which a service still meets its objective."""
+    """Interference over all resources together, as placement's model has it: additional time per unit of pressure,
+    pressure per core in use, and the additional time with which a service still meets its objective.
+    """
 
     sensitivity: Reading
     pressure: Reading
@@ -138,10 +145,12 @@ class WorkloadProfile:
         return self.key.partition("/")[0]
 
     def axis(self, axis: Axis) -> AxisReading:
-        """The figures that count: measured before learned before declared. Without one, the reason that the learner gives."""
-        sources = [each.get(axis, NO_READING) for each in (self.measured, self.learned, self.declared)]
+        """The figures that count: measured before learned before declared. Without one, the reason that the learner
+        gives.
+        """
+        sources = [entry.get(axis, NO_READING) for entry in (self.measured, self.learned, self.declared)]
         return AxisReading(
-            _chosen(*(each.tendency for each in sources)), _chosen(*(each.sensitivity for each in sources))
+            _chosen(*(source.tendency for source in sources)), _chosen(*(source.sensitivity for source in sources))
         )
 
     @property
@@ -149,8 +158,12 @@ class WorkloadProfile:
         """Learned before declared; where neither says it, the sensitivity is the largest one measured on an axis."""
         sensitivity = best(self.learned_overall.sensitivity, self.declared_overall.sensitivity)
         if isinstance(sensitivity, Unknown):
-            found = [each.sensitivity for each in self.measured.values() if isinstance(each.sensitivity, Figure)]
-            sensitivity = max(found, key=lambda each: each.value, default=sensitivity)
+            found = [
+                axis_reading.sensitivity
+                for axis_reading in self.measured.values()
+                if isinstance(axis_reading.sensitivity, Figure)
+            ]
+            sensitivity = max(found, key=lambda figure: figure.value, default=sensitivity)
         learned, declared = self.learned_overall, self.declared_overall
         return Overall(
             sensitivity, best(learned.pressure, declared.pressure), best(learned.tolerates, declared.tolerates)
@@ -165,8 +178,8 @@ def _chosen(measured: Reading, learned: Reading, declared: Reading) -> Reading:
 
 def best(*readings: Reading) -> Reading:
     """The first figure among these; without one, the most specific reason."""
-    for each in readings:
-        if isinstance(each, Figure):
-            return each
-    reasons = [each for each in readings if isinstance(each, Unknown) and each != NOT_SEEN]
+    for reading in readings:
+        if isinstance(reading, Figure):
+            return reading
+    reasons = [reading for reading in readings if isinstance(reading, Unknown) and reading != NOT_SEEN]
     return reasons[0] if reasons else NOT_SEEN

@@ -1,7 +1,8 @@
 """Amplification ratios of a node: how much more CPU and memory it advertises than it physically has.
 
-Source: Koordinator, apis/extension/node_resource_amplification.go (annotation of a node and of its NodeResourceTopology). Limits: ratios of other
-resources are ignored; upstream's ratios are floats, here they are in millionths.
+Source: Koordinator, apis/extension/node_resource_amplification.go (annotation of a node and of its
+NodeResourceTopology). Limits: ratios of other resources are ignored; upstream's ratios are floats, here they are in
+millionths.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from cotenant.model.cluster.annotations import AMPLIFICATION_RATIO
 from cotenant.model.errors import InvalidInput
 
 PPM = 1_000_000
-MOST_RATIO = 1000.0  # more is a mistake, and would not fit the arithmetic
+MAX_RATIO = 1000.0  # more is a mistake, and would not fit the arithmetic
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,9 @@ class Ratios:
 
     @classmethod
     def parse(cls, text: str | None) -> Ratios:
-        """The annotation's value. A ratio that is not a number above 0 counts as absent, the other one stands. Raises `InvalidInput` where it is no JSON object."""
+        """The annotation's value. A ratio that is not a number above 0 counts as absent, the other one stands.
+        Raises `InvalidInput` where it is no JSON object.
+        """
         if not text:
             return NOT_AMPLIFIED
         field = f"annotation {AMPLIFICATION_RATIO}"
@@ -48,6 +51,6 @@ def amplified(amount: int, ratio_ppm: int) -> int:
 
 def _ppm(ratios: dict[str, object], name: str) -> int:
     ratio = ratios.get(name, 1.0)
-    if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio <= MOST_RATIO:
+    if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio <= MAX_RATIO:
         return PPM
     return round(ratio * PPM)

@@ -1,7 +1,8 @@
 """CPU lists in the kernel's notation: "0-3,8".
 
-Problem: cpusets, sysfs and policies exchange sets of CPUs as text. Choice: one parser and one formatter; the output is the shortest text, as the
-kernel prints it, so equal sets have equal text. Limits: no strides ("0-10:2/4"); numbers below 8192, the largest NR_CPUS of Linux.
+Problem: cpusets, sysfs and policies exchange sets of CPUs as text. Choice: one parser and one formatter; the output is
+the shortest text, as the kernel prints it, so equal sets have equal text. Limits: no strides ("0-10:2/4"); numbers
+below 8192, the largest NR_CPUS of Linux.
 
 Source: Linux, `bitmap_parselist` and "%*pbl" (lib/bitmap-str.c).
 """
@@ -17,7 +18,9 @@ _EXPECTED = "CPU numbers and ranges such as 0-3,8"
 
 
 def parse_cpus(text: str, field: str = "cpus") -> tuple[int, ...]:
-    """The CPUs named, ascending, without duplicates. "" (or only white space) is the empty set. Raises `InvalidInput` on `field`."""
+    """The CPUs named, ascending, without duplicates. "" (or only white space) is the empty set. Raises
+    `InvalidInput` on `field`.
+    """
     found: set[int] = set()
     for part in text.split(",") if text.strip() else ():
         first, dash, last = part.strip().partition("-")

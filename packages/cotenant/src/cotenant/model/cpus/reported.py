@@ -1,10 +1,12 @@
 """What a node reports about its CPUs: topology, CPUs reserved by others, and the kubelet's own policies.
 
-Problem: which CPUs may be allocated depends on facts that a node's agent and kubelet write to one object beside the node. Choice: that object as a
-value; reserved CPUs are masks with their holders. Nodes that report the same text share one `CpuTopology`, so that comparing identity
-is enough. Limits: of NUMA nodes only CPU and memory; labels of the node itself are not included.
+Problem: which CPUs may be allocated depends on facts that a node's agent and kubelet write to one object beside the
+node. Choice: that object as a value; reserved CPUs are masks with their holders. Nodes that report the same text share
+one `CpuTopology`, so that comparing identity is enough. Limits: of NUMA nodes only CPU and memory; labels of the node
+itself are not included.
 
-Source: Koordinator, apis/extension/numa_aware.go (names of annotations); NodeResourceTopology of topology.node.k8s.io/v1alpha1 (zones).
+Source: Koordinator, apis/extension/numa_aware.go (names of annotations); NodeResourceTopology of
+topology.node.k8s.io/v1alpha1 (zones).
 """
 
 from __future__ import annotations
@@ -59,6 +61,6 @@ class NodeTopology:
     def reserved(self) -> int:
         """All reserved CPUs, as a mask."""
         mask = 0
-        for each in self.kept:
-            mask |= each.cpus
+        for reserved_cpus in self.kept:
+            mask |= reserved_cpus.cpus
         return mask

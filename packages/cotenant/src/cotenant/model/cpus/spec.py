@@ -1,8 +1,8 @@
 """A pod's demands on CPUs and NUMA nodes beyond amounts, and its allocation: annotations as values.
 
-Problem: Koordinator's users write these demands as JSON in annotations, and the node's agent reads the allocation there. Choice: one frozen value
-per annotation, parsed strictly (an unknown word is an error that lists the known ones), formatted canonically. Limits: of
-`numaNodeResources` only CPU and memory are read.
+Problem: Koordinator's users write these demands as JSON in annotations, and the node's agent reads the allocation
+there. Choice: one frozen value per annotation, parsed strictly (an unknown word is an error that lists the known ones),
+formatted canonically. Limits: of `numaNodeResources` only CPU and memory are read.
 
 Source: Koordinator, apis/extension/resource.go and numa_aware.go (names and values).
 """
@@ -128,7 +128,7 @@ class ResourceStatus:
         amounts = [] if amounts is None else amounts
         if not isinstance(amounts, list):
             raise InvalidInput(f"{RESOURCE_STATUS}: numaNodeResources", amounts, "a list of objects")
-        return cls(parse_cpus(cpus, f"{RESOURCE_STATUS}: cpuset"), tuple(_numa_amount(each) for each in amounts))
+        return cls(parse_cpus(cpus, f"{RESOURCE_STATUS}: cpuset"), tuple(_numa_amount(amount) for amount in amounts))
 
     def format(self) -> str:
         """Format the annotation."""

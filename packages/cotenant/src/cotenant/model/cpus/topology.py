@@ -1,8 +1,8 @@
 """Topology of a node's hardware threads: cores, NUMA nodes, sockets.
 
-Problem: CPU allocation asks constantly which CPUs are free on which core. Choice: a set of CPUs is one integer, bit n for CPU n; cores, NUMA
-nodes and sockets are such masks, so "free and whole" is two operations regardless of the machine's size. Limits: immutable; a CPU that goes
-offline makes another topology.
+Problem: CPU allocation asks constantly which CPUs are free on which core. Choice: a set of CPUs is one integer, bit n
+for CPU n; cores, NUMA nodes and sockets are such masks, so "free and whole" is two operations regardless of the
+machine's size. Limits: immutable; a CPU that goes offline makes another topology.
 """
 
 from __future__ import annotations
@@ -47,12 +47,14 @@ class CpuTopology:
 
     @classmethod
     def of(cls, cpus: Iterable[LogicalCpu]) -> CpuTopology:
-        """From a list of logical CPUs. Raises `InvalidInput` where a CPU is listed twice or a core spans two NUMA nodes or sockets."""
+        """From a list of logical CPUs. Raises `InvalidInput` where a CPU is listed twice or a core spans two NUMA
+        nodes or sockets.
+        """
         core_masks: dict[
             tuple[int, int, int], int
         ] = {}  # (socket, core, NUMA node): core numbers may restart in each socket
         seen = 0
-        for cpu in sorted(cpus, key=lambda each: each.cpu):
+        for cpu in sorted(cpus, key=lambda logical_cpu: logical_cpu.cpu):
             if not 0 <= cpu.cpu <= LARGEST or seen >> cpu.cpu & 1:
                 raise InvalidInput("cpu", cpu.cpu, f"each CPU once, numbers within 0-{LARGEST}")
             seen |= 1 << cpu.cpu

@@ -1,8 +1,9 @@
 """Answers to "why" queries about one pod or node, for users and scripts.
 
-Problem: the reasons why a pod waits, or runs where it runs, are spread over many components, each with figures that must reach the user intact.
-Choice: frozen values that the engine fills in, the scheduler process sends as JSON, and the command line reads back; every sentence comes with
-its figures. Limits: lists of nodes and victims are truncated and state the full count.
+Problem: the reasons why a pod waits, or runs where it runs, are spread over many components, each with figures that
+must reach the user intact. Choice: frozen values that the engine fills in, the scheduler process sends as JSON, and the
+command line reads back; every sentence comes with its figures. Limits: lists of nodes and victims are truncated and
+state the full count.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import CPU_NAME, EPHEMERAL_STORAGE, MEMORY_NAME, NOTHING, Amounts, parse_amount
 
 _PLAIN = (CPU_NAME, MEMORY_NAME, EPHEMERAL_STORAGE)
-_MOST_PRIORITY = 2**31
+_MAX_PRIORITY = 2**31
 _SELECTOR = "selector."
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """What a query assumes of a pod instead of its spec: amounts of some resources, a priority, pairs of its nodeSelector (None = dropped), and the node asked about."""
+    """What a query assumes of a pod instead of its spec: amounts of some resources, a priority, pairs of its
+    nodeSelector (None = dropped), and the node asked about.
+    """
 
     requests: Amounts = NOTHING
     priority: int | None = None
@@ -31,13 +34,15 @@ class WhatIf:
 
     @classmethod
     def parse(cls, texts: Sequence[str]) -> WhatIf:
-        """Parse `cpu=500m`, `memory=1Gi`, `nvidia.com/gpu=1`, `priority=1000`, `selector.KEY=VALUE`, `selector.KEY=-`, `node=NAME`, separated by commas. Raises `InvalidInput`."""
+        """Parse `cpu=500m`, `memory=1Gi`, `nvidia.com/gpu=1`, `priority=1000`, `selector.KEY=VALUE`,
+        `selector.KEY=-`, `node=NAME`, separated by commas. Raises `InvalidInput`.
+        """
         requests: dict[str, int] = {}
         selector: dict[str, str | None] = {}
         priority: int | None = None
         node = ""
         given: set[str] = set()
-        for text in (each.strip() for whole in texts for each in whole.split(",")):
+        for text in (entry.strip() for whole in texts for entry in whole.split(",")):
             name, equals, value = text.partition("=")
             if not equals or not value:
                 raise InvalidInput(
@@ -58,7 +63,10 @@ class WhatIf:
             elif name in _PLAIN or "/" in name or name.startswith("hugepages-"):
                 requests[name] = parse_amount(name, value, f"--if {name}")
             else:
-                expected = "cpu, memory, ephemeral-storage, a resource with a slash in its name, priority, selector.KEY or node"
+                expected = (
+                    "cpu, memory, ephemeral-storage, a resource with a slash in its name, priority, "
+                    "selector.KEY or node"
+                )
                 raise InvalidInput("--if", text, expected)
         return cls(Amounts.of(requests), priority, node, tuple(sorted(selector.items())))
 
@@ -84,7 +92,7 @@ NO_WHAT_IF = WhatIf()
 
 def _whole(text: str) -> int:
     digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 10 and abs(int(text)) <= _MOST_PRIORITY):
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 10 and abs(int(text)) <= _MAX_PRIORITY):
         raise InvalidInput("--if priority", text, "a whole number of at most 32 bits")
     return int(text)
 

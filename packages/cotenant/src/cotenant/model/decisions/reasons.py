@@ -1,8 +1,8 @@
 """Why nodes were rejected, counted per reason, in kube-scheduler's wording.
 
-Problem: "Pending" alone explains nothing, and a list of thousands of nodes is unreadable. Choice: one count per reason, rendered like
-kube-scheduler's FitError so that existing dashboards can parse it. Limits: as in kube-scheduler, a node that lacks two resources is counted under
-both, so the counts may add up to more than the number of nodes.
+Problem: "Pending" alone explains nothing, and a list of thousands of nodes is unreadable. Choice: one count per reason,
+rendered like kube-scheduler's FitError so that existing dashboards can parse it. Limits: as in kube-scheduler, a node
+that lacks two resources is counted under both, so the counts may add up to more than the number of nodes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ class Rejection:
 
 
 def no_node_line(nodes: int, rejections: tuple[Rejection, ...]) -> str:
-    """`0/249 nodes are available: 12 Insufficient cpu, 237 node(s) ...`; equal reasons from different filters are summed."""
+    """`0/249 nodes are available: 12 Insufficient cpu, 237 node(s) ...`; equal reasons from different filters are
+    summed.
+    """
     if nodes == 0:
         return "no nodes available to schedule pods"
     count: dict[str, int] = {}

@@ -1,7 +1,8 @@
 """The record of one placement decision: what was decided, when, and why.
 
-Problem: operators, tests and reports need the same answer to "why is it pending" and "why is it there". Choice: a frozen value that the engine
-builds on request only, and lines of text derived from it. Limits: candidates are the best few, not every node; equal scores keep the given order.
+Problem: operators, tests and reports need the same answer to "why is it pending" and "why is it there". Choice: a
+frozen value that the engine builds on request only, and lines of text derived from it. Limits: candidates are the best
+few, not every node; equal scores keep the given order.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class Candidate:
             raise InvalidInput(f"score of node {self.node}", self.score, "a number")
 
     def rest(self) -> float:
-        """The part of the score that its terms do not explain: clamping, truncation, rounding. 0 where there are no terms."""
+        """The part of the score that its terms do not explain: clamping, truncation, rounding. 0 where there are no
+        terms.
+        """
         if not self.parts or not isfinite(self.score):
             return 0.0
         return self.score - fsum(part.value for part in self.parts)
@@ -42,7 +45,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """One pod's decision at `at_s`. `node` = where it was placed; None = it waits, and `waiting_because` may give a reason beyond the filters."""
+    """One pod's decision at `at_s`. `node` = where it was placed; None = it waits, and `waiting_because` may give a
+    reason beyond the filters.
+    """
 
     pod: str
     at_s: float

@@ -1,6 +1,7 @@
 """The parts of devices allocated to a pod, as a value and as the annotation that node agents and device plugins read.
 
-Problem: the allocation has to survive a scheduler restart. Choice: the annotation is the record; what is written parses back to the same value.
+Problem: the allocation has to survive a scheduler restart. Choice: the annotation is the record; what is written parses
+back to the same value.
 Limits: unknown device types are an error, not ignored: otherwise their devices would be allocated twice.
 
 Source: Koordinator, apis/extension/device_share.go (DeviceAllocations); amounts as Kubernetes writes quantities.
@@ -35,14 +36,14 @@ class DeviceAllocation:
 def format_allocations(allocations: Iterable[DeviceAllocation]) -> str:
     """Format the annotation."""
     data: dict[str, list[dict[str, Any]]] = {}
-    for each in allocations:
-        part: dict[str, Any] = {"minor": each.minor}
-        part["resources"] = {name: format_amount(name, amount) for name, amount in each.amounts}
-        if each.id:
-            part["id"] = each.id
-        if each.functions:
-            part["extension"] = {"vfs": [{"minor": one.index, "busID": one.bus} for one in each.functions]}
-        data.setdefault(each.type.value, []).append(part)
+    for allocation in allocations:
+        part: dict[str, Any] = {"minor": allocation.minor}
+        part["resources"] = {name: format_amount(name, amount) for name, amount in allocation.amounts}
+        if allocation.id:
+            part["id"] = allocation.id
+        if allocation.functions:
+            part["extension"] = {"vfs": [{"minor": one.index, "busID": one.bus} for one in allocation.functions]}
+        data.setdefault(allocation.type.value, []).append(part)
     return json.dumps(data, separators=(",", ":"))
 
 

@@ -1,8 +1,9 @@
 """How a pod's devices are to be chosen: three annotations as values.
 
-Problem: network cards follow GPUs, a job may require one PCIe switch or NUMA node, a partition table may be enforced. Choice: Koordinator's
-annotations, parsed strictly; a selector that cannot be parsed makes the pod unschedulable rather than select anything. Limits: `exclusivePolicy`
-PCIeLevel is parsed, but nothing here keeps other pods off that switch (nor does upstream's allocator).
+Problem: network cards follow GPUs, a job may require one PCIe switch or NUMA node, a partition table may be enforced.
+Choice: Koordinator's annotations, parsed strictly; a selector that cannot be parsed makes the pod unschedulable rather
+than select anything. Limits: `exclusivePolicy` PCIeLevel is parsed, but nothing here keeps other pods off that switch
+(nor does upstream's allocator).
 
 Source: Koordinator, apis/extension/device_share.go.
 """
@@ -139,10 +140,10 @@ def _selector(data: Any, field: str) -> LabelSelector | None:
     if not isinstance(labels, dict) or not isinstance(expressions, list):
         raise InvalidInput(field, data, "a label selector")
     requirements = []
-    for each in expressions:
-        operator = each.get("operator") if isinstance(each, dict) else None
-        values = (each.get("values") or []) if isinstance(each, dict) else None
+    for expression in expressions:
+        operator = expression.get("operator") if isinstance(expression, dict) else None
+        values = (expression.get("values") or []) if isinstance(expression, dict) else None
         if operator not in tuple(Operator) or not isinstance(values, list):
-            raise InvalidInput(field, each, "a key, an operator and values")
-        requirements.append(Requirement(str(each.get("key") or ""), Operator(operator), tuple(values)))
+            raise InvalidInput(field, expression, "a key, an operator and values")
+        requirements.append(Requirement(str(expression.get("key") or ""), Operator(operator), tuple(values)))
     return LabelSelector.of(labels, tuple(requirements))

@@ -1,8 +1,8 @@
 """All devices of one node, from its Device object.
 
-Problem: a scheduler tracks the devices of thousands of nodes, and one invalid entry must not invalidate the others. Choice: one frozen value per
-node; an invalid entry is a device that is never allocated, with a message about it. Limits: free amounts are not included; they depend on the
-allocations (policy/placement/devices/ledger.py).
+Problem: a scheduler tracks the devices of thousands of nodes, and one invalid entry must not invalidate the others.
+Choice: one frozen value per node; an invalid entry is a device that is never allocated, with a message about it.
+Limits: free amounts are not included; they depend on the allocations (policy/placement/devices/ledger.py).
 
 Source: Koordinator, Device CRD and the labels and annotations beside it (apis/extension/device_share.go).
 """
@@ -26,8 +26,8 @@ HONOR = "Honor"  # value of PARTITION_POLICY: only sets of the table may be allo
 class JudgedResources:
     """The resources of a node's devices, whether advertised or not. Called with the node.
 
-    A resource that names a vendor counts only for devices of that vendor: by the label of the Device object or of the node, else by the vendors that
-    the node advertises, else NVIDIA, as nodes without a label are in Koordinator.
+    A resource that names a vendor counts only for devices of that vendor: by the label of the Device object or of the
+    node, else by the vendors that the node advertises, else NVIDIA, as nodes without a label are in Koordinator.
     """
 
     types: frozenset[DeviceType]

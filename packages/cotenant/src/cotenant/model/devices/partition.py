@@ -1,8 +1,8 @@
 """GPU partitions: sets of GPUs that can be allocated together.
 
-Problem: on machines whose links are partitioned by a fabric manager only certain sets work. Choice: a table from a number of GPUs to sets, each a
-mask of minors with a score; any size and any numbers, as the node reports. Machines of a known model that report no table have the table of
-aligned halves. Limits: the same table for all pods of a node.
+Problem: on machines whose links are partitioned by a fabric manager only certain sets work. Choice: a table from a
+number of GPUs to sets, each a mask of minors with a score; any size and any numbers, as the node reports. Machines of a
+known model that report no table have the table of aligned halves. Limits: the same table for all pods of a node.
 
 Source: Koordinator, gpu-partitions of the Device object and the built-in table of 8-GPU Hopper machines.
 """
@@ -43,25 +43,28 @@ class PartitionTable:
     def of(cls, partitions: Iterable[Partition]) -> PartitionTable:
         """From sets of any sizes."""
         sizes: dict[int, list[Partition]] = {}
-        for each in partitions:
-            sizes.setdefault(each.minors.bit_count(), []).append(each)
+        for partition in partitions:
+            sizes.setdefault(partition.minors.bit_count(), []).append(partition)
         return cls(
             tuple(
-                (size, tuple(sorted(sizes[size], key=lambda each: -each.score))) for size in sorted(sizes, reverse=True)
+                (size, tuple(sorted(sizes[size], key=lambda partition: -partition.score)))
+                for size in sorted(sizes, reverse=True)
             )
         )
 
     @classmethod
     def parse(cls, text: str) -> PartitionTable:
-        """Parse the annotation. Raises `InvalidInput`, also where a set has another size than the one it is listed under."""
+        """Parse the annotation. Raises `InvalidInput`, also where a set has another size than the one it is listed
+        under.
+        """
         found = []
         for size, listed in json_object(GPU_PARTITIONS, text, "a JSON object from sizes to lists").items():
             if not isinstance(listed, list):
                 raise InvalidInput(f"{GPU_PARTITIONS}: {size}", listed, "a list of partitions")
-            for each in listed:
-                partition = _partition(each)
+            for entry in listed:
+                partition = _partition(entry)
                 if str(partition.minors.bit_count()) != size:
-                    raise InvalidInput(f"{GPU_PARTITIONS}: {size}", each, f"{size} different minors")
+                    raise InvalidInput(f"{GPU_PARTITIONS}: {size}", entry, f"{size} different minors")
                 found.append(partition)
         return cls.of(found)
 

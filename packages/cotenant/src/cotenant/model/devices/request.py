@@ -1,12 +1,14 @@
 """A pod's device request in one normal form.
 
-Problem: the same request has many spellings (`nvidia.com/gpu: 2`, `koordinator.sh/gpu: 200`, core and memory each), some of them contradictory, and
-memory may be given in bytes or in percent. Choice, in four steps: `check_request` validates the combination of resources; `canonical` converts
-whole-card names to core and memory ratio; `per_device` divides by the number of devices; `filled` adds, for one concrete device, the missing
-form of memory. Limits: Hygon's form by card count with amounts per card (`dcunum`) and vendor templates are not supported.
+Problem: the same request has many spellings (`nvidia.com/gpu: 2`, `koordinator.sh/gpu: 200`, core and memory each),
+some of them contradictory, and memory may be given in bytes or in percent. Choice, in four steps: `check_request`
+validates the combination of resources; `canonical` converts whole-card names to core and memory ratio; `per_device`
+divides by the number of devices; `filled` adds, for one concrete device, the missing form of memory. Limits: Hygon's
+form by card count with amounts per card (`dcunum`) and vendor templates are not supported.
 
-Source: Koordinator, DeviceShare (utils, devicehandler_gpu, devicehandler_default) and apis/extension/device_share.go. Upstream computes the
-percentage of bytes in floats; here it is computed in integers, rounded down, so the two can differ by one percent.
+Source: Koordinator, DeviceShare (utils, devicehandler_gpu, devicehandler_default) and apis/extension/device_share.go.
+Upstream computes the percentage of bytes in floats; here it is computed in integers, rounded down, so the two can
+differ by one percent.
 """
 
 from __future__ import annotations
@@ -71,7 +73,9 @@ RESOURCES = frozenset(_TYPE_OF)  # every resource name of a device
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """An amount from each of `count` devices of one type. `shared`: other pods may use the rest of the device's memory."""
+    """An amount from each of `count` devices of one type. `shared`: other pods may use the rest of the device's
+    memory.
+    """
 
     type: DeviceType
     amounts: Amounts
@@ -135,11 +139,11 @@ def per_device(wanted: Amounts) -> DeviceRequest:
     count = wanted.get(GPU_SHARED)
     if not count:
         count = ratio // WHOLE if ratio > WHOLE and ratio % WHOLE == 0 else 1
-    each = {name: wanted.get(name) // count for name in _PARTS if name in wanted}
+    entry = {name: wanted.get(name) // count for name in _PARTS if name in wanted}
     memory = GPU_MEMORY_RATIO if GPU_MEMORY_RATIO in wanted else GPU_MEMORY
     if memory in wanted:
-        each[memory] = wanted.get(memory) // count
-    return DeviceRequest(DeviceType.GPU, Amounts.of(each), count, memory == GPU_MEMORY or ratio // count < WHOLE)
+        entry[memory] = wanted.get(memory) // count
+    return DeviceRequest(DeviceType.GPU, Amounts.of(entry), count, memory == GPU_MEMORY or ratio // count < WHOLE)
 
 
 def device_requests(asked: Amounts) -> tuple[DeviceRequest, ...]:
@@ -153,7 +157,8 @@ def device_requests(asked: Amounts) -> tuple[DeviceRequest, ...]:
 
 
 def filled(part: Amounts, total: Amounts) -> Amounts:
-    """A part of one GPU with both forms of memory. Bytes and percent round down; unchanged where both or none are given.
+    """A part of one GPU with both forms of memory. Bytes and percent round down; unchanged where both or none are
+    given.
 
     Raises `InvalidInput` where one form is given and the device has no amount of memory to compute the other from.
     """
@@ -186,7 +191,7 @@ def _check_shares(asked: Amounts) -> None:
 
 def _nearest(names: frozenset[str]) -> str:
     """The valid combination that differs in the fewest resources, as a hint."""
-    known = min(_VALID_COMBINATIONS, key=lambda each: (len(each ^ names), sorted(each)))
+    known = min(_VALID_COMBINATIONS, key=lambda combination: (len(combination ^ names), sorted(combination)))
     more, less = sorted(known - names), sorted(names - known)
     words = [*(f"add {name}" for name in more), *(f"leave out {name}" for name in less)]
     return " and ".join(words)

@@ -1,7 +1,8 @@
 """PodMigrationJobs: the move of one pod to another node, as a record of how far it has come.
 
-Problem: a move has several steps (reserve, evict, wait for the replacement), a rebalancer may be killed between any two of them, and users and other controllers create moves too. Choice: Koordinator's
-PodMigrationJob as a frozen value. Its status is the only memory of a move: whoever reads it knows the next step. Limits: `reservationOptions.template` and
+Problem: a move has several steps (reserve, evict, wait for the replacement), a rebalancer may be killed between any two
+of them, and users and other controllers create moves too. Choice: Koordinator's PodMigrationJob as a frozen value. Its
+status is the only memory of a move: whoever reads it knows the next step. Limits: `reservationOptions.template` and
 `preemptionOptions` are not read.
 Source: Koordinator, apis/scheduling/v1alpha1/pod_migration_job_types.go.
 """
@@ -20,9 +21,11 @@ EVICT_TRIGGER = "koordinator.sh/evict-trigger"  # annotation of jobs: what asked
 SOFT_EVICTION = "scheduling.koordinator.sh/soft-eviction"  # annotation of pods: another controller is to delete it
 CREATED_BY = "app.kubernetes.io/created-by"  # label of jobs and reservations
 MOVE = "cotenant.io/move"  # annotation of our jobs: JSON, the expected effect
-WHAT_IF = "cotenant.io/what-if"  # annotation of jobs, value REQUIRED: the landing is simulated first, and the job fails where there is no better place
+# annotation of jobs, value REQUIRED: the landing is simulated first, and the job fails where there is no better place
+WHAT_IF = "cotenant.io/what-if"
 REQUIRED = "required"
-OR_PODS = "cotenant.io/or-pods"  # annotation of jobs: namespace/name, separated by commas: any of these may move instead, the one that costs least
+# annotation of jobs: namespace/name, separated by commas: any of these may move instead, the one that costs least
+OR_PODS = "cotenant.io/or-pods"
 COMPONENT = "cotenant-rebalancer"  # value of `CREATED_BY`
 
 COMPLETE = "Complete"  # `status.status` of a job that succeeded
@@ -144,7 +147,9 @@ class JobCondition:
 class MoveAim:
     """What a move is to lower, as it was when the move was planned, with the earlier moves of the plan counted."""
 
-    before: int = 0  # anti-affinity: pods that the pod may not share a domain with and did; spread: the skew; emptying: the pods of the node that were to leave
+    # anti-affinity: pods that the pod may not share a domain with and did; spread: the skew; emptying: the pods of the
+    # node that were to leave
+    before: int = 0
     peers: tuple[str, ...] = ()  # anti-affinity: namespace/name of the first of these pods
     topology_key: str = ""  # spread
     domain: str = ""  # spread: of the node that the pod left
@@ -156,7 +161,9 @@ class MoveAim:
 
 @dataclass(frozen=True, slots=True)
 class MoveNote:
-    """What a move is expected to change. Percentages are of raw allocatable, by resource, with the earlier moves of the same plan counted."""
+    """What a move is expected to change. Percentages are of raw allocatable, by resource, with the earlier moves of
+    the same plan counted.
+    """
 
     kind: str = ""  # moves of one kind are backed off together: trigger/pool/scope/resource
     node: str = ""
@@ -207,12 +214,14 @@ class MigrationJob:
 
     @property
     def reservation_name(self) -> str:
-        """The reservation that it waits for: the one it names, else its own, named by its UID so that it is created at most once."""
+        """The reservation that it waits for: the one it names, else its own, named by its UID so that it is created
+        at most once.
+        """
         return self.reservation or self.uid
 
     def condition(self, type_: str) -> JobCondition | None:
         """A condition by type."""
-        return next((each for each in self.conditions if each.type == type_), None)
+        return next((job_condition for job_condition in self.conditions if job_condition.type == type_), None)
 
     def has(self, type_: str) -> bool:
         """Whether a condition is True."""
@@ -237,7 +246,9 @@ class MigrationJob:
         return replace(made.with_condition(Step.WAITING, "False", now_s, WaitReason.NONE), message="")
 
     def limit_from_s(self, now_s: float) -> float:
-        """Unix time from which its time limit counts: its creation, or the end of its last wait for a turn; now, while it waits for one."""
+        """Unix time from which its time limit counts: its creation, or the end of its last wait for a turn; now,
+        while it waits for one.
+        """
         queued = self.condition(Step.QUEUED)
         if queued is None:
             return self.created_s
@@ -252,4 +263,6 @@ class MigrationJob:
         made = JobCondition(type_, status, reason, message, since_s)
         if before is None:
             return replace(self, conditions=(*self.conditions, made))
-        return replace(self, conditions=tuple(made if each is before else each for each in self.conditions))
+        return replace(
+            self, conditions=tuple(made if condition is before else condition for condition in self.conditions)
+        )

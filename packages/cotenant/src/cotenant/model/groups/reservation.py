@@ -1,8 +1,8 @@
 """Reservations: resources of a node that are held for pods to come.
 
-Problem: a rebalancer must know that there is capacity before it evicts, and a team wants to hold capacity that others do not use meanwhile. Choice:
-Koordinator's Reservation as a frozen value: the template as a `Pod`, its owners, its lifetime, and its progress from its status. It is identified
-by its UID. Limits: volumes of the template are not read.
+Problem: a rebalancer must know that there is capacity before it evicts, and a team wants to hold capacity that others
+do not use meanwhile. Choice: Koordinator's Reservation as a frozen value: the template as a `Pod`, its owners, its
+lifetime, and its progress from its status. It is identified by its UID. Limits: volumes of the template are not read.
 
 Source: Koordinator, apis/scheduling/v1alpha1/reservation_types.go.
 """
@@ -49,7 +49,9 @@ class AllocatePolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PreAllocation:
-    """The reservation may be placed where running pods have the room: they become its first owners (since Koordinator 1.8)."""
+    """The reservation may be placed where running pods have the room: they become its first owners (since
+    Koordinator 1.8).
+    """
 
     multiple: bool = False  # several pods of a node; otherwise one
     cluster: bool = False  # pods with the label `is-pre-allocatable`; otherwise pods that its owners select
@@ -150,7 +152,7 @@ class Reservation:
     @property
     def changed_s(self) -> float:
         """When it became ready or ended, Unix time; NaN where its status does not say."""
-        return next((each.since_s for each in self.conditions if each.type == READY), nan)
+        return next((condition.since_s for condition in self.conditions if condition.type == READY), nan)
 
     @property
     def reserved(self) -> Amounts:

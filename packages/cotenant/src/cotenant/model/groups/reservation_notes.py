@@ -1,7 +1,8 @@
 """A pod's annotations and labels about reservations, with their names.
 
-Problem: a pod may require reservations or exclude them, and records from which it drew once it is bound; all of it is JSON under names that
-Koordinator's users already write. Choice: frozen values and the names; a driver parses the affinity's JSON.
+Problem: a pod may require reservations or exclude them, and records from which it drew once it is bound; all of it is
+JSON under names that Koordinator's users already write. Choice: frozen values and the names; a driver parses the
+affinity's JSON.
 
 Source: Koordinator, apis/extension/reservation.go.
 """
@@ -31,7 +32,9 @@ ORDER = PREFIX + "reservation-order"  # label of reservations: lower values firs
 
 @dataclass(frozen=True, slots=True)
 class ReservationAffinity:
-    """The reservations that a pod requires: every given criterion must match. Without any, every reservation that it owns is accepted."""
+    """The reservations that a pod requires: every given criterion must match. Without any, every reservation that
+    it owns is accepted.
+    """
 
     name: str = ""
     required: NodeSelector | None = None  # over the reservation's labels and name

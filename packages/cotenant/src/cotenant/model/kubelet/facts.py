@@ -11,9 +11,10 @@ STATIC = "static"
 class KubeletFacts:
     """What a kubelet does on its node. "", None and () are "not known", except where said.
 
-    `cgroup_version`: of the CPU controller. `version`: the kubelet's (major, minor). `cpu_manager`, `topology_manager`, `memory_manager`: their policies,
-    in the kubelet's words. `cpu_options`: those of its CPU manager that are set. `reserved_cpus`: those that are kept for the system by name; a kubelet that
-    keeps a number of CPUs chooses them itself. `memory_qos`: the feature gate MemoryQoS. `given_cpus`: what its static policy has given, by pod UID.
+    `cgroup_version`: of the CPU controller. `version`: the kubelet's (major, minor). `cpu_manager`, `topology_manager`,
+    `memory_manager`: their policies, in the kubelet's words. `cpu_options`: those of its CPU manager that are set.
+    `reserved_cpus`: those that are kept for the system by name; a kubelet that keeps a number of CPUs chooses them
+    itself. `memory_qos`: the feature gate MemoryQoS. `given_cpus`: what its static policy has given, by pod UID.
     `systemd`: the version of a systemd that sets properties for us, None where there is none or it cannot be reached.
     """
 
@@ -46,5 +47,5 @@ class KubeletFacts:
 
     def joined(self, better: KubeletFacts) -> KubeletFacts:
         """With what a better source knows; the version of cgroups stays."""
-        known = {each.name: getattr(better, each.name) for each in fields(better) if each.name != "cgroup_version"}
+        known = {field.name: getattr(better, field.name) for field in fields(better) if field.name != "cgroup_version"}
         return replace(self, **{name: value for name, value in known.items() if value not in ("", (), None)})

@@ -1,10 +1,11 @@
 """How a knob of a group may be held beside its owners: by writing its file, through systemd, or not at all.
 
-Problem: the rows of the owner's table concern some nodes only, and several may concern one knob. Choice: a row that makes another's write fail refuses
-the hold; so does one by which the other replaces our value on its own account, again and again; one of systemd asks for its own means, where systemd
-can be reached and has such a property. What is undone only when a pod's own spec changes (a resize) is written all the same: its owner has asked for
-another value, and the policy computes ours from that. Limits: a kubelet whose version is not known counts as one that resizes; one whose CPU manager is
-not known as one without the static policy.
+Problem: the rows of the owner's table concern some nodes only, and several may concern one knob. Choice: a row that
+makes another's write fail refuses the hold; so does one by which the other replaces our value on its own account, again
+and again; one of systemd asks for its own means, where systemd can be reached and has such a property. What is undone
+only when a pod's own spec changes (a resize) is written all the same: its owner has asked for another value, and the
+policy computes ours from that. Limits: a kubelet whose version is not known counts as one that resizes; one whose CPU
+manager is not known as one without the static policy.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class Means(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """`reason` says who else writes the knob; "" where nobody does. `raises_only`: a value below what stood before would be refused."""
+    """`reason` says who else writes the knob; "" where nobody does. `raises_only`: a value below what stood before
+    would be refused.
+    """
 
     means: Means
     reason: str = ""
@@ -58,7 +61,9 @@ _FREE = Ruling(Means.WRITE)
 
 
 def ruling(target: Target, facts: KubeletFacts) -> Ruling:
-    """How this knob of this group may be held. A group that is not a kubelet's is written, by systemd's means where it is a unit of systemd."""
+    """How this knob of this group may be held. A group that is not a kubelet's is written, by systemd's means where
+    it is a unit of systemd.
+    """
     kind = kind_of(target.group)
     if kind is None:
         return _of_unit(target, facts)

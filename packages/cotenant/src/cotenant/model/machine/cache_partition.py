@@ -1,7 +1,7 @@
 """The partitionable last-level cache and memory bandwidth of a machine.
 
-Problem: a driver reads these properties and a policy decides by them. Choice: one value, validated on construction. Limits: level 3 only, one
-mask for code and data.
+Problem: a driver reads these properties and a policy decides by them. Choice: one value, validated on construction.
+Limits: level 3 only, one mask for code and data.
 
 Source: Linux, Documentation/filesystems/resctrl.rst.
 """
@@ -28,18 +28,18 @@ class CacheHardware:
 
     ways: int  # bits of a cache mask
     cache_domains: tuple[int, ...]  # ids of last-level caches
-    least_ways: int = 1
+    min_ways: int = 1
     bandwidth: Bandwidth = Bandwidth.NONE
     bandwidth_domains: tuple[int, ...] = ()
     step_percent: int = 10
-    least_percent: int = 10
-    most_groups: int = 0  # maximum number of classes of service, the root included; 0 = unknown
+    min_percent: int = 10
+    max_groups: int = 0  # maximum number of classes of service, the root included; 0 = unknown
 
     def __post_init__(self) -> None:
-        if not 1 <= self.least_ways <= self.ways <= 64:
-            raise InvalidInput("cache ways", self.ways, "1 to 64, and not less than least_ways (1 or more)")
+        if not 1 <= self.min_ways <= self.ways <= 64:
+            raise InvalidInput("cache ways", self.ways, "1 to 64, and not less than min_ways (1 or more)")
         if not self.cache_domains:
             raise InvalidInput("cache domains", "none", "the id of each last-level cache")
-        for name in ("step_percent", "least_percent"):
+        for name in ("step_percent", "min_percent"):
             if not 1 <= getattr(self, name) <= 100:
                 raise InvalidInput(f"bandwidth {name}", getattr(self, name), "1 to 100")

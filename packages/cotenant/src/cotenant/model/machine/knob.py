@@ -1,9 +1,10 @@
 """Knobs of a node, requests to set them, and leases of knobs.
 
-Problem: policies, the process that writes, the state file and the simulated node must identify "the quota of that group" alike, on cgroup v1, v2
-and outside cgroups. Choice: a knob is named by its cgroup v2 interface file, and its value is that file's text in one canonical form; drivers
-translate to what the machine has. The previous value is kept as the driver read it (`raw`), so that restoring is exact even where a
-translation is not. Limits: knobs of other trees (resctrl, tc, the runtime) follow the same rule under names of their own.
+Problem: policies, the process that writes, the state file and the simulated node must identify "the quota of that
+group" alike, on cgroup v1, v2 and outside cgroups. Choice: a knob is named by its cgroup v2 interface file, and its
+value is that file's text in one canonical form; drivers translate to what the machine has. The previous value is kept
+as the driver read it (`raw`), so that restoring is exact even where a translation is not. Limits: knobs of other trees
+(resctrl, tc, the runtime) follow the same rule under names of their own.
 
 Source of the canonical forms: Linux, Documentation/admin-guide/cgroup-v2.rst.
 """
@@ -62,7 +63,9 @@ class Knob(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Target:
-    """One knob of one group. `group` is a path relative to the tree's root without slashes at its ends; "" is the root itself."""
+    """One knob of one group. `group` is a path relative to the tree's root without slashes at its ends; "" is the
+    root itself.
+    """
 
     group: str
     knob: Knob
@@ -73,13 +76,16 @@ class Target:
             raise InvalidInput("group", self.group, "a path below the tree's root, without empty parts, '.' or '..'")
 
     def __str__(self) -> str:
-        # A group's name is any bytes: a log line or an error must neither break on them nor let them forge a second line.
+        # A group's name is any bytes: a log line or an error must neither break on them nor let them forge a second
+        # line.
         return f"/{printable(self.group)}:{self.knob}"
 
 
 @dataclass(frozen=True, slots=True)
 class SetKnob:
-    """Set a knob and hold it for `lasts_us`; a repeated request extends the lease. When it ends, the previous value is restored."""
+    """Set a knob and hold it for `lasts_us`; a repeated request extends the lease. When it ends, the previous value
+    is restored.
+    """
 
     target: Target
     value: str  # canonical
@@ -105,7 +111,9 @@ class GiveBack:
 
 
 class LeaseState(StrEnum):
-    """States of a lease. The previous value is on disk before the knob is written, and stays there until it is restored."""
+    """States of a lease. The previous value is on disk before the knob is written, and stays there until it is
+    restored.
+    """
 
     INTENDED = "intended"  # previous value saved; not yet written
     HELD = "held"  # written and read back

@@ -1,10 +1,12 @@
 """Canonical text of knob values: validation, parsing, formatting.
 
-Problem: desired values, readings, a state file and a simulated node are compared as text, so one value must have one text, and invalid values must
-be rejected before anything is written. Choice: `canonical` parses the text of a cgroup v2 knob and formats it in the one form; callers that need the
-numbers use the parsers here. Limits: knobs of resctrl and tc are checked by their own drivers; only the kernel decides whether it accepts a value.
+Problem: desired values, readings, a state file and a simulated node are compared as text, so one value must have one
+text, and invalid values must be rejected before anything is written. Choice: `canonical` parses the text of a cgroup v2
+knob and formats it in the one form; callers that need the numbers use the parsers here. Limits: knobs of resctrl and tc
+are checked by their own drivers; only the kernel decides whether it accepts a value.
 
-Source of forms and ranges: Linux, Documentation/admin-guide/cgroup-v2.rst; kernel/sched/core.c for the bounds of CFS bandwidth.
+Source of forms and ranges: Linux, Documentation/admin-guide/cgroup-v2.rst; kernel/sched/core.c for the bounds of CFS
+bandwidth.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import UNLIMITED, Knob
 
 USUAL_PERIOD_US = 100_000
-LEAST_PERIOD_US = 1_000
-MOST_PERIOD_US = 1_000_000
-LEAST_QUOTA_US = 1_000
-MOST_BYTES = 2**63 - 1
+MIN_PERIOD_US = 1_000
+MAX_PERIOD_US = 1_000_000
+MIN_QUOTA_US = 1_000
+MAX_BYTES = 2**63 - 1
 DEVICE_LIMITS = ("rbps", "wbps", "riops", "wiops")  # in the order the kernel prints them
 
 _NUMBER = re.compile(r"[0-9]{1,19}")
@@ -75,22 +77,25 @@ def _number(knob: Knob, text: str, least: int, most: int, expected: str) -> int:
 
 def parse_cpu_max(text: str) -> CpuMax:
     """Parse "QUOTA" or "QUOTA PERIOD" in microseconds; QUOTA may be "max"."""
-    expected = f'"QUOTA PERIOD" in microseconds, QUOTA "max" or at least {LEAST_QUOTA_US}, PERIOD {LEAST_PERIOD_US} to {MOST_PERIOD_US}'
+    expected = (
+        f'"QUOTA PERIOD" in microseconds, QUOTA "max" or at least {MIN_QUOTA_US}, PERIOD {MIN_PERIOD_US} to '
+        f"{MAX_PERIOD_US}"
+    )
     parts = text.split()
     if not 1 <= len(parts) <= 2:
         raise InvalidInput(str(Knob.CPU_MAX), text, expected)
     period_us = USUAL_PERIOD_US
     if len(parts) == 2:
-        period_us = _number(Knob.CPU_MAX, parts[1], LEAST_PERIOD_US, MOST_PERIOD_US, expected)
+        period_us = _number(Knob.CPU_MAX, parts[1], MIN_PERIOD_US, MAX_PERIOD_US, expected)
     if parts[0] == UNLIMITED:
         return CpuMax(None, period_us)
-    return CpuMax(_number(Knob.CPU_MAX, parts[0], LEAST_QUOTA_US, MOST_BYTES // 1000, expected), period_us)
+    return CpuMax(_number(Knob.CPU_MAX, parts[0], MIN_QUOTA_US, MAX_BYTES // 1000, expected), period_us)
 
 
 def parse_bytes(knob: Knob, text: str) -> int | None:
     """Bytes; None for "max"."""
     text = text.strip()
-    return None if text == UNLIMITED else _number(knob, text, 0, MOST_BYTES, 'bytes or "max"')
+    return None if text == UNLIMITED else _number(knob, text, 0, MAX_BYTES, 'bytes or "max"')
 
 
 def parse_io_weight(text: str) -> int:
@@ -116,7 +121,7 @@ def parse_io_max(text: str) -> tuple[DeviceLimits, ...]:
             if name not in DEVICE_LIMITS or name in limits:
                 raise InvalidInput(str(Knob.IO_MAX), line, expected)
             limits[name] = (
-                None if amount == UNLIMITED else _number(Knob.IO_MAX, amount, 1, MOST_BYTES, f"{expected}; not {part}")
+                None if amount == UNLIMITED else _number(Knob.IO_MAX, amount, 1, MAX_BYTES, f"{expected}; not {part}")
             )
         if not _DEVICE.fullmatch(parts[0]) or parts[0] in found:
             raise InvalidInput(str(Knob.IO_MAX), line, expected)
@@ -125,7 +130,9 @@ def parse_io_max(text: str) -> tuple[DeviceLimits, ...]:
 
 
 def is_default(knob: Knob, value: str) -> bool:
-    """Whether a canonical value is the one that a knob has where nobody set it. A CPU set is the parent's when it is empty."""
+    """Whether a canonical value is the one that a knob has where nobody set it. A CPU set is the parent's when it
+    is empty.
+    """
     match knob:
         case Knob.CPU_MAX:
             return value.startswith(f"{UNLIMITED} ")
@@ -150,7 +157,7 @@ def canonical(knob: Knob, text: str) -> str:
         case Knob.CPU_MAX:
             return str(parse_cpu_max(text))
         case Knob.CPU_BURST:
-            return str(_number(knob, text.strip(), 0, MOST_BYTES // 1000, "microseconds"))
+            return str(_number(knob, text.strip(), 0, MAX_BYTES // 1000, "microseconds"))
         case Knob.CPU_WEIGHT:
             return str(_number(knob, text.strip(), 1, 10_000, "a weight of 1 to 10000"))
         case Knob.CPU_IDLE:
@@ -161,7 +168,7 @@ def canonical(knob: Knob, text: str) -> str:
             amount = parse_bytes(knob, text)
             return UNLIMITED if amount is None else str(amount)
         case Knob.MEMORY_RECLAIM:
-            return str(_number(knob, text.strip(), 0, MOST_BYTES, "bytes"))
+            return str(_number(knob, text.strip(), 0, MAX_BYTES, "bytes"))
         case Knob.IO_WEIGHT:
             return f"default {parse_io_weight(text)}"
         case Knob.IO_MAX:

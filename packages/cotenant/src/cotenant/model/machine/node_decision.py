@@ -1,16 +1,16 @@
 """Reasons of node decisions: a rule, a sentence, and the numbers behind it.
 
-Problem: "why is my job throttled" must be answerable from the decision itself, later and by a program. Choice: every decision carries a `Reason`
-whose terms add up to it. Limits: terms are integers with a unit; text is English.
+Problem: "why is my job throttled" must be answerable from the decision itself, later and by a program. Choice: every
+decision carries a `Reason` whose terms add up to it. Limits: terms are integers with a unit; text is English.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-_MOST_RULE, _MOST_TEXT, _MOST_NAME = 128, 2048, 64  # characters
-_MOST_TERMS = 64
-_MOST_VALUE = 2**63 - 1
+_MAX_RULE, _MAX_TEXT, _MAX_NAME = 128, 2048, 64  # characters
+_MAX_TERMS = 64
+_MAX_VALUE = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,9 @@ class Reason:
 
 
 def in_unicode(reason: Reason) -> Reason:
-    """The reason with invalid bytes replaced by question marks: it may quote a group's name, which may be any bytes, and must be valid Unicode to be sent."""
+    """The reason with invalid bytes replaced by question marks: it may quote a group's name, which may be any
+    bytes, and must be valid Unicode to be sent.
+    """
     texts = (reason.rule, reason.text, *(word for term in reason.terms for word in (term.name, term.unit)))
     if all(text.isascii() for text in texts):
         return reason
@@ -45,24 +47,26 @@ def _in_unicode(text: str) -> str:
 
 
 def storable(reason: Reason) -> Reason:
-    """The reason as a keeper stores it: valid Unicode, and bounded, since it is written with each of thousands of leases."""
+    """The reason as a keeper stores it: valid Unicode, and bounded, since it is written with each of thousands of
+    leases.
+    """
     is_short = (
-        len(reason.rule) <= _MOST_RULE
-        and len(reason.text) <= _MOST_TEXT
-        and len(reason.terms) <= _MOST_TERMS
+        len(reason.rule) <= _MAX_RULE
+        and len(reason.text) <= _MAX_TEXT
+        and len(reason.terms) <= _MAX_TERMS
         and all(_is_short(term) for term in reason.terms)
     )
     if is_short:
         return in_unicode(reason)
     terms = tuple(
         Term(
-            shortened(term.name, _MOST_NAME),
-            max(-_MOST_VALUE, min(_MOST_VALUE, term.value)),
-            shortened(term.unit, _MOST_NAME),
+            shortened(term.name, _MAX_NAME),
+            max(-_MAX_VALUE, min(_MAX_VALUE, term.value)),
+            shortened(term.unit, _MAX_NAME),
         )
-        for term in reason.terms[:_MOST_TERMS]
+        for term in reason.terms[:_MAX_TERMS]
     )
-    return in_unicode(Reason(shortened(reason.rule, _MOST_RULE), shortened(reason.text, _MOST_TEXT), terms))
+    return in_unicode(Reason(shortened(reason.rule, _MAX_RULE), shortened(reason.text, _MAX_TEXT), terms))
 
 
 def shortened(text: str, most: int) -> str:
@@ -71,7 +75,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def _is_short(term: Term) -> bool:
-    return len(term.name) <= _MOST_NAME and len(term.unit) <= _MOST_NAME and abs(term.value) <= _MOST_VALUE
+    return len(term.name) <= _MAX_NAME and len(term.unit) <= _MAX_NAME and abs(term.value) <= _MAX_VALUE
 
 
 @dataclass(frozen=True, slots=True)

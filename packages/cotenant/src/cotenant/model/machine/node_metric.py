@@ -1,8 +1,8 @@
 """Use of a node and its pods as reported by its agent, as a value.
 
-Problem: a scheduler must decide by current use, while the object that reports it (NodeMetric) is stale when it is read, may lack any part, and is
-stamped by another machine's clock. Choice: amounts as integers, the age when read instead of a time, percentiles by statistic and window. Limits: CPU
-and memory only; use of a container is only in its pod's.
+Problem: a scheduler must decide by current use, while the object that reports it (NodeMetric) is stale when it is read,
+may lack any part, and is stamped by another machine's clock. Choice: amounts as integers, the age when read instead of
+a time, percentiles by statistic and window. Limits: CPU and memory only; use of a container is only in its pod's.
 Source: Koordinator, apis/slo/v1alpha1 (NodeMetric).
 """
 
@@ -58,7 +58,9 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class PodSignals:
-    """What a pod suffers from its neighbours, as far as its agent can measure it; None where it cannot. Only this project's agent reports it."""
+    """What a pod suffers from its neighbours, as far as its agent can measure it; None where it cannot. Only this
+    project's agent reports it.
+    """
 
     latency_p99_ms: float | None = None  # of its requests, as the service reports it
     cycles_per_instruction: float | None = None  # where there is a PMU
@@ -69,7 +71,9 @@ NO_SIGNALS = PodSignals()
 
 
 class UseSpread(NamedTuple):
-    """Decayed mean and standard deviation of one resource, and its highest value, which fades towards the mean; milli-CPU or bytes."""
+    """Decayed mean and standard deviation of one resource, and its highest value, which fades towards the mean;
+    milli-CPU or bytes.
+    """
 
     mean: float
     deviation: float
@@ -78,7 +82,9 @@ class UseSpread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReportedHistory:
-    """What the node's agent has measured of a pod since it arrived. Only this project's agent reports it. Raises `InvalidInput` for values that no measurements have."""
+    """What the node's agent has measured of a pod since it arrived. Only this project's agent reports it. Raises
+    `InvalidInput` for values that no measurements have.
+    """
 
     samples: int
     weight: float  # decayed number of samples
@@ -87,7 +93,7 @@ class ReportedHistory:
 
     def __post_init__(self) -> None:
         values = (*self.cpu, *self.memory)
-        if not (self.samples >= 1 and 0 < self.weight <= self.samples and all(0 <= each < inf for each in values)):
+        if not (self.samples >= 1 and 0 < self.weight <= self.samples and all(0 <= value < inf for value in values)):
             raise InvalidInput("use history", str((self.samples, self.weight, *values)), "what measurements can give")
 
 

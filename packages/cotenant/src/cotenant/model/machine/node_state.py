@@ -1,8 +1,9 @@
-"""A node's state as its policies see it: use and waiting over an interval, pods, health of services, current knob values.
+"""A node's state as its policies see it: use and waiting over an interval, pods, health of services, current knob
+values.
 
-Problem: a policy must be a pure function of one value that the real agent, a recording and the lab can all produce. Choice: `NodeState`, rates
-and levels as integers with the unit in the name; None = unknown, which is not 0. Limits: one interval (the agent's period); policies that
-need longer windows get them as separate values (`Window`).
+Problem: a policy must be a pure function of one value that the real agent, a recording and the lab can all produce.
+Choice: `NodeState`, rates and levels as integers with the unit in the name; None = unknown, which is not 0. Limits: one
+interval (the agent's period); policies that need longer windows get them as separate values (`Window`).
 """
 
 from __future__ import annotations
@@ -105,7 +106,9 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocatable:
-    """What the node's object in its cluster says: allocatable CPU and memory, what it lends, and how fast its CPUs are."""
+    """What the node's object in its cluster says: allocatable CPU and memory, what it lends, and how fast its CPUs
+    are.
+    """
 
     cpu_m: int = 0
     batch_cpu_m: int = 0

@@ -1,7 +1,9 @@
 """What the trace process measured of one replica under one objective, as the agent of its node gets it.
 
-Problem: the guard, the search for a cause and its proof must judge by the same figures, and a service should not have to report on itself. Choice: one frozen value a replica and objective, over the last
-`window_us`, sent when it changes and at least once a second (docs/architecture.md, "How a request travels"). The agent keeps the last one and adds the time since then to `age_us`, so a silent source ages.
+Problem: the guard, the search for a cause and its proof must judge by the same figures, and a service should not have
+to report on itself. Choice: one frozen value a replica and objective, over the last `window_us`, sent when it changes
+and at least once a second (docs/architecture.md, "How a request travels"). The agent keeps the last one and adds the
+time since then to `age_us`, so a silent source ages.
 Limits: latency is that of SERVER and CONSUMER spans: what happens before the service accepts a request is not in it.
 """
 
@@ -49,7 +51,9 @@ class ReplicaSignal:
 
     @property
     def burn_milli(self) -> int | None:
-        """The burn rate: bad requests relative to those allowed; 1000 just meets the objective. None without requests."""
+        """The burn rate: bad requests relative to those allowed; 1000 just meets the objective. None without
+        requests.
+        """
         return self.bad * 1_000_000_000 // (self.requests * self.budget_ppm) if self.requests else None
 
     @property

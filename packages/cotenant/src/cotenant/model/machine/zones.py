@@ -1,6 +1,7 @@
 """The NUMA zones of a node's NodeResourceTopology, as the manager of lent resources sees them.
 
-Choice: a value with each zone's size and what is lent in it, so that equal values mean that there is nothing to do. Limits: zones of type Node that have a number; CPU and memory.
+Choice: a value with each zone's size and what is lent in it, so that equal values mean that there is nothing to do.
+Limits: zones of type Node that have a number; CPU and memory.
 Source: Koordinator, NodeResourceTopology of topology.node.k8s.io/v1alpha1 (zones node-0 and so on).
 """
 
@@ -24,7 +25,9 @@ class LentZone:
 
 @dataclass(frozen=True, slots=True)
 class NodeZones:
-    """The zones of one node by number; none where one of them has no CPU or memory. `written` is the annotation with the terms."""
+    """The zones of one node by number; none where one of them has no CPU or memory. `written` is the annotation
+    with the terms.
+    """
 
     node: str
     zones: tuple[LentZone, ...] = ()

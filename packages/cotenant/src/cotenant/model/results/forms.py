@@ -1,7 +1,7 @@
 """The files of an experiment, and the curves and machines of one run in its archive of arrays.
 
-A folder has `RESULTS_JSON`, with the definitions of its figures under `METRICS`, and for each run in `RUNS` a JSON file that names its
-curves, and beside it an NPZ file with the arrays.
+A folder has `RESULTS_JSON`, with the definitions of its figures under `METRICS`, and for each run in `RUNS` a JSON file
+that names its curves, and beside it an NPZ file with the arrays.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class FrameCell(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MachineFrames:
-    """The machines at regular times of a run: F frames of M machines. `violated` and `used_cpu` are of all `machines`, of which M are shown."""
+    """The machines at regular times of a run: F frames of M machines. `violated` and `used_cpu` are of all
+    `machines`, of which M are shown.
+    """
 
     time_s: NDArray[np.float64]  # [F] simulated
     machine: NDArray[np.int64]  # [M] rows
@@ -64,14 +66,14 @@ class MachineFrames:
 
 def words_of(series: Sequence[Series]) -> list[Words]:
     """Of the curves, for the JSON file."""
-    return [(each.name, each.x_label, each.y_label) for each in series]
+    return [(entry.name, entry.x_label, entry.y_label) for entry in series]
 
 
 def arrays_of(series: Sequence[Series], frames: MachineFrames | None) -> dict[str, NDArray[Any]]:
     """Their arrays by name in the NPZ file."""
     arrays: dict[str, NDArray[Any]] = {}
-    for i, each in enumerate(series):
-        arrays[f"x{i}"], arrays[f"y{i}"] = each.x, each.y
+    for i, entry in enumerate(series):
+        arrays[f"x{i}"], arrays[f"y{i}"] = entry.x, entry.y
     if frames is not None:
         arrays |= {"frame_time_s": frames.time_s, "frame_machine": frames.machine, "frame_cells": frames.cells}
         arrays |= {"frame_machines": np.array(frames.machines), "frame_violated": frames.violated}
@@ -81,7 +83,7 @@ def arrays_of(series: Sequence[Series], frames: MachineFrames | None) -> dict[st
 
 def series_in(words: Sequence[Words], arrays: Mapping[str, NDArray[Any]]) -> tuple[Series, ...]:
     """The curves of a run. Raises KeyError where an array is missing."""
-    return tuple(Series(*each, arrays[f"x{i}"], arrays[f"y{i}"]) for i, each in enumerate(words))
+    return tuple(Series(*word, arrays[f"x{i}"], arrays[f"y{i}"]) for i, word in enumerate(words))
 
 
 def frames_in(arrays: Mapping[str, NDArray[Any]]) -> MachineFrames | None:

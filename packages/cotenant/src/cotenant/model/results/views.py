@@ -1,6 +1,6 @@
 """How figures, curves and machines are drawn, by the console and in a static report: one form of each answer for both.
 
-A curve has at most `MOST_POINTS` points.
+A curve has at most `MAX_POINTS` points.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from cotenant.model.results.forms import FrameCell, MachineFrames, Series
 
-MOST_POINTS = 400  # of a curve
+MAX_POINTS = 400  # of a curve
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,9 @@ class CurveView:
 
 @dataclass(frozen=True, slots=True)
 class MachineFramesView:
-    """Machines of a run over time. `cells`: bytes (base64 in JSON) by frame, machine and column; amounts in percent of the machine's CPU."""
+    """Machines of a run over time. `cells`: bytes (base64 in JSON) by frame, machine and column; amounts in percent
+    of the machine's CPU.
+    """
 
     hours: list[float]
     machine: list[int]  # those that are shown
@@ -53,8 +55,8 @@ class MachineFramesView:
 
 def curve_view(series: Series) -> CurveView:
     """A curve, thinned."""
-    step = max(1, -(-len(series.x) // MOST_POINTS))
-    x, y = ([float(value) for value in each[::step]] for each in (series.x, series.y))
+    step = max(1, -(-len(series.x) // MAX_POINTS))
+    x, y = ([float(value) for value in row[::step]] for row in (series.x, series.y))
     return CurveView(series.name, series.x_label, series.y_label, list(x), list(y))  # NaN is null as JSON
 
 
@@ -64,7 +66,7 @@ def frames_view(frames: MachineFrames) -> MachineFramesView:
         hours=(frames.time_s / 3600.0).tolist(),
         machine=frames.machine.tolist(),
         machines=frames.machines,
-        columns=tuple(each.name.lower() for each in FrameCell),
+        columns=tuple(frame_cell.name.lower() for frame_cell in FrameCell),
         cells=np.ascontiguousarray(frames.cells).tobytes(),
         violated=frames.violated.tolist(),
         used_cpu=frames.used_cpu.tolist(),

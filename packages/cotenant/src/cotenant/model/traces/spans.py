@@ -1,8 +1,9 @@
 """Spans of one export request, in columns.
 
-Problem: a collector receives tens of thousands of spans a second, and an object for each costs more than everything that is done with it. Choice: one array
-per field; names and sources are indices into the batch's own tables, and a span's attributes stay in the request's bytes until something asks for them. Ids are
-unsigned integers in big-endian order, as their hexadecimal form reads. Limits: events and links stay in the bytes too.
+Problem: a collector receives tens of thousands of spans a second, and an object for each costs more than everything
+that is done with it. Choice: one array per field; names and sources are indices into the batch's own tables, and a
+span's attributes stay in the request's bytes until something asks for them. Ids are unsigned integers in big-endian
+order, as their hexadecimal form reads. Limits: events and links stay in the bytes too.
 
 Source: opentelemetry-proto, opentelemetry/proto/trace/v1/trace.proto.
 """
@@ -45,7 +46,8 @@ class SpanSource:
     pod_uid: str = ""
     host: str = ""
     pod_namespace: str = ""  # where it is not the service's
-    sender: str = ""  # the namespace that whoever sent it has proven to be of; EVERYBODY = it may speak for all; not of the resource
+    # the namespace that whoever sent it has proven to be of; EVERYBODY = it may speak for all; not of the resource
+    sender: str = ""
 
 
 class SpanColumns(NamedTuple):

@@ -1,4 +1,6 @@
-"""Control Zones as values: rows of the policy table, late dispatches, modes, and what the kernel reports of a scheduler.
+"""Control Zones as values: rows of the policy table, late dispatches, modes, and what the kernel reports of a
+scheduler.
 
-Belongs here: values that drivers, policies and the zone engine exchange. Not here: decisions (policy/zone), state over time (engine/zones).
+Belongs here: values that drivers, policies and the zone engine exchange. Not here: decisions (policy/zone), state over
+time (engine/zones).
 """

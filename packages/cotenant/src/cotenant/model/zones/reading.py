@@ -1,7 +1,8 @@
 """What a zone measured over a while, and the decision made of it.
 
-Problem: a canary compares two readings, a policy decides on one, and `why` shows both later. Choice: late dispatches per group with the time they were
-counted over, and the CPU time that batch groups got. Limits: a late dispatch is what the row's threshold says; a group without a threshold has none.
+Problem: a canary compares two readings, a policy decides on one, and `why` shows both later. Choice: late dispatches
+per group with the time they were counted over, and the CPU time that batch groups got. Limits: a late dispatch is what
+the row's threshold says; a group without a threshold has none.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from cotenant.model.zones.table import ZoneClass, ZoneRow
 
 @dataclass(frozen=True, slots=True)
 class GroupReading:
-    """One group over the reading's length. `late`: late dispatches; `burn`: of its latency objective, 1.0 uses up the budget exactly, None unknown."""
+    """One group over the reading's length. `late`: late dispatches; `burn`: of its latency objective, 1.0 uses up
+    the budget exactly, None unknown.
+    """
 
     group: str
     zone_class: ZoneClass
@@ -40,35 +43,37 @@ class ZoneReading:
     @property
     def late_per_s(self) -> float:
         """Late dispatches of services, a second."""
-        return sum(each.late for each in self.groups if each.zone_class is ZoneClass.SERVICE) / self.length_s
+        return sum(group.late for group in self.groups if group.zone_class is ZoneClass.SERVICE) / self.length_s
 
     @property
     def burn(self) -> float | None:
         """The highest burn rate of a service's objective; None where none is known."""
-        burns = [each.burn for each in self.groups if each.zone_class is ZoneClass.SERVICE and each.burn is not None]
+        burns = [
+            group.burn for group in self.groups if group.zone_class is ZoneClass.SERVICE and group.burn is not None
+        ]
         return max(burns, default=None)
 
     @property
     def batch_cpus(self) -> float:
         """CPUs that batch used on average."""
-        used = sum(each.cpu_us for each in self.groups if each.zone_class is ZoneClass.BATCH)
+        used = sum(group.cpu_us for group in self.groups if group.zone_class is ZoneClass.BATCH)
         return used / 1e6 / self.length_s
 
     def plus(self, other: ZoneReading) -> ZoneReading:
         """Both in a row. A group's burn is the larger one."""
-        joined = {each.group: each for each in self.groups}
-        for each in other.groups:
-            own = joined.get(each.group)
+        joined = {group.group: group for group in self.groups}
+        for group in other.groups:
+            own = joined.get(group.group)
             if own is None:
-                joined[each.group] = each
+                joined[group.group] = group
                 continue
-            burns = [burn for burn in (own.burn, each.burn) if burn is not None]
-            joined[each.group] = GroupReading(
-                each.group,
-                each.zone_class,
-                own.late + each.late,
-                max(own.worst_us, each.worst_us),
-                own.cpu_us + each.cpu_us,
+            burns = [burn for burn in (own.burn, group.burn) if burn is not None]
+            joined[group.group] = GroupReading(
+                group.group,
+                group.zone_class,
+                own.late + group.late,
+                max(own.worst_us, group.worst_us),
+                own.cpu_us + group.cpu_us,
                 max(burns) if burns else None,
             )
         return ZoneReading(self.length_s + other.length_s, tuple(joined.values()))

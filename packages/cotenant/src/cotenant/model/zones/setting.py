@@ -1,8 +1,8 @@
 """What runs the tasks of a zone: a back end and its scheduler.
 
-Problem: "which scheduler" depends on what a host offers, from cgroup weights on any kernel to a kernel scheduler of the zone's own. Choice: a setting is a
-back end with a mode; back ends have an order of preference, and a zone that loses one continues on the next. Limits: VM back ends are not settings: a zone
-in a VM has these settings inside.
+Problem: "which scheduler" depends on what a host offers, from cgroup weights on any kernel to a kernel scheduler of the
+zone's own. Choice: a setting is a back end with a mode; back ends have an order of preference, and a zone that loses
+one continues on the next. Limits: VM back ends are not settings: a zone in a VM has these settings inside.
 """
 
 from __future__ import annotations
@@ -29,19 +29,21 @@ class Mode(StrEnum):
 
 # Exclusive takes CPUs away from batch even where services are idle, so a zone has it only where its author lists it.
 USUAL_MODES = (Mode.LATENCY, Mode.THROUGHPUT, Mode.WEIGHTED)
-MOST_CPUS = 1024  # of bpf/zone_exclusive.bpf.c
+MAX_CPUS = 1024  # of bpf/zone_exclusive.bpf.c
 
 
 @dataclass(frozen=True, slots=True)
 class ExclusiveCpus:
-    """CPUs that only services use under `Mode.EXCLUSIVE`: `cpus` of them, in whole cores; 0: this share of the machine's cores."""
+    """CPUs that only services use under `Mode.EXCLUSIVE`: `cpus` of them, in whole cores; 0: this share of the
+    machine's cores.
+    """
 
     cpus: int = 0
     share: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0 <= self.cpus < MOST_CPUS:
-            raise InvalidInput("exclusive.cpus", self.cpus, f"0 to {MOST_CPUS - 1}; 0: by share")
+        if not 0 <= self.cpus < MAX_CPUS:
+            raise InvalidInput("exclusive.cpus", self.cpus, f"0 to {MAX_CPUS - 1}; 0: by share")
         if not 0 < self.share < 1:  # refuses NaN, too
             raise InvalidInput("exclusive.share", self.share, "more than 0 and less than 1")
 

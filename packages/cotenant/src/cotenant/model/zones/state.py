@@ -12,7 +12,9 @@ from cotenant.model.zones.table import ZoneRow
 
 
 class ZoneState(StrEnum):
-    """States of a zone; `engine/zones/transitions.py` has the legal changes. Enabled and attached are two states: an attach may succeed without effect."""
+    """States of a zone; `engine/zones/transitions.py` has the legal changes. Enabled and attached are two states:
+    an attach may succeed without effect.
+    """
 
     DEFINED = "defined"
     PREPARING = "preparing"  # the setting is being loaded and attached
@@ -56,7 +58,9 @@ ZoneInstruction = Attach | Verify | PutRows | Detach
 
 @dataclass(frozen=True, slots=True)
 class ZoneChange:
-    """A change of rows or setting, why it was made, and what it brought. `after` and `kept` are None while it is tried. `rows`: group, row before, row after."""
+    """A change of rows or setting, why it was made, and what it brought. `after` and `kept` are None while it is
+    tried. `rows`: group, row before, row after.
+    """
 
     at_s: float
     what: str

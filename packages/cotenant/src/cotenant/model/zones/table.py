@@ -1,8 +1,8 @@
 """The policy table of a zone's kernel scheduler, and what that scheduler reports.
 
-Problem: a decision changes a row, the kernel reads it at the next dispatch, and an event reports what came of it; all three must mean the same by class
-and unit. Choice: one row per cgroup, in microseconds, with zero for the scheduler's default. Limits: a row applies to the tasks in that cgroup, not to
-the groups below it.
+Problem: a decision changes a row, the kernel reads it at the next dispatch, and an event reports what came of it; all
+three must mean the same by class and unit. Choice: one row per cgroup, in microseconds, with zero for the scheduler's
+default. Limits: a row applies to the tasks in that cgroup, not to the groups below it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ class ZoneClass(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ZoneRow:
-    """How tasks of one cgroup are scheduled. `weight` 0: the cgroup's cpu.weight; `slice_us` 0: the scheduler's own; `late_us` 0: no events."""
+    """How tasks of one cgroup are scheduled. `weight` 0: the cgroup's cpu.weight; `slice_us` 0: the scheduler's
+    own; `late_us` 0: no events.
+    """
 
     zone_class: ZoneClass
     weight: int = 0
@@ -72,7 +74,9 @@ class SchedulerExit:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerState:
-    """What /sys/kernel/sched_ext reports. `name` is None where no scheduler is attached; `sequence` counts schedulers since boot."""
+    """What /sys/kernel/sched_ext reports. `name` is None where no scheduler is attached; `sequence` counts
+    schedulers since boot.
+    """
 
     state: str
     name: str | None

@@ -1,10 +1,13 @@
 """Defaulting and validation of the GPU resources of a pod's containers.
 
-Problem: one request for GPUs has several spellings, and what a scheduler divides must be divisible. Choice: on creation `koordinator.sh/gpu: n` becomes gpu-core and gpu-memory-ratio
-of n percent, and a request in percent or bytes gets the number of devices (`gpu.shared`) that it is divided over; both in requests and in limits. Validation is optional, as upstream:
-the scheduler checks requests by stricter rules (model/devices/request.py) and says so on the pod. Koordinator's earlier names (`kubernetes.io/gpu-core`) become today's. Limits: Koordinator's names only.
+Problem: one request for GPUs has several spellings, and what a scheduler divides must be divisible. Choice: on creation
+`koordinator.sh/gpu: n` becomes gpu-core and gpu-memory-ratio of n percent, and a request in percent or bytes gets the
+number of devices (`gpu.shared`) that it is divided over; both in requests and in limits. Validation is optional, as
+upstream: the scheduler checks requests by stricter rules (model/devices/request.py) and says so on the pod.
+Koordinator's earlier names (`kubernetes.io/gpu-core`) become today's. Limits: Koordinator's names only.
 
-Source: Koordinator, pkg/webhook/pod/{mutating,validating} (device resources). Upstream fails on requests without limits; the limits are made here.
+Source: Koordinator, pkg/webhook/pod/{mutating,validating} (device resources). Upstream fails on requests without
+limits; the limits are made here.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ _DEFAULTED = (GPU, *_PARTS)
 
 
 def default_devices(pod: Document) -> bool:
-    """Complete the containers' GPU requests in place; whether any was changed. Raises `InvalidInput` for an amount that cannot be read."""
+    """Complete the containers' GPU requests in place; whether any was changed. Raises `InvalidInput` for an amount
+    that cannot be read.
+    """
     changed = False
     for where, container in containers_of(mapping(pod, "spec")):
         resources = mapping(container, "resources", where)
@@ -44,7 +49,9 @@ def default_devices(pod: Document) -> bool:
 
 
 def _renamed(part: Document) -> bool:
-    """Give earlier names of resources those of today, since a kubelet refuses names of Kubernetes' own that its node does not offer; whether there were any."""
+    """Give earlier names of resources those of today, since a kubelet refuses names of Kubernetes' own that its
+    node does not offer; whether there were any.
+    """
     found = [name for name in EARLIER if name in part]
     for name in found:
         part.setdefault(EARLIER[name], part.pop(name))
@@ -52,7 +59,9 @@ def _renamed(part: Document) -> bool:
 
 
 def check_devices(pod: Document) -> list[Refusal]:
-    """Every rule that the containers' GPU requests break; `gpu.shared` is expected to have been defaulted. Raises `InvalidInput`."""
+    """Every rule that the containers' GPU requests break; `gpu.shared` is expected to have been defaulted. Raises
+    `InvalidInput`.
+    """
     found: dict[str, Refusal] = {}
     for where, container in containers_of(mapping(pod, "spec")):
         field = f"{where}.resources.requests"

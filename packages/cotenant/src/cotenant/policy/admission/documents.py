@@ -1,7 +1,8 @@
 """Access to API documents: plain JSON values, as decoded from a request or a manifest.
 
-Problem: a webhook must keep every field that it does not know, so it cannot work on values that name only some of them. Choice: documents stay what they are, plain dicts and
-lists; these functions read and copy them, and name the field where one has the wrong type. Limits: a null map or list is an absent one, as to Kubernetes.
+Problem: a webhook must keep every field that it does not know, so it cannot work on values that name only some of them.
+Choice: documents stay what they are, plain dicts and lists; these functions read and copy them, and name the field
+where one has the wrong type. Limits: a null map or list is an absent one, as to Kubernetes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ CONTAINER_LISTS = ("initContainers", "containers")
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an object is refused. `field`: dotted path of what is at fault, empty where it is no single field. `code`: HTTP status."""
+    """Why an object is refused. `field`: dotted path of what is at fault, empty where it is no single field.
+    `code`: HTTP status.
+    """
 
     rule: str
     message: str
@@ -30,14 +33,17 @@ class Refusal:
 def copied(value: Any) -> Any:
     """A deep copy of a JSON value."""
     if type(value) is dict:
-        return {key: copied(each) if type(each) is dict or type(each) is list else each for key, each in value.items()}
+        return {
+            key: copied(entry) if type(entry) is dict or type(entry) is list else entry for key, entry in value.items()
+        }
     if type(value) is list:
-        return [copied(each) if type(each) is dict or type(each) is list else each for each in value]
+        return [copied(entry) if type(entry) is dict or type(entry) is list else entry for entry in value]
     return value
 
 
 def pod_copy(pod: Document) -> Document:
-    """A copy of a pod in which labels, annotations, resources and overhead, and the fields around them, can be changed; everything else is shared.
+    """A copy of a pod in which labels, annotations, resources and overhead, and the fields around them, can be changed;
+    everything else is shared.
 
     What is shared is known to be equal by identity, which makes the difference of a large pod and its copy cheap.
     """
@@ -53,7 +59,9 @@ def pod_copy(pod: Document) -> Document:
             copy["overhead"] = dict(overhead)
         for key in CONTAINER_LISTS:
             if type(containers := copy.get(key)) is list:
-                copy[key] = [_container_copy(each) if type(each) is dict else each for each in containers]
+                copy[key] = [
+                    _container_copy(container) if type(container) is dict else container for container in containers
+                ]
     return made
 
 
@@ -107,14 +115,14 @@ def listed(parent: Document, key: str, where: str = "") -> list[Document]:
     path = f"{where}.{key}" if where else key
     if type(found) is not list:
         raise InvalidInput(path, found, "a list")
-    for index, each in enumerate(found):
-        if type(each) is not dict:
-            raise InvalidInput(f"{path}[{index}]", each, "a map")
+    for index, entry in enumerate(found):
+        if type(entry) is not dict:
+            raise InvalidInput(f"{path}[{index}]", entry, "a map")
     return found
 
 
 def containers_of(spec: Document, where: str = "spec") -> Iterator[tuple[str, Document]]:
     """(path, container) of the init containers, then of the containers."""
     for key in CONTAINER_LISTS:
-        for index, each in enumerate(listed(spec, key, where)):
-            yield f"{where}.{key}[{index}]", each
+        for index, entry in enumerate(listed(spec, key, where)):
+            yield f"{where}.{key}[{index}]", entry

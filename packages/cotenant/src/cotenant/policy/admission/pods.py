@@ -1,10 +1,12 @@
 """Validation of pods: the classes, priorities and resources of the co-location protocol, as a webhook refuses them.
 
-Problem: a pod that declares an impossible combination breaks what a node guarantees to others. Choice: the rules of model/cluster/admission.py on what the pod declares, and those
-that need the document: an unknown QoS class, the scheduler's own annotation. All broken rules are returned, each with the field that is at fault.
+Problem: a pod that declares an impossible combination breaks what a node guarantees to others. Choice: the rules of
+model/cluster/admission.py on what the pod declares, and those that need the document: an unknown QoS class, the
+scheduler's own annotation. All broken rules are returned, each with the field that is at fault.
 Limits: rules about quotas are in policy/quota/pods.py, rules about devices in devices.py.
 
-Source: Koordinator, pkg/webhook/pod/validating. Upstream reads an unknown QoS class as none; it is refused here, with the values that exist.
+Source: Koordinator, pkg/webhook/pod/validating. Upstream reads an unknown QoS class as none; it is refused here, with
+the values that exist.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ _FIELDS = {
 
 
 def check_pod(pod: Document, old: Document | None = None, *, may_change_sub_priority: bool = False) -> list[Refusal]:
-    """Every rule that creating the pod, or changing `old` into it, breaks. Raises `InvalidInput` for a pod that cannot be read."""
+    """Every rule that creating the pod, or changing `old` into it, breaks. Raises `InvalidInput` for a pod that
+    cannot be read.
+    """
     if old is not None and _declares_alike(pod, old):
         return []
     found = []
@@ -52,12 +56,17 @@ def check_pod(pod: Document, old: Document | None = None, *, may_change_sub_prio
     operation = Operation.CREATE if old is None else Operation.UPDATE
     before = declared(old) if old is not None else None
     broken = admit(operation, declared(pod), before, may_change_sub_priority)
-    fields = (_FIELDS.get(each.rule, f"metadata.labels.{QOS_CLASS}") for each in broken)
-    return [*found, *(Refusal(each.rule, each.message, field) for each, field in zip(broken, fields, strict=True))]
+    fields = (_FIELDS.get(violation.rule, f"metadata.labels.{QOS_CLASS}") for violation in broken)
+    return [
+        *found,
+        *(Refusal(violation.rule, violation.message, field) for violation, field in zip(broken, fields, strict=True)),
+    ]
 
 
 def _declares_alike(pod: Document, old: Document) -> bool:
-    """Whether an update leaves everything that the rules are about; then nothing is judged, so that a pod from before the webhook can still be changed and removed."""
+    """Whether an update leaves everything that the rules are about; then nothing is judged, so that a pod from
+    before the webhook can still be changed and removed.
+    """
     labels, before = labels_of(pod), labels_of(old)
     if any(labels.get(name) != before.get(name) for name in (QOS_CLASS, PRIORITY_CLASS, SUB_PRIORITY)):
         return False
@@ -68,7 +77,7 @@ def _declares_alike(pod: Document, old: Document) -> bool:
 
 
 def _resources(spec: Document) -> list[object]:
-    return [spec.get("overhead"), spec.get("resources"), *(each.get("resources") for _, each in containers_of(spec))]
+    return [spec.get("overhead"), spec.get("resources"), *(entry.get("resources") for _, entry in containers_of(spec))]
 
 
 def declared(pod: Document) -> Declared:

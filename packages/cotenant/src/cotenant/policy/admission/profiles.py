@@ -1,17 +1,22 @@
 """What colocation profiles make of a new pod or reservation.
 
-Problem: several profiles may match one pod, each may act on a share of the pods only, and a mistake in one of them must not change pods that it does not mean. Choice: all profiles
-are matched against the pod as it was submitted; those that match act in ascending order of their names, so the last one wins; afterwards the resources are translated
-(translation.py), where at least one profile matched. Each step is a reason in the result; two profiles that set different QoS classes are a warning.
+Problem: several profiles may match one pod, each may act on a share of the pods only, and a mistake in one of them must
+not change pods that it does not mean. Choice: all profiles are matched against the pod as it was submitted; those that
+match act in ascending order of their names, so the last one wins; afterwards the resources are translated
+(translation.py), where at least one profile matched. Each step is a reason in the result; two profiles that set
+different QoS classes are a warning.
 
-Order of one profile's steps: labels, annotations, label keys, annotation keys, label suffixes, scheduler, QoS, priority class, priority within the class, patch.
+Order of one profile's steps: labels, annotations, label keys, annotation keys, label suffixes, scheduler, QoS, priority
+class, priority within the class, patch.
 
-A share of p percent acts where the profile's draw (0 to 99) is at most p: p + 1 of 100 pods, as upstream; 0 none. `workload_draw` gives every pod of a workload the same draw, so
-that a share is a share of workloads and grows without changing sides; upstream draws anew for each pod.
+A share of p percent acts where the profile's draw (0 to 99) is at most p: p + 1 of 100 pods, as upstream; 0 none.
+`workload_draw` gives every pod of a workload the same draw, so that a share is a share of workloads and grows without
+changing sides; upstream draws anew for each pod.
 
-Source: Koordinator, pkg/webhook/pod/mutating/cluster_colocation_profile.go, pkg/webhook/reservation/mutating. Where upstream is at fault, this differs: a mapping without its source
-key does nothing, mappings read the keys as they were before the first of them, a namespace that is not known matches no namespace selector, and only a profile that acts, and whose
-annotation is not "false", prevents the translation.
+Source: Koordinator, pkg/webhook/pod/mutating/cluster_colocation_profile.go, pkg/webhook/reservation/mutating. Where
+upstream is at fault, this differs: a mapping without its source key does nothing, mappings read the keys as they were
+before the first of them, a namespace that is not known matches no namespace selector, and only a profile that acts, and
+whose annotation is not "false", prevents the translation.
 """
 
 from __future__ import annotations
@@ -45,7 +50,9 @@ _POD_HASH = "pod-template-hash"
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """What became of a document. `document` is a changed copy; where it is refused, it has no meaning. Reasons: one line for each step."""
+    """What became of a document. `document` is a changed copy; where it is refused, it has no meaning. Reasons: one
+    line for each step.
+    """
 
     document: Document
     applied: tuple[str, ...] = ()  # names of profiles
@@ -98,7 +105,9 @@ def mutate_reservation(
     draw: Draw,
     merge: Merge,
 ) -> Mutation:
-    """Apply the profiles to a new Reservation by its own labels; the scheduler and the priority go to its template. Resources are not translated."""
+    """Apply the profiles to a new Reservation by its own labels; the scheduler and the priority go to its template.
+    Resources are not translated.
+    """
     work = _Work(copied(reservation))
     matching, warnings = _matching(profiles, labels_of(reservation), None, by_namespace=False)
     for profile in matching:
@@ -118,7 +127,9 @@ def note_profiles(document: Document, applied: Sequence[str]) -> None:
 
 
 def workload_draw(namespace: str, obj: Document) -> Draw:
-    """The draws of a pod's workload: equal for all pods with the same controller, through all revisions of a Deployment."""
+    """The draws of a pod's workload: equal for all pods with the same controller, through all revisions of a
+    Deployment.
+    """
     metadata = mapping(obj, "metadata")
     name = str(metadata.get("generateName") or metadata.get("name") or "")
     kind = "Pod"
@@ -187,7 +198,8 @@ class _Work:
             labels = section(metadata, "labels")
             if self._qos_by and labels.get(QOS_CLASS) != profile.qos.value:
                 self.warnings.append(
-                    f"profiles {self._qos_by} and {profile.name} set different QoS classes: {profile.qos} of the second is used"
+                    f"profiles {self._qos_by} and {profile.name} set different QoS classes: {profile.qos} of the "
+                    "second is used"
                 )
             labels[QOS_CLASS] = profile.qos.value
             self._qos_by = profile.name

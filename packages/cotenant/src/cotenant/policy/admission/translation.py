@@ -1,13 +1,16 @@
-"""Translation of a pod's CPU and memory into the resources of its class, and the record of them that a node's agent reads.
+"""Translation of a pod's CPU and memory into the resources of its class, and the record of them that a node's agent
+reads.
 
-Problem: batch and mid pods use what is lent to them, which a kubelet counts apart from CPU and memory. Choice: in every container, init container and in the overhead,
-`cpu` becomes batch-cpu or mid-cpu in whole milli-CPU (rounded up) and `memory` becomes batch-memory or mid-memory as it was written; the native names are removed, so the pod is
-BestEffort to Kubernetes. A limit without a request becomes the request. Prod, free and pods without a class keep their resources.
-Limits: resources of the pod as a whole (`spec.resources`) may only be native ones, so a batch or mid pod that has them is refused. A RuntimeClass with overhead does not accept a
-translated overhead.
+Problem: batch and mid pods use what is lent to them, which a kubelet counts apart from CPU and memory. Choice: in every
+container, init container and in the overhead, `cpu` becomes batch-cpu or mid-cpu in whole milli-CPU (rounded up) and
+`memory` becomes batch-memory or mid-memory as it was written; the native names are removed, so the pod is BestEffort to
+Kubernetes. A limit without a request becomes the request. Prod, free and pods without a class keep their resources.
+Limits: resources of the pod as a whole (`spec.resources`) may only be native ones, so a batch or mid pod that has them
+is refused. A RuntimeClass with overhead does not accept a translated overhead.
 
-Source: Koordinator, apis/extension/resource.go, pkg/webhook/pod/mutating/{cluster_colocation_profile,extended_resource_spec}.go. Upstream records batch amounts only; mid amounts are
-recorded here too, since the agent must enforce them as well.
+Source: Koordinator, apis/extension/resource.go,
+pkg/webhook/pod/mutating/{cluster_colocation_profile,extended_resource_spec}.go. Upstream records batch amounts only;
+mid amounts are recorded here too, since the agent must enforce them as well.
 """
 
 from __future__ import annotations
@@ -61,7 +64,9 @@ _NATIVE = (CPU_NAME, MEMORY_NAME)
 
 
 def class_of(pod: Document) -> PriorityClass:
-    """The pod's class: its label, else the band of its priority, else that of its QoS (the label, else Kubernetes' own class)."""
+    """The pod's class: its label, else the band of its priority, else that of its QoS (the label, else Kubernetes'
+    own class).
+    """
     labels, spec = labels_of(pod), mapping(pod, "spec")
     priority = spec.get("priority")
     raw = raw_class(labels.get(PRIORITY_CLASS), priority if type(priority) is int else None)
@@ -74,7 +79,9 @@ def class_of(pod: Document) -> PriorityClass:
 
 
 def translate(pod: Document) -> tuple[bool, Refusal | None]:
-    """Translate the resources of a batch or mid pod in place; (whether any was there, refusal). Raises `InvalidInput` for a quantity that cannot be read."""
+    """Translate the resources of a batch or mid pod in place; (whether any was there, refusal). Raises
+    `InvalidInput` for a quantity that cannot be read.
+    """
     names = NAMES.get(class_of(pod))
     if names is None:
         return False, None
@@ -82,7 +89,10 @@ def translate(pod: Document) -> tuple[bool, Refusal | None]:
     whole = mapping(spec, "resources", "spec")
     for kind in ("requests", "limits"):
         if any(name in mapping(whole, kind, "spec.resources") for name in _NATIVE):
-            text = "the cpu and memory of a pod as a whole cannot be translated to those of its class; set them by container"
+            text = (
+                "the cpu and memory of a pod as a whole cannot be translated to those of its class; set them by "
+                "container"
+            )
             return False, Refusal("pod-level-resources", text, f"spec.resources.{kind}")
     changed = False
     for where, container in containers_of(spec):
@@ -100,7 +110,9 @@ def translate(pod: Document) -> tuple[bool, Refusal | None]:
 
 
 def left_native(pod: Document) -> list[str]:
-    """The containers that ask for native CPU or memory in a pod whose others ask for lent ones: Kubernetes does not count it as BestEffort."""
+    """The containers that ask for native CPU or memory in a pod whose others ask for lent ones: Kubernetes does not
+    count it as BestEffort.
+    """
     native, lent = [], False
     for where, container in containers_of(mapping(pod, "spec")):
         resources = mapping(container, "resources", where)

@@ -1,8 +1,10 @@
 """Journal entries: double-entry transfers of milli-credits between accounts.
 
-Problem: credit that appears or vanishes by an error of rounding or of booking makes every balance meaningless. Choice: one entry moves a positive
-integer from a payer to a payee, so the sum over all accounts is zero by construction; what does not come from another tenant comes from the house
-account. An entry has its cause and the figures from which its amount was computed. Limits: one credit is one core borrowed for one hour; other resources are priced in it (pricing.py).
+Problem: credit that appears or vanishes by an error of rounding or of booking makes every balance meaningless. Choice:
+one entry moves a positive integer from a payer to a payee, so the sum over all accounts is zero by construction; what
+does not come from another tenant comes from the house account. An entry has its cause and the figures from which its
+amount was computed. Limits: one credit is one core borrowed for one hour; other resources are priced in it
+(pricing.py).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from enum import StrEnum
 from cotenant.model.errors import InvalidInput
 
 HOUSE = "house"
-MOST_MILLI = 10**15  # of one entry: far above any real amount, and within 64 bits for every sum
+MAX_MILLI = 10**15  # of one entry: far above any real amount, and within 64 bits for every sum
 _TENANT = "tenant/"
 
 Evidence = tuple[tuple[str, int | str], ...]
@@ -51,8 +53,8 @@ class Entry:
     def __post_init__(self) -> None:
         if not self.key:
             raise InvalidInput("entry.key", self.key, "a key")
-        if not 0 < self.milli <= MOST_MILLI:
-            raise InvalidInput("entry.milli", self.milli, f"1 to {MOST_MILLI} milli-credits")
+        if not 0 < self.milli <= MAX_MILLI:
+            raise InvalidInput("entry.milli", self.milli, f"1 to {MAX_MILLI} milli-credits")
         if self.payer == self.payee or not self.payer or not self.payee:
             raise InvalidInput("entry.payee", self.payee, "an account other than the payer")
 

@@ -1,6 +1,7 @@
 """What earns and what costs in one period, as journal entries.
 
-Problem: a tenant that lends its guaranteed quota gets nothing for it, and one that borrows, declares too much or disturbs others pays nothing. Choice:
+Problem: a tenant that lends its guaranteed quota gets nothing for it, and one that borrows, declares too much or
+disturbs others pays nothing. Choice:
 
     borrowed    pays 1 credit for a core-hour above its guarantee
     lent        the idle guarantee earns the same, for the part that others borrowed; idle guarantees share it in proportion
@@ -8,13 +9,17 @@ Problem: a tenant that lends its guaranteed quota gets nothing for it, and one t
     shared      what was paid beyond `lent` is the price of unreserved capacity: each tenant receives its share, in proportion to guarantees
     declared    measured use within the declared amount, and at least half of it, earns 0.05 a core-hour used
     exceeded    measured use above the declared amount pays 1 a core-hour
-    interfered  harm, in core-hours that the victim lost, times confidence; nothing below 0.8 confidence. The victim receives it if its objective was missed
+    interfered  harm, in core-hours that the victim lost, times confidence; nothing below 0.8 confidence. The victim
+    receives it if its objective was missed
 
-An incident whose culprit was proven by limiting it counts in full; one that was cleared afterwards is reversed by the same amount (engine/credit).
-CPU, memory and whole GPUs are priced alike, each by itself: a core-hour costs as much as 8 GiB-hours or a twentieth of a GPU-hour, and idle memory is lent for memory only.
-The declared amount is the sum of requests of running pods, so whoever requests more than its pods use pays for borrowing that it does not need and earns less for declaring.
-Tenants that borrow in proportion to their guarantees, and use it, neither gain nor lose by it: who owes whom does not depend on how much is unreserved. Shares are integers by largest remainder.
-Limits: where use was not measured, which is always so for GPUs, neither `declared` nor `exceeded` applies. The rates are choices of this project, not measured optima.
+An incident whose culprit was proven by limiting it counts in full; one that was cleared afterwards is reversed by the
+same amount (engine/credit). CPU, memory and whole GPUs are priced alike, each by itself: a core-hour costs as much as 8
+GiB-hours or a twentieth of a GPU-hour, and idle memory is lent for memory only. The declared amount is the sum of
+requests of running pods, so whoever requests more than its pods use pays for borrowing that it does not need and earns
+less for declaring. Tenants that borrow in proportion to their guarantees, and use it, neither gain nor lose by it: who
+owes whom does not depend on how much is unreserved. Shares are integers by largest remainder. Limits: where use was not
+measured, which is always so for GPUs, neither `declared` nor `exceeded` applies. The rates are choices of this project,
+not measured optima.
 """
 
 from __future__ import annotations
@@ -27,8 +32,8 @@ from cotenant.model.errors import InvalidInput
 from cotenant.policy.credit.entries import HOUSE, Cause, Entry, Evidence, account_of
 
 HOUR_MS = 3_600_000
-MOST_CPU_MILLI = 10**12
-MOST_BYTES = 10**18
+MAX_CPU_MILLI = 10**12
+MAX_BYTES = 10**18
 DECLARED_PERMILLE = 50  # of a core-hour used
 CLOSE_PERMILLE = 500  # of the declared amount must be used to earn
 CONFIDENT_PERMILLE = 800
@@ -53,9 +58,9 @@ class Price:
 
 
 PRICES = {
-    Priced.CPU: Price(1000, 1000, "milli_cpu", MOST_CPU_MILLI),
-    Priced.MEMORY: Price(1000, 8 << 30, "bytes", MOST_BYTES),
-    Priced.GPU: Price(20_000, 1, "gpus", MOST_CPU_MILLI),
+    Priced.CPU: Price(1000, 1000, "milli_cpu", MAX_CPU_MILLI),
+    Priced.MEMORY: Price(1000, 8 << 30, "bytes", MAX_BYTES),
+    Priced.GPU: Price(20_000, 1, "gpus", MAX_CPU_MILLI),
 }
 
 
@@ -102,8 +107,8 @@ class Interference:
     def __post_init__(self) -> None:
         if not self.key or "/" in self.key:
             raise InvalidInput("interference.key", self.key, "a name without /")
-        if not 0 <= self.harm_milli <= MOST_CPU_MILLI:
-            raise InvalidInput("interference.harm_milli", self.harm_milli, f"0 to {MOST_CPU_MILLI}")
+        if not 0 <= self.harm_milli <= MAX_CPU_MILLI:
+            raise InvalidInput("interference.harm_milli", self.harm_milli, f"0 to {MAX_CPU_MILLI}")
         if not 0 <= self.confidence_permille <= 1000:
             raise InvalidInput("interference.confidence_permille", self.confidence_permille, "0 to 1000")
 
@@ -181,7 +186,9 @@ def _price_resource(
 
 
 def price_interference(fact: Interference) -> tuple[Entry, ...]:
-    """The entry of one incident; none below the required confidence, without harm between two tenants, or of a cleared one."""
+    """The entry of one incident; none below the required confidence, without harm between two tenants, or of a
+    cleared one.
+    """
     confidence = 1000 if fact.verdict is Verdict.PROVEN else fact.confidence_permille
     milli = fact.harm_milli * confidence // 1000
     if fact.verdict is Verdict.CLEARED or confidence < CONFIDENT_PERMILLE or not milli or fact.culprit == fact.victim:

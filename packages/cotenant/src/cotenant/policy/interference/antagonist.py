@@ -1,9 +1,11 @@
-"""The search for antagonists as one node policy: detect a victim, rank suspects, cap the first, and check whether the cap helped.
+"""The search for antagonists as one node policy: detect a victim, rank suspects, cap the first, and check whether the
+cap helped.
 
-Problem: a service is slower than it should be, and a best-effort pod may or may not be the reason. Choice: the published loop. A sample above the
-service's usual values is an outlier; three in five minutes are an anomaly; then best-effort pods are ranked, and the first one is capped if
-its score is high enough. A service that ran little or was throttled by its own quota blames no pod; where another service is to blame, no pod is
-capped. Limits: acts on CPU only; finds one antagonist at a time.
+Problem: a service is slower than it should be, and a best-effort pod may or may not be the reason. Choice: the
+published loop. A sample above the service's usual values is an outlier; three in five minutes are an anomaly; then
+best-effort pods are ranked, and the first one is capped if its score is high enough. A service that ran little or was
+throttled by its own quota blames no pod; where another service is to blame, no pod is capped. Limits: acts on CPU only;
+finds one antagonist at a time.
 
 Source: Zhang et al., CPI2, EuroSys'13.
 """
@@ -67,7 +69,9 @@ def decide(state: NodeState, settings: InterferenceSettings, memory: CauseHistor
 
 
 def suspects(entry: PodUse, settings: InterferenceSettings, memory: CauseHistory) -> tuple[Suspect, ...]:
-    """Ranking of all suspects for one victim over the current window, whether or not there is an anomaly; () while no threshold is known."""
+    """Ranking of all suspects for one victim over the current window, whether or not there is an anomaly; () while
+    no threshold is known.
+    """
     threshold = _threshold(entry, settings, memory)
     if threshold is None:
         return ()
@@ -119,13 +123,14 @@ def _calm(entry: PodUse, sample: VictimSample, threshold: int | None, settings: 
     """Why a sample is no outlier; None if it is one."""
     key = entry.pod.key
     if sample.throttled_ppm > settings.own_throttled_ppm:
-        text = f"{key} was throttled by its own quota in {sample.throttled_ppm / PPM:.0%} of its periods: no other pod is blamed"
+        text = (
+            f"{key} was throttled by its own quota in {sample.throttled_ppm / PPM:.0%} of its periods: no other "
+            "pod is blamed"
+        )
         return Reason(RULE, text, (Term("throttled", sample.throttled_ppm, "ppm"),))
     if not is_informative(sample, settings):
         text = f"{key} used {sample.cpu_m} mCPU, too little for a sample"
-        return Reason(
-            RULE, text, (Term("use", sample.cpu_m, "mCPU"), Term("least", settings.least_victim_cpu_m, "mCPU"))
-        )
+        return Reason(RULE, text, (Term("use", sample.cpu_m, "mCPU"), Term("least", settings.min_victim_cpu_m, "mCPU")))
     if threshold is None:
         return Reason(RULE, f"usual values of {key} are not known yet", (Term("signal", sample.level_ppm, "ppm"),))
     if sample.level_ppm <= threshold:

@@ -1,9 +1,13 @@
 """A workload profile by axis from windows of measurements: means of use, and slopes against the use of others.
 
-Problem: a report of a node says little of each resource, and a slope through three equal points is no sensitivity. Choice: for each workload and axis decayed sums of products are kept (`Moments`), from which tendency is a mean and
-sensitivity the slope of the logarithm of what the pod suffers against the share of the node's CPUs that others use, with the pod's own use as second variable. A figure needs `LEAST_WINDOWS` windows and, for a slope, neighbours whose
-use varies by `LEAST_SPREAD`; otherwise the reason is said. `differs` says whether a new profile is worth a write. Limits: others' CPU use stands for their use of all resources, so a learned slope of cache misses is "what neighbours do to
-it", not the cache alone (a run separates them); windows count as independent, so intervals are too narrow under slow changes.
+Problem: a report of a node says little of each resource, and a slope through three equal points is no sensitivity.
+Choice: for each workload and axis decayed sums of products are kept (`Moments`), from which tendency is a mean and
+sensitivity the slope of the logarithm of what the pod suffers against the share of the node's CPUs that others use,
+with the pod's own use as second variable. A figure needs `MIN_WINDOWS` windows and, for a slope, neighbours whose use
+varies by `MIN_SPREAD`; otherwise the reason is said. `differs` says whether a new profile is worth a write. Limits:
+others' CPU use stands for their use of all resources, so a learned slope of cache misses is "what neighbours do to it",
+not the cache alone (a run separates them); windows count as independent, so intervals are too narrow under slow
+changes.
 """
 
 from __future__ import annotations
@@ -25,19 +29,20 @@ from cotenant.model.cluster.workload_profile import (
     figure,
 )
 
-LEAST_WINDOWS = 20
-LEAST_SPREAD = 0.05  # standard deviation of the others' share of a node
-LEAST_CHANGE = 30  # thousandths ...
-LEAST_CHANGE_SHARE = 0.1  # ... and this share of the written value
+MIN_WINDOWS = 20
+MIN_SPREAD = 0.05  # standard deviation of the others' share of a node
+MIN_CHANGE = 30  # thousandths ...
+MIN_CHANGE_SHARE = 0.1  # ... and this share of the written value
 MEMORY_S = 3 * 86_400.0
 _Z = 1.96
 _RIDGE = 1e-9
-_MOST_COLLINEAR = 0.98  # squared correlation of the two variables
+_MAX_COLLINEAR = 0.98  # squared correlation of the two variables
 
 NO_CACHE_USE = Unknown("no node reports the cache or memory bandwidth that a pod uses (resctrl)")
 NO_BANDWIDTH = Unknown("no node reports memory bandwidth; `cotenant profile run` measures it")
 NO_PMU = Unknown(
-    "no node of its pods reports cycles per instruction (no PMU, or the agent may not read it); `cotenant profile run` measures it"
+    "no node of its pods reports cycles per instruction (no PMU, or the agent may not read it); `cotenant profile "
+    "run` measures it"
 )
 NO_LATENCY = Unknown("its pods report no latency against an objective; `cotenant profile run` measures it")
 NO_WAIT = Unknown("no node of its pods reports their wait for a CPU (schedstat)")
@@ -80,20 +85,20 @@ class Moments:
         if self.samples == 0:
             return absent
         weight = float(self.sums[0, 0])
-        if self.samples < LEAST_WINDOWS or weight <= 4.0:
-            return Unknown(f"{self.samples} windows of {LEAST_WINDOWS} so far")
+        if self.samples < MIN_WINDOWS or weight <= 4.0:
+            return Unknown(f"{self.samples} windows of {MIN_WINDOWS} so far")
         centred = self.sums[1:, 1:] - np.outer(self.sums[1:, 0], self.sums[0, 1:]) / weight
         spread = sqrt(max(0.0, float(centred[1, 1])) / weight)
-        if spread < LEAST_SPREAD:
+        if spread < MIN_SPREAD:
             return Unknown(f"the CPU use of its neighbours varied by {100 * spread:.1f} % of a node only")
         normal = centred[:2, :2] + _RIDGE * np.eye(2)
-        if float(normal[0, 1]) ** 2 > _MOST_COLLINEAR * float(normal[0, 0] * normal[1, 1]):
+        if float(normal[0, 1]) ** 2 > _MAX_COLLINEAR * float(normal[0, 0] * normal[1, 1]):
             return Unknown("its own use and that of its neighbours rise and fall together")
         inverse = np.linalg.inv(normal)
         slopes = inverse @ centred[:2, 2]
         rest = max(0.0, float(centred[2, 2] - slopes @ centred[:2, 2])) / max(1.0, weight - 3.0)
         half = _Z * sqrt(max(0.0, rest * float(inverse[1, 1])))
-        value, high, low = (expm1(min(3.0, each)) for each in (slopes[1], slopes[1] + half, slopes[1] - half))
+        value, high, low = (expm1(min(3.0, entry)) for entry in (slopes[1], slopes[1] + half, slopes[1] - half))
         return figure(value, max(high - value, value - low), self.samples, Source.LEARNED)
 
 
@@ -115,7 +120,9 @@ class AxisMoments:
         starting: bool,
         age_s: float,
     ) -> None:
-        """One window of a pod. Shares of its node's capacity: own CPU, own memory, the others' CPU. Signals: latency over objective, cycles per instruction, wait per CPU time; None = not measured."""
+        """One window of a pod. Shares of its node's capacity: own CPU, own memory, the others' CPU. Signals:
+        latency over objective, cycles per instruction, wait per CPU time; None = not measured.
+        """
         own, memory, others = shares
         (self.start_use if starting else self.cpu_use).add(own, others, own, age_s)
         self.memory_use.add(own, others, memory, age_s)
@@ -159,6 +166,6 @@ def _changed(before: Reading, after: Reading) -> bool:
         # a reason with a growing number in it is no news
         return isinstance(before, Figure) or isinstance(after, Figure)
     moved = abs(after.value - before.value)
-    return moved >= max(LEAST_CHANGE, LEAST_CHANGE_SHARE * before.value) or after.samples >= 2 * max(
-        before.samples, LEAST_WINDOWS
+    return moved >= max(MIN_CHANGE, MIN_CHANGE_SHARE * before.value) or after.samples >= 2 * max(
+        before.samples, MIN_WINDOWS
     )

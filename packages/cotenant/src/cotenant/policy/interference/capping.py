@@ -1,10 +1,11 @@
 """Capping of antagonists: a hard cap for a limited time, its effect on the victim, and eviction of repeat offenders.
 
-Problem: a cap on the wrong pod costs work and helps no service. Choice: while a pod is capped the victim's signal is compared with its level before; only
-caps that helped count as offences, and a pod whose cap did not help is exempt from caps for that victim for a while. Limits: two pods capped for one victim
-at the same time share the credit.
+Problem: a cap on the wrong pod costs work and helps no service. Choice: while a pod is capped the victim's signal is
+compared with its level before; only caps that helped count as offences, and a pod whose cap did not help is exempt from
+caps for that victim for a while. Limits: two pods capped for one victim at the same time share the credit.
 
-Source: Zhang et al., CPI2, EuroSys'13, section 5 (0.1 core, 0.01 for the lowest class, 5 minutes; repeat offenders go elsewhere).
+Source: Zhang et al., CPI2, EuroSys'13, section 5 (0.1 core, 0.01 for the lowest class, 5 minutes; repeat offenders go
+elsewhere).
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def release(caps: Caps, state: NodeState, settings: InterferenceSettings) -> tup
             )
         )
     kept_us = max(settings.offence_window_us, settings.spare_us)
-    recent = tuple(each for each in offences if state.at_us - each.at_us <= kept_us)[-MOST_OFFENCES:]
+    recent = tuple(offence for offence in offences if state.at_us - offence.at_us <= kept_us)[-MOST_OFFENCES:]
     return Caps(tuple(active), recent), tuple(reasons)
 
 
@@ -116,8 +117,11 @@ def exempt(caps: Caps, uid: str, victim: str, now_us: int, settings: Interferenc
     if any(cap.uid == uid for cap in caps.active):
         return True
     return any(
-        each.uid == uid and each.victim == victim and not each.helped and now_us - each.at_us <= settings.spare_us
-        for each in caps.offences
+        offence.uid == uid
+        and offence.victim == victim
+        and not offence.helped
+        and now_us - offence.at_us <= settings.spare_us
+        for offence in caps.offences
     )
 
 
@@ -136,14 +140,17 @@ def knobs(caps: Caps, pods: Sequence[PodUse], settings: InterferenceSettings) ->
 def evictions(caps: Caps, pods: Sequence[PodUse], now_us: int, settings: InterferenceSettings) -> tuple[EvictPod, ...]:
     """Pods to evict because their caps helped often enough recently."""
     counts: dict[str, int] = {}
-    for each in caps.offences:
-        if each.helped and now_us - each.at_us <= settings.offence_window_us:
-            counts[each.uid] = counts.get(each.uid, 0) + 1
+    for offence in caps.offences:
+        if offence.helped and now_us - offence.at_us <= settings.offence_window_us:
+            counts[offence.uid] = counts.get(offence.uid, 0) + 1
     desired = []
     for entry in pods:
         count = counts.get(entry.pod.uid, 0)
         if count >= settings.offences and entry.pod.phase is Phase.RUNNING and entry.pod.is_named:
-            text = f"{entry.pod.key} was capped {count} times in {settings.offence_window_us // 60_000_000} min, and each cap helped its victim"
+            text = (
+                f"{entry.pod.key} was capped {count} times in {settings.offence_window_us // 60_000_000} min, and "
+                "each cap helped its victim"
+            )
             reason = Reason(RULE, text, (Term("caps that helped", count), Term("limit", settings.offences)))
             desired.append(
                 EvictPod(entry.pod.uid, entry.pod.key, reason, entry.use.cpu_m or 0, entry.use.working_set_bytes or 0)

@@ -1,7 +1,10 @@
 """A sensitivity from a ladder of loads: what a replica suffers at rising levels of one resource's load.
 
-Problem: one comparison with and without a load is mostly noise, other work comes and goes, and a tail at one level says nothing of the others. Choice: each rung is compared with windows just before it; the line through the undisturbed state with the
-least squares over all windows of all levels, `ratio - 1 = s x level`; its slope is the sensitivity, its standard error the interval. `must_abort` stops a ladder when the replica suffers more than was agreed. Limits: a curve with a knee is described by its mean slope; windows count as independent.
+Problem: one comparison with and without a load is mostly noise, other work comes and goes, and a tail at one level says
+nothing of the others. Choice: each rung is compared with windows just before it; the line through the undisturbed state
+with the least squares over all windows of all levels, `ratio - 1 = s x level`; its slope is the sensitivity, its
+standard error the interval. `must_abort` stops a ladder when the replica suffers more than was agreed. Limits: a curve
+with a knee is described by its mean slope; windows count as independent.
 Source: Mars et al., Bubble-Up, MICRO'11.
 """
 
@@ -16,12 +19,14 @@ from cotenant.model.cluster.workload_profile import Reading, Source, Unknown, fi
 from cotenant.model.errors import InvalidInput
 
 _Z = 1.96
-LEAST_WINDOWS = 3
+MIN_WINDOWS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One rung: level in (0, 1], and what each window measured just before it and with its load, in any unit in which twice is twice as bad."""
+    """One rung: level in (0, 1], and what each window measured just before it and with its load, in any unit in
+    which twice is twice as bad.
+    """
 
     level: float
     alone: tuple[float, ...]
@@ -48,7 +53,7 @@ def sensitivity(steps: Sequence[Step]) -> Reading:
         samples += len(alone) + len(values)
         noise = max(noise, _deviation(alone, zero) / zero / sqrt(len(alone)))
         points += [(step.level, value / zero - 1.0) for value in values]
-    if len(points) < LEAST_WINDOWS:
+    if len(points) < MIN_WINDOWS:
         return Unknown(f"the replica gave a signal in {len(points)} windows with load only")
     weight = sum(level * level for level, _ in points)
     slope = sum(level * rise for level, rise in points) / weight
@@ -58,8 +63,10 @@ def sensitivity(steps: Sequence[Step]) -> Reading:
     return figure(slope, half, samples, Source.MEASURED)
 
 
-def must_abort(value: float, baseline: float, objective: float | None, factor: float, most_ratio: float) -> str:
-    """Why the ladder must stop at this window; empty where it may go on. With an objective: beyond `factor` times it; else beyond `most_ratio` times the undisturbed value."""
+def must_abort(value: float, baseline: float, objective: float | None, factor: float, max_ratio: float) -> str:
+    """Why the ladder must stop at this window; empty where it may go on. With an objective: beyond `factor` times
+    it; else beyond `max_ratio` times the undisturbed value.
+    """
     if not isfinite(value):
         return ""
     if objective is not None:
@@ -68,8 +75,8 @@ def must_abort(value: float, baseline: float, objective: float | None, factor: f
             if value > factor * objective
             else ""
         )
-    if isfinite(baseline) and baseline > 0 and value > most_ratio * baseline:
-        return f"{value:.4g} is over {most_ratio:g} times the {baseline:.4g} without load"
+    if isfinite(baseline) and baseline > 0 and value > max_ratio * baseline:
+        return f"{value:.4g} is over {max_ratio:g} times the {baseline:.4g} without load"
     return ""
 
 

@@ -1,8 +1,10 @@
 """Predicted use of objectives on one node: how much of the slowdown that each pod tolerates its neighbours cause.
 
-Problem: a move should say what it does to the moved pod and to its new neighbours before it is made. Choice: the law of the placement scores (policy/placement/scores/interference): pod i slows down by
-(1 + a_i (B - o_i)) smt(u), where B is the pressure of all pods and o_i its own, in halves of the node, and u the node's utilisation. The result is the excess slowdown relative to the allowance: 1 = at the limit of the objective, more =
-a predicted violation. Limits: a linear law, and one allowance for each application; without an allowance nothing is predicted (NaN).
+Problem: a move should say what it does to the moved pod and to its new neighbours before it is made. Choice: the law of
+the placement scores (policy/placement/scores/interference): pod i slows down by (1 + a_i (B - o_i)) smt(u), where B is
+the pressure of all pods and o_i its own, in halves of the node, and u the node's utilisation. The result is the excess
+slowdown relative to the allowance: 1 = at the limit of the objective, more = a predicted violation. Limits: a linear
+law, and one allowance for each application; without an allowance nothing is predicted (NaN).
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from cotenant.model.arrays import Float
 def objective_use(
     cores: float, use: Float, sensitivity: Float, pressure: Float, allowance: Float, smt_loss: float = 0.0
 ) -> Float:
-    """`float64[P]`: excess slowdown over allowance of each pod of a node with so many cores, NaN without a finite allowance.
+    """`float64[P]`: excess slowdown over allowance of each pod of a node with so many cores, NaN without a finite
+    allowance.
 
     `use[P]` in cores, `pressure[P]` per core in use, `allowance[P]` as excess slowdown.
     """
@@ -30,10 +33,14 @@ def objective_use(
 
 
 def shortfall(used: Float, cores: Float) -> float:
-    """Requested cores whose objectives are exceeded, each by how far, at most one tolerance: a pod that misses by more than that misses no more. Pods without a prediction count nothing."""
+    """Requested cores whose objectives are exceeded, each by how far, at most one tolerance: a pod that misses by
+    more than that misses no more. Pods without a prediction count nothing.
+    """
     return float(np.nansum(cores * np.clip(used - 1.0, 0.0, 1.0))) if len(used) else 0.0
 
 
 def violation(used: Float) -> float:
-    """Total by which objectives are exceeded, in units of what each pod tolerates; pods without a prediction count nothing."""
+    """Total by which objectives are exceeded, in units of what each pod tolerates; pods without a prediction count
+    nothing.
+    """
     return float(np.nansum(np.maximum(used - 1.0, 0.0))) if len(used) else 0.0

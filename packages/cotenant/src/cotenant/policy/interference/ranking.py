@@ -1,7 +1,8 @@
 """Ranking of the suspects of one victim, by correlation or by direct blame.
 
-Problem: correlation needs a window with variation; which group ran while the victim waited is known at once, but does not cover caches or disks.
-Choice: both, by the settings; each suspect with the inputs of its score. Limits: direct blame counts only samples in which the victim suffered.
+Problem: correlation needs a window with variation; which group ran while the victim waited is known at once, but does
+not cover caches or disks. Choice: both, by the settings; each suspect with the inputs of its score. Limits: direct
+blame counts only samples in which the victim suffered.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def by_correlation(
 def by_blame(
     slices: Sequence[Slice], victim: str, threshold_ppm: int, settings: InterferenceSettings
 ) -> tuple[Suspect, ...]:
-    """Pods by their share of the victim's waiting behind others while it suffered, largest first; its own tasks are excluded.
+    """Pods by their share of the victim's waiting behind others while it suffered, largest first; its own tasks are
+    excluded.
 
     Services are included: where one is to blame it ranks first, so that no best-effort pod is capped instead.
     """

@@ -1,8 +1,8 @@
 """Samples for the search, made from the agent's intervals, and the window of recent samples.
 
-Problem: evaluating every second would find an outlier every minute by chance. Choice: as published, one sample per minute over ten seconds, means
-weighted by time. Victims and suspects share one record per sample, so that memory is samples x (victims + suspects). Limits: a pod that appears
-within a sample has the mean over its part of it.
+Problem: evaluating every second would find an outlier every minute by chance. Choice: as published, one sample per
+minute over ten seconds, means weighted by time. Victims and suspects share one record per sample, so that memory is
+samples x (victims + suspects). Limits: a pod that appears within a sample has the mean over its part of it.
 
 Source: Zhang et al., CPI2, EuroSys'13, section 4 (10 s of every 60 s).
 """
@@ -65,7 +65,7 @@ class Series:
 
 def is_informative(sample: VictimSample, settings: InterferenceSettings) -> bool:
     """Whether a sample can show interference: the victim ran enough, and was not throttled by its own quota."""
-    return sample.cpu_m >= settings.least_victim_cpu_m and sample.throttled_ppm <= settings.own_throttled_ppm
+    return sample.cpu_m >= settings.min_victim_cpu_m and sample.throttled_ppm <= settings.own_throttled_ppm
 
 
 def job_of(entry: PodUse) -> str:
@@ -92,7 +92,7 @@ def extend(series: Series, state: NodeState, settings: InterferenceSettings) -> 
 
 
 def _recent(slices: tuple[Slice, ...], now_us: int, settings: InterferenceSettings) -> tuple[Slice, ...]:
-    return tuple(each for each in slices if now_us - each.at_us <= settings.window_us)
+    return tuple(slice_ for slice_ in slices if now_us - slice_.at_us <= settings.window_us)
 
 
 def _interval(state: NodeState, settings: InterferenceSettings) -> Slice:

@@ -1,11 +1,12 @@
 """Settings of the search for antagonists, with the published values as defaults.
 
-Problem: the published rule was tuned for cycles per instruction in a large cluster; a node without counters has other signals and
-fewer tasks. Choice: every number is a setting. Limits: a window holds at most `MOST_SLICES` samples, so that memory stays small.
+Problem: the published rule was tuned for cycles per instruction in a large cluster; a node without counters has other
+signals and fewer tasks. Choice: every number is a setting. Limits: a window holds at most `MAX_SLICES` samples, so that
+memory stays small.
 
-Source: Zhang et al., CPI2: CPU performance isolation for shared compute clusters, EuroSys'13, table of parameters. Departures: the victim's
-signal (run delay instead of CPI), floors under the threshold of such signals, and one task, not five, is enough for a service's usual
-values, as a node seldom has more.
+Source: Zhang et al., CPI2: CPU performance isolation for shared compute clusters, EuroSys'13, table of parameters.
+Departures: the victim's signal (run delay instead of CPI), floors under the threshold of such signals, and one task,
+not five, is enough for a service's usual values, as a node seldom has more.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from enum import StrEnum
 from cotenant.model.errors import InvalidInput
 
 SECOND_US = 1_000_000
-MOST_SLICES = 120
+MAX_SLICES = 120
 
 
 class VictimSignal(StrEnum):
@@ -36,8 +37,8 @@ class SuspectSignal(StrEnum):
     BLAME = "blame"  # how long it ran on a CPU that the victim waited for: needs the eBPF probe
 
 
-# A service alone on its node hardly waits at all, so that mean and deviation are near 0 and any wait would be an outlier; and a service within its
-# objective is fast enough, whatever its usual values.
+# A service alone on its node hardly waits at all, so that mean and deviation are near 0 and any wait would be an
+# outlier; and a service within its objective is fast enough, whatever its usual values.
 FLOORS_PPM = {
     VictimSignal.CPI: 1,
     VictimSignal.RUN_DELAY: 100_000,
@@ -59,8 +60,8 @@ class InterferenceSettings:
     outlier_window_us: int = 300 * SECOND_US  # ... within this time that make an anomaly
     sigmas: int = 2  # the threshold: a service's mean plus this many deviations
     threshold_ppm: int | None = None  # a fixed threshold instead; None: from the service's usual values
-    least_threshold_ppm: int | None = None  # floor of the threshold from usual values; None: `FLOORS_PPM`
-    least_victim_cpu_m: int = 250  # a victim's sample with less use is ignored
+    min_threshold_ppm: int | None = None  # floor of the threshold from usual values; None: `FLOORS_PPM`
+    min_victim_cpu_m: int = 250  # a victim's sample with less use is ignored
     own_throttled_ppm: int = 100_000  # and so is one in which its own quota throttled it in more of its periods
     suspect_ppm: int = 350_000  # minimum correlation, or minimum share of the blame
     search_gap_us: int = SECOND_US  # between two searches on this machine
@@ -85,13 +86,13 @@ class InterferenceSettings:
             raise InvalidInput(
                 "interference.sample_us", self.sample_us, "above 0, at most every_us, which is at most window_us"
             )
-        if self.window_us // self.every_us > MOST_SLICES:
+        if self.window_us // self.every_us > MAX_SLICES:
             raise InvalidInput(
                 "interference.window_us",
                 self.window_us,
-                f"at most {MOST_SLICES} samples, {MOST_SLICES * self.every_us} us",
+                f"at most {MAX_SLICES} samples, {MAX_SLICES * self.every_us} us",
             )
-        if self.threshold_ppm == 0 or self.least_threshold_ppm == 0:
+        if self.threshold_ppm == 0 or self.min_threshold_ppm == 0:
             raise InvalidInput("interference.threshold_ppm", 0, "above 0, or None")
         if self.outliers < 1 or self.cap_us < 1 or self.cap_lowest_cpu_m < 10 or self.cap_cpu_m < 10:
             raise InvalidInput("interference", self, "at least one outlier, a cap of some time and of 10 mCPU or more")
@@ -99,7 +100,7 @@ class InterferenceSettings:
     @property
     def floor_ppm(self) -> int:
         """The smallest threshold that usual values can give."""
-        return FLOORS_PPM[self.victim_signal] if self.least_threshold_ppm is None else self.least_threshold_ppm
+        return FLOORS_PPM[self.victim_signal] if self.min_threshold_ppm is None else self.min_threshold_ppm
 
     @property
     def direct(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from cotenant.model.machine.node_state import PPM, PodUse
 from cotenant.policy.interference.settings import SuspectSignal, VictimSignal
 
-LEAST_REQUESTS = 20  # below it a p99 is meaningless
+MIN_REQUESTS = 20  # below it a p99 is meaningless
 
 
 def victim_level_ppm(signal: VictimSignal, entry: PodUse) -> int | None:
@@ -23,14 +23,16 @@ def victim_level_ppm(signal: VictimSignal, entry: PodUse) -> int | None:
             return use.cpu_stall_ppm
         case VictimSignal.LATENCY:
             objective_us = entry.pod.objective_p99_us
-            if health is None or not objective_us or health.requests < LEAST_REQUESTS:
+            if health is None or not objective_us or health.requests < MIN_REQUESTS:
                 return None
             measured_us = health.p99_us if health.at_target_us is None else health.at_target_us
             return measured_us * PPM // objective_us
 
 
 def activity(signal: SuspectSignal, entry: PodUse) -> int | None:
-    """A suspect's activity per second, in the signal's unit; None where unknown. Blame is measured per pair (series.py)."""
+    """A suspect's activity per second, in the signal's unit; None where unknown. Blame is measured per pair
+    (series.py).
+    """
     use = entry.use
     match signal:
         case SuspectSignal.CPU:

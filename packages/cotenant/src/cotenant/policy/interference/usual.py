@@ -1,10 +1,12 @@
 """Usual values of a service: mean and deviation of its signal, with recent days weighing more.
 
-Problem: "slow" means slower than this service is elsewhere or on other days. Choice: as published, sums over all samples; once a day the earlier
-sums are weighted down and the day's are added. Memory is six numbers per service. Limits: the first values are available as soon as there are enough
-samples, not after a day; interference that was always present looks usual.
+Problem: "slow" means slower than this service is elsewhere or on other days. Choice: as published, sums over all
+samples; once a day the earlier sums are weighted down and the day's are added. Memory is six numbers per service.
+Limits: the first values are available as soon as there are enough samples, not after a day; interference that was
+always present looks usual.
 
-Source: Zhang et al., CPI2, EuroSys'13, section 3.1: at least 5 tasks with 100 samples each, each day weighs 0.9 of the next.
+Source: Zhang et al., CPI2, EuroSys'13, section 3.1: at least 5 tasks with 100 samples each, each day weighs 0.9 of the
+next.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.series import Slice, is_informative
 from cotenant.policy.interference.settings import InterferenceSettings
 
-MOST_JOBS = 256
-MOST_TASKS = 32  # tasks of one service that are counted separately
+MAX_JOBS = 256
+MAX_TASKS = 32  # tasks of one service that are counted separately
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def learn(values: UsualValues, done: Slice, settings: InterferenceSettings) -> U
             continue
         job = jobs.get(sample.job) or _Job(sample.job, done.at_us)
         tasks = dict(job.tasks)
-        if sample.uid in tasks or len(tasks) < MOST_TASKS:
+        if sample.uid in tasks or len(tasks) < MAX_TASKS:
             tasks[sample.uid] = tasks.get(sample.uid, 0) + 1
         job = _Job(job.name, done.at_us, job.before, job.today.add(sample.level_ppm), tuple(tasks.items()), job.usual)
         jobs[sample.job] = job if job.usual else _judged(job, settings)
@@ -91,7 +93,7 @@ def learn(values: UsualValues, done: Slice, settings: InterferenceSettings) -> U
     if done.at_us - started >= settings.refresh_us:
         jobs = {name: _new_day(job, settings) for name, job in jobs.items()}
         started = done.at_us
-    newest = sorted(jobs.values(), key=lambda job: -job.seen_us)[:MOST_JOBS]
+    newest = sorted(jobs.values(), key=lambda job: -job.seen_us)[:MAX_JOBS]
     return UsualValues(tuple(sorted(newest, key=lambda job: job.name)), started)
 
 

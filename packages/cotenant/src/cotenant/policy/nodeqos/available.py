@@ -1,6 +1,7 @@
 """Filter desired knobs by what the machine supports, with one reason per unsupported knob.
 
-Problem: a desired knob that the machine lacks would be rejected again at every tick. Choice: it is left out, and the policy reports it once per knob.
+Problem: a desired knob that the machine lacks would be rejected again at every tick. Choice: it is left out, and the
+policy reports it once per knob.
 Limits: whether the group exists is not checked here.
 """
 
@@ -19,10 +20,10 @@ def available(
     """The desired values of supported knobs, and a reason for each unsupported knob."""
     kept: list[SetKnob] = []
     lacking: dict[str, int] = {}
-    for each in desired:
-        knob = each.target.knob
+    for wish in desired:
+        knob = wish.target.knob
         if knob in state.supported:
-            kept.append(each)
+            kept.append(wish)
         else:
             lacking[knob] = lacking.get(knob, 0) + 1
     return tuple(kept), tuple(

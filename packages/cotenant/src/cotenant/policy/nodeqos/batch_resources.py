@@ -1,15 +1,18 @@
 """Weights, quotas and memory limits of pods with batch or mid resources.
 
-Problem: a kubelet computes groups from native requests and limits. A pod that requests batch-cpu and batch-memory has none: its groups get the least weight, no quota
-and no memory limit, so batch pods share CPU equally whatever they requested, and one that leaks memory takes it from others. Choice: what the kubelet would write
-if the amounts were native, on the pod's group and its containers': cpu.weight from the request, cpu.max and memory.max from the limits; on the pod only where every
-container has a limit. Containers with native amounts keep the kubelet's values. Where the node's CPUs are faster than the reference (its CPU normalization ratio is above 1) quotas
-are divided by the ratio, since batch CPU is lent multiplied by it. Limits: on cgroup v2 older runtimes convert shares to smaller weights than the
-kernel does, so a pod with native and batch CPU has more weight than native pods beside it. A container that already uses more memory than its limit
-is reclaimed from, and killed by the kernel where that is not enough, as with a limit from the start.
+Problem: a kubelet computes groups from native requests and limits. A pod that requests batch-cpu and batch-memory has
+none: its groups get the least weight, no quota and no memory limit, so batch pods share CPU equally whatever they
+requested, and one that leaks memory takes it from others. Choice: what the kubelet would write if the amounts were
+native, on the pod's group and its containers': cpu.weight from the request, cpu.max and memory.max from the limits; on
+the pod only where every container has a limit. Containers with native amounts keep the kubelet's values. Where the
+node's CPUs are faster than the reference (its CPU normalization ratio is above 1) quotas are divided by the ratio,
+since batch CPU is lent multiplied by it. Limits: on cgroup v2 older runtimes convert shares to smaller weights than the
+kernel does, so a pod with native and batch CPU has more weight than native pods beside it. A container that already
+uses more memory than its limit is reclaimed from, and killed by the kernel where that is not enough, as with a limit
+from the start.
 
-Source: Koordinator, pkg/koordlet/runtimehooks/hooks/batchresource (BE pods and batch resources only); kubelet, MilliCPUToQuota; kernel/sched/core.c
-(cpu.weight 100 is 1024 shares, those of one CPU).
+Source: Koordinator, pkg/koordlet/runtimehooks/hooks/batchresource (BE pods and batch resources only); kubelet,
+MilliCPUToQuota; kernel/sched/core.c (cpu.weight 100 is 1024 shares, those of one CPU).
 """
 
 from __future__ import annotations
@@ -29,8 +32,8 @@ from cotenant.policy.nodeqos.burst.normalise import REFERENCE_MILLI, scaled_quot
 from cotenant.policy.nodeqos.wording import cpu, size
 
 RULE = "batch-resources"
-LEAST_QUOTA_US = 1000  # the kernel's minimum
-LEAST_WEIGHT, MOST_WEIGHT, WEIGHT_PER_CPU = 1, 10_000, 100
+MIN_QUOTA_US = 1000  # the kernel's minimum
+MIN_WEIGHT, MAX_WEIGHT, WEIGHT_PER_CPU = 1, 10_000, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +100,12 @@ def desired(pod: NodePod, config: BatchResourcesConfig, ratio_milli: int = REFER
 
 def weight_of(cpu_m: int) -> int:
     """cpu.weight for a request in milli-CPU."""
-    return min(MOST_WEIGHT, max(LEAST_WEIGHT, (cpu_m * WEIGHT_PER_CPU + 500) // 1000))
+    return min(MAX_WEIGHT, max(MIN_WEIGHT, (cpu_m * WEIGHT_PER_CPU + 500) // 1000))
 
 
 def quota_of(cpu_m: int, period_us: int, ratio_milli: int = REFERENCE_MILLI) -> int:
     """The quota per period for a limit in milli-CPU, microseconds."""
-    return max(LEAST_QUOTA_US, scaled_quota_us(cpu_m * period_us // 1000, ratio_milli))
+    return max(MIN_QUOTA_US, scaled_quota_us(cpu_m * period_us // 1000, ratio_milli))
 
 
 def _group(

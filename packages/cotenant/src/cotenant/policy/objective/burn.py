@@ -1,8 +1,11 @@
 """Burn rates of an objective's error budget, the alerts over two windows, and its state.
 
-Problem: one threshold on the error ratio either misses a slow loss or fires on every short one. Choice: the multi-window alerts of the SRE workbook: a rule names the share of the budget that may be used up within its
-long window; the factor follows, share x period / long window, and both the long and the short window must exceed it, the short one with enough requests. Windows are those of 30 days; a period below seven days
-scales them, down to one slot of the counts. Without requests there is no burn rate, and no data is a state of its own. Limits: requests are judged, not time slices; a factor above 1 / (1 - target) cannot be reached.
+Problem: one threshold on the error ratio either misses a slow loss or fires on every short one. Choice: the
+multi-window alerts of the SRE workbook: a rule names the share of the budget that may be used up within its long
+window; the factor follows, share x period / long window, and both the long and the short window must exceed it, the
+short one with enough requests. Windows are those of 30 days; a period below seven days scales them, down to one slot of
+the counts. Without requests there is no burn rate, and no data is a state of its own. Limits: requests are judged, not
+time slices; a factor above 1 / (1 - target) cannot be reached.
 
 Source: B. Beyer et al., The Site Reliability Workbook, chapter 5, table 5-8.
 """
@@ -98,15 +101,16 @@ def windows(objective: ServiceObjective) -> tuple[int, ...]:
 def judge(objective: ServiceObjective, counted: Callable[[int], Counted], covered_s: float) -> Standing:
     """The objective judged; `counted` gives the requests of the last so many seconds.
 
-    `covered_s`: how far the counts go back. The budget is that of the whole window at the present rate of requests, so ten bad minutes after the start do not use up four weeks.
+    `covered_s`: how far the counts go back. The budget is that of the whole window at the present rate of requests, so
+    ten bad minutes after the start do not use up four weeks.
     """
     of_window = {window_s: counted(window_s) for window_s in windows(objective)}
-    burn = {window_s: burn_rate(each, objective.budget_ppm) for window_s, each in of_window.items()}
+    burn = {window_s: burn_rate(entry, objective.budget_ppm) for window_s, entry in of_window.items()}
     alerts = []
     for rule in rules(objective.window_s):
         long_burn, short_burn = burn[rule.long_s], burn[rule.short_s]
         enough = of_window[rule.short_s].requests >= objective.min_events
-        exceeded = all(each is not None and each > rule.factor for each in (long_burn, short_burn))
+        exceeded = all(value is not None and value > rule.factor for value in (long_burn, short_burn))
         firing = exceeded and enough and rule.severity in objective.labels
         alerts.append(Alert(rule, long_burn, short_burn, enough, firing))
     whole = of_window[objective.window_s]

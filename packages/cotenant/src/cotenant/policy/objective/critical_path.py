@@ -1,11 +1,14 @@
 """The critical path of a request: which span is responsible for which part of its duration.
 
-Problem: the sum of all spans says nothing about what made a request slow where work overlaps. Choice: backwards from the end of the root, the child that finished
-last is responsible until its start, then the one that finished last before that, and so on in each child. Children are clipped to their (clipped) parents, so the
-self times on the path always sum to the duration of the root, whatever the clocks did. Compiled for every request, with a plain form that the tests compare.
-Limits: a CONSUMER works after its producer has gone on, so it and what is below it have no part in the path (`blocking_parents`).
+Problem: the sum of all spans says nothing about what made a request slow where work overlaps. Choice: backwards from
+the end of the root, the child that finished last is responsible until its start, then the one that finished last before
+that, and so on in each child. Children are clipped to their (clipped) parents, so the self times on the path always sum
+to the duration of the root, whatever the clocks did. Compiled for every request, with a plain form that the tests
+compare. Limits: a CONSUMER works after its producer has gone on, so it and what is below it have no part in the path
+(`blocking_parents`).
 
-Sources: CRISP (Zhang et al., USENIX ATC 2022, section 4), which drops children that start before and end after their parent; here they are clipped.
+Sources: CRISP (Zhang et al., USENIX ATC 2022, section 4), which drops children that start before and end after their
+parent; here they are clipped.
 """
 
 from __future__ import annotations
@@ -21,12 +24,15 @@ Rows = NDArray[np.int64]
 
 
 def blocking_parents(parent: Rows, kind: NDArray[np.uint8]) -> Rows:
-    """The parents that wait for their children; -1 for CONSUMER spans, which nothing waits for. `kind`: SpanKind by row."""
+    """The parents that wait for their children; -1 for CONSUMER spans, which nothing waits for. `kind`: SpanKind by
+    row.
+    """
     return np.where(kind == SpanKind.CONSUMER, -1, parent)
 
 
 def critical_path(start_ns: Times, end_ns: Times, parent: Rows, root: int) -> Times:
-    """Self time on the path per span, in ns; 0 off the path. `parent` has row numbers, parents before their children, -1 for none.
+    """Self time on the path per span, in ns; 0 off the path. `parent` has row numbers, parents before their children,
+    -1 for none.
 
     Spans that do not descend from `root` have no part in it.
     """

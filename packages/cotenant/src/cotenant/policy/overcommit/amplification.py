@@ -1,10 +1,12 @@
 """Amplified allocatable: a node whose CPUs are faster offers more of them, by a ratio on the node.
 
-Problem: the amplified value is stored in the field that the kubelet writes, so every writer of the status must know which of both it sees. Upstream tells by a
-changed value: it misses a kubelet that reports exactly the amplified one, leaves the amplified value standing when the ratio becomes 1, and compounds when
-amplification is switched off and on without a report between. Choice: the caller says who wrote (the kubelet, by its user name, or another); the raw value is
-restored when amplification ends. Limits: CPU and memory.
-Source: Koordinator, pkg/webhook/node/plugins/resourceamplification and pkg/slo-controller/noderesource/plugins/resourceamplification.
+Problem: the amplified value is stored in the field that the kubelet writes, so every writer of the status must know
+which of both it sees. Upstream tells by a changed value: it misses a kubelet that reports exactly the amplified one,
+leaves the amplified value standing when the ratio becomes 1, and compounds when amplification is switched off and on
+without a report between. Choice: the caller says who wrote (the kubelet, by its user name, or another); the raw value
+is restored when amplification ends. Limits: CPU and memory.
+Source: Koordinator, pkg/webhook/node/plugins/resourceamplification and
+pkg/slo-controller/noderesource/plugins/resourceamplification.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal, InvalidOperation
 from math import ceil
 
-from cotenant.model.cpus.amplification import MOST_RATIO
+from cotenant.model.cpus.amplification import MAX_RATIO
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import json_object
 from cotenant.model.resources import CPU_NAME, MAX_AMOUNT, MEMORY_NAME
@@ -40,8 +42,9 @@ def amplify(
 ) -> Amplified:
     """A node status on its way to the store: what is to be stored.
 
-    `allocatable` is as written, `raw` as stored before (None or empty = not amplified so far), `by_kubelet` whether the kubelet wrote, so that the amounts are raw.
-    A ratio below 1 counts as 1: a node is never made smaller. Raises `InvalidInput` for an amount that no machine has.
+    `allocatable` is as written, `raw` as stored before (None or empty = not amplified so far), `by_kubelet` whether the
+    kubelet wrote, so that the amounts are raw. A ratio below 1 counts as 1: a node is never made smaller. Raises
+    `InvalidInput` for an amount that no machine has.
     """
     stored = {} if by_kubelet else {name: amount for name, amount in (raw or {}).items() if name in AMPLIFIED}
     found = {name: stored.get(name, allocatable[name]) for name in AMPLIFIED if name in allocatable}
@@ -55,7 +58,9 @@ def amplify(
 
 
 def usable_ratios(field: str, text: str) -> tuple[dict[str, float], tuple[str, ...]]:
-    """The ratios of an annotation that can be used, and a sentence for each that cannot. `field` names the annotation."""
+    """The ratios of an annotation that can be used, and a sentence for each that cannot. `field` names the
+    annotation.
+    """
     try:
         given = json_object(field, text, "a JSON object of ratios by resource")
     except InvalidInput as error:
@@ -64,9 +69,9 @@ def usable_ratios(field: str, text: str) -> tuple[dict[str, float], tuple[str, .
     wrong = []
     for name in AMPLIFIED:
         ratio = given.get(name, 1.0)
-        if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 1 <= ratio <= MOST_RATIO:
+        if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 1 <= ratio <= MAX_RATIO:
             shown = f'"{ratio}"' if isinstance(ratio, str) else ratio
-            wrong.append(str(InvalidInput(f"{field}: {name}", shown, f"a number from 1 to {MOST_RATIO:g}")))
+            wrong.append(str(InvalidInput(f"{field}: {name}", shown, f"a number from 1 to {MAX_RATIO:g}")))
         elif name in given:
             usable[name] = float(ratio)
     return usable, tuple(wrong)
@@ -110,7 +115,9 @@ def normalization_ratio(text: str) -> Decimal:
 
 
 def normalized(cpu_m: int, ratio: Decimal | None) -> int:
-    """Batch CPU on a node with this normalization ratio: cut at thousandths of a milli-CPU, then rounded up to a whole one."""
+    """Batch CPU on a node with this normalization ratio: cut at thousandths of a milli-CPU, then rounded up to a
+    whole one.
+    """
     if ratio is None or ratio <= 1:
         return cpu_m
     return ceil((Decimal(cpu_m) * ratio).quantize(Decimal("0.001"), ROUND_DOWN))

@@ -2,13 +2,16 @@
 
     usage            capacity - margin - max(system use, reserved) - use of high-priority pods
     request          capacity - margin - reserved - requests of high-priority pods (memory only; CPU takes `usage`)
-    maxUsageRequest  capacity - margin - max(system use, reserved) - the larger of use and request, summed over high-priority pods
+    maxUsageRequest  capacity - margin - max(system use, reserved) - the larger of use and request, summed over
+    high-priority pods
 
-High-priority pods are all except batch and free. The margin is the part of the capacity above the reclaim threshold. Under `usage` an LSE pod counts by its CPU request,
-because its CPUs are not lent. A measured pod that is gone counts until the next measurement. Each amount floors at zero and stops at the batch threshold, if one is set.
-An unmeasured pod counts by its request; under maxUsageRequest upstream leaves it out of the node's sum while it counts it in its zones: here it counts in both, so
-that a new pod never raises what is lent.
-Source: Koordinator, pkg/slo-controller/noderesource/plugins/batchresource (calculateOnNode, calculateOnNUMALevel, util.CalculateBatchResourceByPolicy).
+High-priority pods are all except batch and free. The margin is the part of the capacity above the reclaim threshold.
+Under `usage` an LSE pod counts by its CPU request, because its CPUs are not lent. A measured pod that is gone counts
+until the next measurement. Each amount floors at zero and stops at the batch threshold, if one is set. An unmeasured
+pod counts by its request; under maxUsageRequest upstream leaves it out of the node's sum while it counts it in its
+zones: here it counts in both, so that a new pod never raises what is lent.
+Source: Koordinator, pkg/slo-controller/noderesource/plugins/batchresource (calculateOnNode, calculateOnNUMALevel,
+util.CalculateBatchResourceByPolicy).
 """
 
 from __future__ import annotations
@@ -60,18 +63,20 @@ def batch_amounts(node: NodeFacts, rules: BatchRules) -> tuple[Amount, Amount]:
 
 
 def zone_amounts(node: NodeFacts, rules: BatchRules) -> tuple[tuple[Amount, Amount], ...]:
-    """CPU and memory of each NUMA zone; empty where the node has none. What belongs to no zone is spread evenly, rounded up."""
+    """CPU and memory of each NUMA zone; empty where the node has none. What belongs to no zone is spread evenly,
+    rounded up.
+    """
     count = len(node.zones)
     sums = [_Sums()] * count
     for pod in node.pods:
         if pod.priority_class not in LOW:
             for zone, (used, requested, most) in enumerate(
-                zip(*(over_zones(each, count, pod.zones) for each in _counted(pod, node)), strict=True)
+                zip(*(over_zones(entry, count, pod.zones) for entry in _counted(pod, node)), strict=True)
             ):
                 sums[zone] = sums[zone].plus(used, requested, most)
     for use in _dangling(node):
         share = divided(use, count)
-        sums = [each.plus(share, NO_USE, share) for each in sums]
+        sums = [sum_.plus(share, NO_USE, share) for sum_ in sums]
     system = divided(node.system.plus(_applications(node)), count)
     reserved = divided(node.reserved, count)
     return tuple(
@@ -92,14 +97,18 @@ def _counted(pod: ActivePod, node: NodeFacts) -> tuple[Use, Use, Use]:
 
 def _dangling(node: NodeFacts) -> list[Use]:
     known = {pod.key for pod in node.pods}
-    return [each.use for key, each in node.measured.items() if key not in known and each.priority_class not in LOW]
+    return [
+        measured_pod.use
+        for key, measured_pod in node.measured.items()
+        if key not in known and measured_pod.priority_class not in LOW
+    ]
 
 
 def _applications(node: NodeFacts) -> Use:
     use = NO_USE
-    for each in node.host_applications:
-        if each.priority_class not in LOW:
-            use = use.plus(each.use)
+    for application in node.host_applications:
+        if application.priority_class not in LOW:
+            use = use.plus(application.use)
     return use
 
 

@@ -1,9 +1,11 @@
 """Amounts of all nodes of a cluster at once: the formulas of `batch`, `peak`, `hysteresis` and `writing` over columns.
 
-Problem: the lab asks for the amounts of hundreds of nodes every simulated minute, and an `Amount` with its terms for each of them costs more than the simulated world. Choice: the same
-arithmetic over arrays, one row per node; the plain forms are the specification, and tests compare both, and the lab's step with the manager's engine, to the unit (ADR 2).
-What is learned from all nodes together is the plain `Pool`. Limits: high-priority pods of one class, policies `usage` and `peak` without the N-sigma and percentile parts, no normalization, zones or third
-parties; a sum of many floats may differ in its last bit from the plain form's, which sums in another order.
+Problem: the lab asks for the amounts of hundreds of nodes every simulated minute, and an `Amount` with its terms for
+each of them costs more than the simulated world. Choice: the same arithmetic over arrays, one row per node; the plain
+forms are the specification, and tests compare both, and the lab's step with the manager's engine, to the unit (ADR 2).
+What is learned from all nodes together is the plain `Pool`. Limits: high-priority pods of one class, policies `usage`
+and `peak` without the N-sigma and percentile parts, no normalization, zones or third parties; a sum of many floats may
+differ in its last bit from the plain form's, which sums in another order.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ _LOG_GROWTH = float(np.log(GROWTH))
 
 
 class PodColumns(NamedTuple):
-    """One resource of high-priority pods, aligned columns; unit of the resource. `key` is a number that no other pod of the cluster has."""
+    """One resource of high-priority pods, aligned columns; unit of the resource. `key` is a number that no other
+    pod of the cluster has.
+    """
 
     node: Int
     key: Int
@@ -53,7 +57,9 @@ def written_by_band(computed: Int, present: Int, capacity: Int, band: Band) -> I
 
 
 def differs_columns(old: Int, new: Int, threshold: float) -> Mask:
-    """`differs` over nodes, `int64[N, resources]`: a resource comes or goes, or moves by more than this share of the old amount."""
+    """`differs` over nodes, `int64[N, resources]`: a resource comes or goes, or moves by more than this share of
+    the old amount.
+    """
     moved = (np.abs(new - old) > old * threshold) & (old != ABSENT) & (new != ABSENT)
     return np.asarray((moved | ((old == ABSENT) != (new == ABSENT))).any(axis=1))
 
@@ -111,7 +117,9 @@ class PeakColumns:
         self._at_s[fresh] = np.maximum(now_s, self._at_s[fresh])
 
     def amounts(self, pods: PodColumns, beside: Int) -> Int:
-        """`peak_amount` of every node: `int64[N]`. `pods`: all high-priority pods of all nodes, with their last measurement."""
+        """`peak_amount` of every node: `int64[N]`. `pods`: all high-priority pods of all nodes, with their last
+        measurement.
+        """
         nodes, settings = len(self.capacity), self.settings
         if self.pool.rises.weight < settings.warm_samples:  # cold start: by requests
             most = _sums(pods.node, np.maximum(pods.request, pods.used), nodes)

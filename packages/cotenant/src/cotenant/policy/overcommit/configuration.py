@@ -1,8 +1,9 @@
 """The state of the configuration as ConfigMap events come: the last good one stays.
 
-Problem: a typing error in a ConfigMap must change nothing, must be visible, and must not stop a manager that starts while it stands. Choice: a state that keeps the
-last good configuration beside the error; without a ConfigMap, or without the key, the defaults (colocation off) are in force. Limits: a manager that starts
-while the ConfigMap is bad knows no good one; then nothing is written and nothing is withdrawn (`is_available` is false).
+Problem: a typing error in a ConfigMap must change nothing, must be visible, and must not stop a manager that starts
+while it stands. Choice: a state that keeps the last good configuration beside the error; without a ConfigMap, or
+without the key, the defaults (colocation off) are in force. Limits: a manager that starts while the ConfigMap is bad
+knows no good one; then nothing is written and nothing is withdrawn (`is_available` is false).
 Source: Koordinator, pkg/slo-controller/config/colocation_cm_event_handler.go.
 """
 
@@ -17,7 +18,9 @@ from cotenant.policy.overcommit.strategy import DEFAULTS, KEY, ColocationConfig,
 
 @dataclass(frozen=True, slots=True)
 class ColocationState:
-    """The configuration in force, None where none was ever good; `error` says why the last one was refused or is absent."""
+    """The configuration in force, None where none was ever good; `error` says why the last one was refused or is
+    absent.
+    """
 
     config: ColocationConfig | None = None
     is_available: bool = False

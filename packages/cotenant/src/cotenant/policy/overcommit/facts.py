@@ -1,8 +1,9 @@
 """What a policy of overcommitment knows of one node, and the amounts that it answers with.
 
-Problem: upstream writes one number on the node and nobody can recompute it (issues 2297, 1729). Choice: an amount carries the terms that it is the sum
-of, as signed integers in the resource's unit, so that `sum(terms) == value` holds to the milli-CPU and to the byte; every cut (floor at zero, upper
-limit, rounding) is a term too. Limits: CPU and memory only; GPUs and RDMA devices are sums over their Device object.
+Problem: upstream writes one number on the node and nobody can recompute it (issues 2297, 1729). Choice: an amount
+carries the terms that it is the sum of, as signed integers in the resource's unit, so that `sum(terms) == value` holds
+to the milli-CPU and to the byte; every cut (floor at zero, upper limit, rounding) is a term too. Limits: CPU and memory
+only; GPUs and RDMA devices are sums over their Device object.
 Source: Koordinator, pkg/slo-controller/noderesource.
 """
 
@@ -40,7 +41,9 @@ class ActivePod:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """One node: sizes, pods, and the last measurement. A pod without an entry in `measured` has no sample; an entry without a pod is dangling."""
+    """One node: sizes, pods, and the last measurement. A pod without an entry in `measured` has no sample; an entry
+    without a pod is dangling.
+    """
 
     capacity: Use
     allocatable: Use  # raw: before amplification
@@ -82,7 +85,9 @@ class Amount:
             raise InvalidInput(self.resource, self.value, f"the sum of its terms, {total}")
 
     def then(self, name: str, value: int) -> Amount:
-        """This amount changed to `value`; the difference is a term of that name. The same amount where nothing changes."""
+        """This amount changed to `value`; the difference is a term of that name. The same amount where nothing
+        changes.
+        """
         if value == self.value:
             return self
         return Amount(self.resource, self.policy, value, (*self.terms, Term(name, value - self.value)))

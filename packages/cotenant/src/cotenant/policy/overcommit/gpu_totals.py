@@ -1,9 +1,11 @@
 """A node's GPU resources: the sums over the healthy GPUs of its Device object.
 
-Problem: a kubelet knows whole cards at most, and pods request parts of them; a card that fails must leave the totals, and a total must be recomputable. Choice: each resource
-is the sum over healthy GPUs with one term for each size of GPU, as all amounts of the manager have; `koordinator.sh/gpu` is the sum of gpu-core on NVIDIA
-GPUs and on those without a vendor. Resources that a kubelet counts itself (`cpu`, `memory`, `nvidia.com/gpu` and the like) are never totals, whatever a Device object lists.
-Limits: healthy GPUs only; RDMA cards and FPGAs have no totals; `koordinator.sh/gpu.shared` (behind a gate upstream, off by default) is not written.
+Problem: a kubelet knows whole cards at most, and pods request parts of them; a card that fails must leave the totals,
+and a total must be recomputable. Choice: each resource is the sum over healthy GPUs with one term for each size of GPU,
+as all amounts of the manager have; `koordinator.sh/gpu` is the sum of gpu-core on NVIDIA GPUs and on those without a
+vendor. Resources that a kubelet counts itself (`cpu`, `memory`, `nvidia.com/gpu` and the like) are never totals,
+whatever a Device object lists. Limits: healthy GPUs only; RDMA cards and FPGAs have no totals;
+`koordinator.sh/gpu.shared` (behind a gate upstream, off by default) is not written.
 Source: Koordinator, pkg/slo-controller/noderesource/plugins/gpudeviceresource (calculate, Prepare).
 """
 
@@ -27,7 +29,9 @@ POLICY = "healthy GPUs"
 
 @dataclass(frozen=True, slots=True)
 class GpuTotals:
-    """What stands on a node for its GPUs: amounts by Kubernetes name with their terms, and labels. `listed`: the resources of all its GPUs, healthy or not."""
+    """What stands on a node for its GPUs: amounts by Kubernetes name with their terms, and labels. `listed`: the
+    resources of all its GPUs, healthy or not.
+    """
 
     amounts: tuple[Amount, ...] = ()
     labels: Mapping[str, str] | None = None
@@ -44,23 +48,23 @@ def is_total(name: str) -> bool:
 
 def gpu_totals(devices: NodeDevices) -> GpuTotals:
     """The totals of a node with these devices."""
-    gpus = [each for each in devices.devices if each.type is DeviceType.GPU]
+    gpus = [device for device in devices.devices if device.type is DeviceType.GPU]
     if not gpus:
         return NO_GPUS
-    healthy = [each for each in gpus if each.healthy]
+    healthy = [gpu for gpu in gpus if gpu.healthy]
     is_nvidia = (devices.labels.get(GPU_VENDOR) or NVIDIA).lower() == NVIDIA
-    names = sorted({name for each in gpus for name, _ in each.total if is_total(name) and name != GPU})
+    names = sorted({name for gpu in gpus for name, _ in gpu.total if is_total(name) and name != GPU})
     amounts = [_sum(name, name, healthy) for name in names]
     if is_nvidia and GPU_CORE in names:
         amounts.append(_sum(GPU, GPU_CORE, healthy))
     labels = {name: value for name in COPIED_LABELS if (value := devices.labels.get(name))}
-    found = tuple(sorted((each for each in amounts if each.terms), key=lambda each: each.resource))
+    found = tuple(sorted((amount for amount in amounts if amount.terms), key=lambda amount: amount.resource))
     return GpuTotals(found, labels, frozenset({*names, GPU}))
 
 
 def _sum(resource: str, counted: str, gpus: list[Device]) -> Amount:
     """The sum of one resource of the GPUs, a term for each amount that some of them have."""
-    sizes = Counter(each.total.get(counted) for each in gpus if counted in each.total)
+    sizes = Counter(gpu.total.get(counted) for gpu in gpus if counted in gpu.total)
     terms = tuple(Term(_name(size, count), size * count) for size, count in sorted(sizes.items(), reverse=True))
     return Amount(resource, POLICY, sum(term.amount for term in terms), terms)
 

@@ -1,7 +1,8 @@
 """Histograms whose weights decay with age: quantiles and moments of recent use in a few hundred bytes.
 
-Problem: what may be lent depends on the recent distribution of use, of every pod, and keeping samples costs megabytes a pod. Choice: exponential buckets, weights
-that halve every `half_life_s`; a histogram is a value, adding returns a new one. A quantile is the upper edge of its bucket, so it never understates.
+Problem: what may be lent depends on the recent distribution of use, of every pod, and keeping samples costs megabytes a
+pod. Choice: exponential buckets, weights that halve every `half_life_s`; a histogram is a value, adding returns a new
+one. A quantile is the upper edge of its bucket, so it never understates.
 Limits: resolution is one bucket, by default 10 percent of the value; what is beyond the last bucket counts as in it.
 Source: the Vertical Pod Autoscaler's recommender (decaying exponential histograms).
 """
@@ -25,7 +26,9 @@ def _empty() -> Float:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Decayed counts; bucket 0 holds values up to `least`, bucket i those up to `least` x growth^i. Arrays are not changed after construction."""
+    """Decayed counts; bucket 0 holds values up to `least`, bucket i those up to `least` x growth^i. Arrays are not
+    changed after construction.
+    """
 
     least: float  # upper edge of the first bucket, in the unit of the values
     half_life_s: float
@@ -53,7 +56,9 @@ class Histogram:
         )
 
     def quantile(self, share: float, prior: Histogram | None = None, prior_weight: float = 0.0) -> float:
-        """The value below which this share of the weight lies; 0 where there is none. A prior adds `prior_weight` in its own shape."""
+        """The value below which this share of the weight lies; 0 where there is none. A prior adds `prior_weight`
+        in its own shape.
+        """
         counts = self.counts
         if prior is not None and prior.weight > 0:
             counts = counts + prior.counts * (prior_weight / prior.weight)

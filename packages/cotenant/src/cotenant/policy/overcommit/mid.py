@@ -5,8 +5,9 @@
              B = max(0, capacity - max(system use + prod programs, reserved) - requests of prod pods) x unallocated%
     static   min(capacity x static%, capacity x threshold%)
 
-Prod pods here are all except mid, batch and free. Without the node's CPU or memory use A is zero for both; without a prediction A is zero, which is no
-fault. Source: Koordinator, pkg/slo-controller/noderesource/plugins/midresource and util.CalculateMidResourceByPolicy.
+Prod pods here are all except mid, batch and free. Without the node's CPU or memory use A is zero for both; without a
+prediction A is zero, which is no fault. Source: Koordinator, pkg/slo-controller/noderesource/plugins/midresource and
+util.CalculateMidResourceByPolicy.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _requested(node: NodeFacts) -> Use:
 
 def _beside(node: NodeFacts) -> Use:
     system = node.system
-    for each in node.host_applications:
-        if each.priority_class not in BELOW_PROD:
-            system = system.plus(each.use)
+    for application in node.host_applications:
+        if application.priority_class not in BELOW_PROD:
+            system = system.plus(application.use)
     return larger(system, node.reserved)

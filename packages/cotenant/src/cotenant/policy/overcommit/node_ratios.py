@@ -1,11 +1,16 @@
 """CPU normalization and amplification ratios of a node, from the ConfigMap and the node's CPU.
 
-Problem: a cluster of several CPU generations wants a CPU to mean the same work everywhere; the ratio depends on the model, hyper-threading and turbo, and a typing error would resize every node. Choice: two keys
-of the ConfigMap, each read as a whole or refused with its path; a node's normalization ratio is the model's, else the default, from 1 to 5 with two decimals; its amplification ratios are the configured ones,
-CPU's times the normalization ratio. A node whose ratio is not known keeps what it has. Where a key is absent, nothing of it is written: ratios that people annotate stay. Limits: the table is measured by the
-administrator, and a ratio below 1 in it (upstream's own example has one) is refused for the nodes that it would apply to; a switched-off normalization writes 1.00 only where there is a ratio already.
+Problem: a cluster of several CPU generations wants a CPU to mean the same work everywhere; the ratio depends on the
+model, hyper-threading and turbo, and a typing error would resize every node. Choice: two keys of the ConfigMap, each
+read as a whole or refused with its path; a node's normalization ratio is the model's, else the default, from 1 to 5
+with two decimals; its amplification ratios are the configured ones, CPU's times the normalization ratio. A node whose
+ratio is not known keeps what it has. Where a key is absent, nothing of it is written: ratios that people annotate stay.
+Limits: the table is measured by the administrator, and a ratio below 1 in it (upstream's own example has one) is
+refused for the nodes that it would apply to; a switched-off normalization writes 1.00 only where there is a ratio
+already.
 
-Source: Koordinator, pkg/slo-controller/noderesource/plugins/{cpunormalization,resourceamplification}; apis/configuration (slo_controller_config.go).
+Source: Koordinator, pkg/slo-controller/noderesource/plugins/{cpunormalization,resourceamplification};
+apis/configuration (slo_controller_config.go).
 """
 
 from __future__ import annotations
@@ -65,7 +70,7 @@ class Selected(Generic[S]):
     def of_node(self, labels: Labels) -> S:
         """The first that selects the node, else the cluster's."""
         return next(
-            (each for selector, each in self.nodes if selector is not None and selector.matches(labels)), self.cluster
+            (node for selector, node in self.nodes if selector is not None and selector.matches(labels)), self.cluster
         )
 
 
@@ -92,16 +97,16 @@ def read_ratio_config(data: Mapping[str, str] | None, previous: RatioConfig) -> 
             value = json_value(key, given[key])
             cluster = form(value, key, empty)
             nodes = value.get("nodeConfigs") or []
-            if not isinstance(nodes, list) or not all(isinstance(each, Mapping) for each in nodes):
+            if not isinstance(nodes, list) or not all(isinstance(node, Mapping) for node in nodes):
                 raise InvalidInput(f"{key}.nodeConfigs", nodes, "a list of objects")
             return Selected(
                 cluster,
                 tuple(
                     (
-                        read_selector(each.get("nodeSelector"), f"{key}.nodeConfigs[{i}].nodeSelector"),
-                        form(each, f"{key}.nodeConfigs[{i}]", cluster),
+                        read_selector(node.get("nodeSelector"), f"{key}.nodeConfigs[{i}].nodeSelector"),
+                        form(node, f"{key}.nodeConfigs[{i}]", cluster),
                     )
-                    for i, each in enumerate(nodes)
+                    for i, node in enumerate(nodes)
                 ),
             )
         except InvalidInput as error:

@@ -1,12 +1,14 @@
 """The NodeSLO of each node, rendered from the ConfigMap `slo-controller-config`.
 
-Problem: five keys, each with a cluster strategy and node strategies, become one object a node; one bad key must not stop the others, and a bad value must not
-reach an agent. Choice: each key is a part. A part that cannot be read keeps what was in force (its defaults where nothing was) and is reported with field and
-value; an absent key means the defaults. Node strategies are merged with the cluster's once, and a node takes the first that selects it. Maps merge by key, lists
-are replaced, null and empty text keep the level below.
-Beyond upstream: a bad bandwidth annotation is ignored with a reason, where upstream drops the whole part; percents are range-checked. Limits: fields that no
-agent of ours reads are passed on unchecked.
-Source: Koordinator, pkg/slo-controller/nodeslo (resource_strategy.go, nodeslo_cm_event_handler.go) and pkg/util/sloconfig/nodeslo_config.go.
+Problem: five keys, each with a cluster strategy and node strategies, become one object a node; one bad key must not
+stop the others, and a bad value must not reach an agent. Choice: each key is a part. A part that cannot be read keeps
+what was in force (its defaults where nothing was) and is reported with field and value; an absent key means the
+defaults. Node strategies are merged with the cluster's once, and a node takes the first that selects it. Maps merge by
+key, lists are replaced, null and empty text keep the level below.
+Beyond upstream: a bad bandwidth annotation is ignored with a reason, where upstream drops the whole part; percents are
+range-checked. Limits: fields that no agent of ours reads are passed on unchecked.
+Source: Koordinator, pkg/slo-controller/nodeslo (resource_strategy.go, nodeslo_cm_event_handler.go) and
+pkg/util/sloconfig/nodeslo_config.go.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ PARTS = (
 )
 PART_BY_NAME = {part.name: part for part in PARTS}
 
-_MOST_PERCENT = {"cpuBurstPercent": 10_000, "cfsQuotaBurstPercent": 10_000}  # others: 100
+_MAX_PERCENT = {"cpuBurstPercent": 10_000, "cfsQuotaBurstPercent": 10_000}  # others: 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +89,9 @@ class PartConfig:
 
     def of_node(self, labels: Labels) -> Value:
         """The value of the first node strategy that selects the node, else the cluster's."""
-        for each in self.nodes:
-            if each.selector is not None and each.selector.matches(labels):
-                return each.value
+        for node in self.nodes:
+            if node.selector is not None and node.selector.matches(labels):
+                return node.value
         return self.cluster
 
 
@@ -126,10 +128,10 @@ def read_part(part: Part, text: str | None) -> PartConfig:
     own = value.get("clusterStrategy")
     cluster = _merged(part.defaults, _checked(own, f"{part.key}.clusterStrategy"))
     nodes = []
-    for i, each in enumerate(_list(value.get("nodeStrategies"), f"{part.key}.nodeStrategies")):
+    for i, entry in enumerate(_list(value.get("nodeStrategies"), f"{part.key}.nodeStrategies")):
         where = f"{part.key}.nodeStrategies[{i}]"
-        selector = read_selector(_checked(each, where).get("nodeSelector"), f"{where}.nodeSelector")
-        strategy = {name: inner for name, inner in each.items() if name not in ("nodeSelector", "name")}
+        selector = read_selector(_checked(entry, where).get("nodeSelector"), f"{where}.nodeSelector")
+        strategy = {name: inner for name, inner in entry.items() if name not in ("nodeSelector", "name")}
         nodes.append(NodePart(selector, _merged(cluster, strategy)))
     return PartConfig(cluster, tuple(nodes))
 
@@ -168,17 +170,17 @@ def select(part: Part, config: PartConfig, labels: Labels, annotations: Mapping[
 
 def _applications(part: Part, value: Mapping[str, Value]) -> PartConfig:
     nodes = []
-    for i, each in enumerate(_list(value.get("nodeConfigs"), f"{part.key}.nodeConfigs")):
+    for i, entry in enumerate(_list(value.get("nodeConfigs"), f"{part.key}.nodeConfigs")):
         where = f"{part.key}.nodeConfigs[{i}]"
-        selector = read_selector(_checked(each, where).get("nodeSelector"), f"{where}.nodeSelector")
-        nodes.append(NodePart(selector, _list(each.get("applications"), f"{where}.applications")))
+        selector = read_selector(_checked(entry, where).get("nodeSelector"), f"{where}.nodeSelector")
+        nodes.append(NodePart(selector, _list(entry.get("applications"), f"{where}.applications")))
     return PartConfig(_list(value.get("applications"), f"{part.key}.applications"), tuple(nodes))
 
 
 def _list(value: Value, where: str) -> list[Value]:
     if value is None:
         return []
-    if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
+    if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
         raise InvalidInput(where, value, "a list of objects")
     return value
 
@@ -196,7 +198,7 @@ def _checked(value: Value, where: str) -> Mapping[str, Value]:
         elif inner is None:
             continue
         elif name.endswith("Percent"):
-            most = _MOST_PERCENT.get(name, 100)
+            most = _MAX_PERCENT.get(name, 100)
             if isinstance(inner, bool) or not isinstance(inner, int) or not 0 <= inner <= most:
                 raise InvalidInput(path, inner, f"a whole number from 0 to {most}")
         elif name == "enable" and not isinstance(inner, bool):

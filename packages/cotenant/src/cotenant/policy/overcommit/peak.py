@@ -1,20 +1,24 @@
 """The peak policy: lend what prod pods will not use, at a stated risk.
 
-Problem: upstream lends a fixed share of the capacity minus present use. On a calm node that leaves a third of the machine idle, on a restless one it is no protection, and
-the administrator cannot say which risk the share stands for. Choice: lend down to the predicted peak of high-priority use until the next measurement,
+Problem: upstream lends a fixed share of the capacity minus present use. On a calm node that leaves a third of the
+machine idle, on a restless one it is no protection, and the administrator cannot say which risk the share stands for.
+Choice: lend down to the predicted peak of high-priority use until the next measurement,
 
     batch = capacity - level - reserve - requests of unmeasured pods
 
-where the level is a mix of present use and each pod's recent mean, and the reserve is the quantile of recent rises of use above that level from one measurement to the next, of the pods that
-were present at both: use that jitters returns to its mean, use that climbs does not, and the rises measure both. The quantile's level starts at the stated risk
-divided by the measurements an hour and is corrected by feedback from the hours in which prod + lent exceeded the capacity (adaptive conformal inference), so that
-the risk is kept whatever the distribution is and whatever hysteresis adds. Rises of a node with a short history are mixed with those of all nodes. An unmeasured pod counts by its
-request, or by the class's quantile of use over request once that is known. N-sigma and percentile predictors are parts that may be switched on; the largest counts.
-A process that has just started takes the reserve that its predecessor wrote on the node until it has seen enough.
+where the level is a mix of present use and each pod's recent mean, and the reserve is the quantile of recent rises of
+use above that level from one measurement to the next, of the pods that were present at both: use that jitters returns
+to its mean, use that climbs does not, and the rises measure both. The quantile's level starts at the stated risk
+divided by the measurements an hour and is corrected by feedback from the hours in which prod + lent exceeded the
+capacity (adaptive conformal inference), so that the risk is kept whatever the distribution is and whatever hysteresis
+adds. Rises of a node with a short history are mixed with those of all nodes. An unmeasured pod counts by its request,
+or by the class's quantile of use over request once that is known. N-sigma and percentile predictors are parts that may
+be switched on; the largest counts. A process that has just started takes the reserve that its predecessor wrote on the
+node until it has seen enough.
 
-Limits: risk is of the sum of measured means over the report interval; shorter bursts are the agent's matter. One risk for all nodes.
-Sources: Bashir et al., "Take it to the limit", EuroSys 2021 (predictors; risk of exceeding the peak); Gibbs and Candes, "Adaptive conformal inference under
-distribution shift", NeurIPS 2021.
+Limits: risk is of the sum of measured means over the report interval; shorter bursts are the agent's matter. One risk
+for all nodes. Sources: Bashir et al., "Take it to the limit", EuroSys 2021 (predictors; risk of exceeding the peak);
+Gibbs and Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.policy.overcommit.facts import Amount, Policy, summed
 from cotenant.policy.overcommit.histogram import Histogram
 
-_LEAST_SHARE = 0.0005  # of capacity: smaller rises count as none
+_MIN_SHARE = 0.0005  # of capacity: smaller rises count as none
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,9 @@ class PodUse:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What is learnt from all nodes together: rises in share of capacity, use over request by class, and the level of the quantile."""
+    """What is learnt from all nodes together: rises in share of capacity, use over request by class, and the level
+    of the quantile.
+    """
 
     rises: Histogram
     ratios: Mapping[PriorityClass, Histogram]
@@ -84,12 +90,12 @@ class NodeHistory:
 
 def new_pool(settings: PeakSettings, samples_per_hour: float) -> Pool:
     """Nothing learnt yet."""
-    return Pool(Histogram(_LEAST_SHARE, settings.half_life_s), {}, settings.risk / max(1.0, samples_per_hour))
+    return Pool(Histogram(_MIN_SHARE, settings.half_life_s), {}, settings.risk / max(1.0, samples_per_hour))
 
 
 def new_history(settings: PeakSettings, seeded_reserve: float | None = None) -> NodeHistory:
     """Nothing learnt yet, or a predecessor's reserve."""
-    return NodeHistory(Histogram(_LEAST_SHARE, settings.half_life_s), seeded_reserve=seeded_reserve)
+    return NodeHistory(Histogram(_MIN_SHARE, settings.half_life_s), seeded_reserve=seeded_reserve)
 
 
 def observe(
@@ -126,7 +132,9 @@ def observe(
 
 
 def calibrated(pool: Pool, broken: int, hours: int, settings: PeakSettings) -> Pool:
-    """The pool after so many node-hours, `broken` of which exceeded the capacity: the level falls when more broke than the risk allows, and rises when fewer did."""
+    """The pool after so many node-hours, `broken` of which exceeded the capacity: the level falls when more broke
+    than the risk allows, and rises when fewer did.
+    """
     if hours <= 0:
         return pool
     step = min(0.2, 0.5 * hours * settings.risk) * (settings.risk - broken / hours) / settings.risk
@@ -189,12 +197,12 @@ def peak_amount(
 def n_sigma(history: NodeHistory, sigmas: float) -> float:
     """Sum of the pods' means plus so many standard deviations, of pods that move independently."""
     found = list(history.pods.values())
-    return sum(each.mean for each in found) + sigmas * sqrt(sum(each.variance for each in found))
+    return sum(histogram.mean for histogram in found) + sigmas * sqrt(sum(histogram.variance for histogram in found))
 
 
 def percentile(history: NodeHistory, share: float) -> float:
     """Sum of each pod's percentile of use."""
-    return sum(each.quantile(share) for each in history.pods.values())
+    return sum(pod.quantile(share) for pod in history.pods.values())
 
 
 def _parts(history: NodeHistory, pods: Mapping[str, PodUse], settings: PeakSettings) -> list[tuple[str, int]]:

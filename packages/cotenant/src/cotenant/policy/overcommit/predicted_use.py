@@ -1,13 +1,17 @@
 """How much CPU and memory a pod on a node is expected to use at most, at a stated risk.
 
-Problem: a node's lent amounts say how much batch pods may request, not how much they and the services beside them will use: batch pods may use more than they request, and an amount
-is as old as the last measurement. Choice: each pod counts with mean + z x standard deviation of its measured use, weights halving every `half_life_s`, never with less than its last measurement; z is
-the standard normal quantile of the stated risk. Once there are 1 / risk measurements, a pod counts with no more than the highest of them, which fades towards the mean with the same half-life: a day's sine curve
-has a large deviation and a known peak. The request counts like `prior_samples` measurements as long as it is the larger, so a pod without history counts with its request, and one with a short history
-between both. Where the node's measurement is stale, each pod counts with the larger of its request and its last prediction.
+Problem: a node's lent amounts say how much batch pods may request, not how much they and the services beside them will
+use: batch pods may use more than they request, and an amount is as old as the last measurement. Choice: each pod counts
+with mean + z x standard deviation of its measured use, weights halving every `half_life_s`, never with less than its
+last measurement; z is the standard normal quantile of the stated risk. Once there are 1 / risk measurements, a pod
+counts with no more than the highest of them, which fades towards the mean with the same half-life: a day's sine curve
+has a large deviation and a known peak. The request counts like `prior_samples` measurements as long as it is the
+larger, so a pod without history counts with its request, and one with a short history between both. Where the node's
+measurement is stale, each pod counts with the larger of its request and its last prediction.
 
-Limits: for normally distributed use the sum over pods is exceeded with at most the stated risk, however the pods are correlated, because standard deviations are subadditive; for heavy tails
-it is exceeded more often. The risk is of means over a report interval. CPU and memory only.
+Limits: for normally distributed use the sum over pods is exceeded with at most the stated risk, however the pods are
+correlated, because standard deviations are subadditive; for heavy tails it is exceeded more often. The risk is of means
+over a report interval. CPU and memory only.
 Source: N-sigma predictor of Bashir et al., "Take it to the limit", EuroSys 2021.
 """
 
@@ -66,7 +70,9 @@ class PredictedUseSettings:
 
 
 class Moments(NamedTuple):
-    """Decayed mean and sum of squared deviations of one resource, the last value, and the highest one, which fades towards the mean."""
+    """Decayed mean and sum of squared deviations of one resource, the last value, and the highest one, which fades
+    towards the mean.
+    """
 
     mean: float
     squares: float
@@ -84,7 +90,9 @@ class UseHistory(NamedTuple):
     memory: Moments = Moments(0.0, 0.0, 0, 0.0)
 
     def measured(self, use: Use, at_s: float, settings: PredictedUseSettings) -> UseHistory:
-        """With one more measurement. Time that goes back does not decay. Raises `InvalidInput` for a negative amount."""
+        """With one more measurement. Time that goes back does not decay. Raises `InvalidInput` for a negative
+        amount.
+        """
         if min(use) < 0:
             raise InvalidInput("measured use", str(tuple(use)), "amounts that are not negative")
         fade = 0.5 ** (max(0.0, at_s - self.at_s) / settings.half_life_s) if self.samples else 0.0
@@ -133,7 +141,7 @@ class PodHistories:
     def measured(self, use: Mapping[str, Use], at_s: float) -> dict[str, ReportedHistory]:
         """Add one measurement of every pod; pods that are not measured are forgotten."""
         settings, before = self._settings, self._pods
-        self._pods = {uid: before.get(uid, UNMEASURED).measured(each, at_s, settings) for uid, each in use.items()}
+        self._pods = {uid: before.get(uid, UNMEASURED).measured(entry, at_s, settings) for uid, entry in use.items()}
         return {uid: reported(history) for uid, history in self._pods.items()}
 
 

@@ -1,11 +1,13 @@
 """Prediction of a pod's use from its request, its estimate, and the measured accuracy of estimates.
 
-Problem: fitting by estimates lends idle capacity, but with inaccurate estimates it overfills nodes and all pods slow down. Choice: requests count until enough
-shapes have been measured. Then empirical Bayes in logarithms: the measured shapes show how use relates to requests (a prior with mean and spread) and how far
-estimates deviate (a bias and a spread); an unmeasured shape's use is a quantile of the posterior between its estimate and the prior, so accurate estimates have a
-high weight and inaccurate ones a low weight, and requests may exceed a node in proportion to that weight (`lent_cap`). The quantile states the risk: with `caution` c a shape uses more than is predicted with probability 1 - Phi(c + sd / 2),
-at most 1 - Phi(c), 40 % for the default 0.25; the sd / 2 makes the sum over many shapes unbiased at c = 0. Limits: log-normal errors, equal for all shapes; a measured
-shape uses its measurement.
+Problem: fitting by estimates lends idle capacity, but with inaccurate estimates it overfills nodes and all pods slow
+down. Choice: requests count until enough shapes have been measured. Then empirical Bayes in logarithms: the measured
+shapes show how use relates to requests (a prior with mean and spread) and how far estimates deviate (a bias and a
+spread); an unmeasured shape's use is a quantile of the posterior between its estimate and the prior, so accurate
+estimates have a high weight and inaccurate ones a low weight, and requests may exceed a node in proportion to that
+weight (`lent_cap`). The quantile states the risk: with `caution` c a shape uses more than is predicted with probability
+1 - Phi(c + sd / 2), at most 1 - Phi(c), 40 % for the default 0.25; the sd / 2 makes the sum over many shapes unbiased
+at c = 0. Limits: log-normal errors, equal for all shapes; a measured shape uses its measurement.
 """
 
 from __future__ import annotations
@@ -42,9 +44,11 @@ class Calibration:
 
 
 def lent_cap(cap: float, trust: float) -> float:
-    """The largest requested share of a node when estimates have this trust: lending beyond the node's capacity grows with it, from 1 (requests must fit) to `cap`.
+    """The largest requested share of a node when estimates have this trust: lending beyond the node's capacity grows
+    with it, from 1 (requests must fit) to `cap`.
 
-    Scores use estimates too; where those are wrong, nothing but the requests keeps batch from crowding on nodes that only look calm.
+    Scores use estimates too; where those are wrong, nothing but the requests keeps batch from crowding on nodes that
+    only look calm.
     """
     return 1.0 + (cap - 1.0) * trust
 
@@ -65,7 +69,9 @@ def calibrate(request: Float, estimate: Float, measured: Float) -> Calibration:
 
 
 def predict(request: Float, estimate: Float, calibration: Calibration, caution: float) -> Float:
-    """Predicted use of unmeasured shapes: posterior mean times exp(`caution` x posterior sd), requests before calibration. Zero estimates stay zero."""
+    """Predicted use of unmeasured shapes: posterior mean times exp(`caution` x posterior sd), requests before
+    calibration. Zero estimates stay zero.
+    """
     known = (request > 0) & (estimate > 0)
     if not calibration.is_enough:
         return np.where(known, request, estimate)
@@ -78,9 +84,11 @@ def predict(request: Float, estimate: Float, calibration: Calibration, caution: 
 
 
 def shrink(request: Float, declared: Float, calibration: Calibration) -> Float:
-    """Declared peaks of services, drawn to their common share of the request as far as measurements show that declarations are inaccurate.
+    """Declared peaks of services, drawn to their common share of the request as far as measurements show that
+    declarations are inaccurate.
 
-    A few windows do not show a daily peak, so measured use calibrates the weight and not the level. At most the request before calibration.
+    A few windows do not show a daily peak, so measured use calibrates the weight and not the level. At most the request
+    before calibration.
     """
     known = (request > 0) & (declared > 0)
     if not calibration.is_enough or not known.any():

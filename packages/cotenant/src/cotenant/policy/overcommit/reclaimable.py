@@ -1,12 +1,16 @@
-"""What prod pods request and are predicted not to use, from decayed histograms of their use: a NodeMetric's `prodReclaimableMetric`.
+"""What prod pods request and are predicted not to use, from decayed histograms of their use: a NodeMetric's
+`prodReclaimableMetric`.
 
-Problem: mid pods may request what prod pods will not use for hours; a mean of minutes does not know the daily peak. Choice: upstream's two predictions, of which the smaller counts.
-By pods: the sum over prod pods of what is left of each request above its peak (p95 of CPU, p98 of memory, and a margin). By class: all requests less the peak of what prod pods, programs of
-their class and the system use together, with the margin. A pod that has been observed for less than the cold start counts with its full request in the first. Time is the time
-observed, so a clock that jumps and a process that is down age nothing. Limits: CPU of pods on CPUs of their own is left out of both, since no other pod may run there
+Problem: mid pods may request what prod pods will not use for hours; a mean of minutes does not know the daily peak.
+Choice: upstream's two predictions, of which the smaller counts. By pods: the sum over prod pods of what is left of each
+request above its peak (p95 of CPU, p98 of memory, and a margin). By class: all requests less the peak of what prod
+pods, programs of their class and the system use together, with the margin. A pod that has been observed for less than
+the cold start counts with its full request in the first. Time is the time observed, so a clock that jumps and a process
+that is down age nothing. Limits: CPU of pods on CPUs of their own is left out of both, since no other pod may run there
 (upstream counts it); a pod's history begins anew with its UID.
 
-Source: Koordinator, pkg/koordlet/prediction (histograms of 5 % growth, half-lives, percentiles, margin, cold start and expiry).
+Source: Koordinator, pkg/koordlet/prediction (histograms of 5 % growth, half-lives, percentiles, margin, cold start and
+expiry).
 """
 
 from __future__ import annotations
@@ -22,8 +26,8 @@ from cotenant.model.machine.node_metric import NO_USE, Use
 from cotenant.policy.overcommit.histogram import Histogram
 
 GROWTH = 1.05
-LEAST_CPU_M, CPU_BUCKETS, CPU_HALF_LIFE_S = 25.0, 220, 12 * 3600.0  # to 1024 CPUs
-LEAST_MEMORY, MEMORY_BUCKETS, MEMORY_HALF_LIFE_S = float(5 << 20), 268, 24 * 3600.0  # to 2 TiB
+MIN_CPU_M, CPU_BUCKETS, CPU_HALF_LIFE_S = 25.0, 220, 12 * 3600.0  # to 1024 CPUs
+MIN_MEMORY, MEMORY_BUCKETS, MEMORY_HALF_LIFE_S = float(5 << 20), 268, 24 * 3600.0  # to 2 TiB
 CPU_PERCENTILE, MEMORY_PERCENTILE = 0.95, 0.98
 
 
@@ -53,11 +57,11 @@ class ProdPod:
 
 
 def _cpu() -> Histogram:
-    return Histogram(LEAST_CPU_M, CPU_HALF_LIFE_S, counts=np.zeros(CPU_BUCKETS), growth=GROWTH)
+    return Histogram(MIN_CPU_M, CPU_HALF_LIFE_S, counts=np.zeros(CPU_BUCKETS), growth=GROWTH)
 
 
 def _memory() -> Histogram:
-    return Histogram(LEAST_MEMORY, MEMORY_HALF_LIFE_S, counts=np.zeros(MEMORY_BUCKETS), growth=GROWTH)
+    return Histogram(MIN_MEMORY, MEMORY_HALF_LIFE_S, counts=np.zeros(MEMORY_BUCKETS), growth=GROWTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +109,13 @@ class Reclaimable:
 def trained(
     histories: Histories, pods: Sequence[ProdPod], beside: Use, elapsed_s: float, config: ReclaimableConfig
 ) -> Histories:
-    """After one more observation of all pods. `beside`: use of the system and of programs of the class; `elapsed_s`: since the last one."""
+    """After one more observation of all pods. `beside`: use of the system and of programs of the class;
+    `elapsed_s`: since the last one.
+    """
     now_s = histories.now_s + max(0.0, elapsed_s)
-    kept = {uid: each for uid, each in histories.pods.items() if now_s - each.last_s <= config.expiry_s}
+    kept = {
+        uid: use_history for uid, use_history in histories.pods.items() if now_s - use_history.last_s <= config.expiry_s
+    }
     total = beside
     for pod in pods:
         before = histories.pods.get(pod.uid) or UseHistory(now_s, now_s)
@@ -123,7 +131,9 @@ def trained(
 def reclaimable(
     histories: Histories, pods: Sequence[ProdPod], allocatable: Use, config: ReclaimableConfig
 ) -> Reclaimable | None:
-    """The prediction for the pods that are here; None before the first observation. Nothing below 0, nothing above `allocatable`."""
+    """The prediction for the pods that are here; None before the first observation. Nothing below 0, nothing above
+    `allocatable`.
+    """
     if histories.together is None:
         return None
     by_pods, requested, warm = NO_USE, NO_USE, 0

@@ -1,7 +1,7 @@
 """JSON in ConfigMaps and annotations, and the label selectors in it.
 
-Choice: a selector that cannot be read refuses the configuration with its path; upstream skips it silently, so that the nodes it was meant for get the cluster's
-strategy. An absent selector selects nothing, an empty one everything.
+Choice: a selector that cannot be read refuses the configuration with its path; upstream skips it silently, so that the
+nodes it was meant for get the cluster's strategy. An absent selector selects nothing, an empty one everything.
 Source: Koordinator, pkg/util/sloconfig (node strategies); Kubernetes API reference (LabelSelector).
 """
 
@@ -32,13 +32,22 @@ def read_selector(written: object, field: str) -> LabelSelector | None:
     if not isinstance(expressions, list):
         raise InvalidInput(f"{field}.matchExpressions", expressions, "a list")
     requirements = []
-    for i, each in enumerate(expressions):
+    for i, expression in enumerate(expressions):
         where = f"{field}.matchExpressions[{i}]"
-        if not isinstance(each, Mapping) or each.get("operator") not in ("In", "NotIn", "Exists", "DoesNotExist"):
-            raise InvalidInput(where, each, "key, operator (In, NotIn, Exists or DoesNotExist) and values")
+        if not isinstance(expression, Mapping) or expression.get("operator") not in (
+            "In",
+            "NotIn",
+            "Exists",
+            "DoesNotExist",
+        ):
+            raise InvalidInput(where, expression, "key, operator (In, NotIn, Exists or DoesNotExist) and values")
         try:
             requirements.append(
-                Requirement(str(each.get("key") or ""), Operator(each["operator"]), tuple(each.get("values") or ()))
+                Requirement(
+                    str(expression.get("key") or ""),
+                    Operator(expression["operator"]),
+                    tuple(expression.get("values") or ()),
+                )
             )
         except InvalidInput as error:
             raise InvalidInput(f"{where}: {error.field}", error.value, error.expected, error.hint) from None

@@ -1,10 +1,12 @@
 """The colocation strategy: how much is lent, how often it is written, and when it is withdrawn.
 
-Problem: administrators write a cluster strategy with exceptions for nodes, upstream merges them silently, and a bad value makes it fall back without a word.
-Choice: a struct of optional fields under upstream's JSON names; a field that is absent or null keeps the level below, and every refusal names the field and
-the value. Levels, the later wins: defaults, cluster, the first matching node configuration, the node's annotation, the node's ratio labels.
-Beyond upstream: percents above 100 and unknown policies are refused, and ratio labels are read as decimals, so that 0.57 is 57 percent, not 56.
-`cpuCalculatePolicy: peak` with `peakRiskPercent` and `peakHistoryMinutes` is ours. Limits: `extensions` are kept out; other unknown fields are skipped, as upstream does.
+Problem: administrators write a cluster strategy with exceptions for nodes, upstream merges them silently, and a bad
+value makes it fall back without a word. Choice: a struct of optional fields under upstream's JSON names; a field that
+is absent or null keeps the level below, and every refusal names the field and the value. Levels, the later wins:
+defaults, cluster, the first matching node configuration, the node's annotation, the node's ratio labels. Beyond
+upstream: percents above 100 and unknown policies are refused, and ratio labels are read as decimals, so that 0.57 is 57
+percent, not 56. `cpuCalculatePolicy: peak` with `peakRiskPercent` and `peakHistoryMinutes` is ours. Limits:
+`extensions` are kept out; other unknown fields are skipped, as upstream does.
 Source: Koordinator, pkg/util/sloconfig/colocation_config.go and pkg/slo-controller/config.
 """
 
@@ -109,10 +111,13 @@ _ABOVE_ZERO = (
     "peak_risk_percent",
     "peak_history_minutes",
 )
-_PERCENTS = tuple(each.name for each in msgspec.structs.fields(Strategy) if each.name.endswith("_percent"))
+_PERCENTS = tuple(
+    field_info.name for field_info in msgspec.structs.fields(Strategy) if field_info.name.endswith("_percent")
+)
 _WORDS = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "text", "object": "an object"}
 _CHOICES = {"mid_reclaim_mode": ("", "static", "prediction")}
-_USUAL_WHERE_UNKNOWN = {  # as upstream, which computes by use then; a word that it does not know must not stop a whole configuration
+# as upstream, which computes by use then; a word that it does not know must not stop a whole configuration
+_USUAL_WHERE_UNKNOWN = {
     "cpu_calculate_policy": tuple(policy.value for policy in Policy),
     "memory_calculate_policy": tuple(policy.value for policy in Policy),
     "metric_memory_collect_policy": ("usageWithoutPageCache", "usageWithHotPageCache", "usageWithPageCache"),
@@ -157,29 +162,29 @@ def read_strategy(value: object, field: str) -> Strategy:
 
 def check(strategy: Strategy, field: str = KEY) -> None:
     """Raise `InvalidInput` for the first value that cannot be meant; values that are not set are not checked."""
-    for each in msgspec.structs.fields(Strategy):
-        value = getattr(strategy, each.name)
+    for field_info in msgspec.structs.fields(Strategy):
+        value = getattr(strategy, field_info.name)
         if value is None:
             continue
-        where = f"{field}.{each.encode_name}"
-        if each.name in _ABOVE_ZERO and not value > 0:
+        where = f"{field}.{field_info.encode_name}"
+        if field_info.name in _ABOVE_ZERO and not value > 0:
             raise InvalidInput(where, value, "more than 0")
-        if each.name in _PERCENTS and not 0 <= value <= 100:
+        if field_info.name in _PERCENTS and not 0 <= value <= 100:
             raise InvalidInput(where, value, "0 to 100")
-        if each.name in _CHOICES and value not in _CHOICES[each.name]:
-            raise InvalidInput(where, value, "one of " + ", ".join(name for name in _CHOICES[each.name] if name))
+        if field_info.name in _CHOICES and value not in _CHOICES[field_info.name]:
+            raise InvalidInput(where, value, "one of " + ", ".join(name for name in _CHOICES[field_info.name] if name))
 
 
 def _known(strategy: Strategy, field: str, said: list[str]) -> Strategy:
     """The strategy without words that nobody knows; a sentence for each is added to `said`."""
-    for each in msgspec.structs.fields(Strategy):
-        value, choices = getattr(strategy, each.name), _USUAL_WHERE_UNKNOWN.get(each.name, ())
+    for field_info in msgspec.structs.fields(Strategy):
+        value, choices = getattr(strategy, field_info.name), _USUAL_WHERE_UNKNOWN.get(field_info.name, ())
         if not choices or value is None or value in choices:
             continue
-        usual = getattr(DEFAULTS, each.name)
-        strategy = msgspec.structs.replace(strategy, **{each.name: usual})
+        usual = getattr(DEFAULTS, field_info.name)
+        strategy = msgspec.structs.replace(strategy, **{field_info.name: usual})
         if value:
-            unknown = InvalidInput(f"{field}.{each.encode_name}", value, "one of " + ", ".join(choices))
+            unknown = InvalidInput(f"{field}.{field_info.encode_name}", value, "one of " + ", ".join(choices))
             said.append(f"{unknown}; {usual} counts")
     return strategy
 
@@ -187,7 +192,8 @@ def _known(strategy: Strategy, field: str, said: list[str]) -> Strategy:
 def read_config(text: str) -> ColocationConfig:
     """The value of the key `colocation-config`. Raises `InvalidInput` with the path of the first bad field.
 
-    A node configuration with a value out of range does not stop the rest: its nodes follow the cluster, but for `enable: false`, which keeps them from lending.
+    A node configuration with a value out of range does not stop the rest: its nodes follow the cluster, but for
+    `enable: false`, which keeps them from lending.
     """
     value = json_value(KEY, text)
     nodes: list[NodeStrategy] = []
@@ -197,9 +203,9 @@ def read_config(text: str) -> ColocationConfig:
     configs = value.get("nodeConfigs")
     if configs is not None and not isinstance(configs, list):
         raise InvalidInput(f"{KEY}.nodeConfigs", configs, "a list")
-    for i, each in enumerate(configs or ()):
+    for i, config in enumerate(configs or ()):
         where = f"{KEY}.nodeConfigs[{i}]"
-        own = _known(read_strategy(each, where), where, ignored)
+        own = _known(read_strategy(config, where), where, ignored)
         try:
             check(own, where)
         except InvalidInput as error:
@@ -207,9 +213,9 @@ def read_config(text: str) -> ColocationConfig:
             own = Strategy(enable=False if own.enable is False else None)
         nodes.append(
             NodeStrategy(
-                read_selector(each.get("nodeSelector"), f"{where}.nodeSelector"),
+                read_selector(config.get("nodeSelector"), f"{where}.nodeSelector"),
                 merge(cluster, own),
-                str(each.get("name") or ""),
+                str(config.get("name") or ""),
             )
         )
     return ColocationConfig(cluster, tuple(nodes), tuple(ignored))
@@ -228,9 +234,9 @@ def strategy_of(config: ColocationConfig, labels: Labels, annotations: Mapping[s
     """The strategy in force for one node. A bad annotation or label is ignored and reported."""
     strategy, source = config.cluster, "cluster"
     ignored: list[str] = []
-    for i, each in enumerate(config.nodes):
-        if each.selector is not None and each.selector.matches(labels):
-            strategy, source = each.strategy, f"node configuration {each.name or i}"
+    for i, node in enumerate(config.nodes):
+        if node.selector is not None and node.selector.matches(labels):
+            strategy, source = node.strategy, f"node configuration {node.name or i}"
             break
     text = annotations.get(STRATEGY_ANNOTATION)
     if text is not None:

@@ -1,9 +1,11 @@
 """When new amounts are written to a node, and what the node's resources are then.
 
-Problem: a write per measurement would rewrite every node every minute, and an error that removes amounts evicts the pods that hold them. Choice: an amount is written
-when it appears, disappears, or moves by more than a share of the present one, and at the latest after a while. A tier is in one of three states: computed,
-failed (the amounts on the node stay) or withdrawn (stale measurements, colocation off: the amounts are removed, those of the NUMA zones with them; upstream leaves
-the zones' and removes a failed tier). Third-party allocations are subtracted, and what was before them is kept for readers.
+Problem: a write per measurement would rewrite every node every minute, and an error that removes amounts evicts the
+pods that hold them. Choice: an amount is written when it appears, disappears, or moves by more than a share of the
+present one, and at the latest after a while. A tier is in one of three states: computed, failed (the amounts on the
+node stay) or withdrawn (stale measurements, colocation off: the amounts are removed, those of the NUMA zones with them;
+upstream leaves the zones' and removes a failed tier). Third-party allocations are subtracted, and what was before them
+is kept for readers.
 Source: Koordinator, pkg/slo-controller/noderesource (resource_calculator.go, plugins/batchresource Prepare, NeedSync).
 """
 
@@ -36,9 +38,9 @@ def differs(old: Mapping[str, int], new: Mapping[str, int], threshold: float) ->
     return any(abs(new[name] - old[name]) > old[name] * threshold for name in new)
 
 
-def is_due(since_written_s: float, most_s: float) -> bool:
+def is_due(since_written_s: float, max_s: float) -> bool:
     """Whether so much time has passed since this process wrote that it writes again; NaN = it has not written."""
-    return isnan(since_written_s) or since_written_s > most_s
+    return isnan(since_written_s) or since_written_s > max_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +70,14 @@ def status_is_due(
     new: Mapping[str, int] | None,
     threshold: float,
     since_written_s: float,
-    most_s: float,
+    max_s: float,
 ) -> bool:
-    """Whether amounts are written now; None = there is no node. Nothing is due where there is nothing on either side."""
+    """Whether amounts are written now; None = there is no node. Nothing is due where there is nothing on either
+    side.
+    """
     if old is None or new is None or not (old or new):
         return False
-    return differs(old, new, threshold) or is_due(since_written_s, most_s)
+    return differs(old, new, threshold) or is_due(since_written_s, max_s)
 
 
 def labels_differ(managed: tuple[str, ...], old: Mapping[str, str], new: Mapping[str, str]) -> bool:

@@ -16,7 +16,9 @@ def divided(amount: Use, by: int) -> Use:
 
 
 def over_zones(amount: Use, count: int, allocated: Sequence[int] | None) -> list[Use]:
-    """The part of each of `count` zones: an equal part of those allocated, or of all where none is. Zones out of range are ignored."""
+    """The part of each of `count` zones: an equal part of those allocated, or of all where none is. Zones out of
+    range are ignored.
+    """
     valid = [zone for zone in allocated or () if 0 <= zone < count] or list(range(count))
     part = divided(amount, len(valid))
     return [part if zone in valid else NO_USE for zone in range(count)]

@@ -1,9 +1,10 @@
 """Filters and scores of one pod shape over the rows of nodes, compiled, each beside its plain form.
 
-Problem: a scheduling cycle may judge thousands of pods against thousands of nodes. Choice: filters and scores are chosen by integer codes in two
-compiled dispatches, `rejection` and `score_rows`; every caller (the verdict cache of the scheduling cycle, the extender, the lab's replays) goes
-through them, so a score is compiled in one place. An unknown score code raises. The plain forms in NumPy are the specification; property tests compare
-both. Limits: row-local judgements only; what depends on other rows (spread over zones, affinity between pods) narrows the rows before the call.
+Problem: a scheduling cycle may judge thousands of pods against thousands of nodes. Choice: filters and scores are
+chosen by integer codes in two compiled dispatches, `rejection` and `score_rows`; every caller (the verdict cache of the
+scheduling cycle, the extender, the lab's replays) goes through them, so a score is compiled in one place. An unknown
+score code raises. The plain forms in NumPy are the specification; property tests compare both. Limits: row-local
+judgements only; what depends on other rows (spread over zones, affinity between pods) narrows the rows before the call.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class Reject(IntEnum):
 
 
 class Filter(NamedTuple):
-    """A filter as users see it: the plugin's name, Kubernetes' where it has one, and the text that rejected nodes are counted under."""
+    """A filter as users see it: the plugin's name, Kubernetes' where it has one, and the text that rejected nodes
+    are counted under.
+    """
 
     plugin: str
     reason: str
@@ -90,8 +93,9 @@ _GROUP, _LOAD = int(Reject.GROUP), int(Reject.LOAD)
 def rejection(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, fit: int, knobs: Float) -> int:
     """The first filter that rejects node n for shape k (a `Reject`), 0 if none does.
 
-    A resource that the shape does not request is not checked, so a node over its CPU still accepts a pod without CPU requests (Kubernetes'
-    NodeResourcesFit). Evaluated from the last to the first, so that there is one exit and the first filter's result remains (see `inlined`).
+    A resource that the shape does not request is not checked, so a node over its CPU still accepts a pod without CPU
+    requests (Kubernetes' NodeResourcesFit). Evaluated from the last to the first, so that there is one exit and the
+    first filter's result remains (see `inlined`).
     """
     ready = nodes.ready[n]
     cpu_capacity, memory_capacity = nodes.capacity[n, CPU], nodes.capacity[n, MEMORY]
@@ -141,9 +145,11 @@ def reject_rows(nodes: NodeArrays, shapes: ShapeArrays, k: int, fit: int, knobs:
 def score_rows(
     score: int, nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int, now_s: float, knobs: Float, out: Float
 ) -> None:
-    """The score of shape k on each of `rows` into `out[row]`; the highest wins. Raises `ValueError` for an unknown score code.
+    """The score of shape k on each of `rows` into `out[row]`; the highest wins. Raises `ValueError` for an unknown
+    score code.
 
-    The only compiled dispatch over scores. The branches stand outside the loops: inside, they would keep reference counts alive (see `inlined`).
+    The only compiled dispatch over scores. The branches stand outside the loops: inside, they would keep reference
+    counts alive (see `inlined`).
     """
     if score == _INTERFERENCE:
         for n in rows:
@@ -186,7 +192,9 @@ def score_rows(
 def winner(
     verdicts: Int, scores: Float, allowed: Mask, random_ties: bool, sample: int, cursor: Int, rng: np.random.Generator
 ) -> int:
-    """The best feasible row (`verdicts` 0, and `allowed` where it is not empty), -1 if there is none; other parameters as in `choose`."""
+    """The best feasible row (`verdicts` 0, and `allowed` where it is not empty), -1 if there is none; other
+    parameters as in `choose`.
+    """
     size = verdicts.shape[0]
     narrowed = allowed.shape[0] > 0
     start = cursor[0] if sample > 0 else 0
@@ -231,8 +239,9 @@ def choose(
 ) -> int:
     """The best node for shape k, -1 if none is feasible.
 
-    `sample` > 0 stops after that many feasible nodes, starting where the last call stopped (`cursor[0]`), as kube-scheduler does.
-    `allowed` is empty (every node) or one bool per node. Ties: the lowest row, or uniformly at random. `verdicts[N]` and `scores[N]` are scratch.
+    `sample` > 0 stops after that many feasible nodes, starting where the last call stopped (`cursor[0]`), as
+    kube-scheduler does. `allowed` is empty (every node) or one bool per node. Ties: the lowest row, or uniformly at
+    random. `verdicts[N]` and `scores[N]` are scratch.
     """
     size = nodes.capacity.shape[0]
     reject_rows(nodes, shapes, k, fit, knobs, verdicts)
@@ -260,7 +269,9 @@ def commit(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int) -> None:
 
 
 def sample_size(nodes: int) -> int:
-    """Number of feasible nodes that kube-scheduler scores: all below 100, else max(100, (50 - N/125) % of N, at least 5 %)."""
+    """Number of feasible nodes that kube-scheduler scores: all below 100, else max(100, (50 - N/125) % of N, at
+    least 5 %).
+    """
     if nodes < 100:
         return nodes
     return max(100, nodes * max(5, 50 - nodes // 125) // 100)

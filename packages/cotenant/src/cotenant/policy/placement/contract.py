@@ -1,7 +1,8 @@
 """The interface of placement policies: their input and output.
 
-A policy is either a *profile* (a queue order, filters and scores that are row-local: the engine runs it one pod at a time, compiled, on the ledger) or a *round policy* (it decides on all waiting pods at once: flow, offers, machine-driven packing). Both are pure functions: a
-snapshot, the time and a random generator in; rows with reasons out.
+A policy is either a *profile* (a queue order, filters and scores that are row-local: the engine runs it one pod at a
+time, compiled, on the ledger) or a *round policy* (it decides on all waiting pods at once: flow, offers, machine-driven
+packing). Both are pure functions: a snapshot, the time and a random generator in; rows with reasons out.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class RoundDecision:
-    """`row[i]` is the node of the i-th pending pod, -1 = wait. `order` lists the placed pods' indexes in the order of the decisions.
+    """`row[i]` is the node of the i-th pending pod, -1 = wait. `order` lists the placed pods' indexes in the order of
+    the decisions.
 
     `reasons` counts why pods wait, in words for users; an empty decision also has a reason.
     """
@@ -46,5 +48,7 @@ class RoundPolicy(Protocol):
         ...
 
     def decide(self, snapshot: Snapshot, now_s: float, rng: np.random.Generator) -> RoundDecision:
-        """Place pending pods on rows. Must not exceed capacity, nor use a node that is not ready or that a taint, selector or group limit excludes."""
+        """Place pending pods on rows. Must not exceed capacity, nor use a node that is not ready or that a taint,
+        selector or group limit excludes.
+        """
         ...

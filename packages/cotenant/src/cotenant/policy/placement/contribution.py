@@ -1,9 +1,9 @@
 """The contribution of one pod to its node's sums, from its estimate.
 
-Problem: a score that evaluates the effect of an incoming pod on every resident costs a loop over residents. Choice: the damage is linear in the
-pressure, so residents enter only through a few sums (`model.arrays.Sum`); each pod adds a row of integers when it is placed and the same row is
-subtracted when it leaves, so the sums never drift. Limits: quantities that change while a pod runs (its slack) are fixed at placement or at the next
-update of its shape.
+Problem: a score that evaluates the effect of an incoming pod on every resident costs a loop over residents. Choice: the
+damage is linear in the pressure, so residents enter only through a few sums (`model.arrays.Sum`); each pod adds a row
+of integers when it is placed and the same row is subtracted when it leaves, so the sums never drift. Limits: quantities
+that change while a pod runs (its slack) are fixed at placement or at the next update of its shape.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def contribution(request: Int, params: Float, half_node_cores: float, pressure_f
 def plain_contribution(request: Int, params: Float, half_node_cores: float, pressure_factor: float) -> Int:
     """`sums[K, len(Sum)]` for shapes with `request[K, R]` and `params[K, len(Param)]`.
 
-    `half_node_cores` is the unit of own pressure (K of the pressure law); `pressure_factor` is the share of batch pressure that remains
-    with a node's cache partition (1 = no partition).
+    `half_node_cores` is the unit of own pressure (K of the pressure law); `pressure_factor` is the share of batch
+    pressure that remains with a node's cache partition (1 = no partition).
     """
     cores = request[:, CPU] / 1000.0 + params[:, Param.LENT_CPU]
     cpu_m = request[:, CPU] + np.rint(params[:, Param.LENT_CPU] * 1000.0).astype(np.int64)

@@ -1,15 +1,17 @@
 """Order of ready tasks: compiled keys for jobs that are graphs of tasks with a deadline.
 
-Problem: a deadline belongs to the job, but tasks are placed, and under overload some jobs will be late. Choice: one key per ready
-task, the smallest first; it depends on the task's own state only, so a heap can hold it. Orders: arrival of the job, deadline of the job,
-estimated work left in the job, and the latest start: deadline - margin x estimated path from the task's start to the job's end. For two
-tasks with equal slack now, the order by latest start is the order by slack.
+Problem: a deadline belongs to the job, but tasks are placed, and under overload some jobs will be late. Choice: one key
+per ready task, the smallest first; it depends on the task's own state only, so a heap can hold it. Orders: arrival of
+the job, deadline of the job, estimated work left in the job, and the latest start: deadline - margin x estimated path
+from the task's start to the job's end. For two tasks with equal slack now, the order by latest start is the order by
+slack.
 
-Four refinements are ours. A wide job also needs time for its width: its remaining work divided by a share of the cluster. A task past its latest
-start waits behind all that can still meet their deadline, the job with least remaining work first: placing a late job may only delay another job past
-its deadline. Jobs with little remaining work go before all others: they delay large jobs only slightly, and would otherwise be most of
-those that miss. Estimates by which a job could not meet its deadline from the start are scaled down until it can. Limits: estimates are not
-corrected by what a running task shows. order.py has the corresponding order of pods.
+Four refinements are ours. A wide job also needs time for its width: its remaining work divided by a share of the
+cluster. A task past its latest start waits behind all that can still meet their deadline, the job with least remaining
+work first: placing a late job may only delay another job past its deadline. Jobs with little remaining work go before
+all others: they delay large jobs only slightly, and would otherwise be most of those that miss. Estimates by which a
+job could not meet its deadline from the start are scaled down until it can. Limits: estimates are not corrected by what
+a running task shows. order.py has the corresponding order of pods.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ FIRST = -1e12
 
 @njit
 def trust(arrival_s: float, deadline_s: float, job_path_s: float, knobs: OrderKnobs) -> float:
-    """The factor on a job's estimates: deadlines are assumed to be feasible, so an estimate beyond the deadline must be too high.
+    """The factor on a job's estimates: deadlines are assumed to be feasible, so an estimate beyond the deadline must be
+    too high.
 
     `job_path_s`: the whole job's path by estimate.
     """

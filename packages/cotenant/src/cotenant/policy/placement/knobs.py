@@ -1,7 +1,8 @@
 """The parameters of a profile, as one array that compiled kernels read.
 
-Problem: a kernel compiled once must serve many profiles and every tuning trial. Choice: all knobs are fields of one frozen value,
-passed to the kernels as a float array indexed by `column`. Limits: a knob that a score does not read has no effect.
+Problem: a kernel compiled once must serve many profiles and every tuning trial. Choice: all knobs are fields of one
+frozen value, passed to the kernels as a float array indexed by `column`. Limits: a knob that a score does not read has
+no effect.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """Defaults are those of the `cotenant` profile, the best of 30 trials on seeds that are not reported (bench/tuning.py). Weights multiply terms in units of cores (see scores/interference.py)."""
+    """Defaults are those of the `cotenant` profile, the best of 30 trials on seeds that are not reported
+    (bench/tuning.py). Weights multiply terms in units of cores (see scores/interference.py).
+    """
 
     # fit by predicted use (overcommit): services always fit by requests
     use_limit: float = 0.76  # largest predicted CPU use of a node, fraction
@@ -35,11 +38,14 @@ class Knobs:
     spread_weight: float = 0.2  # change of (service cores)^2 / capacity
     anticipate_pressure: float = 0.5  # pressure per unit of utilisation of the batch that is expected to fill a node
     anticipate_use: float = 0.5  # utilisation that batch is expected to fill a node to
-    # assumptions about a node, from published measurements; never a simulated world's own parameters (packages/cotenant-lab/tests/unit/world/test_laws.py)
+    # assumptions about a node, from published measurements; never a simulated world's own parameters
+    # (packages/cotenant-lab/tests/unit/world/test_laws.py)
     smt_loss: float = (
         0.33  # speed lost by a thread whose sibling is busy: two busy siblings run at 0.6-0.7 of full speed each
     )
-    batch_budget: float = 0.70  # fraction of a node that services and batch together may use under node QoS: suppression starts at 65 to 75 % in practice
+    # fraction of a node that services and batch together may use under node QoS: suppression starts at 65 to 75 % in
+    # practice
+    batch_budget: float = 0.70
     pressure_factor: float = (
         0.85  # batch pressure left after the node's cache partition: a mask of 30 to 100 % of the cache leaves 0.7 to 1
     )
@@ -47,7 +53,8 @@ class Knobs:
     move_windows: float = 2.0  # clear misses of the objective before a replica may move (policy/rebalance/misses.py)
     move_noise: float = 0.06  # relative error of a window's p99 besides that of its sample
     move_share: float = 0.004  # of all replicas, at most, per minute; 0 = never
-    # of all replicas, at most, within an hour while few miss (policy/rebalance/victims.py); 60 = each every minute: no limit
+    # of all replicas, at most, within an hour while few miss (policy/rebalance/victims.py); 60 = each every minute: no
+    # limit
     move_hour_share: float = 60.0
     move_rest_s: float = 1800.0  # back-off of a moved replica
     move_gain: float = 1.6  # minimum gain of score, in cores, for a move

@@ -1,7 +1,8 @@
 """Placement by least leftover cost: expected waste plus scarcity (scores/leftover.py), compiled.
 
-Problem: long-running containers arrive one by one until the machines are full, and none that fits somewhere may be rejected.
-Choice: among all rows that pass the filters and the anti-affinity rules, the smallest sum of both prices; ties go to the lowest row.
+Problem: long-running containers arrive one by one until the machines are full, and none that fits somewhere may be
+rejected. Choice: among all rows that pass the filters and the anti-affinity rules, the smallest sum of both prices;
+ties go to the lowest row.
 Limits: slots of a watched shape are only ever closed here; where pods leave, `watch` must be rebuilt.
 """
 
@@ -31,7 +32,9 @@ _REQUESTS = int(Fit.REQUESTS)
 
 
 class LeftoverKnobs(NamedTuple):
-    """Parameters. The results are stable over a wide range: patience 200..600 and scarcity 1e4..1e5 differ by 0.2 points."""
+    """Parameters. The results are stable over a wide range: patience 200..600 and scarcity 1e4..1e5 differ by 0.2
+    points.
+    """
 
     patience: float = 600.0  # offers a node can wait for
     waste: float = 1.0  # weight of expected waste, cores
@@ -73,7 +76,8 @@ def leftover(
 def leftover_choose(nodes: NodeArrays, shapes: ShapeArrays, k: int, allowed: Mask, policy: Leftover) -> int:
     """The row with the least price for shape k among `allowed`, -1 if none passes; records the slots it closes.
 
-    Scarcity costs the most to compute and is never negative, so rows are visited by rising waste until no later one can win.
+    Scarcity costs the most to compute and is never negative, so rows are visited by rising waste until no later one can
+    win.
     """
     waste = np.full(nodes.capacity.shape[0], np.inf)
     for n in range(nodes.capacity.shape[0]):

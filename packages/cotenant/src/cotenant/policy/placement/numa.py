@@ -1,11 +1,13 @@
 """NUMA alignment: the NUMA nodes on which all of a pod's resources can be allocated together.
 
-Problem: CPUs, memory and devices are allocated separately, but should end up on the same NUMA nodes. Choice: for each resource the sets of NUMA
-nodes that could serve it (`Hint`), intersected over the resources; the best intersection is chosen by whether all resources prefer it and how
-narrow it is. The policy then decides whether that is acceptable. Callers provide the hints and allocate within the result: cpus/ and devices/.
+Problem: CPUs, memory and devices are allocated separately, but should end up on the same NUMA nodes. Choice: for each
+resource the sets of NUMA nodes that could serve it (`Hint`), intersected over the resources; the best intersection is
+chosen by whether all resources prefer it and how narrow it is. The policy then decides whether that is acceptable.
+Callers provide the hints and allocate within the result: cpus/ and devices/.
 Limits: at most eight NUMA nodes, as the number of sets doubles with each, with ids below 31.
 
-Source: Kubernetes' topology manager (merging of hints, its four policies); Koordinator, NodeNUMAResource (topology_hint, policies).
+Source: Kubernetes' topology manager (merging of hints, its four policies); Koordinator, NodeNUMAResource
+(topology_hint, policies).
 """
 
 from __future__ import annotations
@@ -19,14 +21,16 @@ from cotenant.model.cpus.topology import numbers_in
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.refusal import Refusal
 
-MOST_NUMA_NODES = 8
+MAX_NUMA_NODES = 8
 _AS_ALL_PREFER = "NUMA {}: as all resources prefer"
 NUMA_IDS = 31  # ids below: masks of them fit in columns of integers
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A set of NUMA nodes (mask of ids) that could serve a resource; `preferred` where no smaller set could, even on an idle node."""
+    """A set of NUMA nodes (mask of ids) that could serve a resource; `preferred` where no smaller set could, even
+    on an idle node.
+    """
 
     nodes: int
     preferred: bool
@@ -55,8 +59,8 @@ class NumaRoom(NamedTuple):
 class Alignment:
     """The NUMA nodes (mask; None: any) on which the pod's resources meet, and whether all resources prefer them.
 
-    `sets`: for each resource that any set can serve, where it is to be allocated: on those nodes, or, where it needs more, on its narrowest
-    set that contains them, close to the other resources'.
+    `sets`: for each resource that any set can serve, where it is to be allocated: on those nodes, or, where it needs
+    more, on its narrowest set that contains them, close to the other resources'.
     """
 
     nodes: int | None
@@ -71,13 +75,15 @@ class Alignment:
 
 def can_be_aligned(numa_nodes: Sequence[int]) -> bool:
     """Whether these NUMA nodes (ids) are within the limits."""
-    return len(numa_nodes) <= MOST_NUMA_NODES and max(numa_nodes, default=0) < NUMA_IDS
+    return len(numa_nodes) <= MAX_NUMA_NODES and max(numa_nodes, default=0) < NUMA_IDS
 
 
 def hints(amount: int, rooms: Sequence[NumaRoom]) -> tuple[Hint, ...]:
-    """Every set of NUMA nodes with enough free, the narrow ones first. Preferred: no more nodes than the amount needs on an idle node."""
-    if len(rooms) > MOST_NUMA_NODES:
-        raise InvalidInput("NUMA nodes", len(rooms), f"at most {MOST_NUMA_NODES}")
+    """Every set of NUMA nodes with enough free, the narrow ones first. Preferred: no more nodes than the amount
+    needs on an idle node.
+    """
+    if len(rooms) > MAX_NUMA_NODES:
+        raise InvalidInput("NUMA nodes", len(rooms), f"at most {MAX_NUMA_NODES}")
     totals, frees, sets = [0], [0], [0]  # by subset, bit n for `rooms[n]`
     for room in rooms:
         totals += [total + room.total for total in totals]
@@ -107,7 +113,8 @@ def alone_of(hints_: tuple[Hint, ...]) -> int:
 
 
 def meet_on_one(each_alone: Mapping[str, int]) -> Alignment | None:
-    """The result of `align` under any policy if all resources have a common NUMA node that suffices, without evaluating wider sets; else None.
+    """The result of `align` under any policy if all resources have a common NUMA node that suffices, without evaluating
+    wider sets; else None.
 
     `each_alone`: by resource, the NUMA nodes that suffice individually and are preferred.
     """
@@ -133,7 +140,8 @@ def align(policy: TopologyPolicy, asked: Hints, numa_nodes: Sequence[int]) -> Al
         if given is not None:
             kept = tuple(hint for hint in given if not single or (hint.preferred and hint.nodes.bit_count() == 1))
             lists.append(kept or (Hint(every, False),))
-    # only the intersection and whether all prefer it matter, so equal ones are merged as they arise instead of building the product of all sets
+    # only the intersection and whether all prefer it matter, so equal ones are merged as they arise instead of building
+    # the product of all sets
     found = {(every, True)}
     for given in lists:
         found = {(nodes & hint.nodes, preferred and hint.preferred) for nodes, preferred in found for hint in given}
@@ -148,14 +156,16 @@ def align(policy: TopologyPolicy, asked: Hints, numa_nodes: Sequence[int]) -> Al
 
 
 def _sets(asked: Hints, nodes: int) -> Iterator[tuple[str, int]]:
-    """For each resource one of its narrowest hints that contain these nodes, the widest resources first; among equals the one that adds fewest nodes."""
+    """For each resource one of its narrowest hints that contain these nodes, the widest resources first; among
+    equals the one that adds fewest nodes.
+    """
     around = {
         resource: [hint.nodes for hint in given or () if not nodes & ~hint.nodes] for resource, given in asked.items()
     }
     union = nodes
     for resource, sets in sorted(around.items(), key=lambda pair: -min(map(int.bit_count, pair[1]), default=0)):
         if sets:
-            chosen = min(sets, key=lambda each: (each.bit_count(), (each & ~union).bit_count(), each))
+            chosen = min(sets, key=lambda number: (number.bit_count(), (number & ~union).bit_count(), number))
             union |= chosen
             yield resource, chosen
 

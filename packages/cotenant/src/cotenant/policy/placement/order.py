@@ -1,8 +1,9 @@
 """Queue order as one key per pending pod; the smallest key first, ties by arrival.
 
-Services always precede batch, since they have the objectives. Batch is ordered by the policy: arrival, earliest deadline, or least slack, where
-slack = deadline - now - estimated path to the job's end. Jobs that can no longer make their deadline wait behind those that can, with aging so
-that they do not starve (shedding: placing a late job may only delay another job past its deadline).
+Services always precede batch, since they have the objectives. Batch is ordered by the policy: arrival, earliest
+deadline, or least slack, where slack = deadline - now - estimated path to the job's end. Jobs that can no longer make
+their deadline wait behind those that can, with aging so that they do not starve (shedding: placing a late job may only
+delay another job past its deadline).
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def keys(order: Order, pending: PendingArrays, shapes: ShapeArrays, now_s: float
 def allowance(deadline_s: Float, path_s: Float, now_s: float) -> Float:
     """Tolerated excess slowdown of batch: slack ratio - 1, where slack ratio = time left / estimated path.
 
-    At least 0.1 while the deadline can be met; below a ratio of 1 the job is late by estimate, and its slowdown counts less and less,
-    down to a hundredth at 0.7, where it certainly misses.
+    At least 0.1 while the deadline can be met; below a ratio of 1 the job is late by estimate, and its slowdown counts
+    less and less, down to a hundredth at 0.7, where it certainly misses.
     """
     ratio = (deadline_s - now_s) / np.maximum(1.0, path_s)
     hope = np.clip((ratio - 0.7) / 0.3, 0.0, 1.0)

@@ -1,20 +1,23 @@
 """Preemption: the victims on each node for a pod of higher priority, and the node with the lowest cost.
 
-Problem: thousands of nodes times dozens of residents, each of which may stay or be evicted. Choice: every constraint that residents can violate on a node
-is a *column*: residents add up to something (`held`) that may be at most `limit` beside the incoming pod: milli-CPU, bytes, conflicting ports,
-pods selected by an anti-affinity term, pods above a spread's skew. All columns are evaluated for all rows at once: remove every resident of
-lower priority, check where the pod then fits, and reprieve residents as long as it still does: first those whose eviction would violate a
-disruption budget, then the others, each by priority and then by age. One compiled pass over the rows.
+Problem: thousands of nodes times dozens of residents, each of which may stay or be evicted. Choice: every constraint
+that residents can violate on a node is a *column*: residents add up to something (`held`) that may be at most `limit`
+beside the incoming pod: milli-CPU, bytes, conflicting ports, pods selected by an anti-affinity term, pods above a
+spread's skew. All columns are evaluated for all rows at once: remove every resident of lower priority, check where the
+pod then fits, and reprieve residents as long as it still does: first those whose eviction would violate a disruption
+budget, then the others, each by priority and then by age. One compiled pass over the rows.
 
-Where a node rule allocates what no sum describes (devices, CPUs, NUMA nodes), its columns are necessary conditions only: they order the rows, and on
-the first rows that can be cleared the victims are searched by the node rules' own answer (policy/placement/reprieve.py).
+Where a node rule allocates what no sum describes (devices, CPUs, NUMA nodes), its columns are necessary conditions
+only: they order the rows, and on the first rows that can be cleared the victims are searched by the node rules' own
+answer (policy/placement/reprieve.py).
 
-Some residents are only useful together (`Jobs`): a job that loses more members than it can spare loses all of them, on whatever rows they are. Members that
-a job cannot spare are reprieved first, a row on which no job is lost is preferred to every row on which one is, and where one is lost all of its members
-count in the comparison.
-Source: kube-scheduler's DefaultPreemption plugin and its choice of a node; jobs are our addition; Koordinator's sub-priority decides between pods of
-equal priority. Limits: every node is evaluated by columns, not a sample, and `_CLEARED` nodes by node rules, as kube-scheduler ends after enough
-candidates; among equal nodes the lowest row is taken; budgets are counted per row, and over all members of a lost job.
+Some residents are only useful together (`Jobs`): a job that loses more members than it can spare loses all of them, on
+whatever rows they are. Members that a job cannot spare are reprieved first, a row on which no job is lost is preferred
+to every row on which one is, and where one is lost all of its members count in the comparison.
+Source: kube-scheduler's DefaultPreemption plugin and its choice of a node; jobs are our addition; Koordinator's
+sub-priority decides between pods of equal priority. Limits: every node is evaluated by columns, not a sample, and
+`_CLEARED` nodes by node rules, as kube-scheduler ends after enough candidates; among equal nodes the lowest row is
+taken; budgets are counted per row, and over all members of a lost job.
 """
 
 from __future__ import annotations
@@ -52,7 +55,9 @@ class Column(NamedTuple):
 
 
 class Jobs(NamedTuple):
-    """Residents that are only useful together, U jobs. All fields but `spare` are totals over the members that a job loses when it is lost."""
+    """Residents that are only useful together, U jobs. All fields but `spare` are totals over the members that a
+    job loses when it is lost.
+    """
 
     spare: Int  # [U] how many members each can lose without being lost
     violations: Int  # [U] of disruption budgets
@@ -68,7 +73,9 @@ NO_JOBS = Jobs(_NONE, _NONE, _NONE, _NONE, _NONE, np.empty(0), ())
 
 
 class Candidates(NamedTuple):
-    """Residents of lower priority than the incoming pod. V of them, in G groups that budgets treat alike; B disruption budgets."""
+    """Residents of lower priority than the incoming pod. V of them, in G groups that budgets treat alike; B
+    disruption budgets.
+    """
 
     pod: Int  # [V]
     row: Int  # [V]
@@ -94,7 +101,9 @@ Exact = Callable[[int], Vacate | None]  # by row; None: on that row the columns 
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """The result: evict `victims` to make space on `row`; -1 = no node can be helped, with `rejections` as the reasons."""
+    """The result: evict `victims` to make space on `row`; -1 = no node can be helped, with `rejections` as the
+    reasons.
+    """
 
     row: int
     # Most important first; those of lost jobs, then those that violate a budget, before the others.
@@ -108,15 +117,19 @@ class Preemption:
     def headline(self, nodes: int) -> str:
         """One line, appended to the reason of an unschedulable pod as in kube-scheduler."""
         if self.row >= 0:
-            return f"preemption: {len(self.victims) + len(self.rest)} victim(s), 1 of {self.possible} possible nodes chosen"
+            return (
+                f"preemption: {len(self.victims) + len(self.rest)} victim(s), 1 of {self.possible} possible nodes "
+                "chosen"
+            )
         return f"preemption: {no_node_line(nodes, self.rejections)}"
 
 
 def ineligible(preempts: bool, priority: int, ending_priorities: Int, nominated_is_hopeless: bool) -> str:
     """Why a pod may not preempt now; empty if it may.
 
-    `preempts`: its preemptionPolicy is not Never; `ending_priorities`: those of the terminating pods on its nominated node. While one of
-    lower priority is still terminating, the pod waits for it, unless no removal can make the nominated node feasible.
+    `preempts`: its preemptionPolicy is not Never; `ending_priorities`: those of the terminating pods on its nominated
+    node. While one of lower priority is still terminating, the pod waits for it, unless no removal can make the
+    nominated node feasible.
     """
     if not preempts:
         return "not eligible due to preemptionPolicy=Never"
@@ -130,8 +143,8 @@ def find_victims(
 ) -> Preemption:
     """The row to clear and the victims on it.
 
-    `here[N]` are rows with a node; `helpable[N]` those where removing pods can help at all (their labels, taints and volumes match the pod).
-    With `exact`, columns are necessary conditions on the rows for which it has an answer.
+    `here[N]` are rows with a node; `helpable[N]` those where removing pods can help at all (their labels, taints and
+    volumes match the pod). With `exact`, columns are necessary conditions on the rows for which it has an answer.
     """
     size = len(here)
     populated = np.zeros(size, dtype=np.bool_)
@@ -195,7 +208,7 @@ def find_victims(
     here_in_order = order[start[row] : start[row + 1]]
     if cleared is not None:
         fates = (cleared.torn, cleared.breaking, cleared.others)
-        positions = [int(here_in_order[place]) for each in fates for place in each]
+        positions = [int(here_in_order[place]) for entry in fates for place in entry]
         violations = cleared.cost.violations
     else:
         kinds = (TEARS, BREAKS, GOES)
@@ -223,8 +236,9 @@ def _ranked(costs: Costs, rows: Int) -> Int:
 def _cheapest(
     rows: list[int], costs: Costs, exact: Exact, on_row: Callable[[int], RowCandidates]
 ) -> tuple[int, Cleared | None, int, list[tuple[str, int]]]:
-    """Of these rows, the one with the lowest cost by the node rules' answers, -1 = none; its victims, None = those by columns; the number of rows
-    that can be cleared; and why others cannot."""
+    """Of these rows, the one with the lowest cost by the node rules' answers, -1 = none; its victims, None = those by
+    columns; the number of rows that can be cleared; and why others cannot.
+    """
     found: list[tuple[Cost, int, Cleared | None, Vacate | None]] = []
     failed: list[tuple[str, int]] = []
     best: Cost | None = None
@@ -243,14 +257,14 @@ def _cheapest(
         best = found[-1][0] if best is None else min(best, found[-1][0])
         if len(found) == _CLEARED:
             break
-    found.sort(key=lambda each: each[:2])
+    found.sort(key=lambda entry: entry[:2])
     for place, (_, row, _, vacate) in enumerate(found[:_IMPROVED]):
         better = clear_row(on_row(row), vacate) if vacate is not None else None
         if better is not None:
             found[place] = (better.cost, row, better, vacate)
     if not found:
         return -1, None, 0, failed
-    _, row, cleared, _ = min(found, key=lambda each: each[:2])
+    _, row, cleared, _ = min(found, key=lambda entry: entry[:2])
     return row, cleared, len(found), failed
 
 
@@ -271,7 +285,7 @@ def _on_row(
 ) -> RowCandidates:
     """The candidates on one row, in this order. `covering`: by group, the budgets that cover it."""
     job, jobs = candidates.job[here].tolist(), candidates.jobs
-    known = {each for each in job if each >= 0}
+    known = {entry for entry in job if entry >= 0}
     losses = {
         u: (
             int(jobs.violations[u]),

@@ -1,10 +1,11 @@
 """Preferences of a pod besides its profile's score: soft terms with kube-scheduler's weights.
 
-Problem: preferred affinity, ScheduleAnyway spread and PreferNoSchedule taints are not row-local: each is relative to the rows that pass
-the filters. Choice: a pod with such preferences is evaluated separately: the compiled filters give the feasible rows, the profile scores them, the
-preferences are added, and the best row is taken. Other pods stay in the compiled queue. The profile's score has weight 1 on a scale of
-0 to 100 over the feasible rows; kube-scheduler's own resource score already has that scale. Source: kube-scheduler's default plugin
-weights. Limits: with kube-scheduler's system defaults of topology spread (topology/spread.py), replicas of controllers are evaluated separately too.
+Problem: preferred affinity, ScheduleAnyway spread and PreferNoSchedule taints are not row-local: each is relative to
+the rows that pass the filters. Choice: a pod with such preferences is evaluated separately: the compiled filters give
+the feasible rows, the profile scores them, the preferences are added, and the best row is taken. Other pods stay in the
+compiled queue. The profile's score has weight 1 on a scale of 0 to 100 over the feasible rows; kube-scheduler's own
+resource score already has that scale. Source: kube-scheduler's default plugin weights. Limits: with kube-scheduler's
+system defaults of topology spread (topology/spread.py), replicas of controllers are evaluated separately too.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ class Part(NamedTuple):
 
 
 def scaled(score: int, values: Float) -> Float:
-    """A profile's scores over the feasible rows, on 0..100: the lowest is 0, the highest 100; all 0 where they are equal.
+    """A profile's scores over the feasible rows, on 0..100: the lowest is 0, the highest 100; all 0 where they are
+    equal.
 
-    Scores made of kube-scheduler's 0..100 parts, or with that scale, are unchanged. An infinite score is at its end of the scale.
+    Scores made of kube-scheduler's 0..100 parts, or with that scale, are unchanged. An infinite score is at its end of
+    the scale.
     """
     if score in _OWN_SCALE or len(values) == 0:
         return values

@@ -1,7 +1,9 @@
 """Profile files: a placement profile with its knobs, as YAML.
 
-Problem: a tuned profile must reach a scheduler without a change of code, and a misspelt knob must not be ignored. Choice: a file names a built-in profile and the knobs that
-differ; it is read strictly. `cotenant lab tune` writes such files, `cotenant scheduler --profile FILE` reads them. Limits: orders, fits and scores are those of the built-in profile.
+Problem: a tuned profile must reach a scheduler without a change of code, and a misspelt knob must not be ignored.
+Choice: a file names a built-in profile and the knobs that differ; it is read strictly. `cotenant lab tune` writes such
+files, `cotenant scheduler --profile FILE` reads them. Limits: orders, fits and scores are those of the built-in
+profile.
 
     profile: founding
     knobs: {founding_capacity: 62.1, founding_latency: 8.5}
@@ -36,9 +38,11 @@ def is_profile_file(name: str) -> bool:
 
 
 def parse_profile(text: bytes, source: str) -> PlacementProfile:
-    """The profile in a file's text; its name is the built-in one's. Raises `InvalidInput` naming `source` and the field."""
+    """The profile in a file's text; its name is the built-in one's. Raises `InvalidInput` naming `source` and the
+    field.
+    """
     read = read_struct(ProfileFile, text, source, "a profile file")
-    known = [each.name for each in PROFILES]
+    known = [entry.name for entry in PROFILES]
     if read.profile not in known:
         close = get_close_matches(read.profile, known, n=1)
         hint = f"did you mean {close[0]}?" if close else ""

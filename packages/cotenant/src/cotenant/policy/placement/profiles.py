@@ -1,4 +1,5 @@
-"""Placement profiles: an order, a fit, a score and a rule for ties. Every profile that is compared with ours uses the same estimates.
+"""Placement profiles: an order, a fit, a score and a rule for ties. Every profile that is compared with ours uses the
+same estimates.
 
 Knobs of rivals are the best of as many trials as ours had, on seeds that are not reported (bench/tuning.py).
 """
@@ -135,7 +136,8 @@ PROFILES: tuple[PlacementProfile, ...] = (
     ),
     PlacementProfile(
         "cotenant-requests",
-        "cotenant for clusters whose kubelets refuse what requests exceed: same order and damage, but requests must fit",
+        "cotenant for clusters whose kubelets refuse what requests exceed: same order and damage, but requests must "
+        "fit",
         order=Order.SLACK,
         score=Score.INTERFERENCE,
         measures_use=True,

@@ -1,19 +1,22 @@
 """The victims on one node where no sum describes what an eviction frees: GPUs, exclusive CPUs, NUMA nodes.
 
-Problem: whether a pod gets two free GPUs, whole cores or one NUMA node depends on which residents leave together; sums of what they hold do not tell
-(policy/placement/preemption.py uses such sums to order the nodes). Choice: the node rules answer whether the pod fits without a given set of
-residents (`Vacate`), and the search is by that answer and by the columns together. First kube-scheduler's procedure: remove every candidate, then
-reprieve them, those whose eviction violates a disruption budget first, each class by importance, while the pod still fits. That is not optimal:
-reprieving one pod of two GPUs may cost two pods of one GPU, and a pod is classed as violating although its budget is not exhausted by the victims
-in the end. So the result is improved by branch and bound over the candidates: fewest violated budgets, least important victim, lowest sum of
-priorities, fewest victims (kube-scheduler's criteria for nodes), then the smallest amount of devices and CPUs taken from victims, then the latest
-start. The amount is our addition: of two equal pods, the one with half a GPU is evicted, not the one with six. Every candidate set that can be
-better is visited up to `_MOST_TRIALS` per node, after which the best set found so far is taken; it is always one from which no victim can be
-returned. Pods whose constraints are all sums keep kube-scheduler's procedure unchanged, in which a large important pod may be kept at the price of
-several small ones.
-Limits: assumes that removing more residents never makes the pod infeasible; that fails where whole cores are required on one NUMA node, of which only
-the first that could serve is tried (policy/placement/cpus/node_fit.py), and then the set may be larger than necessary. Jobs (`Jobs`) are lost by the first procedure only; the improvement
-considers sets that lose no job.
+Problem: whether a pod gets two free GPUs, whole cores or one NUMA node depends on which residents leave together; sums
+of what they hold do not tell (policy/placement/preemption.py uses such sums to order the nodes). Choice: the node rules
+answer whether the pod fits without a given set of residents (`Vacate`), and the search is by that answer and by the
+columns together. First kube-scheduler's procedure: remove every candidate, then reprieve them, those whose eviction
+violates a disruption budget first, each class by importance, while the pod still fits. That is not optimal: reprieving
+one pod of two GPUs may cost two pods of one GPU, and a pod is classed as violating although its budget is not exhausted
+by the victims in the end. So the result is improved by branch and bound over the candidates: fewest violated budgets,
+least important victim, lowest sum of priorities, fewest victims (kube-scheduler's criteria for nodes), then the
+smallest amount of devices and CPUs taken from victims, then the latest start. The amount is our addition: of two equal
+pods, the one with half a GPU is evicted, not the one with six. Every candidate set that can be better is visited up to
+`_MAX_TRIALS` per node, after which the best set found so far is taken; it is always one from which no victim can be
+returned. Pods whose constraints are all sums keep kube-scheduler's procedure unchanged, in which a large important pod
+may be kept at the price of several small ones.
+Limits: assumes that removing more residents never makes the pod infeasible; that fails where whole cores are required
+on one NUMA node, of which only the first that could serve is tried (policy/placement/cpus/node_fit.py), and then the
+set may be larger than necessary. Jobs (`Jobs`) are lost by the first procedure only; the improvement considers sets
+that lose no job.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ import numpy as np
 
 from cotenant.model.arrays import Int
 
-_MOST_TRIALS = 1500  # visited sets per node
+_MAX_TRIALS = 1500  # visited sets per node
 PRIORITY_OFFSET = (
     2**47
 )  # makes every victim add to the sum, as in kube-scheduler; above every importance (`preemption.importance`)
@@ -83,7 +86,9 @@ class Cost(NamedTuple):
 
 
 class Cleared(NamedTuple):
-    """Indexes of the victims, by their fate: of lost jobs, violating a budget, others; most important first within each."""
+    """Indexes of the victims, by their fate: of lost jobs, violating a budget, others; most important first within
+    each.
+    """
 
     torn: tuple[int, ...]
     breaking: tuple[int, ...]
@@ -183,7 +188,7 @@ class _Search:
         def visit(place: int, gone: int) -> None:
             nonlocal found, best
             self._trials += 1
-            if self._trials > _MOST_TRIALS or self._lost(gone):
+            if self._trials > _MAX_TRIALS or self._lost(gone):
                 return
             cost = self._cost(gone)
             if self._fits(gone):
@@ -255,8 +260,8 @@ class _Search:
             victims += members
             total += sum_ + members * PRIORITY_OFFSET
             most.append((highest, earliest_s))
-        highest = max((each[0] for each in most), default=-(2**62))
-        earliest_s = min((start for each, start in most if each == highest), default=np.inf)
+        highest = max((entry[0] for entry in most), default=-(2**62))
+        earliest_s = min((start for number, start in most if number == highest), default=np.inf)
         return Cost(int(bool(lost)), violations, highest, total, victims, size, -earliest_s)
 
     def _cleared(self, removed: int) -> Cleared:

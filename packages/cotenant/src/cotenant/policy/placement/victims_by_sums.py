@@ -1,9 +1,10 @@
 """Victims by sums: the compiled procedure over all rows.
 
-Problem: thousands of nodes times dozens of residents. Choice: kube-scheduler's procedure in one compiled pass: remove every candidate, then reprieve
-them while the columns allow it, members that a job cannot spare first, then those whose eviction violates a disruption budget, then the others, each by
-importance. Limits: the procedure is greedy, so a row may be cleared of more pods than necessary, as in kube-scheduler; policy/placement/reprieve.py
-improves it where node rules decide.
+Problem: thousands of nodes times dozens of residents. Choice: kube-scheduler's procedure in one compiled pass: remove
+every candidate, then reprieve them while the columns allow it, members that a job cannot spare first, then those whose
+eviction violates a disruption budget, then the others, each by importance. Limits: the procedure is greedy, so a row
+may be cleared of more pods than necessary, as in kube-scheduler; policy/placement/reprieve.py improves it where node
+rules decide.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ def _reprieve(
 
 @njit
 def _lose_jobs(n: int, residents: Int, fate: Int, job: Int, taken: Int, spare: Int, weight: Int, left: Int) -> bool:
-    """Evict reprieved members after all where their job is lost, which frees what they held. Returns whether there were any."""
+    """Evict reprieved members after all where their job is lost, which frees what they held. Returns whether there
+    were any.
+    """
     found = False
     for v in residents:
         if job[v] < 0 or taken[job[v]] <= spare[job[v]]:

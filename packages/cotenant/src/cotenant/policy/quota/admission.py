@@ -1,9 +1,10 @@
 """Validation of quotas: whether a quota may be created, changed or deleted, and which rules it violates.
 
-Problem: one invalid quota (a cycle, a minimum above its maximum, children guaranteed more than their parent) invalidates the runtimes of the whole
-tree. Choice: each rule is a small function that returns messages for users; `check` applies all of them to one quota among the existing ones. An object that is already there is
-never refused but selected (usable.py). Limits: the caller supplies which quotas have pods; no webhook calls this yet, so only a cluster's existing quotas
-are judged, and reported in their annotation and events.
+Problem: one invalid quota (a cycle, a minimum above its maximum, children guaranteed more than their parent)
+invalidates the runtimes of the whole tree. Choice: each rule is a small function that returns messages for users;
+`check` applies all of them to one quota among the existing ones. An object that is already there is never refused but
+selected (usable.py). Limits: the caller supplies which quotas have pods; no webhook calls this yet, so only a cluster's
+existing quotas are judged, and reported in their annotation and events.
 
 Source: Koordinator's pkg/webhook/elasticquota and the rules of its 0.7 release; names of rules are ours.
 """
@@ -47,7 +48,8 @@ def check(
 ) -> tuple[Violation, ...]:
     """Violations of this quota among `others`; `old` is what it replaces, `with_pods` names the quotas that have pods.
 
-    A quota that is as it was violates nothing: rules that its surroundings break since then must not block a change of its labels.
+    A quota that is as it was violates nothing: rules that its surroundings break since then must not block a change of
+    its labels.
     """
     if quota == old:
         return ()
@@ -87,11 +89,17 @@ def check_alone(quota: Quota, used: Levels = (), rules: Rules = DEFAULT_RULES) -
         if resource not in quota.maximum:
             found.append(Violation(quota.name, "min-keys", f"the minimum mentions {resource}, the maximum does not"))
         elif least > quota.maximum.get(resource):
-            text = f"minimum {format_amount(resource, least)} of {resource} exceeds the maximum {format_amount(resource, quota.maximum.get(resource))}"
+            text = (
+                f"minimum {format_amount(resource, least)} of {resource} exceeds the maximum "
+                f"{format_amount(resource, quota.maximum.get(resource))}"
+            )
             found.append(Violation(quota.name, "min-over-max", text))
     for resource, amount in used:
         if resource in rules.strict_used and amount > quota.maximum.get(resource):
-            text = f"{format_amount(resource, amount)} of {resource} is in use, the maximum is {format_amount(resource, quota.maximum.get(resource))}"
+            text = (
+                f"{format_amount(resource, amount)} of {resource} is in use, the maximum is "
+                f"{format_amount(resource, quota.maximum.get(resource))}"
+            )
             found.append(Violation(quota.name, "max-under-used", text))
     return found
 
@@ -111,7 +119,10 @@ def check_place(quota: Quota, others: Sequence[Quota], with_pods: frozenset[str]
                 Violation(quota.name, "is-parent", f"it has the child {child.name} but is not marked as a parent")
             )
         if child.parent == quota.name and child.tree_id != quota.tree_id:
-            text = f"its child {child.name} is in tree {child.tree_id or 'default'!r}, but it is in {quota.tree_id or 'default'!r}"
+            text = (
+                f"its child {child.name} is in tree {child.tree_id or 'default'!r}, but it is in "
+                f"{quota.tree_id or 'default'!r}"
+            )
             found.append(Violation(quota.name, "tree-id", text))
     if quota.is_parent and quota.name in with_pods:
         found.append(Violation(quota.name, "parent-has-pods", "it has pods, which a parent must not have"))
@@ -153,12 +164,17 @@ def check_change(
 
 
 def check_keys(quota: Quota, others: Sequence[Quota], rules: Rules = DEFAULT_RULES) -> list[Violation]:
-    """A child's maximum must mention the same resources as its parent's; its minimum must not mention others than its parent's."""
+    """A child's maximum must mention the same resources as its parent's; its minimum must not mention others than
+    its parent's.
+    """
     found = []
     for parent, child in _pairs(quota, others):
         upper, lower = set(parent.maximum.names()), set(child.maximum.names())
         if not (lower <= upper if rules.key_subset else lower == upper):
-            text = f"the maximum of {child.name} mentions {listed(lower)}, that of its parent {parent.name} {listed(upper)}"
+            text = (
+                f"the maximum of {child.name} mentions {listed(lower)}, that of its parent {parent.name} "
+                f"{listed(upper)}"
+            )
             found.append(Violation(quota.name, "max-keys", text))
         beyond = set(child.minimum.names()) - set(parent.minimum.names())
         if beyond and not (parent.is_tree_root or child.allows_force_update):
@@ -168,7 +184,9 @@ def check_keys(quota: Quota, others: Sequence[Quota], rules: Rules = DEFAULT_RUL
 
 
 def check_minima(quota: Quota, others: Sequence[Quota]) -> list[Violation]:
-    """Minima of children must not exceed their parent's: for this quota's children, and for this quota with its siblings."""
+    """Minima of children must not exceed their parent's: for this quota's children, and for this quota with its
+    siblings.
+    """
     found = []
     if not (quota.is_tree_root or quota.allows_force_update):
         found += sum_of_minima(quota.name, quota, [other for other in others if other.parent == quota.name])
@@ -180,10 +198,11 @@ def check_minima(quota: Quota, others: Sequence[Quota]) -> list[Violation]:
 
 
 def check_guarantee(quota: Quota, others: Iterable[Quota], guaranteed: Mapping[str, Amounts]) -> list[Violation]:
-    """With guaranteed use: a raised minimum must be covered by what an ancestor is guaranteed already. `guaranteed`: the current guarantees by quota.
+    """With guaranteed use: a raised minimum must be covered by what an ancestor is guaranteed already. `guaranteed`:
+    the current guarantees by quota.
 
-    The need climbs the tree until some ancestor's guarantee covers its children's; at the root of the tree nothing can cover it any more.
-    Only quotas of a tree with an id are checked, as upstream (checkGuaranteedForMin).
+    The need climbs the tree until some ancestor's guarantee covers its children's; at the root of the tree nothing can
+    cover it any more. Only quotas of a tree with an id are checked, as upstream (checkGuaranteedForMin).
     """
     if quota.allows_force_update or quota.is_tree_root or not quota.tree_id:
         return []
@@ -244,7 +263,10 @@ def sum_of_minima(name: str, parent: Quota, children: Sequence[Quota]) -> list[V
     for resource in sorted({resource for child in children for resource, _ in child.minimum}):
         total = sum(child.minimum.get(resource) for child in children)
         if total > parent.minimum.get(resource):
-            text = f"the minima of the children of {parent.name} add up to {format_amount(resource, total)} of {resource}, its own is {format_amount(resource, parent.minimum.get(resource))}"
+            text = (
+                f"the minima of the children of {parent.name} add up to {format_amount(resource, total)} of "
+                f"{resource}, its own is {format_amount(resource, parent.minimum.get(resource))}"
+            )
             found.append(Violation(name, "min-sum", text))
     return found
 

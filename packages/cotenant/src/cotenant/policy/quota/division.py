@@ -1,9 +1,11 @@
 """Lazy division of a tree's amounts among its quotas, from the root downwards.
 
-Problem: a thousand quotas cannot be divided anew for every pod that arrives or leaves. Choice: each quota records for which resources, and for which children,
-its division is out of date, and divisions are computed when a runtime is read. Where a division satisfies all children before and after, only the changed ones
-are updated; a child that was short and requests even more changes nothing; otherwise the division is recomputed by the plain arithmetic of runtime.py, and
-continues only below children whose runtime changed. Limits: demand and use are those of the nodes' columns, kept by tree.py.
+Problem: a thousand quotas cannot be divided anew for every pod that arrives or leaves. Choice: each quota records for
+which resources, and for which children, its division is out of date, and divisions are computed when a runtime is read.
+Where a division satisfies all children before and after, only the changed ones are updated; a child that was short and
+requests even more changes nothing; otherwise the division is recomputed by the plain arithmetic of runtime.py, and
+continues only below children whose runtime changed. Limits: demand and use are those of the nodes' columns, kept by
+tree.py.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from cotenant.policy.quota.runtime import Member, apportion, scaled_minima, shar
 
 
 class Division:
-    """The runtimes of one tree's quotas. `scale`: minima that do not fit are scaled; `guarantee`: use is guaranteed and minima are not lent."""
+    """The runtimes of one tree's quotas. `scale`: minima that do not fit are scaled; `guarantee`: use is guaranteed
+    and minima are not lent.
+    """
 
     def __init__(self, scale: bool, guarantee: bool) -> None:
         self.changes = 0  # incremented whenever a runtime may have changed
@@ -95,9 +99,11 @@ class Division:
         return max(0, above.runtime) * minimum // above.children_minimum
 
     def update_target(self, node: QuotaNode, parent: QuotaNode, i: int, limited_before: int = 0) -> None:
-        """Update a quota's target, its runtime if nothing were short, and mark its parent's division as out of date for it.
+        """Update a quota's target, its runtime if nothing were short, and mark its parent's division as out of date for
+        it.
 
-        Not marked where it was short and still is: by how much its request exceeds its runtime does not affect a division.
+        Not marked where it was short and still is: by how much its request exceeds its runtime does not affect a
+        division.
         """
         column = node.columns[i]
         floor = column.minimum if column.minimum > column.guaranteed else column.guaranteed
@@ -129,7 +135,8 @@ class Division:
         for child, minimum in zip(node.children, minima, strict=True):
             if self.scaled_minimum(child, i) != minimum:
                 raise AssertionError(
-                    f"quota {child.quota.name}: scaled minimum of {resource} is {self.scaled_minimum(child, i)}, by its siblings {minimum}"
+                    f"quota {child.quota.name}: scaled minimum of {resource} is {self.scaled_minimum(child, i)}, by "
+                    f"its siblings {minimum}"
                 )
         members = [
             Member(

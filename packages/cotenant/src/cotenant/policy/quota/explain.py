@@ -1,8 +1,8 @@
 """Explanation of a quota's runtime: every term, for users and programs.
 
-Problem: "why may my team use only 35 cores" has an answer with a dozen numbers. Choice: one Reason per resource; its first two terms, the amount before
-sharing and the share of the remainder, add up to the runtime, and the others are the inputs of those two. Limits: siblings are not listed by
-name.
+Problem: "why may my team use only 35 cores" has an answer with a dozen numbers. Choice: one Reason per resource; its
+first two terms, the amount before sharing and the share of the remainder, add up to the runtime, and the others are the
+inputs of those two. Limits: siblings are not listed by name.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ def _sentence(inputs: RuntimeTerms, shared: int) -> str:
     asked = inputs.child_request if inputs.maximum is None else min(inputs.child_request, inputs.maximum)
     text = f"{inputs.resource}: runtime {amount(inputs.runtime)} of the parent's {amount(inputs.total)}: "
     if asked > guaranteed:
-        text += f"{amount(guaranteed)} guaranteed + {amount(shared)} shared by weight {inputs.weight}, requests {amount(asked)}"
+        text += (
+            f"{amount(guaranteed)} guaranteed + {amount(shared)} shared by weight {inputs.weight}, requests "
+            f"{amount(asked)}"
+        )
     elif inputs.runtime > asked:
         text += f"all that it requests, and {amount(inputs.runtime - asked)} of its guarantee stays reserved for it"
     elif guaranteed > asked:
@@ -58,5 +61,8 @@ def _sentence(inputs: RuntimeTerms, shared: int) -> str:
     else:
         text += "all that it requests"
     if inputs.scaled_minimum < inputs.minimum:
-        text += f"; the minimum {amount(inputs.minimum)} is scaled to {amount(inputs.scaled_minimum)} because all minima together do not fit"
+        text += (
+            f"; the minimum {amount(inputs.minimum)} is scaled to {amount(inputs.scaled_minimum)} because all "
+            "minima together do not fit"
+        )
     return text

@@ -1,12 +1,14 @@
 """Quota headroom: whether a pod fits within its quota, and which limits it exceeds.
 
-Problem: the owner of a pod that waits for its quota wants to know which of several limits it exceeds and by how much. Choice: all limits in one list, each
-with what it allows, what is used and what is requested: the quota's runtime (or its maximum, where runtimes are not limits), the same of its ancestors if
-enabled, and the minimum for non-preemptible pods, since only the guarantee can be held indefinitely. Only resources that the pod requests
-count. Limits: quotas only; capacity of nodes is checked by placement. This is the plain form, microseconds per pod; headroom_arrays.py
+Problem: the owner of a pod that waits for its quota wants to know which of several limits it exceeds and by how much.
+Choice: all limits in one list, each with what it allows, what is used and what is requested: the quota's runtime (or
+its maximum, where runtimes are not limits), the same of its ancestors if enabled, and the minimum for non-preemptible
+pods, since only the guarantee can be held indefinitely. Only resources that the pod requests count. Limits: quotas
+only; capacity of nodes is checked by placement. This is the plain form, microseconds per pod; headroom_arrays.py
 answers yes or no inside compiled placement.
 
-Source: Koordinator's elasticquota plugin (PreFilter); upstream compares every resource of the quota, so that overuse of one also blocks pods that do not request it.
+Source: Koordinator's elasticquota plugin (PreFilter); upstream compares every resource of the quota, so that overuse of
+one also blocks pods that do not request it.
 """
 
 from __future__ import annotations
@@ -60,7 +62,10 @@ class Shortage:
 
     def __str__(self) -> str:
         amounts = [format_amount(self.resource, abs(n)) for n in (self.missing, self.used, self.request, self.allowed)]
-        return f"{self.quota}: {amounts[0]} of {self.resource} short: {amounts[1]} used + {amounts[2]} requested > {self.limit} {amounts[3]}"
+        return (
+            f"{self.quota}: {amounts[0]} of {self.resource} short: {amounts[1]} used + {amounts[2]} requested > "
+            f"{self.limit} {amounts[3]}"
+        )
 
 
 def shortages(
@@ -79,7 +84,9 @@ def under(
     used: Callable[[str], Levels],
     held: Callable[[str], Levels],
 ) -> tuple[Shortage, ...]:
-    """`shortages` with other accounts: `used` and `held` return a quota's use, and the part of it by non-preemptible pods."""
+    """`shortages` with other accounts: `used` and `held` return a quota's use, and the part of it by
+    non-preemptible pods.
+    """
     found: list[Shortage] = []
     path = tree.path(name)
     for quota in path if rules.check_parents else path[:1]:
@@ -117,7 +124,9 @@ def summary(found: tuple[Shortage, ...]) -> Reason:
 
 
 def rejection(name: str, found: Sequence[Shortage]) -> tuple[str, str]:
-    """For a pod of the quota `name` that does not fit: the exceeded limits in words that do not change with the figures, and the figures."""
+    """For a pod of the quota `name` that does not fit: the exceeded limits in words that do not change with the
+    figures, and the figures.
+    """
     held: dict[tuple[str, Limit], list[str]] = {}
     for shortage in found:
         held.setdefault((shortage.quota, shortage.limit), []).append(shortage.resource)

@@ -1,10 +1,14 @@
-"""Pods at admission, as their quotas see them: whether a pod may belong to its quota, and whether its request still fits.
+"""Pods at admission, as their quotas see them: whether a pod may belong to its quota, and whether its request still
+fits.
 
-Problem: a pod of a parent quota is counted nowhere, and a full quota is better said when a pod is created than while it waits. Choice: two pure functions; the caller knows the
-quota of a pod (forest.py) and what its pods request together. The optional limit at creation is the quota's annotation `admission`, and its maximum for each resource that the
-annotation does not name. Limits: an update is judged only where it changes the quota; upstream judges every update, so a pod whose quota became a parent later cannot be changed at all.
+Problem: a pod of a parent quota is counted nowhere, and a full quota is better said when a pod is created than while it
+waits. Choice: two pure functions; the caller knows the quota of a pod (forest.py) and what its pods request together.
+The optional limit at creation is the quota's annotation `admission`, and its maximum for each resource that the
+annotation does not name. Limits: an update is judged only where it changes the quota; upstream judges every update, so
+a pod whose quota became a parent later cannot be changed at all.
 
-Source: Koordinator, pkg/webhook/pod/validating (quota rules), pkg/webhook/quotaevaluate (admission); a partial annotation removes the other limits there.
+Source: Koordinator, pkg/webhook/pod/validating (quota rules), pkg/webhook/quotaevaluate (admission); a partial
+annotation removes the other limits there.
 """
 
 from __future__ import annotations
@@ -19,7 +23,9 @@ _SYSTEM_NAMESPACE = "kube-system"
 
 
 def quota_of_pod(namespace: str, label: str, quotas: Mapping[str, Quota]) -> str:
-    """The name of a pod's quota: its label's, or else its namespace's; an unknown one is the default quota. A parent counts, unlike when a scheduler accounts for the pod."""
+    """The name of a pod's quota: its label's, or else its namespace's; an unknown one is the default quota. A
+    parent counts, unlike when a scheduler accounts for the pod.
+    """
     if label:
         return label if label in quotas else DEFAULT_QUOTA
     for quota in quotas.values():
@@ -33,7 +39,8 @@ def quota_of_pod(namespace: str, label: str, quotas: Mapping[str, Quota]) -> str
 def closed_to(namespace: str, name: str, quotas: Mapping[str, Quota], home_of: Callable[[str], str]) -> str:
     """Why a pod of this namespace may not name this quota; "" where it may.
 
-    A quota that lists namespaces is theirs, and that of the object's own namespace (`home_of` a quota's name); so are the quotas below it that list none. Without any list, everybody may name it, as upstream.
+    A quota that lists namespaces is theirs, and that of the object's own namespace (`home_of` a quota's name); so are
+    the quotas below it that list none. Without any list, everybody may name it, as upstream.
     """
     seen: set[str] = set()
     while (quota := quotas.get(name)) is not None and name not in seen:
@@ -50,7 +57,9 @@ def closed_to(namespace: str, name: str, quotas: Mapping[str, Quota], home_of: C
 def check_pod_quota(
     quota: Quota | None, *, changes_quota: bool = True, preemptible: str = "", old_preemptible: str | None = None
 ) -> list[Violation]:
-    """Rules about a pod and its quota. `old_preemptible`: the label before an update, None at creation; texts of absent labels are empty."""
+    """Rules about a pod and its quota. `old_preemptible`: the label before an update, None at creation; texts of
+    absent labels are empty.
+    """
     found = []
     if quota is not None and quota.is_parent and changes_quota:
         text = (
@@ -58,13 +67,18 @@ def check_pod_quota(
         )
         found.append(Violation(quota.name, "parent-quota", text))
     if old_preemptible is not None and old_preemptible != preemptible:
-        text = f"the label {PREEMPTIBLE} cannot change after creation ({old_preemptible or 'none'} -> {preemptible or 'none'})"
+        text = (
+            f"the label {PREEMPTIBLE} cannot change after creation ({old_preemptible or 'none'} -> "
+            f"{preemptible or 'none'})"
+        )
         found.append(Violation(quota.name if quota else "", "preemptible-immutable", text))
     return found
 
 
 def unknown(label: str, quotas: Mapping[str, Quota]) -> tuple[Violation, ...]:
-    """A pod's label that names no quota. Admission refuses it: such a pod would be counted beside the quota that it is meant for."""
+    """A pod's label that names no quota. Admission refuses it: such a pod would be counted beside the quota that it
+    is meant for.
+    """
     if not label or label in quotas or label in BUILT_IN:
         return ()
     text = f"there is no quota {label} (label {NAME}): create it first, or name one that exists"

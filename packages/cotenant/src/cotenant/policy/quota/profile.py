@@ -3,8 +3,9 @@
     minimum = floor(sum of the allocatable amounts of the selected nodes x ratio), for each of the profile's resources
     maximum = no limit
 
-Nodes that take no pods count, and their part stands in an annotation of its own, from which schedulers may subtract it. The tree's id is the profile's label, else a hash of its
-key, so that the same profile in another cluster has the same tree. Limits: a pod that runs on a node outside the selection still counts in its quota.
+Nodes that take no pods count, and their part stands in an annotation of its own, from which schedulers may subtract it.
+The tree's id is the profile's label, else a hash of its key, so that the same profile in another cluster has the same
+tree. Limits: a pod that runs on a node outside the selection still counts in its quota.
 
 Source: Koordinator, pkg/quota-controller/profile (profile_controller.go).
 """

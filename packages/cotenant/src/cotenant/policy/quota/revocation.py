@@ -1,10 +1,11 @@
 """Revocation: when a quota that uses more than its runtime must return resources, and which of its pods are evicted.
 
-Problem: A borrowed what B did not need; B's requests grow, A's runtime falls, and A's pods still run. Choice: overuse must last for a delay, which restarts
-when it ends or was acted on; then the least important pods are removed until the others fit, and the most important of the removed are kept again
-while they fit in the resources that they use. Where a resource cannot fit even so, all its preemptible users are evicted; upstream evicts all
-preemptible pods, users of it or not. Limits: pods are evaluated one by one; reclaim.py evaluates whole jobs, and evicts nothing without
-benefit. Upstream leaves this off by default; the caller decides when to check.
+Problem: A borrowed what B did not need; B's requests grow, A's runtime falls, and A's pods still run. Choice: overuse
+must last for a delay, which restarts when it ends or was acted on; then the least important pods are removed until the
+others fit, and the most important of the removed are kept again while they fit in the resources that they use. Where a
+resource cannot fit even so, all its preemptible users are evicted; upstream evicts all preemptible pods, users of it or
+not. Limits: pods are evaluated one by one; reclaim.py evaluates whole jobs, and evicts nothing without benefit.
+Upstream leaves this off by default; the caller decides when to check.
 
 Source: Koordinator's quota_overuse_revoke.go.
 """
@@ -36,7 +37,9 @@ def over(used: Levels, runtime: Levels) -> tuple[str, ...]:
 
 
 def watch(before: Overuse, is_over: bool, now_us: int, delay_us: int = DELAY_US) -> tuple[Overuse, bool]:
-    """The next state, and whether to revoke now: after more than `delay_us` of overuse. Acting on it restarts the delay."""
+    """The next state, and whether to revoke now: after more than `delay_us` of overuse. Acting on it restarts the
+    delay.
+    """
     if not is_over:
         return NO_OVERUSE, False
     if before.since_us is None:
@@ -47,7 +50,9 @@ def watch(before: Overuse, is_over: bool, now_us: int, delay_us: int = DELAY_US)
 
 
 def revoke(pods: Sequence[QuotaPod], runtime: Levels) -> tuple[QuotaPod, ...]:
-    """The pods of one quota to evict so that the others fit its runtime, most important first. `pods` are all that use something."""
+    """The pods of one quota to evict so that the others fit its runtime, most important first. `pods` are all that
+    use something.
+    """
     used = [sum(pod.request.get(resource) for pod in pods) for resource, _ in runtime]
     limits = [amount for _, amount in runtime]
     rows = {pod.uid: [pod.request.get(resource) for resource, _ in runtime] for pod in pods}

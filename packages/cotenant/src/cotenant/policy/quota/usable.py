@@ -1,8 +1,9 @@
 """Which of a cluster's quotas can be used together.
 
-Problem: quotas are objects that people write one by one, without a webhook that refuses a bad one, and one inconsistent quota invalidates the runtimes of
-its tree. Choice: keep the largest consistent part; each rejected quota has its reason, and so has each problem that is tolerated. Limits: the rules are those
-of admission.py that would break a tree; sums of minima that are too large are scaled, and reported.
+Problem: quotas are objects that people write one by one, without a webhook that refuses a bad one, and one inconsistent
+quota invalidates the runtimes of its tree. Choice: keep the largest consistent part; each rejected quota has its
+reason, and so has each problem that is tolerated. Limits: the rules are those of admission.py that would break a tree;
+sums of minima that are too large are scaled, and reported.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from cotenant.policy.quota.admission import (
 def select_usable(quotas: Iterable[Quota]) -> tuple[tuple[Quota, ...], tuple[Violation, ...]]:
     """The quotas that form consistent trees, and why the others are not used.
 
-    Only what would break a tree counts: a duplicate name, a missing, foreign or circular parent, a minimum above the maximum; descendants of a
-    rejected quota are rejected too. A namespace claimed by two quotas stays with the first by name, and the other is kept without it. Sums of
-    minima that are too large are tolerated, since minima are scaled.
+    Only what would break a tree counts: a duplicate name, a missing, foreign or circular parent, a minimum above the
+    maximum; descendants of a rejected quota are rejected too. A namespace claimed by two quotas stays with the first by
+    name, and the other is kept without it. Sums of minima that are too large are tolerated, since minima are scaled.
     """
     kept: dict[str, Quota] = {}
     refused = []
@@ -56,9 +57,11 @@ def select_usable(quotas: Iterable[Quota]) -> tuple[tuple[Quota, ...], tuple[Vio
 
 
 def defaulted(quotas: Iterable[Quota]) -> tuple[Quota, ...]:
-    """Quotas with what upstream's webhook would fill in: the tree of the nearest ancestor that has one, and one weight per resource of the maximum.
+    """Quotas with what upstream's webhook would fill in: the tree of the nearest ancestor that has one, and one weight
+    per resource of the maximum.
 
-    Unlike upstream's, weights are aligned whenever the quota is read: a resource that was added to the maximum later is shared too.
+    Unlike upstream's, weights are aligned whenever the quota is read: a resource that was added to the maximum later is
+    shared too.
     """
     given = tuple(quotas)
     by_name = {quota.name: quota for quota in given}
@@ -73,7 +76,9 @@ def defaulted(quotas: Iterable[Quota]) -> tuple[Quota, ...]:
 
 
 def _aligned(weight: Amounts, maximum: Amounts) -> Amounts:
-    """The shared weight of each resource of the maximum, whose amount is the default; nothing stays nothing, which means the maximum."""
+    """The shared weight of each resource of the maximum, whose amount is the default; nothing stays nothing, which
+    means the maximum.
+    """
     if not weight.items or weight.names() == maximum.names():
         return weight
     return Amounts.of({name: weight.get(name) if name in weight else amount for name, amount in maximum})

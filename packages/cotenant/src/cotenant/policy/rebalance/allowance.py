@@ -1,8 +1,11 @@
-"""How many pods may be moved for their objectives in the long run: a share of them an hour, which may be saved for a day.
+"""How many pods may be moved for their objectives in the long run: a share of them an hour, which may be saved for a
+day.
 
-Problem: the peak of the day needs most moves, so a limit of every single hour is missed at the peak and wasted beside it; and a cluster that was packed badly needs many moves once. Choice: each pod with an objective earns `share` of a
-move an hour, kept for up to a day; the pods that it finds when it begins have earned a day's. Over days no more than `share` an hour are moved. Limits: what was moved before it began counts only as far as it is told so; a move that fails before its pod
-is evicted counts too.
+Problem: the peak of the day needs most moves, so a limit of every single hour is missed at the peak and wasted beside
+it; and a cluster that was packed badly needs many moves once. Choice: each pod with an objective earns `share` of a
+move an hour, kept for up to a day; the pods that it finds when it begins have earned a day's. Over days no more than
+`share` an hour are moved. Limits: what was moved before it began counts only as far as it is told so; a move that fails
+before its pod is evicted counts too.
 """
 
 from __future__ import annotations
@@ -25,11 +28,13 @@ class Allowance:
         self._counted: frozenset[str] = frozenset()
 
     def left(self, created_s: Sequence[float], moves: Collection[str], now_s: float) -> int:
-        """How many more may be moved now. `created_s`: of every pod with an objective; `moves`: names of those that began, as long as they are remembered: each counts once."""
+        """How many more may be moved now. `created_s`: of every pod with an objective; `moves`: names of those that
+        began, as long as they are remembered: each counts once.
+        """
         pods = len(created_s)
         most = self.share * _DAY_H * pods
         if isnan(self._at_s):
-            earned = self.share * _DAY_H * sum(each < now_s for each in created_s)
+            earned = self.share * _DAY_H * sum(value < now_s for value in created_s)
         else:
             earned = self.share * pods * max(0.0, now_s - self._at_s) / _HOUR_S
         spent = len(set(moves) - self._counted)

@@ -1,10 +1,12 @@
 """Evidence that a replica misses its objective, from windows whose p99 is a sample.
 
-Problem: the p99 of a window is an order statistic of its requests, so a replica near its objective is above it in half of its windows; counting windows above the
-objective moves replicas that meet it, and a move costs a minute of service. Choice: a cumulative sum (Page, Biometrika 1954) of the standardised log ratio of p99 to
-objective. The standard error is that of the order statistic for a tail that is exponential beyond the p99, 1 / (ln 100 sqrt(0.01 n)), and an allowance for
-what the sample does not show. A window counts at most `CLIP` standard errors, so one outlier never suffices, and `DRIFT` is subtracted from each, so a replica that is
-just at its objective gathers nothing for long. Limits: heavy-tailed services have a larger error than is assumed here; windows count as independent.
+Problem: the p99 of a window is an order statistic of its requests, so a replica near its objective is above it in half
+of its windows; counting windows above the objective moves replicas that meet it, and a move costs a minute of service.
+Choice: a cumulative sum (Page, Biometrika 1954) of the standardised log ratio of p99 to objective. The standard error
+is that of the order statistic for a tail that is exponential beyond the p99, 1 / (ln 100 sqrt(0.01 n)), and an
+allowance for what the sample does not show. A window counts at most `CLIP` standard errors, so one outlier never
+suffices, and `DRIFT` is subtracted from each, so a replica that is just at its objective gathers nothing for long.
+Limits: heavy-tailed services have a larger error than is assumed here; windows count as independent.
 """
 
 from __future__ import annotations
@@ -24,12 +26,16 @@ _SMALLEST = 1e-6
 
 
 def standard_error(requests: Int, noise: float) -> Float:
-    """Standard error of the log of a window's p99, by its number of requests; `noise` is a relative error besides that of the sample."""
+    """Standard error of the log of a window's p99, by its number of requests; `noise` is a relative error besides
+    that of the sample.
+    """
     beyond = np.maximum(1.0, _TAIL * requests)
     return np.asarray(np.sqrt(1.0 / (_SHAPE * _SHAPE * beyond) + noise * noise))
 
 
 def evidence(before: Float, p99_ratio: Float, requests: Int, noise: float) -> Float:
-    """Evidence after one more window: `before`, p99 over objective and the number of requests, aligned. 0 = none, `CLEAR` for each clear miss."""
+    """Evidence after one more window: `before`, p99 over objective and the number of requests, aligned. 0 = none,
+    `CLEAR` for each clear miss.
+    """
     score = np.log(np.maximum(p99_ratio, _SMALLEST)) / standard_error(requests, noise)
     return np.asarray(np.maximum(0.0, before + np.clip(score, -CLIP, CLIP) - DRIFT))

@@ -1,8 +1,11 @@
 """Services whose objective keeps being missed: which of victim and culprits should move.
 
-Problem: a pod beside its neighbours may miss its latency objective for as long as it stays, and moving the cause may be cheaper than moving the service. Choice: evidence is gathered over measured windows (misses.py) and a pod with enough of it is a
-victim, the one with the largest miss first; for each, the pod and its neighbours are proposed in the order of what a move costs, and the first one is chosen that lands where the predicted violation of all pods of both nodes falls by at least `least_gain`,
-with hysteresis: a victim whose pods were moved is left alone for `rest_s`. Limits: without predictions (policy/interference/predicted) only the victim itself is proposed.
+Problem: a pod beside its neighbours may miss its latency objective for as long as it stays, and moving the cause may be
+cheaper than moving the service. Choice: evidence is gathered over measured windows (misses.py) and a pod with enough of
+it is a victim, the one with the largest miss first; for each, the pod and its neighbours are proposed in the order of
+what a move costs, and the first one is chosen that lands where the predicted violation of all pods of both nodes falls
+by at least `min_gain`, with hysteresis: a victim whose pods were moved is left alone for `rest_s`. Limits: without
+predictions (policy/interference/predicted) only the victim itself is proposed.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ class MissSettings:
 
     windows: float = 3.0  # clear misses
     noise: float = 0.05
-    least_gain: float = 0.1  # of predicted violation, in units of what each pod tolerates
+    min_gain: float = 0.1  # of predicted violation, in units of what each pod tolerates
     rest_s: float = 3600.0
 
 
@@ -48,13 +51,15 @@ class Misses:
     def windows(
         self, uids: Sequence[str], p99_ratio: Sequence[float], measured_s: float, requests: int = REQUESTS
     ) -> None:
-        """A window of each of these pods: p99 over objective, and when it was measured; a window that was counted is not counted again."""
+        """A window of each of these pods: p99 over objective, and when it was measured; a window that was counted
+        is not counted again.
+        """
         known = [self._pods.setdefault(uid, _Evidence()) for uid in uids]
-        new = [(each, ratio) for each, ratio in zip(known, p99_ratio, strict=True) if measured_s > each.updated_s]
-        before, ratios = np.array([each.value for each, _ in new]), np.array([ratio for _, ratio in new])
+        new = [(entry, ratio) for entry, ratio in zip(known, p99_ratio, strict=True) if measured_s > entry.updated_s]
+        before, ratios = np.array([entry.value for entry, _ in new]), np.array([ratio for _, ratio in new])
         values = evidence(before, ratios, np.full(len(new), requests), self.settings.noise)
-        for (each, ratio), value in zip(new, values.tolist(), strict=True):
-            each.value, each.ratio, each.updated_s = value, ratio, measured_s
+        for (entry, ratio), value in zip(new, values.tolist(), strict=True):
+            entry.value, entry.ratio, entry.updated_s = value, ratio, measured_s
 
     def last(self, uid: str) -> tuple[float, float] | None:
         """p99 over objective of the pod's last window, and when it was measured; None where none is known."""
@@ -63,13 +68,15 @@ class Misses:
 
     def keep(self, uids: Mapping[str, object]) -> None:
         """Forget pods that are gone."""
-        self._pods = {uid: each for uid, each in self._pods.items() if uid in uids}
+        self._pods = {uid: pod for uid, pod in self._pods.items() if uid in uids}
 
     def victims(self, now_s: float, expires_s: float) -> list[tuple[str, float, float]]:
-        """UID, clear misses and last ratio of the pods that miss their objective, the worst first. Windows older than `expires_s` do not count."""
+        """UID, clear misses and last ratio of the pods that miss their objective, the worst first. Windows older
+        than `expires_s` do not count.
+        """
         found = [
-            (uid, each.value / CLEAR, each.ratio)
-            for uid, each in self._pods.items()
-            if each.value >= self.settings.windows * CLEAR and each.ratio > 1.0 and now_s - each.updated_s <= expires_s
+            (uid, pod.value / CLEAR, pod.ratio)
+            for uid, pod in self._pods.items()
+            if pod.value >= self.settings.windows * CLEAR and pod.ratio > 1.0 and now_s - pod.updated_s <= expires_s
         ]
-        return sorted(found, key=lambda each: (-each[2], each[0]))
+        return sorted(found, key=lambda entry: (-entry[2], entry[0]))

@@ -1,9 +1,13 @@
 """How the ServiceObjectives that cover a pod stand: whether their budgets burn, as evidence for or against a move.
 
-Problem: the p99 that a pod reports is of one window, and a service within its budget should not be disturbed for it; an objective's alerts over two windows are the better evidence, but an objective selects no pods, and its status stays when nobody
-counts any more. Choice: an objective covers the pods whose application label is its service, in the namespace of the service or of the object, and the pods of the workloads that its worst replicas were of. An alert that fires is evidence for a move, an objective without one
-is evidence against it, and one without data (no requests, alerts that are off, no status, or one that has not changed for `CURRENT_S`) is none. Of several objectives of a pod, one that burns counts before one that holds. Limits: objectives of errors do not count, since another place mends no
-errors; when the process starts, every status counts as new.
+Problem: the p99 that a pod reports is of one window, and a service within its budget should not be disturbed for it; an
+objective's alerts over two windows are the better evidence, but an objective selects no pods, and its status stays when
+nobody counts any more. Choice: an objective covers the pods whose application label is its service, in the namespace of
+the service or of the object, and the pods of the workloads that its worst replicas were of. An alert that fires is
+evidence for a move, an objective without one is evidence against it, and one without data (no requests, alerts that are
+off, no status, or one that has not changed for `CURRENT_S`) is none. Of several objectives of a pod, one that burns
+counts before one that holds. Limits: objectives of errors do not count, since another place mends no errors; when the
+process starts, every status counts as new.
 """
 
 from __future__ import annotations
@@ -79,23 +83,27 @@ class Standings:
         workloads = self._known[key].workloads
         workloads.pop(workload, None)
         workloads[workload] = None
-        for each in list(workloads)[:-_WORKLOADS]:
-            del workloads[each]
+        for name in list(workloads)[:-_WORKLOADS]:
+            del workloads[name]
 
     def burning(self, now_s: float) -> list[Standing]:
         """The objectives of which an alert fires, those with the worst replica first."""
-        found = [each for known in self._known.values() if (each := _standing(known, now_s)).evidence is Evidence.BURNS]
-        return sorted(found, key=lambda each: (-each.status.worst_burn, each.status.key))
+        found = [
+            element for known in self._known.values() if (element := _standing(known, now_s)).evidence is Evidence.BURNS
+        ]
+        return sorted(found, key=lambda standing: (-standing.status.worst_burn, standing.status.key))
 
     def of(self, namespace: str, labels: Labels, workload: str, now_s: float) -> Standing | None:
-        """How the objectives of a pod stand, by the strongest evidence; None where no objective covers it. `workload`: UID of its controller, empty = none."""
+        """How the objectives of a pod stand, by the strongest evidence; None where no objective covers it.
+        `workload`: UID of its controller, empty = none.
+        """
         return _strongest(
             _standing(known, now_s) for known in self._known.values() if _covers(known, namespace, labels, workload)
         )
 
 
 def _strongest(standings: Iterable[Standing]) -> Standing | None:
-    return min(standings, key=lambda each: (each.evidence.value, each.status.key), default=None)
+    return min(standings, key=lambda standing: (standing.evidence.value, standing.status.key), default=None)
 
 
 def _covers(known: _Known, namespace: str, labels: Labels, workload: str) -> bool:
@@ -119,7 +127,17 @@ def _standing(known: _Known, now_s: float) -> Standing:
         return Standing(status, Evidence.NO_DATA, f"the status of {name} has not changed for {silent_s:.0f} s")
     if status.firing:
         alert = status.firing[0]
-        rates = " and ".join(f"{status.burn[each]:.1f} over {each}" for each in (alert.window, alert.short_window) if each in status.burn)  # fmt: skip
-        return Standing(status, Evidence.BURNS, f"{name} burns its budget: burn rate {rates or 'not known'}, above {alert.factor:.1f}")  # fmt: skip
+        rates = " and ".join(
+            f"{status.burn[entry]:.1f} over {entry}"
+            for entry in (alert.window, alert.short_window)
+            if entry in status.burn
+        )
+        return Standing(
+            status,
+            Evidence.BURNS,
+            f"{name} burns its budget: burn rate {rates or 'not known'}, above {alert.factor:.1f}",
+        )
     rates = ", ".join(f"{rate:.1f} over {window}" for window, rate in list(status.burn.items())[:1])
-    return Standing(status, Evidence.HOLDS, f"{name} does not burn its budget: no alert fires, burn rate {rates or 'not known'}")  # fmt: skip
+    return Standing(
+        status, Evidence.HOLDS, f"{name} does not burn its budget: no alert fires, burn rate {rates or 'not known'}"
+    )

@@ -1,7 +1,9 @@
 """Which CPUs only services use under the exclusive scheduler.
 
-Problem: two hardware threads of a core share its caches, so a CPU beside batch on the other thread is not a service's own; and the kernel's interrupts and the rest of the machine prefer the first CPUs. Choice: whole cores, the last ones in the order of
-NUMA node, socket and core, so that they are close to one another; one core at least is left to batch. Limits: cores of different speed count alike.
+Problem: two hardware threads of a core share its caches, so a CPU beside batch on the other thread is not a service's
+own; and the kernel's interrupts and the rest of the machine prefer the first CPUs. Choice: whole cores, the last ones
+in the order of NUMA node, socket and core, so that they are close to one another; one core at least is left to batch.
+Limits: cores of different speed count alike.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from cotenant.model.zones.setting import ExclusiveCpus
 def own_cpus(topology: Sequence[LogicalCpu], wanted: ExclusiveCpus) -> tuple[int, ...]:
     """The CPUs of services, ascending. Raises `Unsupported` where the machine has too few cores."""
     cores: dict[tuple[int, int, int], list[int]] = {}
-    for each in topology:
-        cores.setdefault((each.numa, each.socket, each.core), []).append(each.cpu)
+    for logical_cpu in topology:
+        cores.setdefault((logical_cpu.numa, logical_cpu.socket, logical_cpu.core), []).append(logical_cpu.cpu)
     order = [cores[key] for key in sorted(cores, reverse=True)]
     if len(order) < 2:
         raise Unsupported("CPUs of services' own (exclusive)", f"two cores or more (this machine has {len(order)})")

@@ -1,11 +1,13 @@
 """Decisions of a zone: rows first, a switch second, each with its reason.
 
-Problem: late dispatches of services ask for a scheduler that serves them first, batch that nobody waits for asks for long slices, and each switch puts all tasks
-under the fair class for some milliseconds. Choice: a service is *pressed* while its late dispatches exceed `late_per_s` or its objective burns faster
-than `burn`. Then rows are changed while the running scheduler obeys them (weights under `weighted`, shorter slices of batch under `latency`), and
-the zone switches to latency once rows are used up, and from there to exclusive where its author allows that. After `calm_s` without pressure it goes back: rows first, then throughput if batch runs. Pressure ends below
-half of both limits, so that a load at the limit changes nothing. Limits: it never leaves the back end; it knows of the past only what is in
-`Memory`; under `throughput` and the weights back end rows change nothing.
+Problem: late dispatches of services ask for a scheduler that serves them first, batch that nobody waits for asks for
+long slices, and each switch puts all tasks under the fair class for some milliseconds. Choice: a service is *pressed*
+while its late dispatches exceed `late_per_s` or its objective burns faster than `burn`. Then rows are changed while the
+running scheduler obeys them (weights under `weighted`, shorter slices of batch under `latency`), and the zone switches
+to latency once rows are used up, and from there to exclusive where its author allows that. After `calm_s` without
+pressure it goes back: rows first, then throughput if batch runs. Pressure ends below half of both limits, so that a
+load at the limit changes nothing. Limits: it never leaves the back end; it knows of the past only what is in `Memory`;
+under `throughput` and the weights back end rows change nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ _LONGEST_US = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ZoneConfig:
-    """Limits of a zone's switch policy. Rates a second; `batch_cpus`: batch that uses less is not worth a switch to throughput."""
+    """Limits of a zone's switch policy. Rates a second; `batch_cpus`: batch that uses less is not worth a switch to
+    throughput.
+    """
 
     late_per_s: float = 2.0
     burn: float = 1.0
@@ -66,7 +70,9 @@ def decide(
     config: ZoneConfig,
     memory: Memory,
 ) -> tuple[Decision, Memory]:
-    """The decision on one reading. `rows`: those in force, `usual`: those of the zone's definition, by group; `modes`: the schedulers that may run."""
+    """The decision on one reading. `rows`: those in force, `usual`: those of the zone's definition, by group;
+    `modes`: the schedulers that may run.
+    """
     limit = 0.5 if memory.pressed else 1.0
     burn = reading.burn or 0.0
     pressed = reading.late_per_s > config.late_per_s * limit or burn > config.burn * limit
@@ -94,9 +100,10 @@ def _relieve(
     terms: tuple[Term, ...],
 ) -> Decision:
     late = {
-        each.group
-        for each in reading.groups
-        if each.zone_class is ZoneClass.SERVICE and (each.late or (each.burn or 0.0) > config.burn / 2)
+        group_reading.group
+        for group_reading in reading.groups
+        if group_reading.zone_class is ZoneClass.SERVICE
+        and (group_reading.late or (group_reading.burn or 0.0) > config.burn / 2)
     }
     changed: dict[str, ZoneRow] = {}
     if setting.mode is Mode.WEIGHTED:
@@ -138,7 +145,9 @@ def _relax(
             changed, Reason("zone-rows", f"no service was late for {config.calm_s:.0f} s: rows as defined", terms)
         )
     wanted = Mode.THROUGHPUT
-    busy = any(each.zone_class is ZoneClass.SERVICE and each.cpu_us for each in reading.groups)
+    busy = any(
+        group_reading.zone_class is ZoneClass.SERVICE and group_reading.cpu_us for group_reading in reading.groups
+    )
     if (
         setting.backend in (Backend.ROOT, Backend.SUB)
         and setting.mode is not wanted

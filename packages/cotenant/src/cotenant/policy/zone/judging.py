@@ -1,8 +1,10 @@
 """Whether a change of a zone is kept: the canary's comparison.
 
-Problem: a scheduler's gain must be shown for the workload at hand; under the fair class with the right weights many services are served as well. Choice: late
-dispatches decide, and burn rates of objectives where both readings have them. A change that leaves more of either than before, beyond a margin and the zone's limit, is
-undone; so is one that helps neither and takes CPU time from batch. Limits: both readings must be of the same load; a load that rose meanwhile counts against the change.
+Problem: a scheduler's gain must be shown for the workload at hand; under the fair class with the right weights many
+services are served as well. Choice: late dispatches decide, and burn rates of objectives where both readings have them.
+A change that leaves more of either than before, beyond a margin and the zone's limit, is undone; so is one that helps
+neither and takes CPU time from batch. Limits: both readings must be of the same load; a load that rose meanwhile counts
+against the change.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ MARGIN = 0.2
 def judge(
     before: ZoneReading, after: ZoneReading, limit_per_s: float, margin: float = MARGIN, burn_limit: float = 1.0
 ) -> tuple[bool, Reason]:
-    """Whether to keep the change that lies between the readings. Late dispatches below `limit_per_s` and burn rates below `burn_limit` are no reason to undo anything."""
+    """Whether to keep the change that lies between the readings. Late dispatches below `limit_per_s` and burn rates
+    below `burn_limit` are no reason to undo anything.
+    """
     terms: tuple[Term, ...] = (
         Term("late before", round(before.late_per_s * 1000), "1/1000 s"),
         Term("late after", round(after.late_per_s * 1000), "1/1000 s"),

@@ -1,4 +1,5 @@
-"""What the agent serves: health, metrics, what it sees, holds and decided, and why; and where services report their latency.
+"""What the agent serves: health, metrics, what it sees, holds and decided, and why; and where services report their
+latency.
 
     GET  /healthz, /readyz, /metrics
     GET  /v1/state                       the node as its policies saw it last
@@ -8,9 +9,10 @@
     GET  /v1/explain?service=S           the incidents of a service on this node: cause, actions, proofs, recovery
     POST /v1/latency                     a service's latency report (latency.py)
 
-Problem: an operator asks these while something is on fire, from a shell, and a monitor asks every few seconds. Choice: plain ASGI in the
-agent's own event loop, answers made from what the engine keeps; nothing here can change a knob. Limits: no TLS and no authentication: it
-listens on loopback or on a unix socket of its own user, unless the configuration says that the network is trusted.
+Problem: an operator asks these while something is on fire, from a shell, and a monitor asks every few seconds. Choice:
+plain ASGI in the agent's own event loop, answers made from what the engine keeps; nothing here can change a knob.
+Limits: no TLS and no authentication: it listens on loopback or on a unix socket of its own user, unless the
+configuration says that the network is trusted.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ from cotenant.model.machine.replica_signal import ReplicaSignal
 from cotenant.services.reporting import latency
 from cotenant.services.reporting.latency import LatencyOutcome
 
-MOST_DECISIONS = 500  # an answer
+MAX_DECISIONS = 500  # an answer
 
 
 class Trouble(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -203,7 +205,7 @@ class Pages:
     async def _latency(self, scope: Scope, receive: Receive) -> tuple[LatencyOutcome, Answer]:
         if scope["method"] != "POST":
             return LatencyOutcome.REFUSED, _trouble(405, "only POST", more=((b"allow", b"POST"),))
-        body = await read_body(scope, receive, latency.MOST_BYTES)
+        body = await read_body(scope, receive, latency.MAX_BYTES)
         try:
             report = latency.read(body)
             known = self._asked.latency_reported(report)
@@ -219,7 +221,7 @@ def _decisions(agent: Agent, since: str) -> DecisionsPage:
     if not since.isdecimal() or len(since) > 18:
         raise InvalidInput("since", since, "the number of the last decision seen")
     found = agent.decisions(int(since))
-    shown = found[:MOST_DECISIONS]
+    shown = found[:MAX_DECISIONS]
     return DecisionsPage(shown, shown[-1].number if shown else int(since), len(found) > len(shown))
 
 

@@ -1,7 +1,7 @@
 """Starts the agent: configuration, logging, signals.
 
-SIGTERM and SIGINT give back every lease and end with status 0, within seconds; a second one ends at once, and what is held then expires at the keeper or is
-restored at the next start. SIGHUP reads the configuration again.
+SIGTERM and SIGINT give back every lease and end with status 0, within seconds; a second one ends at once, and what is
+held then expires at the keeper or is restored at the next start. SIGHUP reads the configuration again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class OnceView(msgspec.Struct, frozen=True):
 
 
 def configure(request: AgentArguments, node_slo: Mapping[str, object] | None = None) -> AgentConfig:
-    """The configuration with the command line's overrides and kubelet's groups; `node_slo` is the spec of the node's NodeSLO. Raises `InvalidInput`."""
+    """The configuration with the command line's overrides and kubelet's groups; `node_slo` is the spec of the
+    node's NodeSLO. Raises `InvalidInput`.
+    """
     try:
         config = AgentConfig() if request.config is None else read_config(request.config, node_slo)
     except InvalidInput as error:
@@ -200,10 +202,14 @@ def nothing_because(process: AgentProcess) -> str:
         return "no pods are known; set `groups`, `sources` or `cluster`"
     if not any(pod.best_effort for pod in process.pods):
         return f"none of {len(process.pods)} pods is best effort"
-    refused = [each.reason.text for each in process.agent.decisions(0) if each.what is DecisionKind.REFUSED]
+    refused = [decision.reason.text for decision in process.agent.decisions(0) if decision.what is DecisionKind.REFUSED]
     if refused:
         return refused[-1]
-    judged = {each.policy: each.reason.text for each in process.agent.decisions(0) if each.what is DecisionKind.JUDGED}
+    judged = {
+        decision.policy: decision.reason.text
+        for decision in process.agent.decisions(0)
+        if decision.what is DecisionKind.JUDGED
+    }
     return "; ".join(f"{policy}: {text}" for policy, text in judged.items()) or "no policy is on"
 
 

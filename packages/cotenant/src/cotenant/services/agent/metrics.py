@@ -1,10 +1,10 @@
 """The agent's metrics, for Prometheus.
 
-Problem: a node has many groups and each has many figures, and keeping a time series object for each would cost more memory than the agent
-itself. Choice: nearly everything is read from the engine and the loop at a scrape, so nothing is kept between scrapes; a figure
-that is not known is left out, never 0. Units are Prometheus' own: seconds, bytes, cores, and ratios where 1 is the whole. Limits: a ratio of
-waiting may exceed 1, since several tasks of a group wait at once. Series end when their pod does; `pod` and `group` are labels, so their
-number is that of the pods on a node.
+Problem: a node has many groups and each has many figures, and keeping a time series object for each would cost more
+memory than the agent itself. Choice: nearly everything is read from the engine and the loop at a scrape, so nothing is
+kept between scrapes; a figure that is not known is left out, never 0. Units are Prometheus' own: seconds, bytes, cores,
+and ratios where 1 is the whole. Limits: a ratio of waiting may exceed 1, since several tasks of a group wait at once.
+Series end when their pod does; `pod` and `group` are labels, so their number is that of the pods on a node.
 """
 
 from __future__ import annotations
@@ -165,7 +165,8 @@ def _process(view: View) -> Iterator[Metric]:
     ticker, actor = view.ticker, view.actor
     yield _gauge("cotenant_agent_info", "What runs here", ("node", "version", "mode"),
                  [((view.node, view.version, view.mode), 1)])  # fmt: skip
-    yield _gauge("cotenant_agent_conflicts", "Conflicts with other writers that were found at the start; mode act then waits for leave", (),
+    yield _gauge("cotenant_agent_conflicts", "Conflicts with other writers that were found at the start; mode act "
+        "then waits for leave", (),
                  [((), len(view.conflicts))])  # fmt: skip
     yield _counter("cotenant_agent_ticks", "Ticks begun", (), [((), ticker.ticks)])
     yield _counter("cotenant_agent_tick_failures", "Ticks that failed", (), [((), ticker.failures)])
@@ -176,10 +177,10 @@ def _process(view: View) -> Iterator[Metric]:
     yield _counter("cotenant_agent_keeper_failures", "Conversations with the keeper that failed", (),
                    [((), actor.keeper_failures)])  # fmt: skip
     yield _counter("cotenant_agent_discovery_failures", "Questions to a source of pods that failed", ("source",),
-                   [((each.name,), each.failures) for each in view.sources.sources])  # fmt: skip
+                   [((source.name,), source.failures) for source in view.sources.sources])  # fmt: skip
     yield _gauge("cotenant_agent_discovery_age_seconds", "Since a source of pods last answered", ("source",),
-                 [((each.name,), None if each.answered_s is None else view.monotonic() - each.answered_s)
-                  for each in view.sources.sources])  # fmt: skip
+                 [((source.name,), None if source.answered_s is None else view.monotonic() - source.answered_s)
+                  for source in view.sources.sources])  # fmt: skip
     yield _counter("cotenant_agent_latency_reports", "Latency reports of services, by outcome", ("outcome",),
                    [((outcome.value,), count) for outcome, count in view.latency_counts.items()])  # fmt: skip
     yield _counter("cotenant_agent_reloads", "Configurations read again, by outcome", ("outcome",),
@@ -224,29 +225,32 @@ def _prediction(view: View) -> Iterator[Metric]:
     if found is None:
         return
     sides = (("reported", found.value), ("pods", found.by_pods), ("class", found.by_class))
-    yield _gauge("cotenant_node_prod_reclaimable_cpu_cores", "CPU that prod pods request and are predicted not to use: by pods, by class, as reported", ("by",),
+    yield _gauge("cotenant_node_prod_reclaimable_cpu_cores", "CPU that prod pods request and are predicted not to "
+        "use: by pods, by class, as reported", ("by",),
                  [((by,), _milli(use.cpu_m)) for by, use in sides])  # fmt: skip
-    yield _gauge("cotenant_node_prod_reclaimable_memory_bytes", "Memory that prod pods request and are predicted not to use: by pods, by class, as reported", ("by",),
+    yield _gauge("cotenant_node_prod_reclaimable_memory_bytes", "Memory that prod pods request and are predicted not "
+        "to use: by pods, by class, as reported", ("by",),
                  [((by,), use.memory_bytes) for by, use in sides])  # fmt: skip
-    yield _gauge("cotenant_agent_predicted_pods", "Prod pods that have been observed for the cold start, and that have not", ("state",),
+    yield _gauge("cotenant_agent_predicted_pods", "Prod pods that have been observed for the cold start, and that "
+        "have not", ("state",),
                  [(("warm",), found.warm), (("cold",), found.cold)])  # fmt: skip
 
 
 def _deliveries(view: View) -> Iterator[Metric]:
     rows = [
-        ((each.url, outcome), float(count))
-        for each in view.deliveries
+        ((delivery.url, outcome), float(count))
+        for delivery in view.deliveries
         for outcome, count in (
-            ("delivered", each.delivered),
-            ("refused", each.refused),
-            ("failed", each.failed),
-            ("replaced", each.replaced),
+            ("delivered", delivery.delivered),
+            ("refused", delivery.refused),
+            ("failed", delivery.failed),
+            ("replaced", delivery.replaced),
         )
     ]
     yield _counter("cotenant_agent_reports", "Reports to a receiver, by outcome", ("url", "outcome"), rows)
     yield _gauge("cotenant_agent_report_age_seconds", "Since a report was last delivered", ("url",),
-                 [((each.url,), None if each.delivered_s is None else view.monotonic() - each.delivered_s)
-                  for each in view.deliveries])  # fmt: skip
+                 [((delivery.url,), None if delivery.delivered_s is None else view.monotonic() - delivery.delivered_s)
+                  for delivery in view.deliveries])  # fmt: skip
 
 
 def _signals(view: View, link: TraceLink) -> Iterator[Metric]:
@@ -280,7 +284,7 @@ def _engine(agent: Agent) -> Iterator[Metric]:
         yield from _recovery(recovery)
     counts = agent.counts()
     yield _counter("cotenant_agent_events", "What happened, as the engine counts it", ("what",),
-                   [((each.name,), getattr(counts, each.name)) for each in fields(AgentCounts)])  # fmt: skip
+                   [((field.name,), getattr(counts, field.name)) for field in fields(AgentCounts)])  # fmt: skip
     holds = agent.held_knobs()
     by_state: dict[tuple[str, str], int] = {}
     for hold in holds:

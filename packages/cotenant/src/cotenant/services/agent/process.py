@@ -12,11 +12,13 @@
     incidents   engine -> credit process                         when one has a verdict
     http        queries, metrics, services' latency
 
-Problem: a node must stay under control while the cluster, a receiver, the keeper or a source of pods is unavailable for hours, and nothing may be left
-behind at the end. Choice: the loop that holds knobs depends only on the machine and the keeper; everything else may fail alone, is counted, and is reported
-in `/metrics`. At the end (SIGTERM) every lease is given back, within a time limit; the rest expires at the keeper. A reload (SIGHUP) reads the file again: a
-faulty one is reported and changes nothing; a change of engine settings restarts the engine, which gets the held leases from the keeper. Limits: what was
-opened at the start stays until a restart (`FIXED`); a discovery waits for its slowest source, 20 s at most.
+Problem: a node must stay under control while the cluster, a receiver, the keeper or a source of pods is unavailable for
+hours, and nothing may be left behind at the end. Choice: the loop that holds knobs depends only on the machine and the
+keeper; everything else may fail alone, is counted, and is reported in `/metrics`. At the end (SIGTERM) every lease is
+given back, within a time limit; the rest expires at the keeper. A reload (SIGHUP) reads the file again: a faulty one is
+reported and changes nothing; a change of engine settings restarts the engine, which gets the held leases from the
+keeper. Limits: what was opened at the start stays until a restart (`FIXED`); a discovery waits for its slowest source,
+20 s at most.
 """
 
 from __future__ import annotations
@@ -66,8 +68,8 @@ if TYPE_CHECKING:  # an HTTP client comes with it: only where a trace process is
 
 END_WITHIN_S = 5.0
 STUCK_PERIODS = 10
-LEAST_USE_M = 10  # milli-CPU; less does not count as work
-LEAST_AGE_S = 0.05  # a younger sample is as good as a new one
+MIN_USE_M = 10  # milli-CPU; less does not count as work
+MIN_AGE_S = 0.05  # a younger sample is as good as a new one
 FIXED = (  # changed by a restart only
     "node",
     "act_despite_conflicts",
@@ -94,7 +96,9 @@ class AgentProcess:
     """One node's agent. Attributes without underscore are read by metrics and pages."""
 
     def __init__(self, config: AgentConfig, components: Components, conflicts: tuple[Finding, ...] = ()) -> None:
-        """`conflicts`: what the check at the start found, with which the agent acts all the same, or for which it only observes."""
+        """`conflicts`: what the check at the start found, with which the agent acts all the same, or for which it
+        only observes.
+        """
         self.config = config
         self.conflicts = conflicts
         self.components = components
@@ -188,7 +192,9 @@ class AgentProcess:
             await self.end()
 
     async def once(self) -> tuple[HeldKnob, ...]:
-        """Two ticks, one period apart, since rates need two samples. Returns what was held, or would have been, before the end."""
+        """Two ticks, one period apart, since rates need two samples. Returns what was held, or would have been,
+        before the end.
+        """
         try:
             await self.discover()
             await self.ticker.tick()
@@ -334,14 +340,15 @@ class AgentProcess:
     # Triggers
 
     async def pressed(self, group: str, resource: str, stall_ppm: int) -> None:
-        """A trigger fired: take a sample, at most once per period beside the ticks, and have urgent policies decide now.
+        """A trigger fired: take a sample, at most once per period beside the ticks, and have urgent policies decide
+        now.
 
         The last sample is from before the disturbance, so it does not show the group that causes it.
         """
         began_s = self.monotonic()
         self.pressure_events[resource] = self.pressure_events.get(resource, 0) + 1
         before = self.actor.knobs_changed
-        if began_s - self._sampled_s >= self.config.period_ms / 1000 and self.ticker.age_s() >= LEAST_AGE_S:
+        if began_s - self._sampled_s >= self.config.period_ms / 1000 and self.ticker.age_s() >= MIN_AGE_S:
             self._sampled_s = began_s
             await self.ticker.try_tick()
         if not self._best_effort_runs():
@@ -361,7 +368,7 @@ class AgentProcess:
         if state is None:
             return False
         uses = [entry.use.cpu_m for entry in state.best_effort_pods()]
-        return any(use is None or use >= LEAST_USE_M for use in uses)
+        return any(use is None or use >= MIN_USE_M for use in uses)
 
     # Reports
 
@@ -465,7 +472,7 @@ class AgentProcess:
         if not self.conflicts:
             return ""
         does = "acts despite" if self.mode == Mode.ACT else f"mode is {self.mode}, not act, because of"
-        found = "; ".join(each.text for each in self.conflicts)
+        found = "; ".join(conflict.text for conflict in self.conflicts)
         return f"{does} conflicts found at the start ({len(self.conflicts)}): {found}"
 
     def state_page(self, state: NodeState) -> StatePage:

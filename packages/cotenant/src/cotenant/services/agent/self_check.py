@@ -1,8 +1,9 @@
 """The doctor's check of an agent that is to act, at its start.
 
-Problem: an agent that acts beside another writer harms both, and nobody looks at a node before a rollout reaches it. Choice: the same check as `cotenant node
-doctor`; with a conflict the agent starts as observe and says so, unless its configuration says that it acts all the same. Limits: it is made once; what
-changes later is seen by the keeper, which refuses, and by the engine, which stands off.
+Problem: an agent that acts beside another writer harms both, and nobody looks at a node before a rollout reaches it.
+Choice: the same check as `cotenant node doctor`; with a conflict the agent starts as observe and says so, unless its
+configuration says that it acts all the same. Limits: it is made once; what changes later is seen by the keeper, which
+refuses, and by the engine, which stands off.
 """
 
 from __future__ import annotations
@@ -28,16 +29,21 @@ async def checked(config: AgentConfig, *, single: bool) -> tuple[AgentConfig, tu
     except (CotenantError, OSError) as error:
         _log.warning("the node could not be checked before acting: %s", error)
         return config, ()
-    for each in every:
-        if each.severity is not Severity.NOTE:
+    for finding in every:
+        if finding.severity is not Severity.NOTE:
             _log.warning(
-                "%s: %s: %s%s", each.severity, each.subject, each.text, f"; {each.to_do}" if each.to_do else ""
+                "%s: %s: %s%s",
+                finding.severity,
+                finding.subject,
+                finding.text,
+                f"; {finding.to_do}" if finding.to_do else "",
             )
     found = conflicts(every)
     if not found or config.act_despite_conflicts:
         return config, found
     _log.error(
-        "this agent starts in mode observe, not act, and holds nothing (conflicts: %d); `cotenant node doctor` lists them, "
+        "this agent starts in mode observe, not act, and holds nothing (conflicts: %d); `cotenant node doctor` lists "
+        "them, "
         "act_despite_conflicts: true acts all the same",
         len(found),
     )

@@ -1,7 +1,9 @@
 """The agent's connection to the trace process: signals of its replicas come in, what was done goes out.
 
-Problem: signals must arrive within two seconds without polling, and the agent must not depend on their source. Choice: one stream per agent, opened by the agent with the pods that it has and opened anew when these change; a stream that is silent
-for `SILENT_S` (its source sends a line each second) is dropped and tried again with a back-off. Whatever fails here is counted and leaves the loop that holds knobs alone; signals then age and the guard falls back. Limits: one trace
+Problem: signals must arrive within two seconds without polling, and the agent must not depend on their source. Choice:
+one stream per agent, opened by the agent with the pods that it has and opened anew when these change; a stream that is
+silent for `SILENT_S` (its source sends a line each second) is dropped and tried again with a back-off. Whatever fails
+here is counted and leaves the loop that holds knobs alone; signals then age and the guard falls back. Limits: one trace
 process; actions and stories that cannot be delivered are dropped, the oldest first, when the queue is full.
 """
 
@@ -20,8 +22,8 @@ from cotenant.engine.framework.backoff import Backoff
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
 from cotenant.services.reporting.signals import (
     ACTIONS,
-    MOST_LINE_BYTES,
-    MOST_PODS,
+    MAX_LINE_BYTES,
+    MAX_PODS,
     SIGNALS,
     ActionTaken,
     SignalLine,
@@ -36,7 +38,7 @@ from cotenant.services.reporting.stories import encode as encode_story
 SILENT_S = 5.0
 CONNECT_S = 5.0
 RETRY_S = 2.0
-MOST_WAITING = 256
+MAX_WAITING = 256
 _SHOWN = 200
 _log = logging.getLogger(__name__)
 
@@ -87,7 +89,7 @@ class TraceLink:
         self._put(report.story.service, STORIES, encode_story(report))
 
     def _put(self, key: object, path: str, body: bytes) -> None:
-        if key not in self._waiting and len(self._waiting) >= MOST_WAITING:
+        if key not in self._waiting and len(self._waiting) >= MAX_WAITING:
             del self._waiting[next(iter(self._waiting))]
             self.actions["dropped"] += 1
         self._waiting[key] = (path, body)
@@ -110,7 +112,7 @@ class TraceLink:
         failing = 0
         while True:
             self._pods_changed.clear()
-            asked = tuple(SubscribedPod(key, uid) for key, uid in pods()[:MOST_PODS])
+            asked = tuple(SubscribedPod(key, uid) for key, uid in pods()[:MAX_PODS])
             if not asked:
                 self.problem = "no pods to ask for"
                 await self._pods_changed.wait()
@@ -204,8 +206,8 @@ async def _lines(content: aiohttp.StreamReader, changed: asyncio.Task[bool]) -> 
         held += data
         *whole, rest = held.split(b"\n")
         held = bytearray(rest)
-        if len(held) > MOST_LINE_BYTES:
-            raise InvalidInput("signal line", f"{len(held)} bytes", f"at most {MOST_LINE_BYTES}")
+        if len(held) > MAX_LINE_BYTES:
+            raise InvalidInput("signal line", f"{len(held)} bytes", f"at most {MAX_LINE_BYTES}")
         for line in whole:
             if line:
                 yield bytes(line)

@@ -1,8 +1,9 @@
 """Opens the components of an agent on this machine: drivers, keeper, cluster, and closes them.
 
-Problem: the machine determines which parts exist, and a missing part must only disable itself. Choice: one async context manager that opens what the
-configuration asks for and this machine has; what is missing is a `Gap` in every answer. Heavy modules are imported where they are used: an agent without a
-cluster and without receivers never loads an HTTP client. Limits: what is missing at the start is not looked for again, apart from groups.
+Problem: the machine determines which parts exist, and a missing part must only disable itself. Choice: one async
+context manager that opens what the configuration asks for and this machine has; what is missing is a `Gap` in every
+answer. Heavy modules are imported where they are used: an agent without a cluster and without receivers never loads an
+HTTP client. Limits: what is missing at the start is not looked for again, apart from groups.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ _log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator[Components]:
-    """The components for this configuration. `single`: knobs are written in this process. Raises `Unsupported`, `InvalidInput`, `Permanent`."""
+    """The components for this configuration. `single`: knobs are written in this process. Raises `Unsupported`,
+    `InvalidInput`, `Permanent`.
+    """
     clocks = Clocks(time.monotonic, time.time)
     async with AsyncExitStack() as stack:
         layout = detect(str(config.cgroup_root))
@@ -103,7 +106,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             triggers=triggers,
             groups_seen=tuple(receivers),
             supported=classes.knobs
-            | {each for each in Knob if each.scope is Scope.CGROUP and not knobs.supported(each)},
+            | {knob for knob in Knob if knob.scope is Scope.CGROUP and not knobs.supported(knob)},
             leases_seen=() if tree is None else (tree.held,),
             pod_groups_changed=(lambda: False) if tree is None else tree.changed,
             allocatable=node.allocatable if node is not None else lambda: None,
@@ -114,7 +117,9 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             kubelet_roots=(lambda: roots_here(layout)) if _asks_for_kubelet(config) else None,
             group_exists=tree_groups.exists,
             holdings=unsealed(config.seal_certificate) if client is not None or config.sources.runtime else "",
-            placers=tuple(each for each in (classes.cache, classes.uplink) if each is not None),
+            placers=tuple(
+                cache_classes for cache_classes in (classes.cache, classes.uplink) if cache_classes is not None
+            ),
             gaps=classes.gaps,
             cpus=read_topology(),
             post=await _poster(config.reports.urls, config.reports.token_file, config.reports.ca_file, stack),
@@ -146,7 +151,9 @@ def _run_delays(
     triggers: dict[str, TriggerSource],
     receivers: list[GroupsReceiver],
 ) -> RunDelays | None:
-    """From the probe where available, else from schedstat. Adds its triggers to `triggers`, and receivers of groups to `receivers`."""
+    """From the probe where available, else from schedstat. Adds its triggers to `triggers`, and receivers of groups
+    to `receivers`.
+    """
     try:
         return _probe(config, layout, stack, triggers, receivers)
     except CotenantError as error:
@@ -203,7 +210,8 @@ def _cycles(layout: Layout, stack: AsyncExitStack, receivers: list[GroupsReceive
 
 @dataclass(slots=True)
 class ServicesDelays:
-    """Run delay of the services' groups only: reading each task is expensive, and it is not needed for best-effort work.
+    """Run delay of the services' groups only: reading each task is expensive, and it is not needed for best-effort
+    work.
 
     Implements `drivers/cgroup/sensor.RunDelays`.
     """
@@ -282,7 +290,9 @@ def _pressure(config: AgentConfig, layout: Layout, keeper: Keeper, stack: AsyncE
 
 
 async def _client(config: AgentConfig, stack: AsyncExitStack) -> Client | None:
-    """A client of the cluster's API server. Raises `InvalidInput` for invalid access settings; the server may be unavailable."""
+    """A client of the cluster's API server. Raises `InvalidInput` for invalid access settings; the server may be
+    unavailable.
+    """
     if config.cluster is None:
         return None
     from cotenant.drivers.kube.client.access import load_access

@@ -1,8 +1,9 @@
 """The configuration of a node's agent, validated before anything starts.
 
-Problem: a wrong setting of a process that writes kernel knobs must be one clear line, at the start and at a reload. Choice: one frozen value
-read from YAML or TOML; errors have the file, the path to the field, its value and what was expected. Paths of groups are relative to the
-cgroup tree's root, as everywhere here. Limits: what needs the machine (does the group exist, can the socket be reached) shows when it runs.
+Problem: a wrong setting of a process that writes kernel knobs must be one clear line, at the start and at a reload.
+Choice: one frozen value read from YAML or TOML; errors have the file, the path to the field, its value and what was
+expected. Paths of groups are relative to the cgroup tree's root, as everywhere here. Limits: what needs the machine
+(does the group exist, can the socket be reached) shows when it runs.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ from cotenant.services.agent_settings.runtime_hook import RuntimeHook
 _log = logging.getLogger(__name__)
 ZONE_STATES = Path("/run/cotenant/zones")
 NODE_NAME = "NODE_NAME"  # environment: the node's name in its cluster, which need not be the host's
-MOST_GROUPS = 2000
-MOST_BYTES = 4 << 20  # of a file
-MOST_URLS = 8
+MAX_GROUPS = 2000
+MAX_BYTES = 4 << 20  # of a file
+MAX_URLS = 8
 SHORTEST_PERIOD_MS, LONGEST_PERIOD_MS = 100, 60_000
 LONGEST_TTL_MS = 3_600_000
-LEAST_OBJECTIVE_MS, MOST_OBJECTIVE_MS = 0.001, 3_600_000  # a microsecond to an hour
+MIN_OBJECTIVE_MS, MAX_OBJECTIVE_MS = 0.001, 3_600_000  # a microsecond to an hour
 
 
 class PlainEviction(StrEnum):
@@ -96,9 +97,9 @@ class PlainGroup:
         namespace, slash, name = self.name.partition("/")
         if not (namespace and slash and name) or "/" in name or not self.name.isprintable():
             raise InvalidInput("name", self.name, "namespace/name")
-        if self.objective_p99_ms is not None and not LEAST_OBJECTIVE_MS <= self.objective_p99_ms <= MOST_OBJECTIVE_MS:
+        if self.objective_p99_ms is not None and not MIN_OBJECTIVE_MS <= self.objective_p99_ms <= MAX_OBJECTIVE_MS:
             raise InvalidInput(
-                "objective_p99_ms", self.objective_p99_ms, f"milliseconds, {LEAST_OBJECTIVE_MS} to {MOST_OBJECTIVE_MS}"
+                "objective_p99_ms", self.objective_p99_ms, f"milliseconds, {MIN_OBJECTIVE_MS} to {MAX_OBJECTIVE_MS}"
             )
 
     def pod(self) -> NodePod:
@@ -138,10 +139,10 @@ class Reports:
     period_s: float = 30.0
 
     def __post_init__(self) -> None:
-        if len(self.urls) > MOST_URLS or len(set(self.urls)) < len(self.urls):
-            raise InvalidInput("urls", f"{len(self.urls)} of them", f"at most {MOST_URLS}, each once")
-        for each in self.urls:
-            _url("urls", each)
+        if len(self.urls) > MAX_URLS or len(set(self.urls)) < len(self.urls):
+            raise InvalidInput("urls", f"{len(self.urls)} of them", f"at most {MAX_URLS}, each once")
+        for url in self.urls:
+            _url("urls", url)
         if not 1.0 <= self.period_s <= 3600.0:
             raise InvalidInput("period_s", self.period_s, "seconds, 1 to 3600", "receivers forget a node after 120 s")
 
@@ -161,7 +162,9 @@ class TraceSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditTarget:
-    """The process that books tenants' credit (`cotenant credit serve`): proven incidents of the policy `recovery` are reported to it."""
+    """The process that books tenants' credit (`cotenant credit serve`): proven incidents of the policy `recovery`
+    are reported to it.
+    """
 
     url: str = ""  # without a path; "" = none
     token_file: Path | None = None
@@ -174,7 +177,9 @@ class CreditTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
-    """Access to a Kubernetes API server: for the node's pods, evictions, NodeMetric, NodeResourceTopology and Device."""
+    """Access to a Kubernetes API server: for the node's pods, evictions, NodeMetric, NodeResourceTopology and
+    Device.
+    """
 
     kubeconfig: Path | None = None  # default: found as by kubectl or in a pod
     context: str = ""
@@ -203,7 +208,9 @@ class ClusterAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Sources of pods beside `groups`. A cluster is another; it needs kubelet's groups or the runtime, and uses the former by default."""
+    """Sources of pods beside `groups`. A cluster is another; it needs kubelet's groups or the runtime, and uses the
+    former by default.
+    """
 
     kubepods: bool = False  # the groups of kubelet
     runtime: Path | None = None  # the container runtime's CRI socket
@@ -212,7 +219,8 @@ class Sources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Triggers:
-    """Pressure triggers on the services' groups: this much waiting within a window makes urgent policies decide at once.
+    """Pressure triggers on the services' groups: this much waiting within a window makes urgent policies decide at
+    once.
 
     By default the share at which the guard would cut best-effort work at its next look as well (`stall_cut_ppm`).
     """
@@ -230,7 +238,9 @@ class Triggers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """The eBPF probe of run-queue waits; where it is unavailable (not built, not allowed), run delay is read from /proc, without triggers."""
+    """The eBPF probe of run-queue waits; where it is unavailable (not built, not allowed), run delay is read from
+    /proc, without triggers.
+    """
 
     enabled: bool = True
     late_ms: float = 10.0  # a service's task that waited longer for a CPU is late
@@ -274,7 +284,9 @@ class AgentConfig:
     pressure: Triggers = Triggers()
     probe: Probe = Probe()
     seal_certificate: Path | None = (
-        None  # of the scheduler: by it alone it is believed what pods say that they hold; a file that is not there counts as none
+        # of the scheduler: by it alone it is believed what pods say that they hold; a file that is not there counts as
+        # none
+        None
     )
     runtime_hook: RuntimeHook = USUAL_HOOK  # of `cotenant nri`, which reads the same file
 
@@ -291,8 +303,8 @@ class AgentConfig:
             raise InvalidInput("discovery_period_s", self.discovery_period_s, "seconds, 1 to 600")
         if not 0 <= self.idle_slice_ms <= 100:
             raise InvalidInput("idle_slice_ms", self.idle_slice_ms, "0 to 100 milliseconds")
-        for each in self.writable:
-            _group("writable", each)
+        for name in self.writable:
+            _group("writable", name)
         if self.best_effort_group is not None:
             _group("best_effort_group", self.best_effort_group)
         self._check_groups()
@@ -323,15 +335,15 @@ class AgentConfig:
 
     def pods(self) -> tuple[NodePod, ...]:
         """The plain groups."""
-        return tuple(each.pod() for each in self.groups)
+        return tuple(group.pod() for group in self.groups)
 
     def _check_groups(self) -> None:
-        if len(self.groups) > MOST_GROUPS:
-            raise InvalidInput("groups", f"{len(self.groups)} of them", f"at most {MOST_GROUPS}")
+        if len(self.groups) > MAX_GROUPS:
+            raise InvalidInput("groups", f"{len(self.groups)} of them", f"at most {MAX_GROUPS}")
         for what in ("group", "name"):
             seen: set[str] = set()
-            for each in self.groups:
-                value = getattr(each, what)
+            for group in self.groups:
+                value = getattr(group, what)
                 if value in seen:
                     raise InvalidInput(f"groups: {what}", value, "each once")
                 seen.add(value)
@@ -358,8 +370,8 @@ def read_config(path: Path, node_slo: Mapping[str, object] | None = None) -> Age
         file = path.parent / config.node_slo  # relative to the file that names it
         where = str(file)
         slo = read_node_slo(_load(file), where)
-    for each in not_taken(slo):
-        _log.warning("%s: %s has no counterpart here", where, each)
+    for name in not_taken(slo):
+        _log.warning("%s: %s has no counterpart here", where, name)
     policies = build(PolicySettings, given.get("policies", {}), f"{path}: policies", policies_of(slo))
     return replace(config, policies=policies)
 
@@ -379,11 +391,11 @@ def _load(path: Path) -> object:
     """What a file has: TOML by its suffix, else YAML. Raises `InvalidInput`."""
     try:
         with path.open("rb") as file:
-            text = file.read(MOST_BYTES + 1)
+            text = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise InvalidInput(str(path), str(path), "a readable file", error.strerror or "unreadable") from error
-    if len(text) > MOST_BYTES:
-        raise InvalidInput(str(path), "too large", f"at most {MOST_BYTES} bytes")
+    if len(text) > MAX_BYTES:
+        raise InvalidInput(str(path), "too large", f"at most {MAX_BYTES} bytes")
     return parse(text, str(path), path.suffix.lower() == ".toml")
 
 

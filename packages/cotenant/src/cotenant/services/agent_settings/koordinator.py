@@ -1,9 +1,12 @@
-"""Settings that co-location users already have, as ours: a NodeSLO, or the data of the ConfigMap `slo-controller-config`.
+"""Settings that co-location users already have, as ours: a NodeSLO, or the data of the ConfigMap
+`slo-controller-config`.
 
-Problem: a node's strategies have been tuned for years under Koordinator's names, and retyping them makes mistakes. Choice: a pure function from the
-document to `PolicySettings`; absent settings take Koordinator's own defaults, and settings without a counterpart here are listed, so that they are not believed to be in force.
-A negative group identity of best-effort work becomes the idle class, its nearest counterpart of the mainline kernel. Limits: strategies of single nodes (nodeStrategies) and host
-applications are not taken; other group identities, core scheduling, memory watermarks and memory reaping, features of other kernels, have no counterpart.
+Problem: a node's strategies have been tuned for years under Koordinator's names, and retyping them makes mistakes.
+Choice: a pure function from the document to `PolicySettings`; absent settings take Koordinator's own defaults, and
+settings without a counterpart here are listed, so that they are not believed to be in force. A negative group identity
+of best-effort work becomes the idle class, its nearest counterpart of the mainline kernel. Limits: strategies of single
+nodes (nodeStrategies) and host applications are not taken; other group identities, core scheduling, memory watermarks
+and memory reaping, features of other kernels, have no counterpart.
 
     threshold   -> best_effort_cpu.suppress, cpu_eviction, memory_eviction       resource-threshold-config
     memory QoS  -> memory;  resctrl QoS -> cache;  cpu QoS -> best_effort_cpu.idle   resource-qos-config
@@ -166,7 +169,9 @@ class NodeSlo(_Part, frozen=True):
 
 
 def read_node_slo(document: object, where: str = "node_slo") -> NodeSlo:
-    """A NodeSLO from the object, its spec, the ConfigMap `slo-controller-config`, or that one's data. Raises `InvalidInput` with the field."""
+    """A NodeSLO from the object, its spec, the ConfigMap `slo-controller-config`, or that one's data. Raises
+    `InvalidInput` with the field.
+    """
     if not isinstance(document, Mapping):
         raise InvalidInput(where, repr(document)[:60], "a NodeSLO or the data of slo-controller-config")
     spec = document.get("spec", document)
@@ -181,7 +186,9 @@ def read_node_slo(document: object, where: str = "node_slo") -> NodeSlo:
 
 
 def policies_of(slo: NodeSlo, base: PolicySettings = DEFAULT_POLICIES) -> PolicySettings:
-    """Convert to our settings; fields that are absent keep their value of `base`. Raises `InvalidInput` for figures out of range."""
+    """Convert to our settings; fields that are absent keep their value of `base`. Raises `InvalidInput` for figures
+    out of range.
+    """
     cpu = base.best_effort_cpu or BestEffortCpuConfig()
     found = base
     if slo.threshold is not None:
@@ -224,7 +231,7 @@ def _suppress(given: Threshold, base: SuppressConfig) -> SuppressConfig:
         base,
         enabled=bool(given.enable),
         threshold_percent=_or(given.cpu_suppress_threshold_percent, BEST_EFFORT_TARGET_PERCENT),
-        least_percent=given.cpu_suppress_min_percent,
+        min_percent=given.cpu_suppress_min_percent,
         form=given.cpu_suppress_policy or Form.CPUSET,
     )
 

@@ -1,8 +1,10 @@
 """The node's NodeSLO, read from the cluster while the agent runs.
 
-Problem: a manager changes nodes' strategies at any time, and an agent must keep protecting services while the API server is away or a NodeSLO makes no sense. Choice: the object is read
-once a period; a changed spec goes the way of a reload (SIGHUP), which refuses a faulty one as a whole and restarts the engine with its leases. An object that is
-deleted gives the file's own configuration back; a server that does not answer changes nothing. Limits: a change is up to a period late; a NodeSLO that was refused is tried again when it changes.
+Problem: a manager changes nodes' strategies at any time, and an agent must keep protecting services while the API
+server is away or a NodeSLO makes no sense. Choice: the object is read once a period; a changed spec goes the way of a
+reload (SIGHUP), which refuses a faulty one as a whole and restarts the engine with its leases. An object that is
+deleted gives the file's own configuration back; a server that does not answer changes nothing. Limits: a change is up
+to a period late; a NodeSLO that was refused is tried again when it changes.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ _log = logging.getLogger(__name__)
 
 
 class LiveNodeSlo:
-    """`spec` is the one to be in force; None = the file's own configuration. `apply` is called after each change and says whether it was taken."""
+    """`spec` is the one to be in force; None = the file's own configuration. `apply` is called after each change
+    and says whether it was taken.
+    """
 
     def __init__(self, client: Client, node: str, apply: Callable[[], Awaitable[bool]]) -> None:
         self.spec: Mapping[str, object] | None = None

@@ -1,7 +1,10 @@
-"""The groups that this node's agent may act on: kubelet's, where the configuration leaves finding them to the node, and whether those that are named exist.
+"""The groups that this node's agent may act on: kubelet's, where the configuration leaves finding them to the node, and
+whether those that are named exist.
 
-Problem: a root that no group of the node has is a valid configuration under which nothing is ever held, and nobody is told. Choice: with `kubelet_groups` the agent looks into its own tree;
-what stays missing for `PATIENCE_S` is a sentence in the log, in `/readyz` (503) and in the gaps. Limits: a kubelet that changes its driver empties its node first, so a found root is kept until the restart.
+Problem: a root that no group of the node has is a valid configuration under which nothing is ever held, and nobody is
+told. Choice: with `kubelet_groups` the agent looks into its own tree; what stays missing for `PATIENCE_S` is a sentence
+in the log, in `/readyz` (503) and in the gaps. Limits: a kubelet that changes its driver empties its node first, so a
+found root is kept until the restart.
 """
 
 from __future__ import annotations
@@ -63,8 +66,11 @@ class RootCheck:
         is_kubelets = roots is not None and not config.groups  # with groups of its own it has something to do
         if not roots and (is_kubelets or config.kubelet_groups is not None):
             return f"no pods can be found: {config.cgroup_root} has no {WANTED}"
-        if config.writable and not any(self.exists(each) for each in config.writable):
+        if config.writable and not any(self.exists(name) for name in config.writable):
             here = ", ".join(best_effort_group(root) for root in roots or ())
             hint = f"; kubelet's here is {here}, which `kubelet_groups: best-effort` finds" if here else ""
-            return f"nothing can be held: {config.cgroup_root} has no group {', '.join(config.writable)} (`writable`){hint}"
+            return (
+                f"nothing can be held: {config.cgroup_root} has no group {', '.join(config.writable)} "
+                f"(`writable`){hint}"
+            )
         return ""

@@ -1,8 +1,10 @@
 """The certificates of one Service in a Secret, and in files for the server.
 
-Problem: replicas must serve certificates of one authority, and none may start without. Choice: a Secret is the only state; each replica takes the step that certificates.py says is due and writes it only
-over what it has read, so that of several one succeeds and the others read its result. What is kept goes to a private folder, from where the server loads it again when it changes. Limits: a
-Secret with a certificate that we did not make (cert-manager's) is refused: mount it and name its files instead.
+Problem: replicas must serve certificates of one authority, and none may start without. Choice: a Secret is the only
+state; each replica takes the step that certificates.py says is due and writes it only over what it has read, so that of
+several one succeeds and the others read its result. What is kept goes to a private folder, from where the server loads
+it again when it changes. Limits: a Secret with a certificate that we did not make (cert-manager's) is refused: mount it
+and name its files instead.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ def _now() -> datetime:
 
 
 class CertificateKeeper:
-    """Keeps the Secret `namespace/name`, and the files of `folder` where there is one. `hosts`: names and addresses that are served."""
+    """Keeps the Secret `namespace/name`, and the files of `folder` where there is one. `hosts`: names and addresses
+    that are served.
+    """
 
     def __init__(
         self,

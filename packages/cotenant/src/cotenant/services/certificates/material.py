@@ -1,8 +1,10 @@
 """The certificates of one Service: what is made, when it is renewed, and in which order an authority is replaced.
 
-Problem: clients trust a bundle that was given to them, and a server certificate that the bundle does not cover stops every call (for an API server: every review). Choice: `advance` is a pure step from what is kept to what
-should be kept. A new authority enters the bundle `OVERLAP` before it signs anything; the old one stays in the bundle until it ends. So each bundle covers the certificates
-that replicas serve while it is distributed. Renewal begins when a third of the time is left. Limits: what cannot be read is made anew at once, and calls fail until the bundle is distributed.
+Problem: clients trust a bundle that was given to them, and a server certificate that the bundle does not cover stops
+every call (for an API server: every review). Choice: `advance` is a pure step from what is kept to what should be kept.
+A new authority enters the bundle `OVERLAP` before it signs anything; the old one stays in the bundle until it ends. So
+each bundle covers the certificates that replicas serve while it is distributed. Renewal begins when a third of the time
+is left. Limits: what cannot be read is made anew at once, and calls fail until the bundle is distributed.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ _KEYS = ("tls.crt", "tls.key", "signer.crt", "signer.key")
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What is kept in the Secret. `signer` signs; `successor` is trusted already; `retired` are older authorities, still trusted."""
+    """What is kept in the Secret. `signer` signs; `successor` is trusted already; `retired` are older authorities,
+    still trusted.
+    """
 
     server: Pair
     signer: Pair
@@ -64,7 +68,9 @@ def read_material(values: dict[str, str]) -> Material | None:
 
 
 def advance(kept: Material | None, hosts: tuple[str, ...], now: datetime, name: str = "cotenant-webhook") -> Material:
-    """What should be kept now; equal to `kept` where nothing is due. `hosts`: names and addresses that are served. `name` is the common name of new ones."""
+    """What should be kept now; equal to `kept` where nothing is due. `hosts`: names and addresses that are served.
+    `name` is the common name of new ones.
+    """
     if kept is None:
         return _made(hosts, now, name)
     try:
@@ -79,7 +85,7 @@ def _made(hosts: tuple[str, ...], now: datetime, name: str) -> Material:
 
 
 def _advanced(kept: Material, hosts: tuple[str, ...], now: datetime, name: str) -> Material:
-    found = replace(kept, retired=tuple(each for each in kept.retired if validity(each).end > now))
+    found = replace(kept, retired=tuple(entry for entry in kept.retired if validity(entry).end > now))
     renews = False
     if _is_due(found.signer.certificate, now):
         successor = found.successor or new_authority(f"{name}-ca", now, AUTHORITY_DAYS)

@@ -1,9 +1,12 @@
-"""The certificates of all parts of an installation, and the bundle of their authorities for clients in another namespace.
+"""The certificates of all parts of an installation, and the bundle of their authorities for clients in another
+namespace.
 
-Problem: every port should have TLS without a tool that has to be installed first, and a part must not be able to pose as another. Choice: each Service has
-an authority of its own, in the Secret SERVICE-tls beside the server's certificate; a part mounts `tls.crt` and `tls.key` of its Secret, a client `ca.crt` of the
-server's. Any replica takes the step that is due, whether it leads or not, so that a first installation waits for no election. A ConfigMap has all authorities, for clients that
-may not read Secrets (agents). Limits: kubelets bring a changed Secret to pods within a minute or two, less than the overlap of two authorities (material.py).
+Problem: every port should have TLS without a tool that has to be installed first, and a part must not be able to pose
+as another. Choice: each Service has an authority of its own, in the Secret SERVICE-tls beside the server's certificate;
+a part mounts `tls.crt` and `tls.key` of its Secret, a client `ca.crt` of the server's. Any replica takes the step that
+is due, whether it leads or not, so that a first installation waits for no election. A ConfigMap has all authorities,
+for clients that may not read Secrets (agents). Limits: kubelets bring a changed Secret to pods within a minute or two,
+less than the overlap of two authorities (material.py).
 """
 
 from __future__ import annotations
@@ -37,7 +40,9 @@ def service_hosts(service: str, namespace: str) -> tuple[str, ...]:
 
 
 class PartCertificates:
-    """Keeps the Secrets of `services` in `namespace`, and the ConfigMap `bundle` (namespace, name) of what their clients trust."""
+    """Keeps the Secrets of `services` in `namespace`, and the ConfigMap `bundle` (namespace, name) of what their
+    clients trust.
+    """
 
     def __init__(
         self,
@@ -50,8 +55,10 @@ class PartCertificates:
         self._client = client
         self._bundle = bundle
         self._keepers = {
-            each: CertificateKeeper(client, namespace, secret_name(each), service_hosts(each, namespace), None, now)
-            for each in services
+            service: CertificateKeeper(
+                client, namespace, secret_name(service), service_hosts(service, namespace), None, now
+            )
+            for service in services
         }
 
     def expiries_s(self) -> dict[str, float]:
@@ -59,7 +66,9 @@ class PartCertificates:
         return {service: keeper.expires_s for service, keeper in self._keepers.items()}
 
     async def step(self) -> bool:
-        """Renew what is due. Whether all were read and written; the others are logged, and do not depend on one another."""
+        """Renew what is due. Whether all were read and written; the others are logged, and do not depend on one
+        another.
+        """
         is_whole = True
         for service, keeper in self._keepers.items():
             try:
@@ -76,7 +85,8 @@ class PartCertificates:
         return is_whole
 
     async def obtain(self, service: str, folder: Path, stop: asyncio.Event) -> Tls | None:
-        """Step until the certificate of `service` exists; its files, which are renewed in `folder` from now on. None: `stop` was set before.
+        """Step until the certificate of `service` exists; its files, which are renewed in `folder` from now on. None:
+        `stop` was set before.
 
         Raises `InvalidInput` for a Secret that is not ours.
         """

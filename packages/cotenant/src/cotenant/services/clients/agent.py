@@ -1,7 +1,8 @@
 """A client of a running agent's HTTP endpoint, over a TCP port or a Unix socket.
 
-Problem: the command line and the experiments make the same few queries, and must distinguish "no agent runs" from "the agent refuses". Choice: the standard
-library's HTTP client, one connection per query, blocking; answers are the endpoint's JSON objects. Limits: no TLS, as the endpoint has none.
+Problem: the command line and the experiments make the same few queries, and must distinguish "no agent runs" from "the
+agent refuses". Choice: the standard library's HTTP client, one connection per query, blocking; answers are the
+endpoint's JSON objects. Limits: no TLS, as the endpoint has none.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ class AgentClient:
     listen: str
 
     def get(self, path: str, **query: str | int) -> dict[str, Any]:
-        """GET a JSON object. Raises `Transient` where no agent answers, `Permanent` with the agent's message where it refuses."""
+        """GET a JSON object. Raises `Transient` where no agent answers, `Permanent` with the agent's message where
+        it refuses.
+        """
         words = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in query.items())
         return self._decoded("GET", f"{path}?{words}" if words else path, None)
 

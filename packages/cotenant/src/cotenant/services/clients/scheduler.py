@@ -1,8 +1,9 @@
 """A client of a running scheduler's debug API, for `cotenant explain`.
 
-Problem: a person does not know the port of the scheduler that `cotenant up` started, and must be able to tell "none runs" from "it refuses". Choice: the scheduler is the one that
-is named, or the one beside the kubeconfig in use, or in the directory of `cotenant up`, or at the default port; the standard library's HTTP client, one
-connection a question, blocking. Limits: where two schedulers answer and none is named, neither is asked.
+Problem: a person does not know the port of the scheduler that `cotenant up` started, and must be able to tell "none
+runs" from "it refuses". Choice: the scheduler is the one that is named, or the one beside the kubeconfig in use, or in
+the directory of `cotenant up`, or at the default port; the standard library's HTTP client, one connection a question,
+blocking. Limits: where two schedulers answer and none is named, neither is asked.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Scheduler:
 
     def pod(self, namespace: str, name: str, supposed: Sequence[str]) -> PodAnswer:
         """Why a pod is where it is. Raises `Gone`, `InvalidInput`, `Transient` or `Permanent`."""
-        query = [("if", each) for each in supposed]
+        query = [("if", entry) for entry in supposed]
         return self._read(f"/debug/explain/pods/{quoted(namespace)}/{quoted(name)}", PodAnswer, query)
 
     def concern(self, path: str) -> Concern:
@@ -97,7 +98,8 @@ class Scheduler:
         except (OSError, http.client.HTTPException) as error:
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise Transient(
-                f"no scheduler answers at {self.url} ({why}): start one, name it with --scheduler, or use --kubeconfig for what "
+                f"no scheduler answers at {self.url} ({why}): start one, name it with --scheduler, or use "
+                "--kubeconfig for what "
                 "the API server has of it"
             ) from error
         finally:
@@ -105,7 +107,9 @@ class Scheduler:
 
 
 def find(url: str, token_file: Path | None, up: Path) -> Scheduler:
-    """The scheduler to ask; `up` is the default directory of `cotenant up`. Raises `InvalidInput` where several answer."""
+    """The scheduler to ask; `up` is the default directory of `cotenant up`. Raises `InvalidInput` where several
+    answer.
+    """
     token = read_token(token_file, "--token-file").decode() if token_file is not None else ""
     if url:
         return Scheduler(url.rstrip("/"), token)
@@ -113,7 +117,9 @@ def find(url: str, token_file: Path | None, up: Path) -> Scheduler:
         found = _written(Path(beside).parent) if beside else ""
         if found:
             return Scheduler(found, token)
-    answering = [each for each in dict.fromkeys((_written(up), DEFAULT_URL)) if each and Scheduler(each).is_there()]
+    answering = [
+        fromkey for fromkey in dict.fromkeys((_written(up), DEFAULT_URL)) if fromkey and Scheduler(fromkey).is_there()
+    ]
     if len(answering) > 1:
         raise InvalidInput("--scheduler", " and ".join(answering), "one of them", "several schedulers answer")
     return Scheduler(answering[0] if answering else _written(up) or DEFAULT_URL, token)

@@ -3,11 +3,17 @@
     GET  /login?token=T   a one-time link: sets the session's cookie, and the link is used up
     POST /login           token=T in the form: the console's token, or a Kubernetes token where that is allowed
     Authorization: Bearer the console's token, for scripts
-    X-Forwarded-User: ... or another header of a proxy that logs viewers in (OpenID Connect), from that proxy's address only
+    X-Forwarded-User: ... or another header of a proxy that logs viewers in (OpenID Connect), from that proxy's address
+    only
 
-Problem: a page about a cluster shows what runs where, and a browser cannot send a header with its first request. Choice: a session is a random cookie that scripts cannot read and that other sites' pages do not send (HttpOnly, SameSite=Strict).
-The one-time token may be in a file, which is removed when it is used, so a parent process can hand one to its console without showing it in the process list. With `Reviewer`, a viewer logs in with a token of the cluster, and must be allowed
-to list nodes and pods in all namespaces: the page shows no less. That right is asked for again every `REVIEW_S`, and parts of the page about other kinds (`RIGHTS`) need the right to list those. Limits: sessions end after `SESSION_S`, and at a restart unless a file keeps them (kept_sessions.py); everything is read-only, so there are no roles.
+Problem: a page about a cluster shows what runs where, and a browser cannot send a header with its first request.
+Choice: a session is a random cookie that scripts cannot read and that other sites' pages do not send (HttpOnly,
+SameSite=Strict). The one-time token may be in a file, which is removed when it is used, so a parent process can hand
+one to its console without showing it in the process list. With `Reviewer`, a viewer logs in with a token of the
+cluster, and must be allowed to list nodes and pods in all namespaces: the page shows no less. That right is asked for
+again every `REVIEW_S`, and parts of the page about other kinds (`RIGHTS`) need the right to list those. Limits:
+sessions end after `SESSION_S`, and at a restart unless a file keeps them (kept_sessions.py); everything is read-only,
+so there are no roles.
 """
 
 from __future__ import annotations
@@ -38,7 +44,7 @@ from cotenant.services.console.proxy_login import ProxyLogin
 COOKIE = b"cotenant_console"
 SESSION_S = 12 * 3600.0
 REVIEW_S = 300.0
-MOST_SESSIONS = 10_000
+MAX_SESSIONS = 10_000
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 Review = Callable[[str], Awaitable[bool]]
@@ -114,7 +120,9 @@ class Sessions:
         is_secure: bool = False,
         kept: KeptSessions | None = None,
     ) -> None:
-        """`review` says whether a Kubernetes token may see the cluster, `may_list` whether it may see a kind; None = such tokens are not accepted. `is_secure`: the server has TLS. `kept`: sessions outlive the process."""
+        """`review` says whether a Kubernetes token may see the cluster, `may_list` whether it may see a kind; None
+        = such tokens are not accepted. `is_secure`: the server has TLS. `kept`: sessions outlive the process.
+        """
         self._may_list, self._proxy = may_list, proxy
         self._now, self._link, self._token, self._review, self._is_secure = now, link, token, review, is_secure
         self._kept = kept
@@ -203,9 +211,9 @@ class Sessions:
 
     def _begin(self, kubernetes_token: str = "") -> bytes:
         now_s = self._now()
-        for key in [key for key, each in self._by_id.items() if now_s >= each.ends_s]:
+        for key in [key for key, session in self._by_id.items() if now_s >= session.ends_s]:
             self._end(key)
-        while len(self._by_id) >= MOST_SESSIONS:
+        while len(self._by_id) >= MAX_SESSIONS:
             self._end(next(iter(self._by_id)))
         key = secrets.token_urlsafe(32)
         self._by_id[_digest(key)] = Session(now_s + SESSION_S, kubernetes_token, now_s)
@@ -221,7 +229,9 @@ class Sessions:
 
     def _keep(self) -> None:
         if self._kept is not None:
-            self._kept.write({key: each.ends_s for key, each in self._by_id.items() if not each.kubernetes_token})
+            self._kept.write(
+                {key: session.ends_s for key, session in self._by_id.items() if not session.kubernetes_token}
+            )
 
 
 class Reviewer:

@@ -5,8 +5,10 @@
     GET  /api/events       live changes (live.py)                           GET /api/...                           questions.py
     GET  /healthz, /readyz, /metrics
 
-Problem: names, labels and reasons are written by whoever may create a pod, and end in a page with an administrator's session. Choice: the page makes text nodes only, and the browser is told to run nothing but our script:
-a Content-Security-Policy without inline script or style, no framing, no sniffing. Everything except the log-in, its style and health needs a session. Limits: static files are read once, at the start.
+Problem: names, labels and reasons are written by whoever may create a pod, and end in a page with an administrator's
+session. Choice: the page makes text nodes only, and the browser is told to run nothing but our script: a
+Content-Security-Policy without inline script or style, no framing, no sniffing. Everything except the log-in, its style
+and health needs a session. Limits: static files are read once, at the start.
 """
 
 from __future__ import annotations
@@ -74,12 +76,12 @@ def page_files() -> Mapping[str, Static]:
     """The built page by path."""
     found = {}
     page = files("cotenant.services.console").joinpath("page")
-    for each in (*page.iterdir(), *page.joinpath("assets").iterdir()):
-        kind = each.name.rpartition(".")[2]
+    for traversable in (*page.iterdir(), *page.joinpath("assets").iterdir()):
+        kind = traversable.name.rpartition(".")[2]
         if kind in _TYPES:
-            body = each.read_bytes()
+            body = traversable.read_bytes()
             tag = b'"%s"' % hashlib.sha256(body).hexdigest()[:20].encode()
-            path = {"index.html": "/", "login.html": "/login"}.get(each.name, f"/assets/{each.name}")
+            path = {"index.html": "/", "login.html": "/login"}.get(traversable.name, f"/assets/{traversable.name}")
             found[path] = Static(body, gzip.compress(body, 9, mtime=0), _TYPES[kind], tag)
     return found
 

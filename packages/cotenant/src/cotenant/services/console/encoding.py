@@ -7,10 +7,13 @@
       u32  nodes + 1   offsets into the cells
       u16  cells x 6   tenant, kind, CPU requested, CPU used, memory requested, memory used (thousandths of the node's allocatable amount)
     change, JSON
-      {"epoch", "seq", "at", "tenants": [first, [names]], "rows": [[position, 9 numbers, 6 numbers a cell...], ...], "totals"}
+      {"epoch", "seq", "at", "tenants": [first, [names]], "rows": [[position, 9 numbers, 6 numbers a cell...], ...],
+      "totals"}
 
-Problem: as JSON the state of 5,000 nodes is 0.9 MB and takes a browser 125 ms to parse. Choice: typed arrays that the page reads without a copy. Labels are sent as values with an index per node, and only those with 2 to
-`MOST_VALUES` values: the others group nothing. What NodeResourceTopologies say is sent like a label. Limits: little-endian browsers, which is all of them.
+Problem: as JSON the state of 5,000 nodes is 0.9 MB and takes a browser 125 ms to parse. Choice: typed arrays that the
+page reads without a copy. Labels are sent as values with an index per node, and only those with 2 to `MAX_VALUES`
+values: the others group nothing. What NodeResourceTopologies say is sent like a label. Limits: little-endian browsers,
+which is all of them.
 """
 
 from __future__ import annotations
@@ -26,8 +29,8 @@ from cotenant.services.console.fleet import CELL, Fleet, NodeRow
 NUMA = "NUMA nodes"  # among the labels; no label has a space
 
 MAGIC = b"CTM1"
-MOST_VALUES = 64
-MOST_LABELS = 64
+MAX_VALUES = 64
+MAX_LABELS = 64
 
 
 def snapshot(fleet: Fleet, at_s: float) -> bytes:
@@ -48,9 +51,9 @@ def snapshot(fleet: Fleet, at_s: float) -> bytes:
     columns = array("I", (value for row in rows for value in row.columns))
     offsets = array("I", (0, *accumulate(len(row.cells) // CELL for row in rows)))
     cells = array("H", (value for row in rows for value in row.cells))
-    for each in (columns, offsets, cells):
+    for entry in (columns, offsets, cells):
         if struct.pack("=H", 1) != struct.pack("<H", 1):
-            each.byteswap()
+            entry.byteswap()
     return b"".join((MAGIC, struct.pack("<I", len(head)), head, columns.tobytes(), offsets.tobytes(), cells.tobytes()))
 
 
@@ -75,12 +78,12 @@ def _labels(rows: list[NodeRow]) -> dict[str, dict[str, object]]:
     for row in rows:
         for key, value in row.node.labels.items:
             known = values.setdefault(key, {})
-            if len(known) <= MOST_VALUES:
+            if len(known) <= MAX_VALUES:
                 known.setdefault(value, len(known))
     found: dict[str, dict[str, object]] = {}
     for key in sorted(values):
         known = values[key]
-        if len(found) < MOST_LABELS and len(known) <= MOST_VALUES:
+        if len(found) < MAX_LABELS and len(known) <= MAX_VALUES:
             of = [known.get(row.node.labels.get(key) or "", -1) for row in rows]
             if len(known) > 1 or -1 in of:
                 found[key] = {"values": list(known), "of": of}
@@ -90,7 +93,7 @@ def _labels(rows: list[NodeRow]) -> dict[str, dict[str, object]]:
 def _numa(fleet: Fleet, rows: list[NodeRow]) -> dict[str, dict[str, object]]:
     """The nodes' NUMA nodes like a label; nothing where no node reports them."""
     words = [fleet.numa_of(row.node.name) for row in rows]
-    values = {each: at for at, each in enumerate(dict.fromkeys(filter(None, words)))}
-    if not 0 < len(values) <= MOST_VALUES:
+    values = {fromkey: at for at, fromkey in enumerate(dict.fromkeys(filter(None, words)))}
+    if not 0 < len(values) <= MAX_VALUES:
         return {}
-    return {NUMA: {"values": list(values), "of": [values.get(each, -1) for each in words]}}
+    return {NUMA: {"values": list(values), "of": [values.get(word, -1) for word in words]}}

@@ -1,9 +1,12 @@
 """The cluster as the machine map shows it: one row per node, and in it one cell per tenant and class.
 
-Problem: 5,000 nodes with 100,000 pods change all the time, and hundreds of viewers want the same picture. Choice: pods are kept as small rows by node; a change marks its node, and `settle` recomputes
-the marked nodes only. A row whose integers changed gets the next sequence number, so what changed since any earlier number is known without a log: a viewer that was away for an hour and one that was
-away for a second ask the same question. The set of nodes, their labels and their sizes have a number of their own, the epoch; when it changes, viewers load everything again. Limits: a cell is a tenant and a class, not a
-pod; pods by name are in `pods`. CPU in milli-CPU, memory in MiB, cells in thousandths of the node's allocatable amounts.
+Problem: 5,000 nodes with 100,000 pods change all the time, and hundreds of viewers want the same picture. Choice: pods
+are kept as small rows by node; a change marks its node, and `settle` recomputes the marked nodes only. A row whose
+integers changed gets the next sequence number, so what changed since any earlier number is known without a log: a
+viewer that was away for an hour and one that was away for a second ask the same question. The set of nodes, their
+labels and their sizes have a number of their own, the epoch; when it changes, viewers load everything again. Limits: a
+cell is a tenant and a class, not a pod; pods by name are in `pods`. CPU in milli-CPU, memory in MiB, cells in
+thousandths of the node's allocatable amounts.
 """
 
 from __future__ import annotations
@@ -22,12 +25,12 @@ from cotenant.policy.placement.gangs.spec import gang_key
 
 UNKNOWN = 0xFFFFFFFF  # of a node's column: not measured
 UNMEASURED = 0xFFFF  # the same of a cell
-MOST_TENANTS = 0xFFFE
+MAX_TENANTS = 0xFFFE
 NOT_READY, CORDONED = 1 << 16, 1 << 17  # flags beside the share of services that miss their objective
 COLUMNS = 9
 CELL = 6
 _MIB = 1 << 20
-_MOST_SHARE = 0xFFFE
+_MAX_SHARE = 0xFFFE
 _SPARE = 1000  # measurements of pods that are not known, before they are dropped
 
 
@@ -72,7 +75,7 @@ def pod_row(seen: ObservedPod) -> PodRow:
         kind = {PriorityClass.MID: Kind.MID, PriorityClass.BATCH: Kind.BATCH, PriorityClass.FREE: Kind.BATCH}.get(
             of, Kind.OTHER
         )
-    owner = next((f"{each.kind}/{each.name}" for each in seen.owned_by if each.controller), "")
+    owner = next((f"{owned_by.kind}/{owned_by.name}" for owned_by in seen.owned_by if owned_by.controller), "")
     return PodRow(
         key=pod.key,
         uid=seen.uid,
@@ -207,7 +210,9 @@ class Fleet:
         pods: Mapping[str, Use],
         latencies_ms: Mapping[str, float | None] | None = None,
     ) -> None:
-        """What nodes and pods use now; those that are not named keep their last measurement. A latency of None: it is not measured any more."""
+        """What nodes and pods use now; those that are not named keep their last measurement. A latency of None: it
+        is not measured any more.
+        """
         for name, use in nodes.items():
             if self._node_use.get(name) != use:
                 self._node_use[name] = use
@@ -352,7 +357,7 @@ class Fleet:
     def _tenant(self, name: str, seq: int) -> int:
         at = self._tenant_at.get(name)
         if at is None:
-            if len(self.tenants) >= MOST_TENANTS:
+            if len(self.tenants) >= MAX_TENANTS:
                 return 0
             at = self._tenant_at[name] = len(self.tenants)
             self.tenants.append(name)
@@ -451,4 +456,4 @@ class Fleet:
 
 
 def _share(amount: int, of: int) -> int:
-    return min(_MOST_SHARE, amount * 1000 // of) if of > 0 else 0
+    return min(_MAX_SHARE, amount * 1000 // of) if of > 0 else 0

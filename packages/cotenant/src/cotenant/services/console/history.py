@@ -1,6 +1,7 @@
 """The last hour, for the time slider and the curves.
 
-Problem: what happened ten minutes ago is the usual question, and a console must not need a database for it. Choice: a compressed snapshot every `KEEP_S` for an hour, and the cluster's sums every `SUM_S`, in memory.
+Problem: what happened ten minutes ago is the usual question, and a console must not need a database for it. Choice: a
+compressed snapshot every `KEEP_S` for an hour, and the cluster's sums every `SUM_S`, in memory.
 Limits: lost at a restart; 5,000 nodes cost about 27 MB for the hour.
 """
 
@@ -49,7 +50,9 @@ class History:
         return None if found is None else zlib.decompress(found)
 
     def curves(self) -> dict[str, list[float | None]]:
-        """The sums as columns; shares of the cluster's CPU, and counts. "requested" includes "lent", what is requested of lent CPU."""
+        """The sums as columns; shares of the cluster's CPU, and counts. "requested" includes "lent", what is
+        requested of lent CPU.
+        """
         columns: dict[str, list[float | None]] = {
             name: [] for name in ("at", "requested", "used", "lent", "pending", "burning")
         }

@@ -27,7 +27,7 @@ def options_of(asked: ConsoleArguments) -> ConsoleOptions:
     """What the arguments mean. Raises `InvalidInput`."""
     address = check(asked)
     beside = asked.kubeconfig or next(
-        (Path(each) for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each), None
+        (Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name), None
     )
     if asked.scheduler or beside is None:
         fixed = asked.scheduler or DEFAULT_URL
@@ -81,7 +81,9 @@ def run(asked: ConsoleArguments) -> int:
 
 
 def keep_link_out_of_logs(options: ConsoleOptions, access: Access) -> None:
-    """In a pod what is printed is its log, which others read: no link is made there. Raises `InvalidInput` where nobody could log in."""
+    """In a pod what is printed is its log, which others read: no link is made there. Raises `InvalidInput` where
+    nobody could log in.
+    """
     if options.login is None or access.source != str(SERVICE_ACCOUNT):
         return
     if options.login.token and options.token is None and not options.kubernetes_login and options.proxy is None:

@@ -1,7 +1,9 @@
 """The console process: watches, polls, and the server, joined.
 
-Problem: it must never disturb what it shows, and must come up before the cluster's lists are complete. Choice: it only reads; every source may be absent. Changes are collected and settled once a `SETTLE_S`, a few hundred nodes at a time,
-so that the server answers meanwhile. Limits: one process, one core; each replica watches by itself, and sessions are of one replica.
+Problem: it must never disturb what it shows, and must come up before the cluster's lists are complete. Choice: it only
+reads; every source may be absent. Changes are collected and settled once a `SETTLE_S`, a few hundred nodes at a time,
+so that the server answers meanwhile. Limits: one process, one core; each replica watches by itself, and sessions are of
+one replica.
 """
 
 from __future__ import annotations
@@ -176,7 +178,7 @@ class ConsoleProcess:
             "cotenant_console_source_up",
             "Whether a source answered last time.",
             ("source",),
-            lambda: [((name,), float(bool(each["ok"]))) for name, each in self.sources.view().items()],
+            lambda: [((name,), float(bool(entry["ok"]))) for name, entry in self.sources.view().items()],
         )
         health = HealthPages(self.metrics.page, unready=self._unready)
         self.app = Application(self.sessions, self.live, self.history, questions, health)
@@ -195,9 +197,9 @@ class ConsoleProcess:
             end.set()
             await asyncio.wait([serving])
             await tasks.cancel()
-            for each in (self.scheduler, self.traces, self.credit, self.agents, self.client):
-                if each is not None:
-                    await each.close()
+            for upstream in (self.scheduler, self.traces, self.credit, self.agents, self.client):
+                if upstream is not None:
+                    await upstream.close()
 
     def _unready(self) -> str:
         return "" if self.watches.synced else "not everything has been listed yet"

@@ -23,7 +23,7 @@ class ProxyLogin:
         if not re.fullmatch(r"[A-Za-z0-9-]{1,100}", name) or name.lower() in ("authorization", "cookie", "host"):
             raise InvalidInput("--proxy-header", name, "the name of a header", "such as X-Forwarded-User")
         try:
-            found = tuple(ip_network(each.strip()) for each in networks.split(",") if each.strip())
+            found = tuple(ip_network(entry.strip()) for entry in networks.split(",") if entry.strip())
         except ValueError:
             found = ()
         if not found:

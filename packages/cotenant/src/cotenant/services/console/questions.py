@@ -6,7 +6,8 @@
     /api/pods/NAMESPACE/NAME           what the console knows of a pod
     /api/nodes/NAME                    a node: its pods with what they request and use
     /api/nodes/NAME/lent               what it offers as batch and mid resources, with every term
-    /api/moves, /api/profiles, /api/zones  PodMigrationJobs, WorkloadProfiles and ControlZones (moves.py, profiles.py, zones.py)
+    /api/moves, /api/profiles, /api/zones  PodMigrationJobs, WorkloadProfiles and ControlZones (moves.py, profiles.py,
+    zones.py)
     /api/credit/...                    the credit process's account book (credit.py)
     /api/agent/NODE                    knobs with leases, pressure and run delay, from the node's agent (node_agent.py)
     /api/timeline/...                  what happened to a service (timeline.py)
@@ -14,8 +15,9 @@
     /api/scheduler/PAGE/...            a page of the scheduler's debug API, as it is (`PAGES`)
     /api/traces/PAGE                   a page of the trace process, as it is
 
-Problem: the page must explain everything it colours, and the explanations exist in other processes. Choice: those answers are passed on unchanged, from a fixed list of pages, so that neither
-process needs to know the console. Limits: only GET; the pages that change something in the scheduler are not in the list.
+Problem: the page must explain everything it colours, and the explanations exist in other processes. Choice: those
+answers are passed on unchanged, from a fixed list of pages, so that neither process needs to know the console. Limits:
+only GET; the pages that change something in the scheduler are not in the list.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from cotenant.services.console.upstream import Unanswered, Upstream
 from cotenant.services.offers.explaining import node_view
 
 API = "/api/"
-MOST_PODS = 500
+MAX_PODS = 500
 _PLUGINS = "/apis/v1/plugins"
 # The page's name, and the path at the scheduler; each `{}` is a name.
 PAGES: Mapping[str, str] = {
@@ -64,7 +66,9 @@ class Section(Protocol):
     """A part of the page with questions of its own, below `/api/NAME`."""
 
     async def answer(self, names: Sequence[str], query: Mapping[str, str]) -> object:
-        """The answer, which is sent as JSON; `names` follow the section's in the path. Raises `NotFound`, `InvalidInput`, `Unanswered`."""
+        """The answer, which is sent as JSON; `names` follow the section's in the path. Raises `NotFound`,
+        `InvalidInput`, `Unanswered`.
+        """
         ...
 
 
@@ -112,7 +116,7 @@ class Questions:
                     self._sources.ok(SCHEDULER)
                     return Answer(200, found)
                 case ["traces", page, *names] if page in TRACE_PAGES and len(names) <= 2:
-                    rest = "".join(f"/{quote(each, safe='')}" for each in names)
+                    rest = "".join(f"/{quote(entry, safe='')}" for entry in names)
                     found = await self._traces.get(f"/api/v1/{page}{rest}", query)
                     self._sources.ok(TRACES)
                     return Answer(200, found)
@@ -146,7 +150,7 @@ class Questions:
         text, state = query.get("q", "").strip().lower(), query.get("state", "")
         if state not in _STATES:
             raise InvalidInput("state", state, "one of " + ", ".join(filter(None, _STATES)))
-        limit = limit_of(query, MOST_PODS)
+        limit = limit_of(query, MAX_PODS)
         found: list[dict[str, object]] = []
         fleet, count = self._fleet, 0
         waiting = sorted((fleet.pods[key] for key in fleet.pending), key=lambda row: row.created_s)
@@ -154,7 +158,9 @@ class Questions:
         for row in (*(waiting if state in ("", "pending") else ()), *(placed if state != "pending" else ())):
             if state == "burning" and not fleet.is_late(row):
                 continue
-            if text and not any(text in each.lower() for each in (row.key, row.tenant, row.node, row.owner, row.gang)):
+            if text and not any(
+                text in entry.lower() for entry in (row.key, row.tenant, row.node, row.owner, row.gang)
+            ):
                 continue
             count += 1
             if len(found) < limit:
@@ -178,7 +184,7 @@ class Questions:
                 "ready": row.node.ready,
                 "cordoned": row.node.unschedulable,
                 "labels": row.node.labels.items,
-                "taints": [f"{each.key}={each.value}:{each.effect.value}" for each in row.node.taints],
+                "taints": [f"{taint.key}={taint.value}:{taint.effect.value}" for taint in row.node.taints],
                 "columns": row.columns,
                 "pods": [self._view(pod) for pod in pods],
             }
@@ -223,4 +229,4 @@ def _json(value: object) -> Answer:
 
 
 def _filled(pattern: str, names: Sequence[str]) -> str:
-    return pattern.format(*(quote(each, safe="") for each in names))
+    return pattern.format(*(quote(name, safe="") for name in names))

@@ -1,6 +1,7 @@
 """Which of the console's sources answer, and since when one does not.
 
-Problem: a picture that stands still looks like a calm cluster. Choice: every source says after each attempt how it went; viewers get the list whenever an entry changes, and name what is out of date.
+Problem: a picture that stands still looks like a calm cluster. Choice: every source says after each attempt how it
+went; viewers get the list whenever an entry changes, and name what is out of date.
 Limits: a source that answers with old data counts as answering.
 """
 
@@ -46,8 +47,8 @@ class Sources:
     def view(self) -> dict[str, dict[str, object]]:
         """For viewers."""
         return {
-            name: {"ok": each.is_ok, "since": round(each.since_s, 3), "why": each.why}
-            for name, each in sorted(self._by_name.items())
+            name: {"ok": source.is_ok, "since": round(source.since_s, 3), "why": source.why}
+            for name, source in sorted(self._by_name.items())
         }
 
     def _set(self, name: str, is_ok: bool, why: str, for_s: float = 0.0) -> None:

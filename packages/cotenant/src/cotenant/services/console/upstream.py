@@ -1,7 +1,9 @@
 """Questions to the other processes over HTTP: the scheduler and the trace process.
 
-Problem: a viewer must be told which process does not answer, not "error 500". Choice: one client with a few connections; a failure is an `Unanswered` with the name of the source and a sentence. The scheduler that `cotenant up` starts has another port
-after each start, so its address is read from the file beside the kubeconfig at each question. Limits: nothing is retried and nothing kept; at most `AT_ONCE` questions at a time.
+Problem: a viewer must be told which process does not answer, not "error 500". Choice: one client with a few
+connections; a failure is an `Unanswered` with the name of the source and a sentence. The scheduler that `cotenant up`
+starts has another port after each start, so its address is read from the file beside the kubeconfig at each question.
+Limits: nothing is retried and nothing kept; at most `AT_ONCE` questions at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from cotenant.model.errors import CotenantError
 
 AT_ONCE = 8
 ANSWER_S = 20.0
-MOST_BYTES = 32 << 20
+MAX_BYTES = 32 << 20
 
 
 class Unanswered(CotenantError):
@@ -65,13 +67,13 @@ class Upstream:
                 async with self._session.get(
                     url, headers=headers, ssl=self._trust.context(), allow_redirects=False
                 ) as answer:
-                    body = await answer.content.read(MOST_BYTES + 1)
-                    while len(body) <= MOST_BYTES and (more := await answer.content.read(MOST_BYTES)):
+                    body = await answer.content.read(MAX_BYTES + 1)
+                    while len(body) <= MAX_BYTES and (more := await answer.content.read(MAX_BYTES)):
                         body += more
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             why = "no answer in time" if isinstance(error, TimeoutError) else _plain(error)
             raise Unanswered(self.name, f"does not answer at {base}: {why}", 503) from None
-        if len(body) > MOST_BYTES:
+        if len(body) > MAX_BYTES:
             raise Unanswered(self.name, "its answer is too long")
         if answer.status != 200:
             text = " ".join(body[:600].decode(errors="replace").split())

@@ -1,6 +1,7 @@
 """What a person asks of `cotenant credit serve`, and the checks that need nothing else.
 
-The fields are the options of the command. A refused value costs what the command line costs: nothing here imports an engine or a client.
+The fields are the options of the command. A refused value costs what the command line costs: nothing here imports an
+engine or a client.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from cotenant.services.reporting.accounts import parse_account
 Store = Annotated[
     str,
     Parameter(
-        help="The journal: a path (SQLite), or postgresql://USER@HOST/DATABASE. Default: credit.db in $STATE_DIRECTORY, else in ~/.local/state/cotenant."
+        help="The journal: a path (SQLite), or postgresql://USER@HOST/DATABASE. Default: credit.db in "
+        "$STATE_DIRECTORY, else in ~/.local/state/cotenant."
     ),
 ]
 

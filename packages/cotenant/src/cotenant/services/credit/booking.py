@@ -1,7 +1,9 @@
 """Booking: accounts in memory and the journal on disk, kept equal.
 
-Problem: a commit whose answer is lost may or may not have been stored, and another replica may have booked meanwhile. Choice: the accounts change only after a successful commit; after any
-error they are loaded again before the next posting, whose keys then say what is still missing. One posting at a time. Limits: a database call may take as long as the database needs; it runs in a thread.
+Problem: a commit whose answer is lost may or may not have been stored, and another replica may have booked meanwhile.
+Choice: the accounts change only after a successful commit; after any error they are loaded again before the next
+posting, whose keys then say what is still missing. One posting at a time. Limits: a database call may take as long as
+the database needs; it runs in a thread.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ class Booking:
         self._is_loaded = False
 
     async def book(self, propose: Callable[[Accounts], Posting | None]) -> Posting | None:
-        """Store what `propose` returns for the current accounts; None if there is nothing to book. Raises `CotenantError` where it is not known to be stored."""
+        """Store what `propose` returns for the current accounts; None if there is nothing to book. Raises
+        `CotenantError` where it is not known to be stored.
+        """
         async with self._one_at_a_time:
             for _ in range(3):
                 try:

@@ -1,8 +1,10 @@
 """What the cluster's objects say about tenants: guarantees, requests of running pods, and measured use.
 
-Problem: the same pod must belong to the same tenant here and in the scheduler. Choice: a tenant is a quota that holds pods, and pods are mapped to quotas by the scheduler's own rules
-(engine/plugins/quotas/objects.py). Memory and GPUs (nvidia.com/gpu) count for tenants whose guarantee names them. A pod that left is
-remembered for a while, so that an incident of it finds its tenant. Limits: lent resources (batch-cpu) and shared GPUs are neither earned with nor paid for; a tenant of which any running pod has no recent measurement is not measured.
+Problem: the same pod must belong to the same tenant here and in the scheduler. Choice: a tenant is a quota that holds
+pods, and pods are mapped to quotas by the scheduler's own rules (engine/plugins/quotas/objects.py). Memory and GPUs
+(nvidia.com/gpu) count for tenants whose guarantee names them. A pod that left is remembered for a while, so that an
+incident of it finds its tenant. Limits: lent resources (batch-cpu) and shared GPUs are neither earned with nor paid
+for; a tenant of which any running pod has no recent measurement is not measured.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from cotenant.policy.quota.forest import OUTSIDE, Forest
 
 FRESH_S = 180.0  # a NodeMetric that is older says nothing
 REMEMBERED_S = 3600.0  # for how long a pod that left still has a tenant
-MOST_REMEMBERED = 20_000
+MAX_REMEMBERED = 20_000
 _NAMES = {Priced.CPU: CPU_NAME, Priced.MEMORY: MEMORY_NAME, Priced.GPU: NVIDIA_GPU}
 
 
@@ -77,7 +79,7 @@ class ClusterFacts:
         now_s = self._now()
         self._left.pop(key, None)
         self._left[key] = (now_s + REMEMBERED_S, pod)
-        while len(self._left) > MOST_REMEMBERED or next(iter(self._left.values()))[0] < now_s:
+        while len(self._left) > MAX_REMEMBERED or next(iter(self._left.values()))[0] < now_s:
             del self._left[next(iter(self._left))]
 
     def place_of(self, key: str) -> PodPlace | None:
@@ -106,7 +108,7 @@ class ClusterFacts:
     def quotas(self) -> dict[str, QuotaObject]:
         """The quota objects of tenants, by tenant: those that are used and hold pods."""
         used = self._sorted()[0].used
-        return {name: each for name, each in sorted(used.items()) if not each.quota.is_parent}
+        return {name: quota_object for name, quota_object in sorted(used.items()) if not quota_object.quota.is_parent}
 
     def uses(self) -> tuple[TenantUse, ...]:
         """The present use of every tenant: CPU, and the other resources that its guarantee names."""
@@ -127,13 +129,13 @@ class ClusterFacts:
             so_far, own = measured[name], of_pod.get(key)
             measured[name] = None if so_far is None or own is None else so_far.plus(own)
         found = []
-        for name, each in tenants.items():
+        for name, tenant in tenants.items():
             use = measured[name]
             amounts = {} if use is None else {Priced.CPU: use.cpu_m, Priced.MEMORY: use.memory_bytes}
             for priced, resource in _NAMES.items():
-                if priced is Priced.CPU or resource in each.quota.minimum:
+                if priced is Priced.CPU or resource in tenant.quota.minimum:
                     declared = sum(one.get(resource) for one in requests[name])
-                    least = each.quota.minimum.get(resource)
+                    least = tenant.quota.minimum.get(resource)
                     found.append(TenantUse(name, least, declared, amounts.get(priced), priced))
         return tuple(found)
 

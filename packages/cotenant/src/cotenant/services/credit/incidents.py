@@ -4,9 +4,12 @@
     200  nothing to book: known      422  a pod that is not known here          503  not stored: send it again
     already, no harm, one tenant, or too little confidence
 
-Problem: agents on many nodes report, an answer may be lost, and an agent knows pods, not tenants. Choice: an incident has a key and is answered after the commit, so that a sender repeats it
-under the same key until it is answered. Pods are mapped to tenants here, by the rules of the scheduler; a pod that left is remembered for an hour. A sender is on this machine, has the token, or
-has the token of its node, which may report pods of that node only. A replica that does not lead closes the connection, so that the next attempt may reach another. Limits: whether the harm is right cannot be checked here.
+Problem: agents on many nodes report, an answer may be lost, and an agent knows pods, not tenants. Choice: an incident
+has a key and is answered after the commit, so that a sender repeats it under the same key until it is answered. Pods
+are mapped to tenants here, by the rules of the scheduler; a pod that left is remembered for an hour. A sender is on
+this machine, has the token, or has the token of its node, which may report pods of that node only. A replica that does
+not lead closes the connection, so that the next attempt may reach another. Limits: whether the harm is right cannot be
+checked here.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from cotenant.policy.credit.entries import account_of
 from cotenant.policy.credit.pricing import Interference, Verdict
 from cotenant.services.credit.facts import PodPlace
 from cotenant.services.reporting.identity import TokenNodes
-from cotenant.services.reporting.incident import MOST_BYTES, IncidentBody
+from cotenant.services.reporting.incident import MAX_BYTES, IncidentBody
 from cotenant.services.routes import Guard
 
 Book = Callable[[Callable[[Accounts], Posting | None]], Awaitable[Posting | None]]
@@ -70,7 +73,7 @@ class IncidentEndpoint:
                 return "refused", _error(403, "only callers on this machine, or with a bearer token that may report")
         if scope["method"] != "POST":
             return "refused", _error(405, "only POST")
-        body = await read_body(scope, receive, MOST_BYTES)
+        body = await read_body(scope, receive, MAX_BYTES)
         if not self._leads():
             return "failed", _error(503, "this replica does not lead, or has not listed the cluster yet", closes=True)
         try:
@@ -91,7 +94,9 @@ class IncidentEndpoint:
         return outcome, _said(200 if posting is None else 201, {"booked": posting is not None})
 
     def _fact(self, given: IncidentBody, node: str) -> Interference | None:
-        """The incident between two tenants; None where a pod belongs to none. Raises `InvalidInput`, `PermissionError`, `UnknownPodError`."""
+        """The incident between two tenants; None where a pod belongs to none. Raises `InvalidInput`,
+        `PermissionError`, `UnknownPodError`.
+        """
         culprit = self._tenant("culprit", given.culprit, given.culprit_pod, node)
         victim = self._tenant("victim", given.victim, given.victim_pod, node)
         pods = {"culprit_pod": given.culprit_pod, "victim_pod": given.victim_pod, "node": node}

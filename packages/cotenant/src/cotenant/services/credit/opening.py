@@ -16,7 +16,9 @@ FILE = "credit.db"
 
 
 def store_url(given: str) -> str:
-    """The URL of the journal: a path means SQLite; empty = `FILE` in the state folder. Raises `InvalidInput` where there is no such folder."""
+    """The URL of the journal: a path means SQLite; empty = `FILE` in the state folder. Raises `InvalidInput` where
+    there is no such folder.
+    """
     if "://" in given:
         return given
     if given:
@@ -28,7 +30,9 @@ def store_url(given: str) -> str:
 
 
 def open_journal(given: str, *, migrates: bool) -> Journal:
-    """Open the journal; `migrates` makes the folder and the tables. Raises `InvalidInput`, `Unsupported` without SQLAlchemy."""
+    """Open the journal; `migrates` makes the folder and the tables. Raises `InvalidInput`, `Unsupported` without
+    SQLAlchemy.
+    """
     if find_spec("sqlalchemy") is None:
         raise Unsupported("credit", "the package sqlalchemy (pip install 'cotenant[credit]')")
     from cotenant.drivers.journal.journal import Journal

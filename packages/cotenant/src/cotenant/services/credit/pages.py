@@ -81,7 +81,10 @@ class CreditPages:
         newest = _number(asked.query, "newest", 0) > 0
         return lambda: _json(
             200,
-            [record_view(each) for each in self._journal.records(after=after, limit=min(limit, MOST), newest=newest)],
+            [
+                record_view(record)
+                for record in self._journal.records(after=after, limit=min(limit, MOST), newest=newest)
+            ],
         )
 
     def _entry(self, asked: PageRequest) -> Callable[[], Answer]:

@@ -1,14 +1,17 @@
 """The founding filter and score over the mirror's rows: filter by what is unused, score to the letter.
 
-Problem: a call must not compute six terms for five hundred nodes when a handful of reports arrived since the last one. Choice: the founding
-score depends on the pod only through its base by priority and, where credit is considered, its tenant's level of debt, so a table keeps every row's score for every pair of them, once with a fresh report
-and once without; rows that changed are recomputed together, by the very function of policy/placement/scores/founding.py. A call is two
-gathers and a comparison of ages.
-Filter: a fresh report rules a node out where a request exceeds allocatable minus used; without one, Kubernetes' allocatable minus the
-residents' requests decides; where neither is known, the node passes. A pod that requests none of a resource is not ruled out for it.
-Reasons: kube-scheduler counts equal texts together and writes all others one after another into the pod's condition, so beyond a few nodes
-the text has the range of what they have, one text for all nodes that lack the same.
-Limits: without residents a node without a report counts as half full in the score, so that silence neither attracts nor repels pods.
+Problem: a call must not compute six terms for five hundred nodes when a handful of reports arrived since the last one.
+Choice: the founding score depends on the pod only through its base by priority and, where credit is considered, its
+tenant's level of debt, so a table keeps every row's score for every pair of them, once with a fresh report and once
+without; rows that changed are recomputed together, by the very function of policy/placement/scores/founding.py. A call
+is two gathers and a comparison of ages.
+Filter: a fresh report rules a node out where a request exceeds allocatable minus used; without one, Kubernetes'
+allocatable minus the residents' requests decides; where neither is known, the node passes. A pod that requests none of
+a resource is not ruled out for it. Reasons: kube-scheduler counts equal texts together and writes all others one after
+another into the pod's condition, so beyond a few nodes the text has the range of what they have, one text for all nodes
+that lack the same.
+Limits: without residents a node without a report counts as half full in the score, so that silence neither attracts nor
+repels pods.
 Source: founding document, "scheduler-extender".
 """
 
@@ -30,7 +33,9 @@ FEW = 8  # rejected nodes that each get a text with their own figures
 
 
 class FoundingJudge:
-    """`from_ledger` takes free capacity and dominant share from requests instead of reports (profile founding-ledger). `levels` of debt beside none; 0 without credit."""
+    """`from_ledger` takes free capacity and dominant share from requests instead of reports (profile
+    founding-ledger). `levels` of debt beside none; 0 without credit.
+    """
 
     def __init__(self, mirror: Mirror, from_ledger: bool = False, levels: int = 0) -> None:
         self._mirror = mirror
@@ -152,7 +157,9 @@ class FoundingJudge:
         mirror.reported.clear()
 
     def _founding(self, rows: Int, fresh: bool) -> Float:
-        """The founding score of rows for every level of debt and base, `float64[levels * len(BASES), len(rows)]`, as if their reports were fresh, or absent."""
+        """The founding score of rows for every level of debt and base, `float64[levels * len(BASES), len(rows)]`,
+        as if their reports were fresh, or absent.
+        """
         nodes, counted = self._mirror.nodes, self._mirror.counted[rows, None]
         capacity = nodes.capacity[rows]
         report = np.nan_to_num(nodes.report[rows])  # a row that never reported is never read as fresh
@@ -174,7 +181,9 @@ def _range(shown: Callable[[float], str], values: Float) -> str:
 
 
 def _bases(levels: int) -> ShapeArrays:
-    """One shape with all bases by priority for each level of debt, as a column that broadcasts over the rows: the founding score reads nothing else of a shape."""
+    """One shape with all bases by priority for each level of debt, as a column that broadcasts over the rows: the
+    founding score reads nothing else of a shape.
+    """
     params = np.zeros((1, len(Param), len(BASES) * (levels + 1), 1))
     params[0, Param.PRIORITY_BASE, :, 0] = BASES * (levels + 1)
     params[0, Param.VIOLATION_SURCHARGE, :, 0] = np.repeat([surcharge_of(i) for i in range(levels + 1)], len(BASES))

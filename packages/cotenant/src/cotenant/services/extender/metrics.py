@@ -1,7 +1,7 @@
 """The extender's `/metrics`.
 
-Problem: a figure that costs more than the answer would change what it measures. Choice: durations are observed by the Prometheus client,
-everything else is read from the parts' own counts at a scrape. Limits: one process, one registry.
+Problem: a figure that costs more than the answer would change what it measures. Choice: durations are observed by the
+Prometheus client, everything else is read from the parts' own counts at a scrape. Limits: one process, one registry.
 """
 
 from __future__ import annotations
@@ -83,5 +83,9 @@ class ExtenderMetrics(Collector):
         yield GaugeMetricFamily(
             "cotenant_extender_nodes_reporting", "Nodes with a fresh report.", value=self._fresh_nodes()
         )
-        yield GaugeMetricFamily("cotenant_extender_nodes_known", "Nodes that are known.", value=len(self._mirror.rows) - 1)  # fmt: skip
-        yield GaugeMetricFamily("cotenant_extender_residents", "Bound pods that are counted.", value=self._mirror.residents)  # fmt: skip
+        yield GaugeMetricFamily(
+            "cotenant_extender_nodes_known", "Nodes that are known.", value=len(self._mirror.rows) - 1
+        )
+        yield GaugeMetricFamily(
+            "cotenant_extender_residents", "Bound pods that are counted.", value=self._mirror.residents
+        )

@@ -1,12 +1,12 @@
 """Nodes and their residents as arrays by row, from three sources.
 
 Problem: nodes are known from their own reports, from full-node requests, and, with access to one, from the API
-server with all residents; the sources come and go in any order. Choice: one row for each node in an encoder and a ledger, facts kept by name so that
-everything can be rebuilt, and two flags for each row: whether its size is from Kubernetes, and whether its residents are counted. Row `UNKNOWN`
-stands for every unknown node. Changes of residents are applied together, before the next answer.
-Limits: taints, labels and readiness are left out (kube-scheduler checks them), so nodes here are always ready. Nodes known only from
-requests are forgotten when there are too many, and learnt again from the next request. What kube-scheduler has assumed but not yet bound is
-not seen until the bind.
+server with all residents; the sources come and go in any order. Choice: one row for each node in an encoder and a
+ledger, facts kept by name so that everything can be rebuilt, and two flags for each row: whether its size is from
+Kubernetes, and whether its residents are counted. Row `UNKNOWN` stands for every unknown node. Changes of residents are
+applied together, before the next answer. Limits: taints, labels and readiness are left out (kube-scheduler checks
+them), so nodes here are always ready. Nodes known only from requests are forgotten when there are too many, and learnt
+again from the next request. What kube-scheduler has assumed but not yet bound is not seen until the bind.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Resident:
 class Mirror:
     """Nodes and their residents by row. `generation` changes whenever a name may have a different row."""
 
-    def __init__(self, most_nodes: int = 20_000, most_shapes: int = 4_096, pressure_factor: float = 1.0) -> None:
+    def __init__(self, max_nodes: int = 20_000, max_shapes: int = 4_096, pressure_factor: float = 1.0) -> None:
         self.generation = 0
         self.changed: set[int] = set()  # rows whose figures from Kubernetes changed since the profile last read them
         self.reported: set[int] = set()  # rows whose report changed since then
@@ -52,8 +52,8 @@ class Mirror:
         self.at_s: Float = np.full(1, np.nan)  # [N] Unix time of the last report
         self.listed: Mask = np.zeros(1, dtype=np.bool_)  # [N] its allocatable is from Kubernetes
         self.counted: Mask = np.zeros(1, dtype=np.bool_)  # [N] all its residents are known
-        self._most_nodes = most_nodes
-        self._most_shapes = most_shapes
+        self._max_nodes = max_nodes
+        self._max_shapes = max_shapes
         self._pressure_factor = pressure_factor
         self._half_node_cores = HALF_NODE_CORES
         self._synced = False
@@ -115,7 +115,7 @@ class Mirror:
         self._reports[report.node] = report  # in order of arrival
         row = self.rows.get(report.node)
         if row is None:
-            if len(self.rows) > self._most_nodes:
+            if len(self.rows) > self._max_nodes:
                 self._forget_one()
             row = self._add(_sized(report))
         elif not self.listed[row]:
@@ -146,16 +146,17 @@ class Mirror:
         self._remove(name)
 
     def forget_unused(self, more: int = 0) -> None:
-        """Before a request: forget unused nodes and shapes where there are too many. `more` nodes may be added by the request.
+        """Before a request: forget unused nodes and shapes where there are too many. `more` nodes may be added by the
+        request.
 
         Rows and shapes may be renumbered, so it must not be called while a request is answered.
         """
-        if len(self.shapes.tenant) > self._most_shapes:
+        if len(self.shapes.tenant) > self._max_shapes:
             self._build()
-            self._most_shapes = max(self._most_shapes, 2 * len(self.shapes.tenant))
-        if self._given and len(self.rows) + more > self._most_nodes:
+            self._max_shapes = max(self._max_shapes, 2 * len(self.shapes.tenant))
+        if self._given and len(self.rows) + more > self._max_nodes:
             self._given.clear()
-            self._most_nodes = max(self._most_nodes, 2 * more)
+            self._max_nodes = max(self._max_nodes, 2 * more)
             self._build()
 
     def sync(self) -> None:
@@ -228,7 +229,7 @@ class Mirror:
         self._add(Node(_UNKNOWN_NAME, Amounts.of({CPU_NAME: 1000, MEMORY_NAME: 1 << 30})))
         for node in (*self._cluster.values(), *self._given.values()):
             self._list(node)
-        while len(self._reports) > self._most_nodes:
+        while len(self._reports) > self._max_nodes:
             del self._reports[next(iter(self._reports))]
         for report in self._reports.values():
             row = self.rows.get(report.node)

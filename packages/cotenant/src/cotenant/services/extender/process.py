@@ -1,9 +1,9 @@
 """The extender process: arguments are checked, parts joined, signals set up.
 
-Problem: an open extender lets anyone steer pods, and a wrong argument must be one clear line before anything is served. Choice: loopback by
-default; on other addresses it listens only with client certificates, or with `--insecure` where the network is trusted. A profile that uses residents
-needs a cluster; the founding one works with or without. Limits: one process; two replicas each have their own reports, so agents must
-send to both or the replicas answer differently.
+Problem: an open extender lets anyone steer pods, and a wrong argument must be one clear line before anything is served.
+Choice: loopback by default; on other addresses it listens only with client certificates, or with `--insecure` where the
+network is trusted. A profile that uses residents needs a cluster; the founding one works with or without. Limits: one
+process; two replicas each have their own reports, so agents must send to both or the replicas answer differently.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from cotenant.services.reporting.endpoint import ReportEndpoint
 from cotenant.services.reporting.identity import TokenNodes
 from cotenant.services.running import TaskSet, raise_descriptors, run_until_signal
 
-MOST_NODES = 20_000
+MAX_NODES = 20_000
 
 _log = logging.getLogger(__name__)
 
@@ -63,10 +63,10 @@ class ExtenderComponents:
         )
         user = report_user(settings.report_account, settings.report_token_file)
         self.client = client
-        self.mirror = Mirror(MOST_NODES, pressure_factor=profile.knobs.pressure_factor)
+        self.mirror = Mirror(MAX_NODES, pressure_factor=profile.knobs.pressure_factor)
         self.standings = QuotaStandings() if settings.credit else None
         self.judge = _judge(profile, self.mirror, SURCHARGE_LEVELS if settings.credit else 0)
-        self.reports = Reports(MOST_NODES)
+        self.reports = Reports(MAX_NODES)
         endpoint = ReportEndpoint(
             self.reports,
             clock,
@@ -124,7 +124,8 @@ async def serve(
             _log.warning("%s can be reached from other machines, and requires no client certificate", server.address)
         if settings.report_token_file is None and settings.client_ca is None and not settings.report_account:
             _log.warning(
-                "reports are accepted from anyone who can connect: no --report-token-file, --report-account or --client-ca"
+                "reports are accepted from anyone who can connect: no --report-token-file, --report-account or "
+                "--client-ca"
             )
         gc.collect()
         gc.freeze()
@@ -134,7 +135,7 @@ async def serve(
         tasks.start("heap", keep_trimmed())
         listening(server.address)
         _log.info("profile %s on %s", settings.profile, server.address)
-        serving = [tasks.start("http", each.run(end)) for each in (server, *others)]
+        serving = [tasks.start("http", http_server.run(end)) for http_server in (server, *others)]
         try:
             await tasks.wait(stop)
         finally:

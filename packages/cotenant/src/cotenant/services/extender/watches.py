@@ -1,8 +1,9 @@
 """The extender's watches: a cluster's nodes and bound pods, kept in the mirror.
 
-Problem: profiles that look at residents need all of them, and the founding fallback is better with them. Choice: two watches, nodes and
-pods that have a node and have not ended; each change goes straight into the mirror, which is what the next request sees. Limits: a node that
-cannot be read counts as unknown; pods that kube-scheduler has assumed are not seen before their bind.
+Problem: profiles that look at residents need all of them, and the founding fallback is better with them. Choice: two
+watches, nodes and pods that have a node and have not ended; each change goes straight into the mirror, which is what
+the next request sees. Limits: a node that cannot be read counts as unknown; pods that kube-scheduler has assumed are
+not seen before their bind.
 """
 
 from __future__ import annotations
@@ -64,13 +65,13 @@ class MirrorWatches:
 
     def take_pods(self, happened: Sequence[Notification[PodObject]]) -> None:
         """Bound pods that were added, changed or removed."""
-        for each in happened:
-            if isinstance(each, Malformed):
-                self._watches.note(each)
-            elif isinstance(each, Changed):
-                seen = None if each.new is None else self._reader.pod(each.new)
+        for changed in happened:
+            if isinstance(changed, Malformed):
+                self._watches.note(changed)
+            elif isinstance(changed, Changed):
+                seen = None if changed.new is None else self._reader.pod(changed.new)
                 if seen is None or not seen.occupies:
-                    gone = each.old or each.new
+                    gone = changed.old or changed.new
                     self._mirror.pod_gone((gone.metadata.uid or "") if gone is not None else "")
                 else:
                     self._mirror.pod_seen(seen.uid, seen.node, demand_of(seen.pod).shape)

@@ -1,6 +1,7 @@
 """What a person asks of `cotenant keeper`, and the checks that need nothing else.
 
-The fields are the options of the command. A refused value costs what the command line costs: nothing here imports an engine or a client.
+The fields are the options of the command. A refused value costs what the command line costs: nothing here imports an
+engine or a client.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ class KeeperArguments:
     zone_state_dir: Annotated[
         Path, Parameter(help="With --zones: folder of definitions, states and logs of zones.", group=WORK)
     ] = Path("/run/cotenant/zones")
-    most_zones: Annotated[int, Parameter(help="With --zones: most zones at once.", group=WORK)] = 8
+    max_zones: Annotated[int, Parameter(help="With --zones: most zones at once.", group=WORK)] = 8
     bpf_root: Annotated[
         Path,
         Parameter(help="With --zones: where the host's BPF file system is mounted, for kernel schedulers.", group=WORK),
@@ -180,8 +181,8 @@ def check(request: KeeperArguments) -> None:
             "no such variable with --zones",
             "zones load the package's own objects",
         )
-    if not 1 <= request.most_zones <= 64:
-        raise InvalidInput("--most-zones", request.most_zones, "1 to 64")
+    if not 1 <= request.max_zones <= 64:
+        raise InvalidInput("--max-zones", request.max_zones, "1 to 64")
     known = {str(knob): knob for knob in Knob}
     for group in request.allow_groups:
         if group < 0:

@@ -1,9 +1,11 @@
-"""The keeper's process: check arguments, drop privileges, restore leftovers of an earlier keeper, and only then open the socket.
+"""The keeper's process: check arguments, drop privileges, restore leftovers of an earlier keeper, and only then open
+the socket.
 
-Problem: between a crash and the next start, knobs keep the last keeper's values; no request may be served before they are restored. Choice: lock
-the state folder, restore everything, then listen; SIGTERM or SIGINT stops listening and restores everything again. Leases are not adopted: an
-agent that still needs one asks again within a second. A state file with unreadable lines is kept aside and fails this start after the readable
-leases are restored, so that an operator looks; the next start continues without it. Limits: logs are lines on standard error.
+Problem: between a crash and the next start, knobs keep the last keeper's values; no request may be served before they
+are restored. Choice: lock the state folder, restore everything, then listen; SIGTERM or SIGINT stops listening and
+restores everything again. Leases are not adopted: an agent that still needs one asks again within a second. A state
+file with unreadable lines is kept aside and fails this start after the readable leases are restored, so that an
+operator looks; the next start continues without it. Limits: logs are lines on standard error.
 """
 
 from __future__ import annotations
@@ -91,7 +93,9 @@ async def serve(
     triggers: Triggers | None = None,
     zones: ZoneServer | None = None,
 ) -> int:
-    """Restore leftover leases, then serve at `path`, with `zones` where given, until SIGTERM or SIGINT. Raises `InvalidInput` for a state file with faults."""
+    """Restore leftover leases, then serve at `path`, with `zones` where given, until SIGTERM or SIGINT. Raises
+    `InvalidInput` for a state file with faults.
+    """
     stop = _stop_on_signals()
     await put_back_left(keeper, found)
     server = KeeperServer(path, keeper, peers, triggers)
@@ -136,7 +140,7 @@ def _zones(request: KeeperArguments, keeper: LocalKeeper, peers: Peers) -> ZoneS
     host = this_host(None if request.cgroup_root is None else str(request.cgroup_root), request.bpf_root)
     roots = tuple(root.strip("/") for root in request.roots)
     # zones' processes have other folders of work
-    zones = ZoneHost(keeper, host, request.zone_state_dir.expanduser().absolute(), roots, ZoneQuota(request.most_zones))
+    zones = ZoneHost(keeper, host, request.zone_state_dir.expanduser().absolute(), roots, ZoneQuota(request.max_zones))
     return ZoneServer(request.zone_socket.expanduser().absolute(), zones, peers)
 
 
@@ -176,8 +180,8 @@ def _peers(request: KeeperArguments) -> Peers:
 def _stop_on_signals() -> asyncio.Event:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, stop.set)
+    for signals in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signals, stop.set)
     return stop
 
 

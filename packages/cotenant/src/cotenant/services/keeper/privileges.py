@@ -1,9 +1,10 @@
 """Dropping the privileges that the keeper does not need.
 
-Problem: the keeper runs as root because cgroup files belong to root; it needs none of root's other powers. Choice: at start, before any thread, no
-new privileges ever (not through exec either), and only the capabilities that its arguments call for. A capability that the unit or container does not
-grant is not missed until it is needed: that one operation then fails. Limits: the user stays root, so files of root stay writable; a container or unit
-restricts that further (deploy/node). Capabilities are per thread: threads started later have no more.
+Problem: the keeper runs as root because cgroup files belong to root; it needs none of root's other powers. Choice: at
+start, before any thread, no new privileges ever (not through exec either), and only the capabilities that its arguments
+call for. A capability that the unit or container does not grant is not missed until it is needed: that one operation
+then fails. Limits: the user stays root, so files of root stay writable; a container or unit restricts that further
+(deploy/node). Capabilities are per thread: threads started later have no more.
 
 Source: capabilities(7), prctl(2), capset(2).
 """
@@ -28,7 +29,8 @@ class Capability(IntEnum):
     DAC_OVERRIDE = 1  # groups that a user made below a delegated one belong to that user
     NET_ADMIN = 12  # traffic classes, where an interface is named
     SYS_RESOURCE = 24  # pressure triggers with short windows
-    SYS_CHROOT = 18  # zones in virtual machines: virtiofsd's root; it drops the next ones by itself, and needs them to begin with
+    # zones in virtual machines: virtiofsd's root; it drops the next ones by itself, and needs them to begin with
+    SYS_CHROOT = 18
     CHOWN = 0
     FOWNER = 3
     FSETID = 4
@@ -55,7 +57,9 @@ def needed(*, interfaces: bool, zones: bool = False, tasks: bool = False) -> fro
 
 
 def join_group(group: int | None) -> None:
-    """Become a member of the socket's group, so that no capability is needed to give the socket to it. Without the right to, nothing changes."""
+    """Become a member of the socket's group, so that no capability is needed to give the socket to it. Without the
+    right to, nothing changes.
+    """
     if group is None or group in (os.getegid(), *os.getgroups()):
         return
     with suppress(PermissionError):
@@ -71,7 +75,9 @@ class _Data(ctypes.Structure):
 
 
 def give_up(keep: frozenset[Capability] = frozenset(Capability) - _OF_ZONES) -> None:
-    """Keep at most these capabilities. Raises `Permanent` where the kernel refuses. Without root, only no_new_privs is set."""
+    """Keep at most these capabilities. Raises `Permanent` where the kernel refuses. Without root, only no_new_privs
+    is set.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     _must(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")
     if os.geteuid() != 0:

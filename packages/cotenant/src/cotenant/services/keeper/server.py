@@ -1,9 +1,10 @@
 """The keeper's socket: which peers may connect, how much they may send, and how requests are served.
 
-Problem: a process that reaches the socket may flood it or send half a message, a huge one, or none; expiry must continue meanwhile. Choice: the
-socket is open to one group, the kernel identifies the peer, and unauthorized peers are disconnected before anything is read and take no connection;
-few connections, one request at a time on each, bounded in size and time. Rounds of all connections and expiry are serialized in the keeper's own thread, in order of arrival. Limits: an
-authorized peer can use up the few connections; it only hurts other authorized peers.
+Problem: a process that reaches the socket may flood it or send half a message, a huge one, or none; expiry must
+continue meanwhile. Choice: the socket is open to one group, the kernel identifies the peer, and unauthorized peers are
+disconnected before anything is read and take no connection; few connections, one request at a time on each, bounded in
+size and time. Rounds of all connections and expiry are serialized in the keeper's own thread, in order of arrival.
+Limits: an authorized peer can use up the few connections; it only hurts other authorized peers.
 """
 
 from __future__ import annotations
@@ -30,17 +31,18 @@ from cotenant.services.sockets.peers import Peers, RefusalLog, credentials
 from cotenant.services.sockets.unix_socket import listening_socket
 
 _log = logging.getLogger(__name__)
-MOST_CONNECTIONS = 16
+MAX_CONNECTIONS = 16
 REST_OF_MESSAGE_S = 5.0
 IDLE_S = 300.0
 REPLY_S = 10.0  # to a peer that does not read
-MOST_TRIGGERS, TRIGGER_EVERY_S = 256, 10.0
+MAX_TRIGGERS, TRIGGER_EVERY_S = 256, 10.0
 
 
 class Allowance:
     """How many pressure triggers may be opened: so many at once, and one more every `every_s`.
 
-    Each costs the kernel work until its holder closes it, which the keeper does not learn: a leak is slow instead of without bound.
+    Each costs the kernel work until its holder closes it, which the keeper does not learn: a leak is slow instead of
+    without bound.
     """
 
     def __init__(self, most: int, every_s: float, now: Callable[[], float] = monotonic) -> None:
@@ -133,14 +135,14 @@ class KeeperServer:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._refusals = RefusalLog()
-        self._grants = Allowance(MOST_TRIGGERS, TRIGGER_EVERY_S)
+        self._grants = Allowance(MAX_TRIGGERS, TRIGGER_EVERY_S)
         self.counts = Counts()
 
     async def start(self) -> None:
         """Listen. Raises `Permanent` where the path is not a socket, or another process listens there."""
         listening = listening_socket(self._path, self._peers.socket_group)
         self._server = await asyncio.start_unix_server(
-            self._accepted, sock=listening, limit=wire.MOST_REQUEST_BYTES, backlog=MOST_CONNECTIONS
+            self._accepted, sock=listening, limit=wire.MAX_REQUEST_BYTES, backlog=MAX_CONNECTIONS
         )
 
     async def stop(self) -> None:
@@ -160,9 +162,9 @@ class KeeperServer:
             self._refusals.refused("stranger", f"user {user} (process {pid}) may not use the keeper", now_s)
             writer.transport.abort()
             return
-        if self.counts.open >= MOST_CONNECTIONS:
+        if self.counts.open >= MAX_CONNECTIONS:
             self.counts.over_limit += 1
-            line = f"{MOST_CONNECTIONS} connections are open; one of user {user} (process {pid}) was refused"
+            line = f"{MAX_CONNECTIONS} connections are open; one of user {user} (process {pid}) was refused"
             self._refusals.refused("limit", line, now_s)
             writer.transport.abort()
             return
@@ -194,8 +196,8 @@ class KeeperServer:
             try:
                 async with asyncio.timeout(self._rest_of_message_s):
                     (length,) = wire.LENGTH.unpack(first + await reader.readexactly(wire.LENGTH.size - 1))
-                    if length > wire.MOST_REQUEST_BYTES:
-                        raise InvalidInput("message", length, f"at most {wire.MOST_REQUEST_BYTES} bytes")
+                    if length > wire.MAX_REQUEST_BYTES:
+                        raise InvalidInput("message", length, f"at most {wire.MAX_REQUEST_BYTES} bytes")
                     data = await reader.readexactly(length)
                 request = wire.request(data)
             except CotenantError as error:  # the start of the next message is not known
@@ -236,7 +238,7 @@ class KeeperServer:
         try:
             if not self._grants.take():
                 hint = f"one more every {TRIGGER_EVERY_S:g} s"
-                raise InvalidInput("triggers", requester.name, f"at most {MOST_TRIGGERS} at once", hint)
+                raise InvalidInput("triggers", requester.name, f"at most {MAX_TRIGGERS} at once", hint)
             descriptor, window_us = self._triggers.open(request)
         except CotenantError as error:
             await _send(writer, wire.refusal(error))

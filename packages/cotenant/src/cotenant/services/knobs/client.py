@@ -1,8 +1,9 @@
 """The agent's side of the keeper's socket. Implements engine/node/interfaces.Keeper.
 
-Problem: the keeper may be down, restart between two requests, or stop answering; the agent's loop must continue. Choice: one connection, opened
-on demand and closed at the first error, which is raised as `Transient`; the next request reconnects. A request that may have been carried out is
-not sent again: the agent repeats all it needs anyway, and leases expire. Limits: batches above `wire.MOST_IN_ONE` go as several messages.
+Problem: the keeper may be down, restart between two requests, or stop answering; the agent's loop must continue.
+Choice: one connection, opened on demand and closed at the first error, which is raised as `Transient`; the next request
+reconnects. A request that may have been carried out is not sent again: the agent repeats all it needs anyway, and
+leases expire. Limits: batches above `wire.MAX_IN_ONE` go as several messages.
 """
 
 from __future__ import annotations
@@ -35,21 +36,21 @@ class KeeperClient:
 
     async def hold(self, wanted: Sequence[SetKnob]) -> tuple[LeaseAnswer, ...]:
         """As the Protocol."""
-        sent = [replace(each, reason=in_unicode(each.reason)) for each in wanted if _is_text(each.target)]
+        sent = [replace(wish, reason=in_unicode(wish.reason)) for wish in wanted if _is_text(wish.target)]
         answers: list[LeaseAnswer] = []
-        for at in range(0, len(sent), wire.MOST_IN_ONE):
-            answers += await self._answers(wire.Hold(tuple(sent[at : at + wire.MOST_IN_ONE])))
+        for at in range(0, len(sent), wire.MAX_IN_ONE):
+            answers += await self._answers(wire.Hold(tuple(sent[at : at + wire.MAX_IN_ONE])))
         replies = iter(answers)
-        return tuple(next(replies) if _is_text(each.target) else _refuse_non_text(each.target) for each in wanted)
+        return tuple(next(replies) if _is_text(wish.target) else _refuse_non_text(wish.target) for wish in wanted)
 
     async def give_back(self, requests: Sequence[GiveBack]) -> tuple[LeaseAnswer, ...]:
         """As the Protocol."""
-        sent = [replace(each, reason=in_unicode(each.reason)) for each in requests if _is_text(each.target)]
+        sent = [replace(request, reason=in_unicode(request.reason)) for request in requests if _is_text(request.target)]
         answers: list[LeaseAnswer] = []
-        for at in range(0, len(sent), wire.MOST_IN_ONE):
-            answers += await self._answers(wire.End(tuple(sent[at : at + wire.MOST_IN_ONE])))
+        for at in range(0, len(sent), wire.MAX_IN_ONE):
+            answers += await self._answers(wire.End(tuple(sent[at : at + wire.MAX_IN_ONE])))
         replies = iter(answers)
-        return tuple(next(replies) if _is_text(each.target) else _not_held(each.target) for each in requests)
+        return tuple(next(replies) if _is_text(request.target) else _not_held(request.target) for request in requests)
 
     async def leases(self) -> tuple[KnobLease, ...]:
         """As the Protocol."""
@@ -59,8 +60,8 @@ class KeeperClient:
     async def read(self, targets: Sequence[Target]) -> tuple[str | None, ...]:
         """The canonical values, read with the keeper's privileges; None where they could not be read."""
         values: list[str | None] = []
-        for at in range(0, len(targets), wire.MOST_IN_ONE):
-            reply = await self._ask(wire.Read(tuple(targets[at : at + wire.MOST_IN_ONE])))
+        for at in range(0, len(targets), wire.MAX_IN_ONE):
+            reply = await self._ask(wire.Read(tuple(targets[at : at + wire.MAX_IN_ONE])))
             values += reply.values if isinstance(reply, wire.Values) else _unexpected(reply)
         return tuple(values)
 
@@ -70,7 +71,9 @@ class KeeperClient:
         return reply if isinstance(reply, wire.Described) else _unexpected(reply)
 
     async def trigger(self, request: wire.Trigger) -> tuple[int, int]:
-        """The descriptor of a pressure trigger, which the caller closes, and the window that the kernel accepted, in microseconds."""
+        """The descriptor of a pressure trigger, which the caller closes, and the window that the kernel accepted,
+        in microseconds.
+        """
         return await asyncio.to_thread(_granted, self._path, request, self._timeout_s)
 
     async def close(self) -> None:
@@ -95,7 +98,7 @@ class KeeperClient:
                     writer.write(data)
                     await writer.drain()
                     (length,) = wire.LENGTH.unpack(await reader.readexactly(wire.LENGTH.size))
-                    if length > wire.MOST_REPLY_BYTES:
+                    if length > wire.MAX_REPLY_BYTES:
                         raise ConnectionError(f"a reply of {length} bytes")
                     reply = wire.reply(await reader.readexactly(length))
             except (OSError, asyncio.IncompleteReadError, TimeoutError) as error:
@@ -111,7 +114,7 @@ class KeeperClient:
     async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._streams is None or self._streams[0].at_eof():
             self._disconnect()
-            self._streams = await asyncio.open_unix_connection(os.fspath(self._path), limit=wire.MOST_REQUEST_BYTES)
+            self._streams = await asyncio.open_unix_connection(os.fspath(self._path), limit=wire.MAX_REQUEST_BYTES)
         return self._streams
 
     def _disconnect(self) -> None:

@@ -1,9 +1,11 @@
-"""Executes the lease engine's instructions: reads and writes knobs through their ports, updates the state file, appends to the audit trail.
+"""Executes the lease engine's instructions: reads and writes knobs through their ports, updates the state file, appends
+to the audit trail.
 
-Problem: reads, writes and syncs block, and must happen in exactly the engine's order. Choice: plain blocking calls, one round at a time, by one
-thread; an event loop calls through `local_keeper.py`. A port's error becomes a `Failure` for the engine, including unexpected ones: an error must
-not end the round halfway, since no other could start after it. Limits: knobs that cannot be undone (memory.reclaim) are not leases: `once` writes
-them, outside the rounds, because the kernel may take seconds.
+Problem: reads, writes and syncs block, and must happen in exactly the engine's order. Choice: plain blocking calls, one
+round at a time, by one thread; an event loop calls through `local_keeper.py`. A port's error becomes a `Failure` for
+the engine, including unexpected ones: an error must not end the round halfway, since no other could start after it.
+Limits: knobs that cannot be undone (memory.reclaim) are not leases: `once` writes them, outside the rounds, because the
+kernel may take seconds.
 """
 
 from __future__ import annotations
@@ -47,8 +49,8 @@ from cotenant.services.knobs.rules import SELF, Requester, Rules
 
 _log = logging.getLogger(__name__)
 _FULL_DISK_RETRY_S = 5.0
-_MOST_REFUSED = 4096
-_MOST_ASKED = 256  # characters of a refused value in the audit trail
+_MAX_REFUSED = 4096
+_MAX_ASKED = 256  # characters of a refused value in the audit trail
 _SWEEP_US = 500_000
 _BY_HAND = "it is restored by a start that allows it, or by `cotenant node knobs --restore`"
 
@@ -130,20 +132,20 @@ class LeaseExecutor:
 
     def hold(self, requested: Sequence[SetKnob], requester: Requester = SELF) -> tuple[LeaseAnswer, ...]:
         """Write and hold what the rules allow. Answers in the order of the requests."""
-        requested = [_with_storable_reason(each) for each in requested]
+        requested = [_with_storable_reason(wish) for wish in requested]
         refused = {
             index: why
-            for index, each in enumerate(requested)
-            if (why := self.rules.refusal(each, requester)) is not None
+            for index, wish in enumerate(requested)
+            if (why := self.rules.refusal(wish, requester)) is not None
         }
-        allowed = [each for index, each in enumerate(requested) if index not in refused]
+        allowed = [wish for index, wish in enumerate(requested) if index not in refused]
         self._engine.hold(allowed, self._clock.monotonic_us(), self._clock.wall_s(), requester.name)
         self._run_round()
         held = iter(self._engine.answers())
         self._record_refused([(requested[index], why) for index, why in refused.items()], requester)
         return tuple(
-            LeaseAnswer(each.target, LeaseState.REFUSED, refused[index]) if index in refused else next(held)
-            for index, each in enumerate(requested)
+            LeaseAnswer(wish.target, LeaseState.REFUSED, refused[index]) if index in refused else next(held)
+            for index, wish in enumerate(requested)
         )
 
     def give_back(self, requests: Sequence[GiveBack], requester: Requester = SELF) -> tuple[LeaseAnswer, ...]:
@@ -167,7 +169,9 @@ class LeaseExecutor:
         self._pending = not self._memory.settle()
 
     def restart(self, found: Iterable[KnobLease]) -> tuple[LeaseAnswer, ...]:
-        """Restore what an earlier process left, within the rules' roots. What is outside stays in the state file, and is answered RESTORING."""
+        """Restore what an earlier process left, within the rules' roots. What is outside stays in the state file,
+        and is answered RESTORING.
+        """
         within: list[KnobLease] = []
         outside: list[LeaseAnswer] = []
         for lease in found:
@@ -205,14 +209,14 @@ class LeaseExecutor:
             return _FULL_DISK_RETRY_S if self._pending else None
         return max(0, due_us - self._clock.monotonic_us()) / 1e6
 
-    def once(self, each: SetKnob, requester: Requester = SELF) -> LeaseAnswer:
+    def once(self, wish: SetKnob, requester: Requester = SELF) -> LeaseAnswer:
         """Write a knob that cannot be undone. RESTORED: done, nothing to restore."""
-        each = _with_storable_reason(each)
-        why = self.rules.refusal(each, requester)
+        wish = _with_storable_reason(wish)
+        why = self.rules.refusal(wish, requester)
         state, detail = LeaseState.REFUSED, why or ""
         if why is None:
             try:
-                self._port(each.target).write(each.target, each.value)
+                self._port(wish.target).write(wish.target, wish.value)
                 state, detail = LeaseState.RESTORED, "done once, nothing to restore"
             except Exception as error:
                 failure = _failure(error)
@@ -220,17 +224,17 @@ class LeaseExecutor:
                 state = LeaseState.GONE if failure.kind is FailureKind.GONE else LeaseState.REFUSED
         change = KnobChange(
             self._clock.wall_s(),
-            each.target,
-            each.reason,
+            wish.target,
+            wish.reason,
             requester.name,
             "",
-            shortened(each.value, _MOST_ASKED),
+            shortened(wish.value, _MAX_ASKED),
             "",
             state,
             detail,
         )
         self._write((change,))
-        return LeaseAnswer(each.target, state, detail)
+        return LeaseAnswer(wish.target, state, detail)
 
     def _run_round(self) -> None:
         while stage := self._engine.next():
@@ -251,7 +255,9 @@ class LeaseExecutor:
             port.yielded(change.target)
 
     def _sweep(self) -> None:
-        """Have the tasks of idle groups follow: at once where the groups changed, else no more than twice a second, for new tasks."""
+        """Have the tasks of idle groups follow: at once where the groups changed, else no more than twice a second,
+        for new tasks.
+        """
         if self._tasks is None:
             return
         held = [lease for lease in self._engine.leases() if lease.state is LeaseState.HELD]
@@ -319,21 +325,23 @@ class LeaseExecutor:
             [
                 KnobChange(
                     now_s,
-                    each.target,
-                    each.reason,
+                    wish.target,
+                    wish.reason,
                     requester.name,
                     "",
-                    shortened(each.value, _MOST_ASKED),
+                    shortened(wish.value, _MAX_ASKED),
                     "",
                     LeaseState.REFUSED,
                     why,
                 )
-                for each, why in refused
+                for wish, why in refused
             ]
         )
 
     def _write(self, changes: Sequence[KnobChange]) -> None:
-        """Append to the trail, except repeated identical refusals of a knob: a client that asks every second would displace all else."""
+        """Append to the trail, except repeated identical refusals of a knob: a client that asks every second would
+        displace all else.
+        """
         recorded: list[KnobChange] = []
         for change in changes:
             refusal = (change.who, change.asked, change.detail)
@@ -342,7 +350,7 @@ class LeaseExecutor:
             elif self._refused.get(change.target) == refusal:
                 continue
             else:
-                if len(self._refused) >= _MOST_REFUSED:
+                if len(self._refused) >= _MAX_REFUSED:
                     self._refused.clear()
                 self._refused[change.target] = refusal
             recorded.append(change)
@@ -351,7 +359,9 @@ class LeaseExecutor:
 
 
 def _yields(lease: KnobLease) -> bool:
-    """Whether the lease's group gives way to every service: it is held idle, or it is a kubelet's best-effort group, which cannot be, with any knob held."""
+    """Whether the lease's group gives way to every service: it is held idle, or it is a kubelet's best-effort
+    group, which cannot be, with any knob held.
+    """
     if lease.state is not LeaseState.HELD:
         return False
     if lease.target.knob is Knob.CPU_IDLE:
@@ -360,9 +370,9 @@ def _yields(lease: KnobLease) -> bool:
     return kind is not None and kind.level is Level.QOS and kind.qos is KubernetesQoS.BEST_EFFORT
 
 
-def _with_storable_reason(each: SetKnob) -> SetKnob:
-    reason = storable(each.reason)
-    return each if reason is each.reason else replace(each, reason=reason)
+def _with_storable_reason(wish: SetKnob) -> SetKnob:
+    reason = storable(wish.reason)
+    return wish if reason is wish.reason else replace(wish, reason=reason)
 
 
 def _failure(error: Exception) -> Failure:

@@ -1,7 +1,7 @@
 """The host as a keeper opens it: the machine's knobs, this process's cgroups, and the state file of one folder.
 
-Problem: the keeper's process, an agent that is its own keeper, and the command that restores knobs by hand must open the same host. Choice: all of
-them do it here. Limits: trees that are mounted later are not seen.
+Problem: the keeper's process, an agent that is its own keeper, and the command that restores knobs by hand must open
+the same host. Choice: all of them do it here. Limits: trees that are mounted later are not seen.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def groups_of(pid: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class OwnerPaths:
-    """Where the other owners of knobs are asked: the system bus of systemd, and the checkpoint of the kubelet's CPU manager."""
+    """Where the other owners of knobs are asked: the system bus of systemd, and the checkpoint of the kubelet's CPU
+    manager.
+    """
 
     bus: Path = SOCKET
     cpu_manager: Path = STATE
@@ -73,7 +75,9 @@ class OwnerPaths:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The knobs of this machine, what is known of their other owners, and a watch over them; None where the kernel grants none."""
+    """The knobs of this machine, what is known of their other owners, and a watch over them; None where the kernel
+    grants none.
+    """
 
     ports: Mapping[Scope, KnobPort]
     facts: Callable[[], KubeletFacts] = KubeletFacts
@@ -112,7 +116,9 @@ def _watch(layout: Layout) -> KnobWatch | None:
 
 @contextmanager
 def idle_slices(cgroup_root: Path | None, slice_ms: int) -> Iterator[TaskSlices | None]:
-    """What gives tasks of idle groups a slice of so many milliseconds; None for 0, or where the machine cannot, which is logged."""
+    """What gives tasks of idle groups a slice of so many milliseconds; None for 0, or where the machine cannot,
+    which is logged.
+    """
     if slice_ms == 0:
         yield None
         return
@@ -134,7 +140,9 @@ class Left:
 
 
 def read_left(state_dir: Path) -> Left:
-    """Leases left in a state folder. Raises `Transient`, `InvalidInput` (another version's file). Expiries are those of the last change, not of the last renewal."""
+    """Leases left in a state folder. Raises `Transient`, `InvalidInput` (another version's file). Expiries are
+    those of the last change, not of the last renewal.
+    """
     content = leasefile.read_only(state_dir)
     here = content.leases if content.boot in (boot_id(), None) else ()
     return Left(
@@ -172,7 +180,9 @@ def put_back(state_dir: Path, cgroup_root: Path | None) -> PutBack:
 
 
 async def put_back_left(keeper: LocalKeeper, found: Found) -> None:
-    """What a new keeper does first. Raises `InvalidInput` for a state file with faults, after the readable leases are restored."""
+    """What a new keeper does first. Raises `InvalidInput` for a state file with faults, after the readable leases
+    are restored.
+    """
     if found.earlier_boot:
         _log.info("%d leases of an earlier boot dropped: their groups no longer exist", found.earlier_boot)
     for answer in await keeper.start(found.leases):
@@ -183,5 +193,8 @@ async def put_back_left(keeper: LocalKeeper, found: Found) -> None:
         for fault in found.faults:
             _log.error("%s", fault)
         first = found.faults[0]
-        hint = f"{len(found.faults)} such lines; the file is kept as {found.aside}, all readable leases are restored, the next start continues"
+        hint = (
+            f"{len(found.faults)} such lines; the file is kept as {found.aside}, all readable leases are restored, "
+            "the next start continues"
+        )
         raise InvalidInput(first.field, first.value, first.expected, hint)

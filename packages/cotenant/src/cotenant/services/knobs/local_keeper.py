@@ -1,9 +1,10 @@
 """A keeper within this process: used by `--single`, and by the privileged process behind its socket.
 
-Problem: rounds block (a CPU set, a sync, memory.high that reclaims) and the event loop must not; a cancelled caller must not leave half a round
-behind. Choice: one dedicated thread that executes rounds one after another, each to its end, while the loop waits. One-shot knobs
-(memory.reclaim), for which the kernel may take many seconds, have another thread; a caller waits for them no longer than `ONE_SHOT_WAIT_S`, and
-their outcome is in the audit trail. Limits: a round that the kernel delays also delays those behind it, including expiry.
+Problem: rounds block (a CPU set, a sync, memory.high that reclaims) and the event loop must not; a cancelled caller
+must not leave half a round behind. Choice: one dedicated thread that executes rounds one after another, each to its
+end, while the loop waits. One-shot knobs (memory.reclaim), for which the kernel may take many seconds, have another
+thread; a caller waits for them no longer than `ONE_SHOT_WAIT_S`, and their outcome is in the audit trail. Limits: a
+round that the kernel delays also delays those behind it, including expiry.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ class Watch(Protocol):
 
 
 class LocalKeeper:
-    """Implements engine/node/interfaces.Keeper. `start`, then `run` as a task of its own, then `stop`, which tries `LAST_TRIES` times, `last_rest_s` apart."""
+    """Implements engine/node/interfaces.Keeper. `start`, then `run` as a task of its own, then `stop`, which tries
+    `LAST_TRIES` times, `last_rest_s` apart.
+    """
 
     def __init__(self, executor: LeaseExecutor, watch: Watch | None = None, last_rest_s: float = 0.25) -> None:
         self._executor = executor
@@ -75,15 +78,15 @@ class LocalKeeper:
 
     async def hold(self, wanted: Sequence[SetKnob], requester: Requester = SELF) -> tuple[LeaseAnswer, ...]:
         """As the Protocol. One-shot knobs are written beside the others; INTENDED where that is still under way."""
-        lasting = [each for each in wanted if each.target.knob.undoable]
+        lasting = [wish for wish in wanted if wish.target.knob.undoable]
         held = await self._round(lambda: self._hold(lasting, requester)) if lasting else ()
         self._changed.set()
-        one_shots = [self._start_one_shot(each, requester) for each in wanted if not each.target.knob.undoable]
+        one_shots = [self._start_one_shot(wish, requester) for wish in wanted if not wish.target.knob.undoable]
         if one_shots:
             await asyncio.wait(one_shots, timeout=ONE_SHOT_WAIT_S)
         answers, outcomes = iter(held), iter(one_shots)
         return tuple(
-            next(answers) if each.target.knob.undoable else _outcome(each.target, next(outcomes)) for each in wanted
+            next(answers) if wish.target.knob.undoable else _outcome(wish.target, next(outcomes)) for wish in wanted
         )
 
     def _hold(self, wanted: Sequence[SetKnob], requester: Requester) -> tuple[LeaseAnswer, ...]:
@@ -131,7 +134,9 @@ class LocalKeeper:
             tasks.create_task(self._guard_held(), name="watch")
 
     async def _guard_held(self) -> None:
-        """Look at the knobs of groups in which something was written; at all of them each second where there is no watch."""
+        """Look at the knobs of groups in which something was written; at all of them each second where there is no
+        watch.
+        """
         while True:
             try:
                 await self._written()
@@ -198,7 +203,9 @@ class LocalKeeper:
                     await self._changed.wait()
 
     async def stop(self) -> tuple[KnobLease, ...]:
-        """Restore everything and end the threads. Returns the leases that could not be restored; the state file keeps them."""
+        """Restore everything and end the threads. Returns the leases that could not be restored; the state file
+        keeps them.
+        """
         answers = await self._round(lambda: self._executor.give_all_back(STOPPED))
         for _ in range(LAST_TRIES):
             if not any(answer.state is LeaseState.RESTORING for answer in answers):

@@ -1,7 +1,8 @@
 """The facts about kubelet and systemd that this process reads for itself: for a keeper, a client's word does not count.
 
-Choice: the kubelet's checkpoints say with which policies it started, and win over its configuration file, which has the rest. Limits: what only the
-kubelet's own answer has (`services/agent/discovery/kubelet.py`) is not known here; files are read again after some seconds.
+Choice: the kubelet's checkpoints say with which policies it started, and win over its configuration file, which has the
+rest. Limits: what only the kubelet's own answer has (`services/agent/discovery/kubelet.py`) is not known here; files
+are read again after some seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ _log = logging.getLogger(__name__)
 
 
 class NodeFacts:
-    """The facts now: `systemd` is asked each time, the kubelet's files beside this checkpoint read again after some seconds."""
+    """The facts now: `systemd` is asked each time, the kubelet's files beside this checkpoint read again after some
+    seconds.
+    """
 
     def __init__(
         self,
@@ -56,7 +59,8 @@ class NodeFacts:
         if replaced and not self._said:
             self._said = True
             _log.warning(
-                "the kubelet has replaced %s since it was mounted: CPUs that it gives or takes, and another policy, are seen after a restart of this container",
+                "the kubelet has replaced %s since it was mounted: CPUs that it gives or takes, and another policy, "
+                "are seen after a restart of this container",
                 self._checkpoint,
             )
 

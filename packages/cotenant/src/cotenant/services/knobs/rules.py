@@ -1,11 +1,13 @@
 """What the keeper grants at all: named knobs, below named groups, with values and times to live in bounds.
 
-Problem: the keeper has privileges that its clients lack; a confused or hostile agent must not be able to starve the machine through it. Choice:
-rules fixed at start. Whatever a knob's kind, it must be named: a cgroup below a root, a network interface, a resctrl class. The trees' roots are
-never written, nor a group that contains the keeper or the client (their own groups and all above): a throttled process cannot undo its own
-throttling in time. A root's own knobs are never raised above what stood before (`border.py`). Limits with which nothing can run are refused: a
-group that cannot run cannot release its locks either, and what a memory limit kills is not restored. Limits: within the rules the agent decides
-whether a group is the right one to throttle. How a path is resolved is the port's matter (`drivers/cgroup` follows no links).
+Problem: the keeper has privileges that its clients lack; a confused or hostile agent must not be able to starve the
+machine through it. Choice: rules fixed at start. Whatever a knob's kind, it must be named: a cgroup below a root, a
+network interface, a resctrl class. The trees' roots are never written, nor a group that contains the keeper or the
+client (their own groups and all above): a throttled process cannot undo its own throttling in time. A root's own knobs
+are never raised above what stood before (`border.py`). Limits with which nothing can run are refused: a group that
+cannot run cannot release its locks either, and what a memory limit kills is not restored. Limits: within the rules the
+agent decides whether a group is the right one to throttle. How a path is resolved is the port's matter
+(`drivers/cgroup` follows no links).
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from cotenant.services.knobs.border import exceeds
 _SCHEMATA = re.compile(r"[A-Z0-9]{1,8}:[0-9]{1,4}=[0-9a-f]{1,16}(;[0-9]{1,4}=[0-9a-f]{1,16}){0,63}")
 _RATE = re.compile(r"([0-9]{1,13}) ([0-9]{1,13})")
 _INTERFACE = re.compile(r"[!-.0-~]{1,15}")  # IFNAMSIZ less the closing zero; printable, without a slash
-_MOST_VALUE = 4096  # characters
-_MOST_GROUP = 4096  # PATH_MAX
+_MAX_VALUE = 4096  # characters
+_MAX_GROUP = 4096  # PATH_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,9 @@ SELF = Requester("keeper")
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What is allowed. `roots`: groups that may be written, with all below. `never`: groups that may not, with all above."""
+    """What is allowed. `roots`: groups that may be written, with all below. `never`: groups that may not, with all
+    above.
+    """
 
     roots: tuple[str, ...]
     never: tuple[str, ...] = ()
@@ -54,11 +58,11 @@ class Rules:
     facts: Callable[[], KubeletFacts] = KubeletFacts  # what is known of the kubelet and systemd of this node
     restores_all: bool = False  # whether leases that an earlier process left outside of the roots are restored too
     longest_ttl_us: int = 600_000_000
-    least_cpu_m: int = 10
-    least_memory_bytes: int = 1 << 20
-    least_io_bytes: int = 1 << 16  # per second
-    least_io_operations: int = 10  # per second
-    least_rate_bits: int = 1_000_000  # per second
+    min_cpu_m: int = 10
+    min_memory_bytes: int = 1 << 20
+    min_io_bytes: int = 1 << 16  # per second
+    min_io_operations: int = 10  # per second
+    min_rate_bits: int = 1_000_000  # per second
 
     def __post_init__(self) -> None:
         for root in self.roots:
@@ -102,7 +106,10 @@ class Rules:
             return None
         if not exceeds(target.knob, value, before):
             return None
-        return f"/{target.group} is a root: {target.knob} had {before or 'no value'!r} and may not be raised to {value!r} (--raise-roots)"
+        return (
+            f"/{target.group} is a root: {target.knob} had {before or 'no value'!r} and may not be raised to "
+            f"{value!r} (--raise-roots)"
+        )
 
     def out_of_bounds(self, target: Target, requester: Requester = SELF) -> str | None:
         """Why this knob may not be written, whatever the value."""
@@ -118,8 +125,8 @@ class Rules:
 
     def outside(self, target: Target) -> str | None:
         """Why this knob's group, interface or class is not one that was named."""
-        if len(target.group) > _MOST_GROUP:
-            return f"a group of {len(target.group)} characters, the limit is {_MOST_GROUP}"
+        if len(target.group) > _MAX_GROUP:
+            return f"a group of {len(target.group)} characters, the limit is {_MAX_GROUP}"
         try:
             target.group.encode()
         except UnicodeEncodeError:
@@ -146,8 +153,8 @@ class Rules:
         return group in self.roots and not any(root != group and _within(group, root) for root in self.roots)
 
     def _value_refusal(self, knob: Knob, value: str) -> str | None:
-        if len(value) > _MOST_VALUE:
-            return f"a value of {len(value)} characters, the limit is {_MOST_VALUE}"
+        if len(value) > _MAX_VALUE:
+            return f"a value of {len(value)} characters, the limit is {_MAX_VALUE}"
         if knob is Knob.SCHEMATA:
             is_valid = all(_SCHEMATA.fullmatch(line) for line in value.split("\n"))
             return None if is_valid else f"{value[:80]!r} is not a schemata"
@@ -168,8 +175,8 @@ class Rules:
         least, most = map(int, rates.groups())
         if least > most:
             return f"{least} bits/s guaranteed is above the ceiling, {most} bits/s"
-        if most < self.least_rate_bits:
-            return f"{most} bits/s is below {self.least_rate_bits} bits/s"
+        if most < self.min_rate_bits:
+            return f"{most} bits/s is below {self.min_rate_bits} bits/s"
         return None
 
     def _too_little(self, knob: Knob, value: str) -> str | None:
@@ -177,25 +184,27 @@ class Rules:
         match knob:
             case Knob.CPU_MAX:
                 cpu_m = parse_cpu_max(value).cpu_m
-                if cpu_m is not None and cpu_m < self.least_cpu_m:
-                    return f"{cpu_m} mCPU is below {self.least_cpu_m} mCPU"
+                if cpu_m is not None and cpu_m < self.min_cpu_m:
+                    return f"{cpu_m} mCPU is below {self.min_cpu_m} mCPU"
             case Knob.MEMORY_HIGH | Knob.MEMORY_MAX:
                 amount = parse_bytes(knob, value)
-                if amount is not None and amount < self.least_memory_bytes:
-                    return f"{amount} bytes is below {self.least_memory_bytes} bytes"
+                if amount is not None and amount < self.min_memory_bytes:
+                    return f"{amount} bytes is below {self.min_memory_bytes} bytes"
             case Knob.IO_MAX:
                 for limits in parse_io_max(value):
                     for amount in (limits.rbps, limits.wbps):
-                        if amount is not None and amount < self.least_io_bytes:
-                            return f"{amount} bytes/s is below {self.least_io_bytes} bytes/s"
+                        if amount is not None and amount < self.min_io_bytes:
+                            return f"{amount} bytes/s is below {self.min_io_bytes} bytes/s"
                     for amount in (limits.riops, limits.wiops):
-                        if amount is not None and amount < self.least_io_operations:
-                            return f"{amount} operations/s is below {self.least_io_operations} operations/s"
+                        if amount is not None and amount < self.min_io_operations:
+                            return f"{amount} operations/s is below {self.min_io_operations} operations/s"
         return None
 
 
 def own_groups(lines: Iterable[str]) -> tuple[str, ...]:
-    """The groups of a process, from the lines of its /proc/PID/cgroup ("HIERARCHY:CONTROLLERS:PATH"). The root is left out."""
+    """The groups of a process, from the lines of its /proc/PID/cgroup ("HIERARCHY:CONTROLLERS:PATH"). The root is
+    left out.
+    """
     groups = {line.rstrip("\n").split(":", 2)[-1].strip("/") for line in lines if line.count(":") >= 2}
     return tuple(sorted(group for group in groups if group and ".." not in group.split("/")))
 

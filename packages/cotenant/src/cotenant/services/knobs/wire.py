@@ -1,8 +1,9 @@
 """The messages between agent and keeper over the socket.
 
-Problem: the keeper reads what a process with fewer privileges sends it: half a message, a huge one, garbage. Choice: a four-byte length, then one
-typed JSON message, decoded strictly and bounded before it is read; one reply per request, in order. The descriptor of a pressure trigger comes with
-its reply as ancillary data. Limits: one host, one version on both sides; they are installed together.
+Problem: the keeper reads what a process with fewer privileges sends it: half a message, a huge one, garbage. Choice: a
+four-byte length, then one typed JSON message, decoded strictly and bounded before it is read; one reply per request, in
+order. The descriptor of a pressure trigger comes with its reply as ancillary data. Limits: one host, one version on
+both sides; they are installed together.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import GiveBack, Knob, KnobLease, LeaseAnswer, SetKnob, Target, Vanished
 
 LENGTH = struct.Struct(">I")
-MOST_REQUEST_BYTES = 1 << 20
-MOST_REPLY_BYTES = 16 << 20  # all leases at once
-MOST_IN_ONE = 512  # knobs, requests or targets
-MOST_GROUP = 4096  # characters of a name, PATH_MAX
+MAX_REQUEST_BYTES = 1 << 20
+MAX_REPLY_BYTES = 16 << 20  # all leases at once
+MAX_IN_ONE = 512  # knobs, requests or targets
+MAX_GROUP = 4096  # characters of a name, PATH_MAX
 
 
 class Hold(msgspec.Struct, tag_field="request", tag="hold", frozen=True):
@@ -128,20 +129,20 @@ def request(data: bytes) -> Request:
     """Decode a request. Raises `InvalidInput`."""
     message = _decode(data, _REQUEST)
     items = {Hold: "knobs", End: "requests", Read: "targets"}.get(type(message))
-    if items is not None and len(getattr(message, items)) > MOST_IN_ONE:
-        raise InvalidInput(items, len(getattr(message, items)), f"at most {MOST_IN_ONE} in one message")
+    if items is not None and len(getattr(message, items)) > MAX_IN_ONE:
+        raise InvalidInput(items, len(getattr(message, items)), f"at most {MAX_IN_ONE} in one message")
     for target in _targets(message):
-        if len(target.group) > MOST_GROUP:
-            raise InvalidInput("group", len(target.group), f"at most {MOST_GROUP} characters")
+        if len(target.group) > MAX_GROUP:
+            raise InvalidInput("group", len(target.group), f"at most {MAX_GROUP} characters")
     return message
 
 
 def _targets(message: Request) -> Iterable[Target]:
     match message:
         case Hold(knobs=knobs):
-            return (each.target for each in knobs)
+            return (knob.target for knob in knobs)
         case End(requests=requests):
-            return (each.target for each in requests)
+            return (request.target for request in requests)
         case Read(targets=targets):
             return targets
         case _:

@@ -1,8 +1,9 @@
 """Recording Events about objects, named by kind and key.
 
-Problem: an Event's message is limited to 1,024 bytes, and a process that records more Events than the API server should take must drop some and say so.
-Choice: messages are cut here, and rate, aggregation and retries are those of the driver's writer (drivers/kube/record). Limits: Events not yet written
-are lost where the process is killed; a clean stop flushes for a bounded time.
+Problem: an Event's message is limited to 1,024 bytes, and a process that records more Events than the API server should
+take must drop some and say so. Choice: messages are cut here, and rate, aggregation and retries are those of the
+driver's writer (drivers/kube/record). Limits: Events not yet written are lost where the process is killed; a clean stop
+flushes for a bounded time.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class EventRecorder:
         )
 
     def record(self, kind: Kind[Any], key: str, uid: str, type_: str, reason: str, message: str) -> None:
-        """Record an Event of `type_` (NORMAL or WARNING) about the object `key` (namespace/name, or name) of that UID. Returns at once."""
+        """Record an Event of `type_` (NORMAL or WARNING) about the object `key` (namespace/name, or name) of that
+        UID. Returns at once.
+        """
         namespace, _, name = key.rpartition("/")
         about = ObjectReference(
             api_version=kind.api_version, kind=kind.name, namespace=namespace or None, name=name, uid=uid

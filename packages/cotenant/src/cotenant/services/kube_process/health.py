@@ -1,8 +1,9 @@
 """What `/healthz` and `/readyz` answer: named checks that say what is wrong.
 
-Problem: a loop that hangs must restart the process, and a replica that has not listed everything must not get traffic yet; both are a sentence to a
-person. Choice: a check is a function that returns what is wrong, or "" where nothing is; `Heartbeat` is the check of a loop that must turn.
-Limits: checks run in the event loop, so a loop blocked for good does not answer at all, which a probe counts as a failure too.
+Problem: a loop that hangs must restart the process, and a replica that has not listed everything must not get traffic
+yet; both are a sentence to a person. Choice: a check is a function that returns what is wrong, or "" where nothing is;
+`Heartbeat` is the check of a loop that must turn. Limits: checks run in the event loop, so a loop blocked for good does
+not answer at all, which a probe counts as a failure too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ STUCK_S = 60.0
 
 
 class Heartbeat:
-    """A loop that calls `beat` at every turn; it is stuck after `stuck_s` without one. Not checked until `start` and after `stop`."""
+    """A loop that calls `beat` at every turn; it is stuck after `stuck_s` without one. Not checked until `start`
+    and after `stop`.
+    """
 
     def __init__(self, stuck_s: float = STUCK_S, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._stuck_s = stuck_s

@@ -1,8 +1,11 @@
 """Names of leases and of the replicas that compete for them.
 
-Problem: a lone replica that is killed and starts again must not wait until its own lease has run out, and two replicas must never have the same identity. Choice: an
-identity is kept in a file that its process holds locked: the kernel frees the lock when the process is gone, so whoever locks the file next is the successor and
-may use the name. Further replicas on the machine lock further files. Where no file can be kept, the identity is HOST-PID-RANDOM: host and process id are for people. Limits: a folder must not be shared by machines whose file system does not share locks; the file's name contains the host's.
+Problem: a lone replica that is killed and starts again must not wait until its own lease has run out, and two replicas
+must never have the same identity. Choice: an identity is kept in a file that its process holds locked: the kernel frees
+the lock when the process is gone, so whoever locks the file next is the successor and may use the name. Further
+replicas on the machine lock further files. Where no file can be kept, the identity is HOST-PID-RANDOM: host and process
+id are for people. Limits: a folder must not be shared by machines whose file system does not share locks; the file's
+name contains the host's.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from cotenant.model.errors import InvalidInput
 
 DEFAULT_NAMESPACE = "default"
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-_MOST_REPLICAS = 64  # on one machine
+_MAX_REPLICAS = 64  # on one machine
 _TOKEN_BYTES = 8
 
 _log = logging.getLogger(__name__)
@@ -39,7 +42,8 @@ def new_identity() -> str:
 
 
 def state_folder() -> Path | None:
-    """Where a process without a folder of its own keeps state: systemd's `$STATE_DIRECTORY`, else `$XDG_STATE_HOME/cotenant`, else `~/.local/state/cotenant`.
+    """Where a process without a folder of its own keeps state: systemd's `$STATE_DIRECTORY`, else
+    `$XDG_STATE_HOME/cotenant`, else `~/.local/state/cotenant`.
 
     None where this user has no home directory.
     """
@@ -55,7 +59,9 @@ def state_folder() -> Path | None:
 
 
 def identity_folder(given: str | None) -> Path | None:
-    """The folder of this replica's identity by `--state-dir`: by default that of processes without one of their own; None for "", where none is kept."""
+    """The folder of this replica's identity by `--state-dir`: by default that of processes without one of their
+    own; None for "", where none is kept.
+    """
     return state_folder() if given is None else Path(given) if given else None
 
 
@@ -66,7 +72,8 @@ def replica_identity(given: str | None, server: str, namespace: str, lease: str)
 
 
 def kept_identity(folder: Path, server: str, namespace: str, lease: str) -> str:
-    """The identity of this process as a candidate for a Lease of an API server: that of a predecessor that is gone, where there was one.
+    """The identity of this process as a candidate for a Lease of an API server: that of a predecessor that is gone,
+    where there was one.
 
     A random one where the folder cannot be used.
     """
@@ -74,7 +81,7 @@ def kept_identity(folder: Path, server: str, namespace: str, lease: str) -> str:
     host = socket.gethostname()
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for number in range(_MOST_REPLICAS):
+        for number in range(_MAX_REPLICAS):
             token = _locked_token(folder / f"candidate-{host}-{about}-{number}")
             if token:
                 return f"{host}-{token}"
@@ -84,7 +91,9 @@ def kept_identity(folder: Path, server: str, namespace: str, lease: str) -> str:
 
 
 def _locked_token(path: Path) -> str:
-    """Lock the file for the life of this process and return its token, a new one where it has none; "" where another process has it."""
+    """Lock the file for the life of this process and return its token, a new one where it has none; "" where
+    another process has it.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,8 +1,9 @@
 """Which replica works: one of several by a Lease, or the only one.
 
-Problem: two replicas that both act contradict each other, and a test or a local cluster with one replica should not need a Lease. Choice: a process
-asks a `Leadership` and does not know which kind it has; `leadership` makes the one that the command line asks for. Limits: a Lease is held per
-name and namespace; replicas with different names do not exclude each other.
+Problem: two replicas that both act contradict each other, and a test or a local cluster with one replica should not
+need a Lease. Choice: a process asks a `Leadership` and does not know which kind it has; `leadership` makes the one that
+the command line asks for. Limits: a Lease is held per name and namespace; replicas with different names do not exclude
+each other.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ class Leadership(Protocol):
         ...
 
     async def run(self, work: Callable[[], Awaitable[None]], changed: Callable[[], None] = lambda: None) -> bool:
-        """Campaign, then work during the term. True when the work ended by itself, False when another leads and the work was cancelled.
+        """Campaign, then work during the term. True when the work ended by itself, False when another leads and the
+        work was cancelled.
 
-        In a term `leading` may turn False, and True again: `changed` is called then, and the work must write nothing in between. When cancelled: cancel the
-        work, wait for it, then release the lease.
+        In a term `leading` may turn False, and True again: `changed` is called then, and the work must write nothing in
+        between. When cancelled: cancel the work, wait for it, then release the lease.
         """
         ...
 
@@ -66,7 +68,8 @@ def leadership(
     *,
     elect: bool,
 ) -> Leadership:
-    """`ThreadedElection` for the Lease `namespace/lease`, or `Alone` where `elect` is False. `timing`: None = the defaults.
+    """`ThreadedElection` for the Lease `namespace/lease`, or `Alone` where `elect` is False. `timing`: None = the
+    defaults.
 
     `connect` makes the client of the election, on its thread.
     """

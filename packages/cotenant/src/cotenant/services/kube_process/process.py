@@ -1,8 +1,9 @@
 """One replica of a process against an API server: its parts, and the order in which they start and stop.
 
-Problem: a scheduler, a manager and a rebalancer differ in what they decide and hardly in anything else, and the order of a shutdown is easy to get wrong: what is
-decided must be settled before the lease is released, and written before the client is closed. Choice: `KubeProcess` owns the parts that all of them
-need and runs them; the process adds its watches, writers, metrics and checks before `run`, and passes what it does while leading as `work`.
+Problem: a scheduler, a manager and a rebalancer differ in what they decide and hardly in anything else, and the order
+of a shutdown is easy to get wrong: what is decided must be settled before the lease is released, and written before the
+client is closed. Choice: `KubeProcess` owns the parts that all of them need and runs them; the process adds its
+watches, writers, metrics and checks before `run`, and passes what it does while leading as `work`.
 
 Start    1. watches, Events, status writers and background tasks
          2. servers: health and metrics answer while the first lists are on their way
@@ -14,8 +15,9 @@ Stop     1. `work` is cancelled; in its `finally` everything still runs, so that
          4. servers stop
          5. background tasks, status writers, Events and watches are cancelled
          6. `on_stop` callbacks run, the last one first; the client is closed
-A stop begins when `stop` is set, when any part ends or fails (an error of ours; errors of the API server never end a part), or when `run` is cancelled. Where leadership is lost, only `work`
-stops, and the campaign begins again. Every step runs even where an earlier one fails.
+A stop begins when `stop` is set, when any part ends or fails (an error of ours; errors of the API server never end a
+part), or when `run` is cancelled. Where leadership is lost, only `work` stops, and the campaign begins again. Every
+step runs even where an earlier one fails.
 Limits: a replica that does not lead watches too, so that it can take over at once, which costs its memory once more.
 """
 
@@ -67,7 +69,9 @@ class KubeProcess:
         streaming_lists: bool = False,
         clock: SteadyClock | None = None,
     ) -> None:
-        """`component` is the reporter of Events, `identity` this replica; `leadership` None = there is no other replica."""
+        """`component` is the reporter of Events, `identity` this replica; `leadership` None = there is no other
+        replica.
+        """
         self.component = component
         self.identity = identity
         self.client = client
@@ -107,7 +111,9 @@ class KubeProcess:
     def status_writer(
         self, name: str, writers: Mapping[type, Writer], *, per_s: float, only_leading: bool = True
     ) -> StatusWriter:
-        """A writer of statuses with a rate of its own. `only_leading`: what comes up for writing while this replica does not lead is dropped, in a term kept."""
+        """A writer of statuses with a rate of its own. `only_leading`: what comes up for writing while this replica
+        does not lead is dropped, in a term kept.
+        """
         writer = StatusWriter(
             self.client,
             writers,
@@ -169,7 +175,9 @@ class KubeProcess:
         *,
         on_synced: Callable[[], None] = lambda: None,
     ) -> None:
-        """Run until `stop` is set, doing `work` while leading. Raises the first error of a part, `RuntimeError` where one ended by itself."""
+        """Run until `stop` is set, doing `work` while leading. Raises the first error of a part, `RuntimeError`
+        where one ended by itself.
+        """
         tasks, servers_end = TaskSet(), asyncio.Event()
         async with AsyncExitStack() as stack:  # the stop: these steps run from the last to the first
             stack.push_async_callback(self.client.close)

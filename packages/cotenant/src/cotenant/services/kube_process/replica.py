@@ -1,4 +1,6 @@
-"""How every process that acts under a Lease starts: its listener, its identity and its candidacy, by the options that all of them have."""
+"""How every process that acts under a Lease starts: its listener, its identity and its candidacy, by the options
+that all of them have.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def open_replica(
     election: Timing,
     lease: str = "",
 ) -> Replica:
-    """Bind the address and take an identity. `lease`: by default the component's name. Raises `InvalidInput` for an address in use."""
+    """Bind the address and take an identity. `lease`: by default the component's name. Raises `InvalidInput` for an
+    address in use.
+    """
     raise_descriptors()
     listening = bind(address)  # an address in use is reported before anything that takes seconds
     namespace, lease = request.lease_namespace or access.namespace, lease or component

@@ -1,7 +1,8 @@
 """Sends a process's own spans to an OTLP/HTTP receiver.
 
-Problem: a receiver that is slow or away must cost the process neither time nor memory. Choice: finished spans wait in a bounded queue; a background task sends them
-in batches about once a second. What cannot be delivered now is sent again with a back-off; what a full queue cannot take, and what the receiver refuses, is dropped and counted.
+Problem: a receiver that is slow or away must cost the process neither time nor memory. Choice: finished spans wait in a
+bounded queue; a background task sends them in batches about once a second. What cannot be delivered now is sent again
+with a back-off; what a full queue cannot take, and what the receiver refuses, is dropped and counted.
 Limits: one receiver; what waits when the process ends gets one attempt of `LAST_S`.
 """
 
@@ -21,7 +22,7 @@ from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.kube_process.span_target import SpanTarget
 from cotenant.services.reporting.sender import ReportSender
 
-MOST_WAITING = 16_384
+MAX_WAITING = 16_384
 BATCH = 2_048
 EVERY_S = 1.0
 LAST_S = 1.0
@@ -67,7 +68,7 @@ class SpanExporter:
 
     def add(self, spans: Sequence[OwnSpan]) -> None:
         """Send these soon: all of them, or none where the queue is full."""
-        if len(self._waiting) + len(spans) > MOST_WAITING:
+        if len(self._waiting) + len(spans) > MAX_WAITING:
             self.counts["dropped"] += len(spans)
             return
         self._waiting.extend(spans)

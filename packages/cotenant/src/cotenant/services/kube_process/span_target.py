@@ -1,4 +1,6 @@
-"""Where a process sends spans of its own: the three options, apart from what sends, so that a wrong one is refused at once."""
+"""Where a process sends spans of its own: the three options, apart from what sends, so that a wrong one is refused
+at once.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
 """The watches of one process, each bound to what handles its objects.
 
-Problem: every kind is listed, watched, read and handed on in the same way; one object that cannot be read must not stop the others, and a custom kind may not be
-installed. Choice: `ObjectHandler` is the usual binding: read an object, say that it was seen or is gone, and treat one that cannot be read as gone
-unless the handler says otherwise; it is counted by kind and logged. A handler that needs whole deliveries takes a function instead. `delivered` is
-called after each delivery. Limits: handlers run in the event loop and must not wait; an error that a handler raises, other than `InvalidInput` from `read`, ends the process.
+Problem: every kind is listed, watched, read and handed on in the same way; one object that cannot be read must not stop
+the others, and a custom kind may not be installed. Choice: `ObjectHandler` is the usual binding: read an object, say
+that it was seen or is gone, and treat one that cannot be read as gone unless the handler says otherwise; it is counted
+by kind and logged. A handler that needs whole deliveries takes a function instead. `delivered` is called after each
+delivery. Limits: handlers run in the event loop and must not wait; an error that a handler raises, other than
+`InvalidInput` from `read`, ends the process.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _log = logging.getLogger(__name__)
 class ObjectHandler(Generic[T, V]):
     """What is done with the objects of a kind, by key (namespace/name, or name).
 
-    `read` raises `InvalidInput` for an object that cannot be used. `unreadable` is called for such an object; None = `gone`.
+    `read` raises `InvalidInput` for an object that cannot be used. `unreadable` is called for such an object; None =
+    `gone`.
     """
 
     read: Callable[[T], V]
@@ -45,7 +48,9 @@ class Watches:
     def __init__(
         self, client: Client, *, streaming: bool = False, delivered: Callable[[], None] = lambda: None
     ) -> None:
-        """`streaming`: ask for the first list as a watch (`sendInitialEvents`); `delivered` is called after each delivery."""
+        """`streaming`: ask for the first list as a watch (`sendInitialEvents`); `delivered` is called after each
+        delivery.
+        """
         self.malformed: dict[str, int] = {}  # objects that could not be read, by kind
         self._client = client
         self._streaming = streaming
@@ -112,21 +117,21 @@ class Watches:
     def hand_on(self, handler: ObjectHandler[T, Any], happened: Sequence[Notification[T]]) -> None:
         """Hand the objects of a delivery to a handler, one by one."""
         unreadable = handler.unreadable or handler.gone
-        for each in happened:
-            if isinstance(each, Malformed):
-                self.note(each)
-                if each.key:
-                    unreadable(each.key)
-            elif isinstance(each, Changed):
-                if each.new is None:
-                    handler.gone(each.key)
+        for changed in happened:
+            if isinstance(changed, Malformed):
+                self.note(changed)
+                if changed.key:
+                    unreadable(changed.key)
+            elif isinstance(changed, Changed):
+                if changed.new is None:
+                    handler.gone(changed.key)
                     continue
                 try:
-                    value = handler.read(each.new)
+                    value = handler.read(changed.new)
                 except InvalidInput as error:
-                    _log.warning("%s %s is not used: %s", each.kind, each.key, error)
-                    self.count(each.kind)
-                    unreadable(each.key)
+                    _log.warning("%s %s is not used: %s", changed.kind, changed.key, error)
+                    self.count(changed.kind)
+                    unreadable(changed.key)
                     continue
                 handler.seen(value)
 

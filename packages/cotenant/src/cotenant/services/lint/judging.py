@@ -1,8 +1,10 @@
 """What the webhook would do with each of a set of manifests.
 
-Problem: a refused pod of a Deployment is found as an event of its ReplicaSet, long after the manifest was written. Choice: the rules of the webhook on every pod, pod template, reservation,
-profile and quota of the files; profiles, priority classes, namespaces and quotas in the files are what the cluster has. Limits: what is only in the cluster is not known: a profile that
-selects namespaces acts only where the Namespace is in the files, and limits of quotas at creation are not judged. Whoever applies them is not the scheduler. A share acts by workload, as the webhook's default.
+Problem: a refused pod of a Deployment is found as an event of its ReplicaSet, long after the manifest was written.
+Choice: the rules of the webhook on every pod, pod template, reservation, profile and quota of the files; profiles,
+priority classes, namespaces and quotas in the files are what the cluster has. Limits: what is only in the cluster is
+not known: a profile that selects namespaces acts only where the Namespace is in the files, and limits of quotas at
+creation are not judged. Whoever applies them is not the scheduler. A share acts by workload, as the webhook's default.
 """
 
 from __future__ import annotations
@@ -87,62 +89,62 @@ class _Linter:
         self._classes = _usual_classes()
         self._quotas: dict[str, KnownQuota] = {}
         self._early: dict[int, list[Finding]] = {}
-        for index, each in enumerate(manifests):
-            self._early[index] = [*self._learn(each)]
+        for index, manifest in enumerate(manifests):
+            self._early[index] = [*self._learn(manifest)]
 
     def findings(self) -> Iterator[Finding]:
         """Findings of each manifest."""
-        for index, each in enumerate(self._manifests):
+        for index, manifest in enumerate(self._manifests):
             yield from self._early[index]
             try:
-                yield from self._judge(each)
+                yield from self._judge(manifest)
             except InvalidInput as error:
-                yield _finding(each, REFUSED, "unreadable", str(error), error.field)
+                yield _finding(manifest, REFUSED, "unreadable", str(error), error.field)
 
-    def _learn(self, each: Manifest) -> Iterator[Finding]:
+    def _learn(self, manifest: Manifest) -> Iterator[Finding]:
         """Take in what the cluster would know."""
-        place = (each.api_group, each.kind)
+        place = (manifest.api_group, manifest.kind)
         try:
             if place == (COLOCATION_PROFILES.group, COLOCATION_PROFILES.name):
-                profile = read_colocation_profile(_converted(each, ColocationProfileObject))
+                profile = read_colocation_profile(_converted(manifest, ColocationProfileObject))
                 if profile.patch:
                     checked_patch(profile.patch)
                 self._profiles.append(profile)
             elif place == (PRIORITY_CLASSES.group, PRIORITY_CLASSES.name):
-                found = read_priority_class(_converted(each, PriorityClassObject))
+                found = read_priority_class(_converted(manifest, PriorityClassObject))
                 self._classes[found.name] = found
             elif place == ("", "Namespace"):
-                name = str(mapping(each.document, "metadata").get("name") or "")
+                name = str(mapping(manifest.document, "metadata").get("name") or "")
                 own = {"kubernetes.io/metadata.name": name}
-                self._namespaces[name] = Labels.of(labels_of(each.document) | own)
+                self._namespaces[name] = Labels.of(labels_of(manifest.document) | own)
         except InvalidInput as error:
-            yield _finding(each, REFUSED, "unreadable", str(error), error.field)
+            yield _finding(manifest, REFUSED, "unreadable", str(error), error.field)
 
-    def _judge(self, each: Manifest) -> Iterator[Finding]:
-        place = (each.api_group, each.kind)
-        metadata = mapping(each.document, "metadata")
+    def _judge(self, manifest: Manifest) -> Iterator[Finding]:
+        place = (manifest.api_group, manifest.kind)
+        metadata = mapping(manifest.document, "metadata")
         namespace = str(metadata.get("namespace") or "default")
         if namespace == SYSTEM_NAMESPACE:
             return
         if place == ("", "Pod"):
-            yield from self._pod(each, each.document, namespace, "")
+            yield from self._pod(manifest, manifest.document, namespace, "")
         elif place in _TEMPLATES:
-            template, path = each.document, ""
+            template, path = manifest.document, ""
             for key in _TEMPLATES[place]:
                 template, path = mapping(template, key, path), f"{path}.{key}".strip(".")
             if template:
-                yield from self._pod(each, _of_workload(template, each), namespace, path)
+                yield from self._pod(manifest, _of_workload(template, manifest), namespace, path)
         elif place == (RESERVATIONS.group, RESERVATIONS.name):
-            yield from self._reservation(each)
+            yield from self._reservation(manifest)
         elif place == (COLOCATION_PROFILES.group, COLOCATION_PROFILES.name):
-            name = mapping(each.document, "spec").get("priorityClassName")
+            name = mapping(manifest.document, "spec").get("priorityClassName")
             if isinstance(name, str) and name and name not in self._classes:
                 text = f"the PriorityClass {name} is not in these files; where the cluster has none, pods are refused"
-                yield _finding(each, WARNING, "unknown-priority-class", text, "spec.priorityClassName")
-        elif each.api_group in _ELASTIC and each.kind == ELASTIC_QUOTAS.name:
-            yield from self._quota(each, namespace)
+                yield _finding(manifest, WARNING, "unknown-priority-class", text, "spec.priorityClassName")
+        elif manifest.api_group in _ELASTIC and manifest.kind == ELASTIC_QUOTAS.name:
+            yield from self._quota(manifest, namespace)
 
-    def _pod(self, each: Manifest, pod: Document, namespace: str, path: str) -> Iterator[Finding]:
+    def _pod(self, manifest: Manifest, pod: Document, namespace: str, path: str) -> Iterator[Finding]:
         pod = copied(pod)
         spec = section(pod, "spec")
         name = spec.get("priorityClassName")
@@ -150,7 +152,9 @@ class _Linter:
             known = self._classes.get(str(name))
             if known is None:
                 text = f"the PriorityClass {name} is not in these files: the pod's class is not known"
-                yield _finding(each, WARNING, "unknown-priority-class", text, _below(path, "spec.priorityClassName"))
+                yield _finding(
+                    manifest, WARNING, "unknown-priority-class", text, _below(path, "spec.priorityClassName")
+                )
             else:
                 spec["priority"] = known.value
         done = mutate_pod(
@@ -163,62 +167,62 @@ class _Linter:
         )
         refusal = done.refusal or complete_pod(done)
         for text in done.warnings:
-            yield _finding(each, WARNING, "profile", text, path)
+            yield _finding(manifest, WARNING, "profile", text, path)
         if refusal is not None:
-            yield _finding(each, REFUSED, refusal.rule, refusal.message, _below(path, refusal.field))
+            yield _finding(manifest, REFUSED, refusal.rule, refusal.message, _below(path, refusal.field))
             return
         patch = difference(pod, done.document)
         if patch:
             text = "; ".join(done.reasons) or "resources completed"
-            yield _finding(each, CHANGE, "mutate-pod", text, path, patch)
+            yield _finding(manifest, CHANGE, "mutate-pod", text, path, patch)
         made = done.document
         for level, broken in (
             *((REFUSED, found) for found in check_pod(made)),
             *((REFUSED, found) for found in check_holdings(made, None)),
             *((WARNING, found) for found in check_devices(made)),  # refused only with --check-devices
         ):
-            yield _finding(each, level, broken.rule, broken.message, _below(path, broken.field))
+            yield _finding(manifest, level, broken.rule, broken.message, _below(path, broken.field))
         by_name = {known.quota.name: known.quota for known in self._quotas.values()}
         quota = by_name.get(quota_of_pod(namespace, labels_of(made).get(QUOTA_LABEL, ""), by_name))
         for violation in check_pod_quota(quota):
             field = _below(path, f"metadata.labels.{QUOTA_LABEL}")
-            yield _finding(each, REFUSED, violation.rule, violation.text, field)
+            yield _finding(manifest, REFUSED, violation.rule, violation.text, field)
 
-    def _reservation(self, each: Manifest) -> Iterator[Finding]:
+    def _reservation(self, manifest: Manifest) -> Iterator[Finding]:
         done = mutate_reservation(
-            each.document, self._profiles, self._classes, workload_draw("", each.document), merge_reservation
+            manifest.document, self._profiles, self._classes, workload_draw("", manifest.document), merge_reservation
         )
         for text in done.warnings:
-            yield _finding(each, WARNING, "profile", text)
+            yield _finding(manifest, WARNING, "profile", text)
         if done.refusal is not None:
-            yield _finding(each, REFUSED, done.refusal.rule, done.refusal.message, done.refusal.field)
+            yield _finding(manifest, REFUSED, done.refusal.rule, done.refusal.message, done.refusal.field)
             return
         note_profiles(done.document, done.applied)
-        patch = difference(each.document, done.document)
+        patch = difference(manifest.document, done.document)
         if patch:
             text = f"{'; '.join(done.reasons)} (where the webhook runs with --reservations)"
-            yield _finding(each, CHANGE, "mutate-reservation", text, "", patch)
+            yield _finding(manifest, CHANGE, "mutate-reservation", text, "", patch)
 
-    def _quota(self, each: Manifest, namespace: str) -> Iterator[Finding]:
-        is_x = each.api_group == X_ELASTIC_QUOTAS.group
+    def _quota(self, manifest: Manifest, namespace: str) -> Iterator[Finding]:
+        is_x = manifest.api_group == X_ELASTIC_QUOTAS.group
         by_name = {known.quota.name: known.quota for known in self._quotas.values()}
-        document = each.document
-        if quotas.is_of_tree(document, each.api_group):
+        document = manifest.document
+        if quotas.is_of_tree(document, manifest.api_group):
             document, violations = quotas.default_quota(document, by_name)
             for violation in violations:
-                yield _finding(each, REFUSED, violation.rule, violation.text, "metadata.labels")
+                yield _finding(manifest, REFUSED, violation.rule, violation.text, "metadata.labels")
             if violations:
                 return
-            patch = difference(each.document, document)
+            patch = difference(manifest.document, document)
             if patch:
-                yield _finding(each, CHANGE, "mutate-quota", "defaults of the quota's tree", "", patch)
+                yield _finding(manifest, CHANGE, "mutate-quota", "defaults of the quota's tree", "", patch)
         known = quotas.known_quota(quotas.decoded(document, namespace), is_x=is_x)
-        if quotas.is_of_tree(document, each.api_group):
+        if quotas.is_of_tree(document, manifest.api_group):
             found = asyncio.run(quotas.check_written(known.quota, None, [*by_name.values()], _no_pods))
         else:
             found = quotas.check_by_itself(known.quota)
         for violation in found:
-            yield _finding(each, REFUSED, violation.rule, violation.text, _QUOTA_FIELDS.get(violation.rule, ""))
+            yield _finding(manifest, REFUSED, violation.rule, violation.text, _QUOTA_FIELDS.get(violation.rule, ""))
         if not found:
             self._quotas[known.key] = known
 
@@ -246,16 +250,20 @@ async def _no_pods(quota: Quota) -> bool:
 def _usual_classes() -> dict[str, PriorityClassValue]:
     """The classes that every cluster has, and those of the co-location protocol."""
     found = {name: PriorityClassValue(name, value) for name, value in _SYSTEM.items()}
-    for each in PriorityClass:
-        if each:
-            found[each.label] = PriorityClassValue(each.label, each.default_priority)
+    for priority_class in PriorityClass:
+        if priority_class:
+            found[priority_class.label] = PriorityClassValue(priority_class.label, priority_class.default_priority)
     return found
 
 
-def _of_workload(template: Document, each: Manifest) -> Document:
+def _of_workload(template: Document, manifest: Manifest) -> Document:
     """A pod of a workload, owned by it, so that shares are drawn as for the real one."""
     pod: Document = copied(template)
-    owner = {"kind": each.kind, "name": str(mapping(each.document, "metadata").get("name") or ""), "controller": True}
+    owner = {
+        "kind": manifest.kind,
+        "name": str(mapping(manifest.document, "metadata").get("name") or ""),
+        "controller": True,
+    }
     section(pod, "metadata")["ownerReferences"] = [owner]
     return pod
 
@@ -265,15 +273,15 @@ def _below(path: str, field: str) -> str:
 
 
 def _finding(
-    each: Manifest, level: str, rule: str, message: str, path: str = "", patch: Sequence[Operation] = ()
+    manifest: Manifest, level: str, rule: str, message: str, path: str = "", patch: Sequence[Operation] = ()
 ) -> Finding:
-    return Finding(each.file, each.line(path), level, each.kind, each.name, rule, message, tuple(patch))
+    return Finding(manifest.file, manifest.line(path), level, manifest.kind, manifest.name, rule, message, tuple(patch))
 
 
-def _converted(each: Manifest, form: type[T]) -> T:
+def _converted(manifest: Manifest, form: type[T]) -> T:
     try:
-        return msgspec.json.decode(msgspec.json.encode(each.document), type=form)  # a patch is kept as JSON
+        return msgspec.json.decode(msgspec.json.encode(manifest.document), type=form)  # a patch is kept as JSON
     except msgspec.ValidationError as error:
         text = str(error)
         field = text.rpartition("$.")[2].rstrip("`") if "$." in text else ""
-        raise InvalidInput(field or "object", each.name, f"fields of a {each.kind}", text) from None
+        raise InvalidInput(field or "object", manifest.name, f"fields of a {manifest.kind}", text) from None

@@ -1,7 +1,8 @@
 """Manifests from YAML or JSON files, with the line of every field.
 
-Problem: a finding is of use where a person can go to it. Choice: YAML's nodes are kept beside the values; a field's dotted path is followed through them as far as they go. Lists of objects (`kind: List`)
-are taken apart. Limits: files of 16 MiB; dates stay text, as Kubernetes reads them.
+Problem: a finding is of use where a person can go to it. Choice: YAML's nodes are kept beside the values; a field's
+dotted path is followed through them as far as they go. Lists of objects (`kind: List`) are taken apart. Limits: files
+of 16 MiB; dates stay text, as Kubernetes reads them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import yaml  # type: ignore[import-untyped]
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.admission.documents import Document
 
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 _INDEX = re.compile(r"\[(\d+)\]")
 
 
@@ -69,8 +70,8 @@ class Manifest:
 
 def read_manifests(file: str, content: bytes) -> list[Manifest]:
     """The objects of a file. Raises `InvalidInput` where it is not YAML, or an object is not a map."""
-    if len(content) > MOST_BYTES:
-        raise InvalidInput(file, f"{len(content)} bytes", f"at most {MOST_BYTES} bytes")
+    if len(content) > MAX_BYTES:
+        raise InvalidInput(file, f"{len(content)} bytes", f"at most {MAX_BYTES} bytes")
     found: list[Manifest] = []
     try:
         loader = _Loader(content)
@@ -99,14 +100,16 @@ def _objects(file: str, document: Any, node: Any) -> Iterator[Manifest]:
     items = document.get("items")
     if str(document.get("kind") or "").endswith("List") and isinstance(items, list):
         _, inner, _ = _step(node, "items") or (0, None, "")
-        for item, each in zip(items, inner.value if inner is not None else (), strict=True):
-            yield from _objects(file, item, each)
+        for item, entry in zip(items, inner.value if inner is not None else (), strict=True):
+            yield from _objects(file, item, entry)
     else:
         yield Manifest(file, document, node)
 
 
 def _step(node: Any, path: str) -> tuple[int, Any, str] | None:
-    """(line, node, rest of the path) after the first part of a path; keys may have dots in them, the longest one counts."""
+    """(line, node, rest of the path) after the first part of a path; keys may have dots in them, the longest one
+    counts.
+    """
     if isinstance(node, yaml.SequenceNode):
         index = _INDEX.match(path)
         if index is None or int(index[1]) >= len(node.value):

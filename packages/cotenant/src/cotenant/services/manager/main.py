@@ -40,7 +40,7 @@ def run(request: ManagerArguments) -> int:
     async def main(stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
             certificates, tls = None, options.tls
-            services = tuple(dict.fromkeys(each for each in (request.tls_service, *request.certificates_for) if each))
+            services = tuple(dict.fromkeys(name for name in (request.tls_service, *request.certificates_for) if name))
             if services:
                 client = await stack.enter_async_context(
                     Client(access, qps=float("inf"), burst=10, in_flight=4, user_agent=f"{COMPONENT}/certificates")

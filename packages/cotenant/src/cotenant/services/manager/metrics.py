@@ -25,7 +25,9 @@ def register(
     malformed: Callable[[], dict[str, int]],
     expiries_s: Callable[[], dict[str, float]],
 ) -> None:
-    """Add the metrics. `written` gives writes done, refused, and waiting; `expiries_s` the Unix time at which each Service's certificate ends."""
+    """Add the metrics. `written` gives writes done, refused, and waiting; `expiries_s` the Unix time at which each
+    Service's certificate ends.
+    """
 
     def nodes() -> Iterator[Sample]:
         for state, count in sorted(manager.totals()[1].items()):

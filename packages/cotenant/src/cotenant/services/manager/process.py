@@ -1,7 +1,8 @@
 """The manager process: watches update the engine, and the leader carries out what it decides.
 
-Problem: several replicas run, and one that does not lead must be ready to lead at once. Choice: every replica watches and learns; only the leader decides and writes, through the
-status writer of the process home, where the newest write of an object replaces older ones and what may pass is tried again. Nothing is kept on disk. Limits: one core.
+Problem: several replicas run, and one that does not lead must be ready to lead at once. Choice: every replica watches
+and learns; only the leader decides and writes, through the status writer of the process home, where the newest write of
+an object replaces older ones and what may pass is tried again. Nothing is kept on disk. Limits: one core.
 """
 
 from __future__ import annotations
@@ -82,7 +83,9 @@ class ManagerProcess:
         listening: Listening | None = None,
         certificates: PartCertificates | None = None,
     ) -> None:
-        """`listening`: a socket that is bound already. `certificates`: those that this replica keeps for the parts of the installation."""
+        """`listening`: a socket that is bound already. `certificates`: those that this replica keeps for the parts
+        of the installation.
+        """
         self.client = Client(access, qps=float("inf"), burst=100, in_flight=32, user_agent=COMPONENT)
         self.kube = kube = KubeProcess(
             COMPONENT, identity, self.client, leadership=leadership(self.client), events_per_s=5.0, clock=clock
@@ -143,7 +146,7 @@ class ManagerProcess:
                 self._report_ratios()
             self._decide(self.gpus)
             engines = (self.manager, self.profiles, self.ratios, self.gpus)
-            wait_s = min(each.next_s() for each in engines) - self.kube.now()
+            wait_s = min(engine.next_s() for engine in engines) - self.kube.now()
             await self.kube.sleep(min(_LONGEST_SLEEP_S, max(0.05, wait_s)) if isfinite(wait_s) else _LONGEST_SLEEP_S)
 
     def _decide(self, engine: Deciding) -> bool:
@@ -154,8 +157,8 @@ class ManagerProcess:
         writes = engine.decide(begun_s)
         if self._spans is not None:
             self._spans.decided(writes, begun_s)
-        for each in writes:
-            self.writer.put(each.key, each)
+        for write in writes:
+            self.writer.put(write.key, write)
         return True
 
     def _report_ratios(self) -> None:
@@ -179,9 +182,11 @@ class ManagerProcess:
         if not uid or not self.kube.leads:
             return
         key = f"{self._source.namespace}/{self._source.name}"
-        for each in errors:
-            reason = "ColocationCfgUnmarshalFailed" if each.startswith("colocation-config") else "SLOCfgUnmarshalFailed"
-            self.kube.events.record(CONFIG_MAPS, key, uid, WARNING, reason, f"the last good value stays: {each}")
+        for error in errors:
+            reason = (
+                "ColocationCfgUnmarshalFailed" if error.startswith("colocation-config") else "SLOCfgUnmarshalFailed"
+            )
+            self.kube.events.record(CONFIG_MAPS, key, uid, WARNING, reason, f"the last good value stays: {error}")
         if not errors:
             self.kube.events.record(CONFIG_MAPS, key, uid, NORMAL, "ConfigInForce", "every key is in force")
 

@@ -1,7 +1,8 @@
 """The manager's watches: from API objects to the engine's events.
 
-Problem: a ConfigMap with an error must be visible where administrators look. Choice: each refusal is an Event on the ConfigMap (under upstream's reasons), a line in the
-log, and a gauge. Limits: kinds that are not installed have no objects; they are looked for again from time to time.
+Problem: a ConfigMap with an error must be visible where administrators look. Choice: each refusal is an Event on the
+ConfigMap (under upstream's reasons), a line in the log, and a gauge. Limits: kinds that are not installed have no
+objects; they are looked for again from time to time.
 """
 
 from __future__ import annotations
@@ -150,8 +151,8 @@ class ManagerWatches:
         errors = (*self._manager.config_errors, *self._ratios.config.refused)
         if errors != self._errors:
             self._errors = errors
-            for each in errors:
-                _log.warning("configuration: %s", each)
+            for error in errors:
+                _log.warning("configuration: %s", error)
             if not errors:
                 _log.info("configuration: every key is in force")
             self._refused(uid, errors if data is not None else ())
@@ -209,4 +210,6 @@ def _metric(obj: NodeMetricObject) -> tuple[NodeMetric, dict[str, object] | None
 
 
 def _keep(key: str) -> None:
-    """A node or pod that cannot be read keeps counting as it was: an error must not delete a node's objects or raise its amounts."""
+    """A node or pod that cannot be read keeps counting as it was: an error must not delete a node's objects or
+    raise its amounts.
+    """

@@ -1,13 +1,15 @@
 """OpenTelemetry spans of the manager's writes.
 
-Problem: when amounts of a node come late it is not visible whether deciding, the limit of writes a second or the API server took the time. Choice: a trace for each write that was answered, named by what was written.
+Problem: when amounts of a node come late it is not visible whether deciding, the limit of writes a second or the API
+server took the time. Choice: a trace for each write that was answered, named by what was written.
 
     write Node          from the round that decided it to the answer
       decide            the round, shared by all of its writes
       wait              for the limit of writes a second, and earlier attempts
       request           to the API server
 
-Limits: a write that a newer one of the same object replaced, and one that was dropped because leadership was lost, have no trace.
+Limits: a write that a newer one of the same object replaced, and one that was dropped because leadership was lost, have
+no trace.
 """
 
 from __future__ import annotations
@@ -55,8 +57,8 @@ class WriteSpans:
     def decided(self, writes: Sequence[KeyedWrite], begun_s: float) -> None:
         """A round that began then has decided these writes now."""
         now_s = self._now()
-        for each in writes:
-            self._open[each.key] = _Decided(each, begun_s, now_s, len(writes))
+        for write in writes:
+            self._open[write.key] = _Decided(write, begun_s, now_s, len(writes))
 
     def traced(self, writers: Mapping[type, Writer]) -> dict[type, Writer]:
         """The same writers, with a trace for each answer."""

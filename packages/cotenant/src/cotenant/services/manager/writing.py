@@ -1,8 +1,9 @@
 """The writes of the manager, one for each instruction.
 
-Choice: amounts and the annotation with their terms go in one merge patch of the node's status, with the node's UID as a condition, so that a node that was created anew under
-the same name is not given the amounts of the old one (and the terms on a node always belong to its amounts). Limits: a server that ignores metadata in a patch of a status
-would not store the annotation; kube-apiserver stores it for nodes.
+Choice: amounts and the annotation with their terms go in one merge patch of the node's status, with the node's UID as a
+condition, so that a node that was created anew under the same name is not given the amounts of the old one (and the
+terms on a node always belong to its amounts). Limits: a server that ignores metadata in a patch of a status would not
+store the annotation; kube-apiserver stores it for nodes.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ async def write_gpus(client: Client, write: WriteGpus) -> None:
 
 
 async def write_zones(client: Client, write: WriteZones) -> None:
-    """Set amounts of zones and their terms. A merge patch replaces the list of zones, so it is made of the stored one, on condition that this is still stored."""
+    """Set amounts of zones and their terms. A merge patch replaces the list of zones, so it is made of the stored
+    one, on condition that this is still stored.
+    """
     for tries_left in reversed(range(_ZONE_TRIES)):
         stored = json.loads(await client.request("GET", NODE_TOPOLOGIES.path("", write.node)))
         body = {
@@ -82,7 +85,7 @@ async def write_zones(client: Client, write: WriteZones) -> None:
 def _with_amounts(zone: Mapping[str, Any], amounts: Mapping[str, int | None]) -> dict[str, Any]:
     """A stored zone with other amounts of lent resources: equal capacity, allocatable and available."""
     texts = {SHORT[name]: None if amount is None else str(amount) for name, amount in amounts.items()}
-    kept = [each for each in zone.get("resources") or () if each.get("name") not in texts]
+    kept = [entry for entry in zone.get("resources") or () if entry.get("name") not in texts]
     new = [
         {"name": name, "capacity": text, "allocatable": text, "available": text}
         for name, text in texts.items()

@@ -1,8 +1,9 @@
 """Looks at a live node for the doctor: trees, kubelet, systemd, keeper, other writers, and what the kernel grants.
 
-Problem: what would go wrong once an agent acts is spread over a dozen places, some of which are away, slow or not ours to read. Choice: each is asked
-once, within a time limit, and one that does not answer is "not known". The agent looks by itself at its start, so nothing here writes and nothing raises
-for a part that is missing. Limits: the eBPF probe is loaded for a moment, and only where asked; a kubelet's version and configz need a cluster.
+Problem: what would go wrong once an agent acts is spread over a dozen places, some of which are away, slow or not ours
+to read. Choice: each is asked once, within a time limit, and one that does not answer is "not known". The agent looks
+by itself at its start, so nothing here writes and nothing raises for a part that is missing. Limits: the eBPF probe is
+loaded for a moment, and only where asked; a kubelet's version and configz need a cluster.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class Describing(Protocol):
 
 
 async def look(config: AgentConfig, *, single: bool, probes: bool = False, checkpoint: Path = STATE) -> NodeFound:
-    """What is found for an agent with this configuration. `probes`: also whether the eBPF probe can be loaded. Raises `Unsupported` without cgroups."""
+    """What is found for an agent with this configuration. `probes`: also whether the eBPF probe can be loaded.
+    Raises `Unsupported` without cgroups.
+    """
     found = await asyncio.to_thread(_look, config, single, probes, checkpoint)
     if not single:
         found = await _with_keeper(found, config)
@@ -158,7 +161,7 @@ async def _asked(client: Client, found: NodeFound, config: AgentConfig) -> NodeF
 
     of_node = f"spec.nodeName={config.node}"
     if await client.has_any(NODE_PODS, "", labels=_KOORDLETS, fields=of_node) and not any(
-        each.what == KOORDLET for each in found.writers
+        writer.what == KOORDLET for writer in found.writers
     ):
         found = replace(found, writers=(*found.writers, OtherWriter(KOORDLET, f"a pod on {config.node}")))
     facts = found.kubelet

@@ -1,8 +1,10 @@
-"""Other processes of this host that write knobs: Koordinator's koordlet, further keepers, agents that are their own keeper.
+"""Other processes of this host that write knobs: Koordinator's koordlet, further keepers, agents that are their own
+keeper.
 
-Problem: two writers of one knob undo each other, and neither knows the other. Choice: command lines in /proc, in the form that the programs are started
-with. Limits: a container sees its own processes only, unless it shares the host's; there the cluster's pods say whether koordlet runs (`doctor.py`).
-A keeper started without `--cgroup-root` counts as one of the usual place.
+Problem: two writers of one knob undo each other, and neither knows the other. Choice: command lines in /proc, in the
+form that the programs are started with. Limits: a container sees its own processes only, unless it shares the host's;
+there the cluster's pods say whether koordlet runs (`doctor.py`). A keeper started without `--cgroup-root` counts as one
+of the usual place.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from cotenant.model.errors import CotenantError
 from cotenant.services.agent_settings.config import AgentConfig, read_config
 from cotenant.services.agent_settings.node_roots import with_roots_here
 
-_MOST_BYTES = 1 << 16
+_MAX_BYTES = 1 << 16
 _USUAL_ROOT, _USUAL_SOCKET = "/sys/fs/cgroup", "/run/cotenant/keeper.sock"
 KOORDLET = "koordlet"
 
@@ -44,12 +46,12 @@ def other_writers(config: AgentConfig, *, single: bool, proc: Path = Path("/proc
 
 
 def _commands(proc: Path) -> Iterator[tuple[int, list[str]]]:
-    for entry in sorted(proc.iterdir(), key=lambda each: each.name.zfill(10)):
+    for entry in sorted(proc.iterdir(), key=lambda path: path.name.zfill(10)):
         if not entry.name.isdecimal() or int(entry.name) == os.getpid():
             continue
         try:
             with (entry / "cmdline").open("rb") as file:
-                words = file.read(_MOST_BYTES).decode("utf-8", "replace").rstrip("\0").split("\0")
+                words = file.read(_MAX_BYTES).decode("utf-8", "replace").rstrip("\0").split("\0")
         except OSError:  # gone meanwhile, or not ours to see
             continue
         if words[0]:

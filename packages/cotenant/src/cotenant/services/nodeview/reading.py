@@ -1,7 +1,8 @@
 """The machine and its groups over an interval, read by the command itself.
 
-Problem: a query about a node must be answered where no agent runs. Choice: the agent's own sensor and its own rates over two samples; the groups are those that
-exist, the busiest first. Limits: what only the agent knows (classes, objectives, reasons) is missing.
+Problem: a query about a node must be answered where no agent runs. Choice: the agent's own sensor and its own rates
+over two samples; the groups are those that exist, the busiest first. Limits: what only the agent knows (classes,
+objectives, reasons) is missing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from cotenant.model.errors import CotenantError, Unsupported
 from cotenant.model.machine.counters import Gap, GpuCounters
 from cotenant.model.machine.node_state import GroupUse, HostUse
 
-MOST_GROUPS = 2000
+MAX_GROUPS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class NodeLooker:
 
     def look(self) -> Look | None:
         """Rates since the last sample; None where no time has passed. The first has levels only."""
-        walk = self._groups.walk(self._below, MOST_GROUPS)
+        walk = self._groups.walk(self._below, MAX_GROUPS)
         sample = self._sensor.sample(walk.groups)
         rates = self._rates.advance(sample)
         if rates is None:

@@ -1,6 +1,7 @@
 """What a person asks of `cotenant nri`, and the checks that need nothing else.
 
-The fields are the options of the command. A refused value costs what the command line costs: nothing here imports an engine or a client.
+The fields are the options of the command. A refused value costs what the command line costs: nothing here imports an
+engine or a client.
 """
 
 from __future__ import annotations

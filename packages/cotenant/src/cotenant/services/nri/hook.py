@@ -1,8 +1,9 @@
 """Answers the runtime's calls from the node's facts, and counts what it answered.
 
-Problem: the same pod must be read alike here and by the agent. Choice: the kubelet's class from the pod's group, class and amounts from labels and annotations, by the
-readers that discovery uses. What runs already is left to the agent: its leases hold it, and an update by the runtime would write every knob of a container anew,
-against them. Limits: a pod is known by labels and annotations alone here: batch amounts by the annotation that admission leaves, no `spec.priority`.
+Problem: the same pod must be read alike here and by the agent. Choice: the kubelet's class from the pod's group, class
+and amounts from labels and annotations, by the readers that discovery uses. What runs already is left to the agent: its
+leases hold it, and an update by the runtime would write every knob of a container anew, against them. Limits: a pod is
+known by labels and annotations alone here: batch amounts by the annotation that admission leaves, no `spec.priority`.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ class Hook:
         self.counts.connections += 1
         self.counts.adopted = 0
         if self.settings.cdi_kind and runtime.name == "containerd" and runtime.version.lstrip("v").startswith("1."):
-            _log.warning("%s %s takes no CDI names from plugins: devices by environment alone", runtime.name, runtime.version)  # fmt: skip
+            _log.warning(
+                "%s %s takes no CDI names from plugins: devices by environment alone", runtime.name, runtime.version
+            )
         self.connected(runtime)
 
     def synchronized(self, pods: Sequence[HookedPod], found: Sequence[tuple[HookedPod, HookedContainer]]) -> None:
@@ -95,9 +98,9 @@ class Hook:
         facts = self.facts()
         known = node_pod(pod, container, self.seals, facts.node)
         values = decide(known, self._starting(known, container), facts, self.settings)
-        for each in values.left_out:
-            self.counts.left_out[each.cause] += 1
-            _log.warning("%s of %s: left out: %s", container.name, known.key, each.reason.text)
+        for left_out in values.left_out:
+            self.counts.left_out[left_out.cause] += 1
+            _log.warning("%s of %s: left out: %s", container.name, known.key, left_out.reason.text)
         outcome = UNCHANGED if values.is_empty else CHANGED if self.acts else WOULD
         self.counts.containers[what, outcome] += 1
         if _log.isEnabledFor(logging.DEBUG):
@@ -118,7 +121,9 @@ class Hook:
 
 
 def node_pod(pod: HookedPod, container: HookedContainer, seals: Seals = NO_SEALS, node: str = "") -> NodePod:
-    """The pod with this one container, as discovery would read it from its labels, its annotations and its group's path."""
+    """The pod with this one container, as discovery would read it from its labels, its annotations and its group's
+    path.
+    """
     place = read_group(pod.group)
     kubernetes = place.qos if isinstance(place, PodGroup) else KubernetesQoS.BURSTABLE
     found = NodePod(

@@ -1,6 +1,7 @@
 """Starts the runtime hook: the agent's configuration, logging, signals.
 
-SIGTERM and SIGINT end it with status 0; containers keep what they started with. Limits: a changed configuration takes a restart.
+SIGTERM and SIGINT end it with status 0; containers keep what they started with. Limits: a changed configuration takes a
+restart.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Objectives of other systems as ServiceObjectives: OpenSLO, Pyrra and Sloth.
 
-Problem: teams have objectives already, as PromQL over metrics that are not read here. Choice: what such a query is about is taken from where these systems put it: the service and a histogram's bucket `le` with its label matchers, or an
-error query; the rest of a query is not interpreted, and each guess is a note beside the result. Where latency and errors cannot be told apart, or the budget is of time slices, the objective is refused with the reason. Limits: one
+Problem: teams have objectives already, as PromQL over metrics that are not read here. Choice: what such a query is
+about is taken from where these systems put it: the service and a histogram's bucket `le` with its label matchers, or an
+error query; the rest of a query is not interpreted, and each guess is a note beside the result. Where latency and
+errors cannot be told apart, or the budget is of time slices, the objective is refused with the reason. Limits: one
 operation an objective; queries are searched, not parsed.
 
 Source: OpenSLO/OpenSLO, README (v1); pyrra-dev/pyrra, slo/slo.go; slok/sloth, pkg/prometheus/api/v1.
@@ -41,7 +43,7 @@ class Converted:
 def convert(found: Iterable[Mapping[str, Any]]) -> list[Converted]:
     """Every objective of these documents. Raises `InvalidInput` where none of them has a known kind."""
     documents = list(found)
-    indicators = {_name(each): each for each in documents if each.get("kind") == "SLI"}
+    indicators = {_name(entry): entry for entry in documents if entry.get("kind") == "SLI"}
     converted: list[Converted] = []
     unknown = []
     for document in documents:
@@ -50,7 +52,7 @@ def convert(found: Iterable[Mapping[str, Any]]) -> list[Converted]:
             if kind == "SLO":
                 converted += _openslo(document, indicators)
         elif api.startswith("pyrra.dev/") and kind == "ServiceLevelObjective":
-            converted.append(_attempt(f"Pyrra {_name(document)}", lambda each=document: _pyrra(each)))
+            converted.append(_attempt(f"Pyrra {_name(document)}", lambda entry=document: _pyrra(entry)))
         elif api.startswith("sloth.slok.dev/") and kind == "PrometheusServiceLevel":
             converted += _sloth(_mapping(document, "spec"), _mapping(document, "metadata"))
         elif document.get("version") == "prometheus/v1" and "slos" in document:
@@ -341,9 +343,9 @@ def _texts(value: Any, depth: int = 0) -> list[str]:
     if depth > 8:
         return []
     if isinstance(value, dict):
-        return [text for each in value.values() for text in _texts(each, depth + 1)]
+        return [text for entry in value.values() for text in _texts(entry, depth + 1)]
     if isinstance(value, list):
-        return [text for each in value[:100] for text in _texts(each, depth + 1)]
+        return [text for entry in value[:100] for text in _texts(entry, depth + 1)]
     return []
 
 

@@ -1,6 +1,7 @@
 """Objectives in files of YAML documents.
 
-Problem: a machine without a cluster has objectives too. Choice: the same manifests as in a cluster; a file with one document that cannot be used is refused as a whole, with its place. Limits: 4 MiB a file.
+Problem: a machine without a cluster has objectives too. Choice: the same manifests as in a cluster; a file with one
+document that cannot be used is refused as a whole, with its place. Limits: 4 MiB a file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from cotenant.drivers.kube.kinds.custom.service_objective import (
 from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.objective import ServiceObjective
 
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 
 
 def read_file(path: Path) -> list[ServiceObjective]:
@@ -62,8 +63,8 @@ def objectives_of(found: Iterator[dict[str, Any]], name: str) -> list[ServiceObj
 def text_of(path: Path) -> str:
     """The file's text. Raises `InvalidInput`."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InvalidInput(str(path), f"{path.stat().st_size} bytes", f"at most {MOST_BYTES}")
+        if path.stat().st_size > MAX_BYTES:
+            raise InvalidInput(str(path), f"{path.stat().st_size} bytes", f"at most {MAX_BYTES}")
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(str(path), str(error), "a text file that can be read") from None

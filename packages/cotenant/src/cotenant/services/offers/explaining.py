@@ -1,8 +1,10 @@
 """Why a node offers what it offers: one question to the API server, answered with the manager's own engine.
 
-Problem: batch-cpu is a number on a node that nobody can recompute. Choice: the node, its pods, its NodeMetric and the ConfigMap are read once, the engine computes, and both are
-shown with their terms: what is written on the node, and what the formula gives now. It needs no running manager, and works beside upstream's. Amounts of NUMA zones come from the NodeResourceTopology and GPU resources from the
-Device object, in the same form. Limits: the reserve of the peak policy comes from history, so `now` is not computed for its resources: the written terms are shown.
+Problem: batch-cpu is a number on a node that nobody can recompute. Choice: the node, its pods, its NodeMetric and the
+ConfigMap are read once, the engine computes, and both are shown with their terms: what is written on the node, and what
+the formula gives now. It needs no running manager, and works beside upstream's. Amounts of NUMA zones come from the
+NodeResourceTopology and GPU resources from the Device object, in the same form. Limits: the reserve of the peak policy
+comes from history, so `now` is not computed for its resources: the written terms are shown.
 """
 
 from __future__ import annotations
@@ -117,7 +119,9 @@ def explain_node(
 async def node_view(
     client: Client, name: str, namespace: str = CONFIG_NAMESPACE, config: str = CONFIG_NAME
 ) -> NodeView:
-    """The same with a client that is there already; what it may not read is named among what is ignored. Raises `CotenantError`."""
+    """The same with a client that is there already; what it may not read is named among what is ignored. Raises
+    `CotenantError`.
+    """
     node = await _node(client, name)
     selector = {"fieldSelector": f"spec.nodeName={name}"}
     missing: list[str] = []
@@ -145,7 +149,7 @@ async def node_view(
     with suppress(NotFound, Forbidden):  # no right to read them hides no amounts
         devices = await client.get(DEVICES, "", name)
     view = answer(node, pods.items, metric, None if found is None else found.data or {}, topology, devices)
-    return msgspec.structs.replace(view, ignored=(*(f"not readable: {each}" for each in missing), *view.ignored))
+    return msgspec.structs.replace(view, ignored=(*(f"not readable: {entry}" for entry in missing), *view.ignored))
 
 
 async def _node(client: Client, name: str) -> NodeObject:
@@ -179,8 +183,8 @@ def answer(
             seen.append(reader.pod(pod))
         except InvalidInput as error:
             ignored.append(str(error))
-    for each in seen:
-        manager.pod_seen(each, now_s)
+    for observed_pod in seen:
+        manager.pod_seen(observed_pod, now_s)
     if metric is not None:
         try:
             as_read = read_node_metric(metric)
@@ -260,7 +264,7 @@ def _zones(record: ZoneRecord | None) -> tuple[ZoneView, ...]:
 
 def _gpus(node: GpuNode, devices: NodeDevices | None, pods: Iterable[ObservedPod]) -> tuple[AmountView, ...]:
     """The node's GPU resources, of those that a manager keeps."""
-    computed = {each.resource: each for each in gpu_totals(devices).amounts} if devices is not None else {}
+    computed = {amount.resource: amount for amount in gpu_totals(devices).amounts} if devices is not None else {}
     written = _amounts_of(_json(node.written))
     names = sorted({*written, *computed})
     return tuple(_view(name, node.amounts.get(name), written.get(name, {}), computed.get(name), pods) for name in names)
@@ -290,8 +294,8 @@ def _json(text: str) -> dict[str, Any]:
 def _amounts_of(amounts: Any) -> dict[str, dict[str, Any]]:
     """Amounts with their terms; empty where one of them cannot be read."""
     try:
-        for each in amounts.values():
-            [(str(name), int(amount)) for name, amount in each["terms"]]
+        for entry in amounts.values():
+            [(str(name), int(amount)) for name, amount in entry["terms"]]
         return dict(amounts)
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}

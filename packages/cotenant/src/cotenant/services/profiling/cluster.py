@@ -1,6 +1,7 @@
 """WorkloadProfiles of a cluster, for a command: list, get, and write what a run measured.
 
-Problem: a command asks once and ends. Choice: one request a question, with the rights of the user's kubeconfig; what a run measured replaces `status.measured` and nothing else. Limits: no paging, a cluster has few profiles.
+Problem: a command asks once and ends. Choice: one request a question, with the rights of the user's kubeconfig; what a
+run measured replaces `status.measured` and nothing else. Limits: no paging, a cluster has few profiles.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class ProfileClient:
             except NotFound as error:
                 raise Permanent(_NONE) from error
             found = msgspec.json.decode(body, type=_List).items
-            return sorted((read_workload_profile(each) for each in found), key=lambda each: each.key)
+            return sorted((read_workload_profile(entry) for entry in found), key=lambda profile: profile.key)
 
         return self._ask(ask)
 

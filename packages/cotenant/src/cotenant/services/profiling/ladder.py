@@ -1,7 +1,9 @@
 """A run: rungs of load beside one replica, its signal window by window, an abort when it suffers too much.
 
-Problem: a measurement in production may not cost more than was agreed, and must stop the load at once when it does. Choice: for each axis rising levels, some windows without and some with the load each; after every window the load is
-stopped for good if the replica is beyond the agreed limit. The machine is behind `Bench` and time behind it too, so this file is a plain loop. Limits: what is too bad for less than one window is seen at its end.
+Problem: a measurement in production may not cost more than was agreed, and must stop the load at once when it does.
+Choice: for each axis rising levels, some windows without and some with the load each; after every window the load is
+stopped for good if the replica is beyond the agreed limit. The machine is behind `Bench` and time behind it too, so
+this file is a plain loop. Limits: what is too bad for less than one window is seen at its end.
 """
 
 from __future__ import annotations
@@ -139,11 +141,11 @@ def _windows(bench: Bench, ladder: Ladder, alone: Sequence[float]) -> tuple[tupl
 
 
 def _too_bad(bench: Bench, ladder: Ladder, value: float, without_load: Sequence[float]) -> str:
-    known = [each for each in without_load if isfinite(each)]
+    known = [entry for entry in without_load if isfinite(entry)]
     alone = median(known) if known else float("nan")
     return must_abort(value, alone, bench.objective, ladder.abort_factor, ladder.abort_ratio)
 
 
 def _middle(values: Sequence[float]) -> str:
-    known = [each for each in values if isfinite(each)]
+    known = [value for value in values if isfinite(value)]
     return f"{median(known):.4g}" if known else "nothing measured"

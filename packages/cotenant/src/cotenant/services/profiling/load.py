@@ -2,9 +2,12 @@
 
     python -m cotenant.services.profiling.load AXIS LEVEL --seconds S --folder DIR --memory-mib M
 
-Problem: sensitivity by resource needs loads that press one resource each, at levels that mean the same on every machine. Choice: own loads, one process per CPU that this process may use: work for LEVEL of each 20 ms, then sleep. CPU and run
-queue compete at normal priority; the others run in the kernel's idle class, so that they take next to no CPU time from the replica and what remains is their resource. The end is bounded by `--seconds` even if nobody kills it. Limits: a core
-shared with a replica that never sleeps gives the idle class nothing; on a machine with hardware threads the core's own units are pressed too; disk and network are loopback and one file.
+Problem: sensitivity by resource needs loads that press one resource each, at levels that mean the same on every
+machine. Choice: own loads, one process per CPU that this process may use: work for LEVEL of each 20 ms, then sleep. CPU
+and run queue compete at normal priority; the others run in the kernel's idle class, so that they take next to no CPU
+time from the replica and what remains is their resource. The end is bounded by `--seconds` even if nobody kills it.
+Limits: a core shared with a replica that never sleeps gives the idle class nothing; on a machine with hardware threads
+the core's own units are pressed too; disk and network are loopback and one file.
 """
 
 from __future__ import annotations
@@ -63,8 +66,8 @@ class _Stream:
 class _Memory:
     """Maps, touches and unmaps pages: faults, zeroing, and as much of the memory at a time as is allowed."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most = max(_CHUNK_BYTES, most_bytes)
+    def __init__(self, max_bytes: int) -> None:
+        self._most = max(_CHUNK_BYTES, max_bytes)
         self._held: list[mmap.mmap] = []
 
     def __call__(self, until_s: float) -> None:

@@ -1,7 +1,9 @@
 """Radar charts of profiles as SVG, in a page of HTML, or as PNG.
 
-Problem: which of two workloads may share a node is seen at once in two shapes and not in a table. Choice: one polygon a series over the eight axes, from 0 in the middle to 1000; an axis that is not known has no corner, a hollow mark in the middle
-and its reason as a tooltip. SVG is written here: no plotting library is needed; PNG is rendered from it (png.py). Limits: PNG has no tooltips, so it does not say why an axis is not known.
+Problem: which of two workloads may share a node is seen at once in two shapes and not in a table. Choice: one polygon a
+series over the eight axes, from 0 in the middle to 1000; an axis that is not known has no corner, a hollow mark in the
+middle and its reason as a tooltip. SVG is written here: no plotting library is needed; PNG is rendered from it
+(png.py). Limits: PNG has no tooltips, so it does not say why an axis is not known.
 """
 
 from __future__ import annotations
@@ -50,12 +52,17 @@ def series_of(profiles: Sequence[WorkloadProfile]) -> tuple[Series, ...]:
 
 
 def write(path: Path, profiles: Sequence[WorkloadProfile]) -> None:
-    """Write a chart; the name's ending says the form. Raises `InvalidInput`, `Permanent` where the file cannot be written, `Unsupported` where PNG cannot be made here."""
+    """Write a chart; the name's ending says the form. Raises `InvalidInput`, `Permanent` where the file cannot be
+    written, `Unsupported` where PNG cannot be made here.
+    """
     check_form(path)
     svg = chart(series_of(profiles))
     if path.suffix == ".html":
         title = escape(" and ".join(profile.key for profile in profiles))
-        svg = f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title></head><body>{svg}</body></html>\n'
+        svg = (
+            '<!doctype html>\n<html lang="en"><head><meta '
+            f'charset="utf-8"><title>{title}</title></head><body>{svg}</body></html>\n'
+        )
     data = png.rendered(svg) if path.suffix == ".png" else svg.encode()
     try:
         path.write_bytes(data)
@@ -64,7 +71,9 @@ def write(path: Path, profiles: Sequence[WorkloadProfile]) -> None:
 
 
 def check_form(path: Path) -> None:
-    """Raises `InvalidInput` where the name's ending is of no form that `write` knows, `Unsupported` where PNG cannot be made here."""
+    """Raises `InvalidInput` where the name's ending is of no form that `write` knows, `Unsupported` where PNG
+    cannot be made here.
+    """
     if path.suffix not in FORMS:
         raise InvalidInput("--radar", str(path), f"FILE{', FILE'.join(FORMS)}")
     if path.suffix == ".png":
@@ -75,8 +84,9 @@ def chart(series: Sequence[Series]) -> str:
     """The SVG."""
     height = _SIZE + 26 * len(series)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" font-family="sans-serif" font-size="14" role="img">',
-        f"<title>{escape('; '.join(each.name for each in series))}</title>",
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
+        'font-family="sans-serif" font-size="14" role="img">',
+        f"<title>{escape('; '.join(entry.name for entry in series))}</title>",
         f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
     ]
     for ring in (0.25, 0.5, 0.75, 1.0):
@@ -88,8 +98,8 @@ def chart(series: Sequence[Series]) -> str:
         x, y = _at(number, 1.12)
         anchor = "middle" if abs(x - _X) < 20 else "start" if x > _X else "end"
         parts.append(f'<text x="{x:.1f}" y="{y + 5:.1f}" text-anchor="{anchor}" fill="#1f2328">{WORDS[axis]}</text>')
-    for index, each in enumerate(series):
-        parts += _drawn(each, _COLOURS[index % len(_COLOURS)], index)
+    for index, entry in enumerate(series):
+        parts += _drawn(entry, _COLOURS[index % len(_COLOURS)], index)
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -110,7 +120,8 @@ def _drawn(series: Series, colour: str, index: int) -> list[str]:
         else:
             x, y = _at(number, 0.04 + 0.03 * index)
             parts.append(
-                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="#ffffff" stroke="{colour}"><title>{words}</title></circle>'
+                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="#ffffff" '
+                f'stroke="{colour}"><title>{words}</title></circle>'
             )
     y = _SIZE + 26 * index
     missing = len(series.readings) - len(known)

@@ -2,8 +2,11 @@
 
     python -m cotenant.services.profiling.reaper GROUP FOLDER        standard input: a pipe that the run holds open
 
-Problem: a run that is killed with SIGKILL can remove nothing itself, and a load that stays is a service's trouble for days. Choice: a process in a session of its own waits for the end of a pipe, which the kernel closes with the run; then
-it kills what is in the group, removes the group from every tree, and the scratch folder. Limits: a reaper that is killed too leaves the group to the next run, which removes leftovers first; the loads end by themselves at their time in any case.
+Problem: a run that is killed with SIGKILL can remove nothing itself, and a load that stays is a service's trouble for
+days. Choice: a process in a session of its own waits for the end of a pipe, which the kernel closes with the run; then
+it kills what is in the group, removes the group from every tree, and the scratch folder. Limits: a reaper that is
+killed too leaves the group to the next run, which removes leftovers first; the loads end by themselves at their time in
+any case.
 """
 
 from __future__ import annotations
@@ -20,8 +23,8 @@ from cotenant.drivers.cgroup.tree import Groups
 def main() -> None:
     """The process's entry point."""
     group, folder = sys.argv[1:3]
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(each, signal.SIG_IGN)
+    for signals in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signals, signal.SIG_IGN)
     sys.stdin.buffer.read()
     with Groups(detect()) as groups:
         remove(groups, group)

@@ -1,8 +1,11 @@
-"""What a replica suffers, one number a window: latency where something reports it, else its wait for a CPU, else stalls.
+"""What a replica suffers, one number a window: latency where something reports it, else its wait for a CPU, else
+stalls.
 
-Problem: a replica's latency is known to a trace process, to a file, or to nobody, and a ratio needs a number that doubles when things are twice as bad. Choice: the p99 of an objective's replica from `cotenant traces`; the p99 that a service
-appends to a file as lines of JSON; time per CPU time (1 + wait / use) of its group from schedstat; time over time not stalled from PSI. Limits: the trace process's figure is of four to six seconds, so its windows overlap unless they are as long;
-a group that uses no CPU gives no signal.
+Problem: a replica's latency is known to a trace process, to a file, or to nobody, and a ratio needs a number that
+doubles when things are twice as bad. Choice: the p99 of an objective's replica from `cotenant traces`; the p99 that a
+service appends to a file as lines of JSON; time per CPU time (1 + wait / use) of its group from schedstat; time over
+time not stalled from PSI. Limits: the trace process's figure is of four to six seconds, so its windows overlap unless
+they are as long; a group that uses no CPU gives no signal.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.machine.counters import GroupCounters
 
-_LEAST_CPU_US = 1000
+_MIN_CPU_US = 1000
 NAN = float("nan")
 
 
@@ -56,7 +59,7 @@ class RunDelay:
         if used_us is None or waited_us is None:
             return NAN
         self._last = (used_us, waited_us)
-        if before is None or used_us - before[0] < _LEAST_CPU_US:
+        if before is None or used_us - before[0] < _MIN_CPU_US:
             return NAN
         return 1.0 + max(0, waited_us - before[1]) / (used_us - before[0])
 
@@ -172,7 +175,7 @@ class Objective:
         """See `Signal`."""
         view = self._client.objective(self._namespace, self._name)
         if self._pod:
-            row = next((each for each in view.replicas if each.pod == self._pod), None)
+            row = next((replica for replica in view.replicas if replica.pod == self._pod), None)
         else:
             row = view.worst_replica
         return NAN if row is None or row.p99_ms is None else row.p99_ms

@@ -1,6 +1,7 @@
 """What a person asks of `cotenant rebalancer run` and `plan`, and the checks that need nothing else.
 
-The fields are the options of the command. A refused value costs what the command line costs: nothing here imports an engine or a client.
+The fields are the options of the command. A refused value costs what the command line costs: nothing here imports an
+engine or a client.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ class PlanArguments:
     within_s: Annotated[float, Parameter(help="Seconds for reading the cluster.", group=WORK)] = 60.0
 
 
-_MOST_S = 3600.0
+_MAX_S = 3600.0
 
 
 def check(request: RunArguments) -> Address:
@@ -166,5 +167,5 @@ def check_plan(request: PlanArguments) -> None:
     read_names(request.scheduler_names, by_requests(cluster_profile("--profile", request.profile)))
     check_readable("--config", request.config)
     check_readable("--load-aware", request.load_aware)
-    if not 0 < request.within_s <= _MOST_S:
-        raise InvalidInput("--within-s", request.within_s, f"more than 0, at most {_MOST_S:g} seconds")
+    if not 0 < request.within_s <= _MAX_S:
+        raise InvalidInput("--within-s", request.within_s, f"more than 0, at most {_MAX_S:g} seconds")

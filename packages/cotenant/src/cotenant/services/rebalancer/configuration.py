@@ -1,8 +1,12 @@
-"""The file of `--config`: a DeschedulerConfiguration as Koordinator's users have it, with the plugins that move pods and MigrationController.
+"""The file of `--config`: a DeschedulerConfiguration as Koordinator's users have it, with the plugins that move pods
+and MigrationController.
 
-Problem: a misspelt threshold that is skipped moves the wrong pods, and a plugin that is enabled but not built must not be ignored. Choice: every key is checked and an unknown one refused by name;
-values out of range are refused with field, value and what is expected. Settings that matter only where moves are carried out are accepted and listed (`not_applied`). Differences from upstream: a pool's thresholds
-need not be repeated at the top level, and a high threshold without a low one is kept. The other plugins' args are in kinds.py. Limits: one profile; names of priority classes are not looked up.
+Problem: a misspelt threshold that is skipped moves the wrong pods, and a plugin that is enabled but not built must not
+be ignored. Choice: every key is checked and an unknown one refused by name; values out of range are refused with field,
+value and what is expected. Settings that matter only where moves are carried out are accepted and listed
+(`not_applied`). Differences from upstream: a pool's thresholds need not be repeated at the top level, and a high
+threshold without a low one is kept. The other plugins' args are in kinds.py. Limits: one profile; names of priority
+classes are not looked up.
 Source: Koordinator, pkg/descheduler/apis/config/v1alpha2.
 """
 
@@ -221,11 +225,11 @@ def parse_settings(text: bytes, where: str) -> RebalancerSettings:
     one_of(given.api_version, (_API, "descheduler/v1alpha1"), f"{where}: apiVersion")
     one_of(given.kind, ("DeschedulerConfiguration",), f"{where}: kind")
     at, profile = _profile(given, where)
-    args = {each.name: (i, each.args) for i, each in enumerate(profile.plugin_config)}
-    for i, each in enumerate(profile.plugin_config):
-        one_of(each.name, (*DESCHEDULE, *_BALANCE, _MIGRATION), f"{at}.pluginConfig[{i}].name")
-    names = {each.name for each in (*profile.plugins.deschedule.enabled, *profile.plugins.balance.enabled)}
-    kinds = read_kinds(names, {name: (f"{at}.pluginConfig[{i}].args", each) for name, (i, each) in args.items()})
+    args = {plugin_config.name: (i, plugin_config.args) for i, plugin_config in enumerate(profile.plugin_config)}
+    for i, plugin_config in enumerate(profile.plugin_config):
+        one_of(plugin_config.name, (*DESCHEDULE, *_BALANCE, _MIGRATION), f"{at}.pluginConfig[{i}].name")
+    names = {named.name for named in (*profile.plugins.deschedule.enabled, *profile.plugins.balance.enabled)}
+    kinds = read_kinds(names, {name: (f"{at}.pluginConfig[{i}].args", entry) for name, (i, entry) in args.items()})
     field, load = "", _LowNodeLoad()
     if _LOW_NODE_LOAD in names:
         if _LOW_NODE_LOAD not in args:
@@ -234,7 +238,11 @@ def parse_settings(text: bytes, where: str) -> RebalancerSettings:
             )
         field = f"{at}.pluginConfig[{args[_LOW_NODE_LOAD][0]}].args"
         load = convert(_LowNodeLoad, args[_LOW_NODE_LOAD][1], field)
-    later = [name for name, value in (("dryRun", given.dry_run), ("deschedulingInterval", given.descheduling_interval)) if value is not None]  # fmt: skip
+    later = [
+        name
+        for name, value in (("dryRun", given.dry_run), ("deschedulingInterval", given.descheduling_interval))
+        if value is not None
+    ]
     if given.descheduling_interval is not None:
         duration_s(given.descheduling_interval, f"{where}: deschedulingInterval")
     migration, number = _Migration(), 0
@@ -254,8 +262,8 @@ def parse_settings(text: bytes, where: str) -> RebalancerSettings:
         exclude=tuple(namespaces.exclude),
         pod_selectors=tuple(
             selector
-            for i, each in enumerate(load.pod_selectors)
-            if (selector := selector_of(each.selector, f"{field}.podSelectors[{i}].selector")) is not None
+            for i, pod_selector in enumerate(load.pod_selectors)
+            if (selector := selector_of(pod_selector.selector, f"{field}.podSelectors[{i}].selector")) is not None
         ),
         node_selector=first_selector(
             (load.node_selector, f"{field}.nodeSelector"),
@@ -276,9 +284,14 @@ def _profile(given: _Configuration, where: str) -> tuple[str, _Profile]:
     for i, profile in enumerate(given.profiles):
         at = f"{where}: profiles[{i}]"
         for point, built in _WHERE_ENABLED.items():
-            for j, each in enumerate(getattr(profile.plugins, point).enabled):
-                if each.name not in built:
-                    raise InvalidInput(f"{at}.plugins.{point}.enabled[{j}].name", each.name, " or ".join(built), "no other plugin is built")  # fmt: skip
+            for j, entry in enumerate(getattr(profile.plugins, point).enabled):
+                if entry.name not in built:
+                    raise InvalidInput(
+                        f"{at}.plugins.{point}.enabled[{j}].name",
+                        entry.name,
+                        " or ".join(built),
+                        "no other plugin is built",
+                    )
         if profile.plugins.deschedule.enabled or profile.plugins.balance.enabled:
             found.append((at, profile))
     if len(found) != 1:
@@ -321,7 +334,12 @@ def _percentages(given: _Thresholds, base: _Thresholds | None, field: str) -> Pe
 
     names = ("low_thresholds", "high_thresholds", "prod_low_thresholds", "prod_high_thresholds")
     low, high, prod_low, prod_high = map(of, names)
-    for written, values in (("lowThresholds", low), ("highThresholds", high), ("prodLowThresholds", prod_low), ("prodHighThresholds", prod_high)):  # fmt: skip
+    for written, values in (
+        ("lowThresholds", low),
+        ("highThresholds", high),
+        ("prodLowThresholds", prod_low),
+        ("prodHighThresholds", prod_high),
+    ):
         for name, value in values.items():
             if not 0 <= value <= 100:
                 raise InvalidInput(f"{field}.{written}.{name}", value, "0 to 100 percent")
@@ -337,7 +355,10 @@ def _percentages(given: _Thresholds, base: _Thresholds | None, field: str) -> Pe
                     raise InvalidInput(
                         f"{field}.{words[0]}.{name}", value, f"at most {words[1]}.{name}, {larger[name]:g}"
                     )
-    for lows, highs, words in ((low, high, ("lowThresholds", "highThresholds")), (prod_low, prod_high, ("prodLowThresholds", "prodHighThresholds"))):  # fmt: skip
+    for lows, highs, words in (
+        (low, high, ("lowThresholds", "highThresholds")),
+        (prod_low, prod_high, ("prodLowThresholds", "prodHighThresholds")),
+    ):
         for name in lows.keys() - highs.keys():
             raise InvalidInput(f"{field}.{words[0]}.{name}", lows[name], f"{words[1]}.{name} too")
     return Percentages(low, high, prod_low, prod_high, deviation)

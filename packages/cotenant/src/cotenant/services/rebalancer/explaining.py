@@ -1,7 +1,8 @@
 """The moves of a pod, for `cotenant explain pod`: from where, why, and what became better.
 
-Problem: a person who finds a pod on another node asks what moved it. Choice: the PodMigrationJobs about the pod, as the one that was moved or as its replacement, from the API server. Limits: jobs are kept
-for some hours; every job of the cluster is listed.
+Problem: a person who finds a pod on another node asks what moved it. Choice: the PodMigrationJobs about the pod, as the
+one that was moved or as its replacement, from the API server. Limits: jobs are kept for some hours; every job of the
+cluster is listed.
 """
 
 from __future__ import annotations
@@ -76,8 +77,8 @@ def moves_of(access: Access, namespace: str, name: str, within_s: float = 5.0) -
         raise InvalidInput("PodMigrationJobs", str(error), "a list") from None
     key = f"{namespace}/{name}"
     found = []
-    for each in listed.items:
-        job = read_migration_job(each)
+    for entry in listed.items:
+        job = read_migration_job(entry)
         if key == job.pod.key or (job.new_pod is not None and key == job.new_pod.key):
             at_s = ended_s(job)
             found.append((job.created_s if isnan(at_s) else at_s, _move(job)))

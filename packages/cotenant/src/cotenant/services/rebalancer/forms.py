@@ -60,7 +60,7 @@ def convert(form: type[T], given: dict[str, Any], field: str) -> T:
         return msgspec.convert(given, form)
     except msgspec.ValidationError as error:
         said, path = split_refusal(error)
-        known = [each.encode_name for each in msgspec.structs.fields(form)]  # type: ignore[arg-type]
+        known = [field_info.encode_name for field_info in msgspec.structs.fields(form)]  # type: ignore[arg-type]
         close = [name for key in given if key not in known for name in get_close_matches(key, known, n=1)]
         hint = f"did you mean {close[0]}?" if close and not path else ""
         raise InvalidInput(
@@ -71,14 +71,17 @@ def convert(form: type[T], given: dict[str, Any], field: str) -> T:
 def selector_of(given: SelectorForm, field: str) -> LabelSelector | None:
     """The selector."""
     expressions = tuple(
-        Expression(key=each.key, operator=each.operator, values=tuple(each.values)) for each in given.match_expressions
+        Expression(key=expression.key, operator=expression.operator, values=tuple(expression.values))
+        for expression in given.match_expressions
     )
     return read_label_selector(Selector(match_labels=given.match_labels, match_expressions=expressions), field)
 
 
 def first_selector(*given: tuple[SelectorForm | None, str]) -> LabelSelector | None:
     """The first that is given, with its field."""
-    return next((selector_of(each, field) for each, field in given if each is not None), None)
+    return next(
+        (selector_of(selector_form, field) for selector_form, field in given if selector_form is not None), None
+    )
 
 
 def namespaces_of(given: NamespacesForm, field: str) -> NamespacesForm:

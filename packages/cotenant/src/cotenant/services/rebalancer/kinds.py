@@ -1,6 +1,8 @@
 """Args of the plugins other than LowNodeLoad: those of the descheduler for violated rules and packing, and two of ours.
 
-Problem and choice as in configuration.py: every key is checked. Where upstream has the plugin its keys are upstream's; `waitsSeconds` and the like are ours. Limits: only required affinity, NoSchedule and NoExecute taints, and DoNotSchedule constraints.
+Problem and choice as in configuration.py: every key is checked. Where upstream has the plugin its keys are upstream's;
+`waitsSeconds` and the like are ours. Limits: only required affinity, NoSchedule and NoExecute taints, and DoNotSchedule
+constraints.
 Source: Kubernetes' descheduler, plugins RemovePodsViolating... and HighNodeUtilization.
 """
 
@@ -70,7 +72,7 @@ class _Defragmentation(_Scoped, frozen=True):
 
 class _MissedObjectives(_Scoped, frozen=True):
     windows: int = 3
-    least_gain: float = 0.1
+    min_gain: float = 0.1
     max_victims: int = 4
     rest_seconds: float = 3600.0
     max_percent_per_hour: float | None = None
@@ -90,8 +92,8 @@ def read_kinds(names: Collection[str], args: Mapping[str, tuple[str, dict[str, A
             continue
         if rule is Rule.NODE_AFFINITY:
             affinity, field = of(_NodeAffinity, rule)
-            for each in affinity.node_affinity_type:
-                one_of(each, (_REQUIRED,), f"{field}.nodeAffinityType")
+            for entry in affinity.node_affinity_type:
+                one_of(entry, (_REQUIRED,), f"{field}.nodeAffinityType")
             repairs[rule] = _scope(affinity, field)
         elif rule is Rule.NODE_TAINTS:
             taints, field = of(_NodeTaints, rule)
@@ -103,8 +105,8 @@ def read_kinds(names: Collection[str], args: Mapping[str, tuple[str, dict[str, A
             repairs[rule] = _scope(taints, field)
         elif rule is Rule.SPREAD:
             spread, field = of(_Spread, rule)
-            for each in spread.constraints:
-                one_of(each, (_HARD,), f"{field}.constraints")
+            for constraint in spread.constraints:
+                one_of(constraint, (_HARD,), f"{field}.constraints")
             repairs[rule] = _scope(spread, field)
         else:
             repairs[rule] = _scope(*of(_Scoped, rule))
@@ -151,7 +153,7 @@ def _defragmentation(given: _Defragmentation, field: str) -> Defragmentation:
 
 
 def _missed(given: _MissedObjectives, field: str) -> MissedObjectives:
-    for name, value in (("leastGain", given.least_gain), ("restSeconds", given.rest_seconds)):
+    for name, value in (("leastGain", given.min_gain), ("restSeconds", given.rest_seconds)):
         if value < 0:
             raise InvalidInput(f"{field}.{name}", value, "0 or more")
     share = given.max_percent_per_hour
@@ -161,7 +163,7 @@ def _missed(given: _MissedObjectives, field: str) -> MissedObjectives:
         )
     windows = positive(given.windows, f"{field}.windows")
     return MissedObjectives(
-        MissSettings(float(windows), least_gain=given.least_gain, rest_s=given.rest_seconds),
+        MissSettings(float(windows), min_gain=given.min_gain, rest_s=given.rest_seconds),
         positive(given.max_victims, f"{field}.maxVictims"),
         hour_share=None if share is None else share / 100.0,
         scope=_scope(given, field),

@@ -63,15 +63,51 @@ def register(
         gauge, "cotenant_rebalancer_acting", "1 where moves are carried out, 0 in a dry run.", (), one(lambda: acts)
     )
     registry.read(counter, "cotenant_rebalancer_rounds", "Rounds of planning.", (), one(lambda: rounds.number))
-    registry.read(gauge, "cotenant_rebalancer_round_cpu_seconds", "CPU time of the last round.", (), one(lambda: rounds.seconds))  # fmt: skip
-    registry.read(counter, "cotenant_rebalancer_planned_moves", "Moves planned, also in a dry run.", (), one(lambda: rounds.planned))  # fmt: skip
-    registry.read(counter, "cotenant_rebalancer_created_jobs", "PodMigrationJobs created.", (), one(lambda: rounds.created))  # fmt: skip
-    registry.read(gauge, "cotenant_rebalancer_nodes", "Nodes in the last round: overloaded, underused, unmeasured.", ("state",), by(nodes))  # fmt: skip
+    registry.read(
+        gauge, "cotenant_rebalancer_round_cpu_seconds", "CPU time of the last round.", (), one(lambda: rounds.seconds)
+    )
+    registry.read(
+        counter,
+        "cotenant_rebalancer_planned_moves",
+        "Moves planned, also in a dry run.",
+        (),
+        one(lambda: rounds.planned),
+    )
+    registry.read(
+        counter, "cotenant_rebalancer_created_jobs", "PodMigrationJobs created.", (), one(lambda: rounds.created)
+    )
+    registry.read(
+        gauge,
+        "cotenant_rebalancer_nodes",
+        "Nodes in the last round: overloaded, underused, unmeasured.",
+        ("state",),
+        by(nodes),
+    )
     registry.read(gauge, "cotenant_rebalancer_jobs", "PodMigrationJobs by phase.", ("phase",), by(phases))
-    registry.read(counter, "cotenant_rebalancer_writes", "Writes by outcome: done, conflict, refused.", ("outcome",), by(lambda: rounds.writes))  # fmt: skip
-    registry.read(counter, "cotenant_rebalancer_proofs", "Moves by whether they helped: True, False, Unknown.", ("helped",), by(lambda: rounds.helped))  # fmt: skip
-    registry.read(gauge, "cotenant_rebalancer_backed_off_kinds", "Kinds of moves that are backed off.", (), one(lambda: len(migrations.resting(now()))))  # fmt: skip
-    registry.read(counter, "cotenant_rebalancer_unreadable", "Objects that could not be read, by kind.", ("kind",), by(malformed))  # fmt: skip
+    registry.read(
+        counter,
+        "cotenant_rebalancer_writes",
+        "Writes by outcome: done, conflict, refused.",
+        ("outcome",),
+        by(lambda: rounds.writes),
+    )
+    registry.read(
+        counter,
+        "cotenant_rebalancer_proofs",
+        "Moves by whether they helped: True, False, Unknown.",
+        ("helped",),
+        by(lambda: rounds.helped),
+    )
+    registry.read(
+        gauge,
+        "cotenant_rebalancer_backed_off_kinds",
+        "Kinds of moves that are backed off.",
+        (),
+        one(lambda: len(migrations.resting(now()))),
+    )
+    registry.read(
+        counter, "cotenant_rebalancer_unreadable", "Objects that could not be read, by kind.", ("kind",), by(malformed)
+    )
 
 
 def read_spans(registry: MetricsRegistry, samples: Callable[[], Iterable[Sample]]) -> None:

@@ -1,7 +1,8 @@
 """OpenTelemetry spans of rounds and of moves.
 
-Problem: a move takes minutes, several processes take part in it, and the rebalancer may be restarted meanwhile. Choice: a trace for each round, and one for each job when it ends, made from the times of its conditions, which are stored;
-what was measured after a move is a trace of its own, since it comes minutes later.
+Problem: a move takes minutes, several processes take part in it, and the rebalancer may be restarted meanwhile. Choice:
+a trace for each round, and one for each job when it ends, made from the times of its conditions, which are stored; what
+was measured after a move is a trace of its own, since it comes minutes later.
 
     plan round          a round
       read workloads    replicas of workloads that are not watched
@@ -16,7 +17,8 @@ what was measured after a move is a trace of its own, since it comes minutes lat
       become ready      until the replacement is ready
     measure move        from the end of the job to the verdict `Helped`
 
-Limits: the API server stores whole seconds. A job without a reservation (EvictDirectly) has no phases but `evict`. Jobs of other controllers are traced too.
+Limits: the API server stores whole seconds. A job without a reservation (EvictDirectly) has no phases but `evict`. Jobs
+of other controllers are traced too.
 """
 
 from __future__ import annotations
@@ -86,7 +88,7 @@ class MoveSpans:
         if job.phase is not JobPhase.SUCCEEDED:
             why = f"{job.status_reason}: {job.message}"[:LONGEST_REASON]
             steps = (Step.EVICTION,) if job.mode is JobMode.EVICT_DIRECTLY else _BY_RESERVATION
-            missing = next((each for each in steps if not job.has(each)), None)
+            missing = next((entry for entry in steps if not job.has(entry)), None)
             if missing is not None:
                 trace.phase(PHASES[missing], at_s, now_s, error=why)
         said = _said(job) | {"cotenant.reason": why or job.reason[:LONGEST_REASON]}

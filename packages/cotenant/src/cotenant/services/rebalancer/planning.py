@@ -1,9 +1,11 @@
 """A plan of moves for a person: the cluster is read once, and one round is planned.
 
-Problem: before anything is evicted, an administrator wants to see what would move, where it would land, and what would be better. Choice: a dry run that writes nothing: the watches of a
-scheduler feed an engine of the plan's own, NodeMetrics and the replicas of workloads are read beside them, and when everything is listed one round is planned. Limits: it looks
-once, so the anomaly condition, which counts rounds, does not apply; the scheduler's names, profile and load thresholds must be given as its command line has them; its prediction of use from past measurements, and
-its other options, are not simulated.
+Problem: before anything is evicted, an administrator wants to see what would move, where it would land, and what would
+be better. Choice: a dry run that writes nothing: the watches of a scheduler feed an engine of the plan's own,
+NodeMetrics and the replicas of workloads are read beside them, and when everything is listed one round is planned.
+Limits: it looks once, so the anomaly condition, which counts rounds, does not apply; the scheduler's names, profile and
+load thresholds must be given as its command line has them; its prediction of use from past measurements, and its other
+options, are not simulated.
 """
 
 from __future__ import annotations
@@ -110,7 +112,9 @@ _BETWEEN = (REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS)  # owner
 
 
 class ClusterReading:
-    """The watches of a plan: those of a scheduler, NodeMetrics, ServiceObjectives where they matter, and the replicas of workloads."""
+    """The watches of a plan: those of a scheduler, NodeMetrics, ServiceObjectives where they matter, and the
+    replicas of workloads.
+    """
 
     def __init__(
         self,
@@ -132,10 +136,10 @@ class ClusterReading:
         )
         reader = PodReader(
             by_scheduler={
-                name: PodsOfScheduler("" if each.name == profile.name else each.name, each.default_spread)
-                for name, each in names.items()
+                name: PodsOfScheduler("" if entry.name == profile.name else entry.name, entry.default_spread)
+                for name, entry in names.items()
             },
-            workloads=WorkloadIndex(kinds, (each.name for each in _BETWEEN)),
+            workloads=WorkloadIndex(kinds, (kind.name for kind in _BETWEEN)),
         )
         watched = EngineWatches(
             watches,

@@ -1,8 +1,11 @@
 """The rebalancer process: rounds of planning become jobs, and jobs are carried out one write at a time.
 
-Problem: several replicas run, each may be killed at any moment, and nothing may be left half done. Choice: every replica watches; only the leader plans and writes. What is under way is stored in the jobs alone, so
-a replica that takes over continues where the other stood. A round is simulated in the engine, which is restored afterwards, with the moves under way counted; a planned move becomes a PodMigrationJob unless its kind is backed off
-or the replacement was moved less than an hour ago. In a dry run rounds are planned and logged, and nothing is written. Limits: a round is planned in the event loop, for as long as it takes.
+Problem: several replicas run, each may be killed at any moment, and nothing may be left half done. Choice: every
+replica watches; only the leader plans and writes. What is under way is stored in the jobs alone, so a replica that
+takes over continues where the other stood. A round is simulated in the engine, which is restored afterwards, with the
+moves under way counted; a planned move becomes a PodMigrationJob unless its kind is backed off or the replacement was
+moved less than an hour ago. In a dry run rounds are planned and logged, and nothing is written. Limits: a round is
+planned in the event loop, for as long as it takes.
 """
 
 from __future__ import annotations
@@ -57,7 +60,7 @@ from cotenant.services.rebalancer.writing import carry_out, keep_room
 LISTEN = Address("127.0.0.1", 10264)
 COMPONENT = "cotenant-rebalancer"
 _LONGEST_SLEEP_S = 5.0
-_POLICIES = {each.value: each for each in EvictPolicy}
+_POLICIES = {evict_policy.value: evict_policy for evict_policy in EvictPolicy}
 _log = logging.getLogger(__name__)
 
 
@@ -188,8 +191,8 @@ class RebalancerProcess:
                     due_s = now_s + self._settings.acting.interval_s
                     await self._round()
                 if self._options.acts:
-                    for each in self.migrations.decide(self.kube.now()):
-                        self._start(each)
+                    for create_job in self.migrations.decide(self.kube.now()):
+                        self._start(create_job)
                 now_s = self.kube.now()
                 wait_s = min(due_s, self.migrations.next_s(now_s)) - now_s
                 await self.kube.sleep(min(_LONGEST_SLEEP_S, max(0.05, wait_s)))
@@ -217,10 +220,10 @@ class RebalancerProcess:
         for what in wrong:
             _log.warning("%s", what)
         kept_rooms: dict[str, bool] = {}
-        for each in intents:
-            move = each.move
-            if each.stays:
-                _log.info("%s is not moved: %s", move.pod, each.stays)
+        for intent in intents:
+            move = intent.move
+            if intent.stays:
+                _log.info("%s is not moved: %s", move.pod, intent.stays)
             elif not self._options.acts:
                 _log.info("dry run: %s would move from %s to %s: %s", move.pod, move.node, move.target, move.reason)
             elif not await self._keep_rooms(plan, move, kept_rooms):
@@ -228,12 +231,14 @@ class RebalancerProcess:
             else:
                 _log.info("%s moves from %s to %s: %s", move.pod, move.node, move.target, move.reason)
                 self.rounds.created += 1
-                self._start(CreateJob(each.job))
+                self._start(CreateJob(intent.job))
         if self._spans is not None:
             self._spans.planned(plan, begun_s, now_s, planned_s, self.kube.now(), self.rounds.created - created)
 
     async def _keep_rooms(self, plan: Plan, move: PlannedMove, done: dict[str, bool]) -> bool:
-        """Write the expected room of the pods that wait for this move before anything moves. Whether that succeeded, or none waits."""
+        """Write the expected room of the pods that wait for this move before anything moves. Whether that
+        succeeded, or none waits.
+        """
         rooms = [room for room in plan.rooms if move.trigger == DEFRAGMENTATION and room.about == move.about]
         if rooms and move.about not in done:
             done[move.about] = True
@@ -308,11 +313,25 @@ class RebalancerProcess:
             self.rounds.helped[helped.status] = self.rounds.helped.get(helped.status, 0) + 1
             _log.info("%s: helped %s: %s", job.name, helped.status, helped.message)
             if job.new_pod is not None:
-                self.kube.events.record(PODS, job.new_pod.key, job.new_pod.uid, NORMAL, "MoveHelped" if helped.status == "True" else "MoveDidNotHelp", helped.message)  # fmt: skip
+                self.kube.events.record(
+                    PODS,
+                    job.new_pod.key,
+                    job.new_pod.uid,
+                    NORMAL,
+                    "MoveHelped" if helped.status == "True" else "MoveDidNotHelp",
+                    helped.message,
+                )
         elif job.phase is JobPhase.SUCCEEDED:
             _log.info("%s: %s was moved from %s", job.name, job.pod.key, job.node or "no node")
             if job.new_pod is not None:
-                self.kube.events.record(PODS, job.new_pod.key, job.new_pod.uid, NORMAL, "Moved", f"replaces {job.pod.key}, moved from {job.node}: {job.reason}")  # fmt: skip
+                self.kube.events.record(
+                    PODS,
+                    job.new_pod.key,
+                    job.new_pod.uid,
+                    NORMAL,
+                    "Moved",
+                    f"replaces {job.pod.key}, moved from {job.node}: {job.reason}",
+                )
         else:
             _log.warning("%s: %s was not moved: %s: %s", job.name, job.pod.key, job.status_reason, job.message)
             self.kube.events.record(MIGRATION_JOBS, job.name, job.uid, WARNING, job.status_reason, job.message)

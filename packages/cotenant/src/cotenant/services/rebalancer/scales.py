@@ -1,8 +1,10 @@
 """The replicas of custom workloads, by their scale subresource.
 
-Problem: the pods of OpenKruise's CloneSets and of other custom controllers may move only if it is known how many there should be. Choice: for controllers that no watch covers, `scale` is read
-before a plan, at most once a minute each; the plural of a kind comes from discovery, once. Replicas of Argo's Rollouts are those of their ReplicaSets, which are watched. Limits: a kind without the
-subresource, or one that may not be read, is asked again after ten minutes; its pods stay.
+Problem: the pods of OpenKruise's CloneSets and of other custom controllers may move only if it is known how many there
+should be. Choice: for controllers that no watch covers, `scale` is read before a plan, at most once a minute each; the
+plural of a kind comes from discovery, once. Replicas of Argo's Rollouts are those of their ReplicaSets, which are
+watched. Limits: a kind without the subresource, or one that may not be read, is asked again after ten minutes; its pods
+stay.
 Source: Kubernetes API, autoscaling/v1 Scale.
 """
 
@@ -89,12 +91,12 @@ class Scales:
                 found = msgspec.json.decode(await self._client.request("GET", path), type=_Resources)
             except UNREADABLE:
                 found = _Resources()
-            names = {each.name for each in found.resources}
+            names = {resource.name for resource in found.resources}
             self._plurals[key] = next(
                 (
-                    each.name
-                    for each in found.resources
-                    if each.kind == owner.kind and "/" not in each.name and f"{each.name}/scale" in names
+                    resource.name
+                    for resource in found.resources
+                    if resource.kind == owner.kind and "/" not in resource.name and f"{resource.name}/scale" in names
                 ),
                 "",
             )

@@ -1,8 +1,9 @@
 """The API call of each instruction about migrations.
 
-Problem: the rebalancer may be killed between a call and its answer, or may have lost its lease, and another may have acted. Choice: every call is conditional: statuses on the resourceVersion that was read,
-evictions and deletions on the UID, and what is created has a name that belongs to one job, so repeating a call changes nothing. Limits: a server that ignores preconditions
-would break this; kube-apiserver does not.
+Problem: the rebalancer may be killed between a call and its answer, or may have lost its lease, and another may have
+acted. Choice: every call is conditional: statuses on the resourceVersion that was read, evictions and deletions on the
+UID, and what is created has a name that belongs to one job, so repeating a call changes nothing. Limits: a server that
+ignores preconditions would break this; kube-apiserver does not.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ Stored = MigrationJobObject | ReservationObject | None
 
 
 async def carry_out(client: Client, what: Instruction, now_s: float) -> Stored:
-    """Make the call; returns the object as stored, where there is one. Raises `CotenantError`; what is done already is no error."""
+    """Make the call; returns the object as stored, where there is one. Raises `CotenantError`; what is done already
+    is no error.
+    """
     match what:
         case CreateJob(job=job):
             try:
@@ -131,7 +134,9 @@ async def _reserve(client: Client, what: CreateReservation, now_s: float) -> Res
 
 
 async def keep_room(client: Client, room: PlannedRoom, until_s: float) -> None:
-    """Let schedulers keep the room that is made for a waiting pod, until this Unix time. Raises `CotenantError`, also where the pod was replaced."""
+    """Let schedulers keep the room that is made for a waiting pod, until this Unix time. Raises `CotenantError`,
+    also where the pod was replaced.
+    """
     namespace, _, name = room.pod.partition("/")
     written = msgspec.json.encode(ExpectedRoom(room.node, round(until_s, 3), room.pods)).decode()
     body = {"metadata": {"uid": room.uid, "annotations": {EXPECTED_ROOM: written}}}

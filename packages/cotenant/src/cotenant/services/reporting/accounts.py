@@ -1,4 +1,6 @@
-"""The service account of agents, as a person names it: apart from what reviews tokens, so that a wrong one is refused at once."""
+"""The service account of agents, as a person names it: apart from what reviews tokens, so that a wrong one is
+refused at once.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def parse_account(written: str, field: str = "--report-account") -> str:
 
 
 def report_user(account: str, token_file: Path | None) -> str:
-    """The user of `--report-account`, "" where it is not given. Raises `InvalidInput` for a wrong one, or beside `--report-token-file`."""
+    """The user of `--report-account`, "" where it is not given. Raises `InvalidInput` for a wrong one, or beside
+    `--report-token-file`.
+    """
     if not account:
         return ""
     if token_file is not None:

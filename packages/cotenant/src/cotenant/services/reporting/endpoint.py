@@ -1,7 +1,8 @@
 """`POST /metrics/report`: the endpoint of node reports.
 
-Problem: reports come from many agents, some outdated, broken or of another cluster, and the response alone must say what the sender must change.
-Choice: an ASGI application of its own that any of our servers mounts at the path, over a store that the server's placement reads.
+Problem: reports come from many agents, some outdated, broken or of another cluster, and the response alone must say
+what the sender must change. Choice: an ASGI application of its own that any of our servers mounts at the path, over a
+store that the server's placement reads.
 
     204  taken                                  401  no token, or not the one
     200  a newer report of the node is known    413  more than 64 KiB        429  as many nodes report as are kept
@@ -10,8 +11,8 @@ Choice: an ASGI application of its own that any of our servers mounts at the pat
     403  the token is another node's
     422  a field is wrong: {"error": "...", "field": "..."} on one line
 
-Limits: one report a request. Senders are trusted by one token for all, or each for its own node (`TokenNodes`); with neither every sender is trusted: the
-server decides whether that is acceptable.
+Limits: one report a request. Senders are trusted by one token for all, or each for its own node (`TokenNodes`); with
+neither every sender is trusted: the server decides whether that is acceptable.
 Source: founding document, "sidecar-agent" and metrics loop.
 """
 
@@ -76,7 +77,8 @@ class ReportEndpoint:
     ) -> None:
         """`clock` gives Unix seconds; `taken` is called with every report that entered the store, as stored.
 
-        `knows`: whether a name is a node of the cluster, None while the nodes are not listed; without it every name is accepted.
+        `knows`: whether a name is a node of the cluster, None while the nodes are not listed; without it every name is
+        accepted.
         `nodes`: a token is accepted for its own node only, and `token` is not looked at.
         """
         self._reports = reports
@@ -118,7 +120,7 @@ class ReportEndpoint:
         kind = header(scope, b"content-type").partition(b";")[0].strip().lower()
         if kind not in (b"", b"application/json"):
             return ReportOutcome.REFUSED, _error(415, "Content-Type must be application/json")
-        return self.take(await read_body(scope, receive, payload.MOST_BYTES), now_s, sender)
+        return self.take(await read_body(scope, receive, payload.MAX_BYTES), now_s, sender)
 
     def take(self, body: bytes, now_s: float, sender: str | None = None) -> tuple[ReportOutcome, Answer]:
         """Store a report from its JSON; returns the outcome and the answer. Never raises for bad content.

@@ -1,10 +1,11 @@
 """Which node a report's bearer token belongs to, by the API server's TokenReview.
 
-Problem: with one shared token every node can report for every other. Choice: agents send the token that the kubelet projects into their pod, for an
-audience of its own (`AUDIENCE`), so that it is of no use at the API server. The API server says whose it is; it must be the agents' service account, and its claim
-`authentication.kubernetes.io/node-name` is the only node that it may report for. Answers are kept for a minute, refusals for ten seconds, by the
-token's digest, with a bound on their number; equal questions under way are asked once, and a bounded number of different ones. Limits: tokens carry the claim
-since Kubernetes 1.30; a token that is revoked is accepted for up to a minute.
+Problem: with one shared token every node can report for every other. Choice: agents send the token that the kubelet
+projects into their pod, for an audience of its own (`AUDIENCE`), so that it is of no use at the API server. The API
+server says whose it is; it must be the agents' service account, and its claim `authentication.kubernetes.io/node-name`
+is the only node that it may report for. Answers are kept for a minute, refusals for ten seconds, by the token's digest,
+with a bound on their number; equal questions under way are asked once, and a bounded number of different ones. Limits:
+tokens carry the claim since Kubernetes 1.30; a token that is revoked is accepted for up to a minute.
 """
 
 from __future__ import annotations
@@ -27,14 +28,16 @@ from cotenant.model.errors import CotenantError, Transient
 AUDIENCE = "cotenant-reports"
 ACCEPTED_S = 60.0
 REFUSED_S = 10.0
-MOST_KEPT = 40_000  # answers; a node's token is replaced about once an hour
-MOST_UNDER_WAY = 16  # questions
+MAX_KEPT = 40_000  # answers; a node's token is replaced about once an hour
+MAX_UNDER_WAY = 16  # questions
 LONGEST_TOKEN = 8 * 1024
 _log = logging.getLogger(__name__)
 
 
 class TokenReviews:
-    """What tokens of an audience stand for. `meaning` gives it for the user of a good token, "" = nothing; `monotonic` gives seconds."""
+    """What tokens of an audience stand for. `meaning` gives it for the user of a good token, "" = nothing;
+    `monotonic` gives seconds.
+    """
 
     def __init__(
         self, client: Client, audience: str, meaning: Callable[[TokenUser], str], monotonic: Callable[[], float]
@@ -47,7 +50,9 @@ class TokenReviews:
         self._asking: dict[bytes, asyncio.Task[str]] = {}
 
     async def meaning_of(self, authorization: bytes) -> str:
-        """What an Authorization header stands for; "" = nothing. Raises `Transient` where the API server cannot be asked now."""
+        """What an Authorization header stands for; "" = nothing. Raises `Transient` where the API server cannot be
+        asked now.
+        """
         scheme, _, given = authorization.partition(b" ")
         token = given.strip()
         if scheme.lower() != b"bearer" or not token or len(token) > LONGEST_TOKEN or not token.isascii():
@@ -58,7 +63,7 @@ class TokenReviews:
             return kept[1]
         asking = self._asking.get(key)
         if asking is None:
-            if len(self._asking) >= MOST_UNDER_WAY:
+            if len(self._asking) >= MAX_UNDER_WAY:
                 raise Transient("too many tokens are being reviewed", retry_after_s=1.0)
             asking = asyncio.create_task(self._ask(token.decode()), name="token review")
             self._asking[key] = asking
@@ -82,7 +87,7 @@ class TokenReviews:
         if done.cancelled() or done.exception() is not None:
             return
         self._kept.pop(key, None)
-        while len(self._kept) >= MOST_KEPT:
+        while len(self._kept) >= MAX_KEPT:
             self._kept.pop(next(iter(self._kept)))
         node = done.result()
         self._kept[key] = (self._monotonic() + (ACCEPTED_S if node else REFUSED_S), node)

@@ -1,6 +1,7 @@
 """The report of an incident of interference, from a node's agent to the process that books credit.
 
-Problem: both sides must agree on names and bounds. Choice: one structure that both use; a report without its optional fields is short. Limits: one incident a request.
+Problem: both sides must agree on names and bounds. Choice: one structure that both use; a report without its optional
+fields is short. Limits: one incident a request.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import msgspec
 from cotenant.policy.credit.pricing import Verdict
 
 PATH = "/credit/v1/incidents"
-MOST_BYTES = 16_384
+MAX_BYTES = 16_384
 LONGEST_KEY = 200
 _NAME = r"^[A-Za-z0-9._:-]+$"
 _POD = r"^[A-Za-z0-9._-]+/[A-Za-z0-9._:-]+$"
@@ -22,7 +23,9 @@ _Pod = Annotated[str, msgspec.Meta(max_length=320, pattern=_POD)]
 
 
 class IncidentBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The body of an incident's report. `harm_milli_core_hours`: what the victim lost. Two tenants, or two pods by namespace/name."""
+    """The body of an incident's report. `harm_milli_core_hours`: what the victim lost. Two tenants, or two pods by
+    namespace/name.
+    """
 
     key: Annotated[str, msgspec.Meta(max_length=LONGEST_KEY, pattern=_NAME)]
     at_ms: int

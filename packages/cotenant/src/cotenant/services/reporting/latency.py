@@ -1,14 +1,16 @@
 """`POST /v1/latency`: services report the latency of their requests.
 
-Problem: the guard decides by request latency, and only the service, its proxy or a load generator knows it. Choice: one small JSON object per window,
-either with the percentile computed by the sender or as a histogram from which it is computed here; everything is validated, because these values decide how
-much other pods may run. Any client that can connect may report: the endpoint is a loopback address or a unix socket.
+Problem: the guard decides by request latency, and only the service, its proxy or a load generator knows it. Choice: one
+small JSON object per window, either with the percentile computed by the sender or as a histogram from which it is
+computed here; everything is validated, because these values decide how much other pods may run. Any client that can
+connect may report: the endpoint is a loopback address or a unix socket.
 
     {"workload": "shop/web", "window_s": 10, "requests": 1200, "p99_us": 8300, "over_objective": 3}
     {"workload": "shop/web", "window_s": 10, "bounds_us": [1000, 5000, 20000], "counts": [900, 280, 19, 1]}
 
-`workload` is namespace/name, a UID, or the path of a group. `counts` are the requests of each bucket, one more than the bounds: the last is of those beyond.
-Limits: within a bucket requests count as spread evenly, and those beyond the last bound as being at it; one window per request.
+`workload` is namespace/name, a UID, or the path of a group. `counts` are the requests of each bucket, one more than the
+bounds: the last is of those beyond. Limits: within a bucket requests count as spread evenly, and those beyond the last
+bound as being at it; one window per request.
 Source: linear interpolation as in Prometheus' histogram_quantile.
 """
 
@@ -28,15 +30,15 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_pod import NodePod, Phase
 from cotenant.model.machine.node_state import ServiceHealth
 
-MOST_BYTES = 16 * 1024
-MOST_BUCKETS = 256
-MOST_REQUESTS = 10**12
+MAX_BYTES = 16 * 1024
+MAX_BUCKETS = 256
+MAX_REQUESTS = 10**12
 LONGEST_WINDOW_S = 3600.0
-MOST_US = 3_600_000_000  # an hour
+MAX_US = 3_600_000_000  # an hour
 WHOLE = "latency report"
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_REQUESTS)]
-Microseconds = Annotated[int, msgspec.Meta(ge=0, le=MOST_US)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_REQUESTS)]
+Microseconds = Annotated[int, msgspec.Meta(ge=0, le=MAX_US)]
 
 
 class LatencyOutcome(StrEnum):
@@ -56,8 +58,8 @@ class LatencyReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     requests: Count | None = None
     p99_us: Microseconds | None = None
     over_objective: Count | None = None
-    bounds_us: Annotated[tuple[Microseconds, ...], msgspec.Meta(max_length=MOST_BUCKETS)] | None = None
-    counts: Annotated[tuple[Count, ...], msgspec.Meta(max_length=MOST_BUCKETS + 1)] | None = None
+    bounds_us: Annotated[tuple[Microseconds, ...], msgspec.Meta(max_length=MAX_BUCKETS)] | None = None
+    counts: Annotated[tuple[Count, ...], msgspec.Meta(max_length=MAX_BUCKETS + 1)] | None = None
     age_s: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WINDOW_S)] = 0.0  # since the window ended
 
     def health(self, objective_us: int | None) -> ServiceHealth:

@@ -1,8 +1,9 @@
 """The founding payload on the wire.
 
-Problem: agents in several languages send it; the answer to a bad one must name the field. Choice: one strict msgspec struct with the founding
-document's names; the time is RFC 3339 text (what a Rust or Go agent writes) or a number of Unix seconds. Unknown fields are ignored, so
-that a newer agent may send more. Limits: JSON only, one node for each payload.
+Problem: agents in several languages send it; the answer to a bad one must name the field. Choice: one strict msgspec
+struct with the founding document's names; the time is RFC 3339 text (what a Rust or Go agent writes) or a number of
+Unix seconds. Unknown fields are ignored, so that a newer agent may send more. Limits: JSON only, one node for each
+payload.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import msgspec
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import InvalidInput
 
-MOST_BYTES = 64 * 1024
+MAX_BYTES = 64 * 1024
 WHOLE = "report"  # the field in errors that concern no single field
 
 
@@ -42,7 +43,9 @@ _NANOSECONDS = re.compile(r"(\.\d{6})\d+")
 
 
 def read(body: bytes) -> NodeReport:
-    """A report from its JSON. `InvalidInput` names the field; the receiver has to refuse a body of more than `MOST_BYTES`."""
+    """A report from its JSON. `InvalidInput` names the field; the receiver has to refuse a body of more than
+    `MAX_BYTES`.
+    """
     try:
         payload = _decoder.decode(body)
     except msgspec.ValidationError as error:

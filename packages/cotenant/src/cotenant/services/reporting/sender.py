@@ -1,8 +1,9 @@
 """Posts reports to their receivers: the same for a node's agent and for simulated nodes.
 
-Problem: a receiver may be away, slow, hanging or may refuse, and the sender must know which, because only some of that passes.
-Choice: one POST for each report over kept-alive connections, a bound on the time of each, and two errors: `Transient` for what may pass and
-`Permanent` for a refusal of this report. Limits: nothing is retried here; the next report is newer.
+Problem: a receiver may be away, slow, hanging or may refuse, and the sender must know which, because only some of that
+passes. Choice: one POST for each report over kept-alive connections, a bound on the time of each, and two errors:
+`Transient` for what may pass and `Permanent` for a refusal of this report. Limits: nothing is retried here; the next
+report is newer.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class ReportSender:
         await self.close()
 
     async def post(self, url: str, body: bytes) -> None:
-        """Deliver one report. Raises `Transient`, `Permanent`, or `InvalidInput` for the token's or the authorities' file."""
+        """Deliver one report. Raises `Transient`, `Permanent`, or `InvalidInput` for the token's or the
+        authorities' file.
+        """
         trusted = self._trust.context()
         headers = _JSON
         if self._token_file is not None:

@@ -3,8 +3,10 @@
     agent -> trace process   POST /api/v1/signals    Subscription; the answer is a stream of lines, each a `SignalLine`
     agent -> trace process   POST /api/v1/actions    ActionTaken
 
-Problem: a node must hear of its replicas within two seconds, and neither side may poll for everything. Choice: the agent opens one connection and names its pods; the trace process sends a line of JSON when
-a replica's figures change, and at least once a second, so silence means that the source is gone. A changed set of pods is a new connection. Limits: no acknowledgement: the next line has the newest figures.
+Problem: a node must hear of its replicas within two seconds, and neither side may poll for everything. Choice: the
+agent opens one connection and names its pods; the trace process sends a line of JSON when a replica's figures change,
+and at least once a second, so silence means that the source is gone. A changed set of pods is a new connection. Limits:
+no acknowledgement: the next line has the newest figures.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.replica_signal import MaxAction, ReplicaSignal
 
 SIGNALS, ACTIONS = "/api/v1/signals", "/api/v1/actions"
-MOST_PODS = 2_000
-MOST_BYTES = 1 << 20
-MOST_LINE_BYTES = 4 << 20
-MOST_SIGNALS = 10_000  # of a line
+MAX_PODS = 2_000
+MAX_BYTES = 1 << 20
+MAX_LINE_BYTES = 4 << 20
+MAX_SIGNALS = 10_000  # of a line
 MOVE_ACTION = "move"  # the node asks for a move of the replica or of the culprit
 V = TypeVar("V", bound=msgspec.Struct)
 Word = Annotated[str, msgspec.Meta(max_length=512)]
@@ -38,7 +40,7 @@ class Subscription(msgspec.Struct, frozen=True, rename="camel"):
     """What an agent asks for."""
 
     node: Word
-    pods: Annotated[tuple[SubscribedPod, ...], msgspec.Meta(max_length=MOST_PODS)]
+    pods: Annotated[tuple[SubscribedPod, ...], msgspec.Meta(max_length=MAX_PODS)]
 
 
 class WireSignal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -64,8 +66,8 @@ class WireSignal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 class SignalLine(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One line of the stream. `withdrawn`: pairs of pod and objective that no longer belong together."""
 
-    signals: Annotated[tuple[WireSignal, ...], msgspec.Meta(max_length=MOST_SIGNALS)] = ()
-    withdrawn: Annotated[tuple[tuple[Word, Word], ...], msgspec.Meta(max_length=MOST_SIGNALS)] = ()
+    signals: Annotated[tuple[WireSignal, ...], msgspec.Meta(max_length=MAX_SIGNALS)] = ()
+    withdrawn: Annotated[tuple[tuple[Word, Word], ...], msgspec.Meta(max_length=MAX_SIGNALS)] = ()
 
 
 class ActionTaken(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -2,8 +2,10 @@
 
     agent -> trace process   POST /api/v1/stories    StoryReport
 
-Problem: agents listen on the loopback of their node, so a question such as "what happened to shop/cart" had no place in a cluster to be asked. Choice: the agent sends the story when it changes, and all of them after a new connection; the trace
-process keeps the last one of each service and node. The story is what `/v1/explain?service=` of the agent answers. Limits: the last `MOST_INCIDENTS` incidents of a service; a sender without a valid story is refused whole.
+Problem: agents listen on the loopback of their node, so a question such as "what happened to shop/cart" had no place in
+a cluster to be asked. Choice: the agent sends the story when it changes, and all of them after a new connection; the
+trace process keeps the last one of each service and node. The story is what `/v1/explain?service=` of the agent
+answers. Limits: the last `MAX_INCIDENTS` incidents of a service; a sender without a valid story is refused whole.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from cotenant.model.errors import InvalidInput
 from cotenant.services.reporting.signals import Word
 
 STORIES = "/api/v1/stories"
-MOST_BYTES = 256 << 10
-MOST_INCIDENTS = 8
+MAX_BYTES = 256 << 10
+MAX_INCIDENTS = 8
 
 
 class StoryReport(msgspec.Struct, frozen=True, rename="camel"):
@@ -35,8 +37,8 @@ _decoder = msgspec.json.Decoder(StoryReport)
 
 
 def encode(report: StoryReport) -> bytes:
-    """The body of a request; without the oldest incidents where there are more than `MOST_INCIDENTS`."""
-    story = replace(report.story, incidents=report.story.incidents[:MOST_INCIDENTS])
+    """The body of a request; without the oldest incidents where there are more than `MAX_INCIDENTS`."""
+    story = replace(report.story, incidents=report.story.incidents[:MAX_INCIDENTS])
     return _encoder.encode(msgspec.structs.replace(report, story=story))
 
 
@@ -49,6 +51,6 @@ def decode(body: bytes) -> StoryReport:
     namespace, slash, name = report.story.service.partition("/")
     if not (namespace and slash and name and len(report.story.service) <= 512):
         raise InvalidInput("story.service", report.story.service[:200], "NAMESPACE/NAME")
-    if len(report.story.incidents) > MOST_INCIDENTS:
-        raise InvalidInput("story.incidents", len(report.story.incidents), f"at most {MOST_INCIDENTS}")
+    if len(report.story.incidents) > MAX_INCIDENTS:
+        raise InvalidInput("story.incidents", len(report.story.incidents), f"at most {MAX_INCIDENTS}")
     return report

@@ -1,9 +1,11 @@
 """Amplification of a node's allocatable CPU and memory as its status is written.
 
-Problem: kubelets report what a machine has, other writers send the amplified amounts back, and both write the same field. Choice: a status whose CPU or memory differs from the stored one is
-a report of the kubelet; so is one that its own kubelet writes, if the amounts fit the capacity in it: a kubelet never reports more, but a patch of its may rest on an older status. The
-arithmetic is that of policy/overcommit/amplification.py. What cannot be used is ignored with a sentence and never refused: a node whose status cannot be written keeps its last one, so a dead
-node would stay Ready. Limits: acts when a status is written, so a changed ratio shows at the node's next report.
+Problem: kubelets report what a machine has, other writers send the amplified amounts back, and both write the same
+field. Choice: a status whose CPU or memory differs from the stored one is a report of the kubelet; so is one that its
+own kubelet writes, if the amounts fit the capacity in it: a kubelet never reports more, but a patch of its may rest on
+an older status. The arithmetic is that of policy/overcommit/amplification.py. What cannot be used is ignored with a
+sentence and never refused: a node whose status cannot be written keeps its last one, so a dead node would stay Ready.
+Limits: acts when a status is written, so a changed ratio shows at the node's next report.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from cotenant.policy.overcommit.amplification import AMPLIFIED, amplify, kubelet
 
 @dataclass(frozen=True, slots=True)
 class NodeReview:
-    """The node to store, which may be the one that was given, and what of its annotations and amounts was ignored, a sentence each."""
+    """The node to store, which may be the one that was given, and what of its annotations and amounts was ignored,
+    a sentence each.
+    """
 
     node: Document
     ignored: tuple[str, ...] = ()
@@ -31,7 +35,8 @@ class NodeReview:
 def amplified_node(node: Document, old: Document | None, *, by_own_kubelet: bool) -> NodeReview:
     """What becomes of a write of a node's status; `old` is the stored node.
 
-    A ratio that cannot be used counts as 1. Raw amounts that cannot be read are taken from the next report of the node's own kubelet; until then the status stays as it is written.
+    A ratio that cannot be used counts as 1. Raw amounts that cannot be read are taken from the next report of the
+    node's own kubelet; until then the status stays as it is written.
     """
     ignored: list[str] = []
     try:
@@ -58,7 +63,7 @@ def _amplified(node: Document, old: Document | None, by_own_kubelet: bool, ignor
     if is_raw_lost and not by_kubelet:
         return node  # the amounts may be amplified already
     ratios, wrong = usable_ratios(f"annotation {AMPLIFICATION_RATIO}", text) if text else (None, ())
-    ignored.extend(f"{each}: not amplified" for each in wrong)
+    ignored.extend(f"{entry}: not amplified" for entry in wrong)
     made = amplify(given, ratios, raw, by_kubelet=by_kubelet)
     changed: Document = copied(node)
     written = section(section(changed, "metadata"), "annotations")

@@ -1,10 +1,13 @@
 """Reviews of ElasticQuotas: what a new or changed quota becomes, and which rules of its tree it breaks.
 
-Problem: one inconsistent quota makes the shares of its whole tree wrong, and quotas are written one by one. Choice: defaults are written into the document (parent, tree, one weight for each
-resource of the maximum), then the rules of policy/quota/admission.py judge the quota among the others. A quota of scheduling.x-k8s.io without Koordinator's labels belongs to no tree:
-nothing is written into it, and only its own amounts are judged. Limits: guarantees of use are not judged.
+Problem: one inconsistent quota makes the shares of its whole tree wrong, and quotas are written one by one. Choice:
+defaults are written into the document (parent, tree, one weight for each resource of the maximum), then the rules of
+policy/quota/admission.py judge the quota among the others. A quota of scheduling.x-k8s.io without Koordinator's labels
+belongs to no tree: nothing is written into it, and only its own amounts are judged. Limits: guarantees of use are not
+judged.
 
-Source: Koordinator, pkg/webhook/elasticquota. Upstream writes defaults at creation only, so that a resource added to the maximum later has no weight.
+Source: Koordinator, pkg/webhook/elasticquota. Upstream writes defaults at creation only, so that a resource added to
+the maximum later has no weight.
 """
 
 from __future__ import annotations
@@ -71,7 +74,7 @@ def default_quota(document: Document, others: Mapping[str, Quota]) -> tuple[Docu
             return made, [Violation(name, "unknown-parent", f"there is no quota {parent}")]
         tree = (
             labels.get(TREE_ID)
-            or defaulted([above, *(each for each in others.values() if each is not above)])[0].tree_id
+            or defaulted([above, *(quota for quota in others.values() if quota is not above)])[0].tree_id
         )
         if tree:
             written[TREE_ID] = tree
@@ -96,7 +99,7 @@ async def check_written(
     if before == made:
         return ()
     holding = [
-        each.name for each in (made, *everything[1:]) if _pods_matter(each, made, before) and await has_pods(each)
+        entry.name for entry in (made, *everything[1:]) if _pods_matter(entry, made, before) and await has_pods(entry)
     ]
     return check(made, [*everything[1:], *(twins if old is None else ())], before, holding)
 
@@ -111,8 +114,8 @@ async def check_deleted(quota: Quota, others: Sequence[Quota], has_pods: HasPods
     return check_delete(quota, others, [quota.name] if await has_pods(quota) else ())
 
 
-def _pods_matter(each: Quota, made: Quota, old: Quota | None) -> bool:
+def _pods_matter(quota: Quota, made: Quota, old: Quota | None) -> bool:
     """Whether the rules ask if a quota has pods."""
-    if each is made:
+    if quota is made:
         return made.is_parent or (old is not None and (made.is_parent, made.parent) != (old.is_parent, old.parent))
-    return each.name == made.parent and (old is None or old.parent != made.parent)
+    return quota.name == made.parent and (old is None or old.parent != made.parent)

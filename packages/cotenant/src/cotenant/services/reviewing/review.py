@@ -1,7 +1,8 @@
 """AdmissionReview v1: requests as they come, and answers that an API server accepts.
 
-Problem: an answer with a wrong uid, without its kind, or with a patch but no patch type counts as a failed call, which lets the object through under failurePolicy Ignore. Choice: one
-struct for the request, its objects as plain documents, and one function for every answer. Limits: version v1 only, as an API server since 1.16 sends it.
+Problem: an answer with a wrong uid, without its kind, or with a patch but no patch type counts as a failed call, which
+lets the object through under failurePolicy Ignore. Choice: one struct for the request, its objects as plain documents,
+and one function for every answer. Limits: version v1 only, as an API server since 1.16 sends it.
 
 Source: Kubernetes, "Dynamic Admission Control".
 """
@@ -19,8 +20,8 @@ from cotenant.model.errors import InvalidInput
 from cotenant.policy.admission.differences import Operation
 
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
-_MOST_WARNINGS, _MOST_WARNING = 10, 256  # an API server cuts longer ones, and drops them past 4096 characters in sum
-_MOST_MESSAGE = 4096
+_MAX_WARNINGS, _MAX_WARNING = 10, 256  # an API server cuts longer ones, and drops them past 4096 characters in sum
+_MAX_MESSAGE = 4096
 
 
 class ResourceName(msgspec.Struct, frozen=True):
@@ -97,9 +98,9 @@ def write_review(uid: str, outcome: Outcome) -> bytes:
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(_encode(outcome.patch)).decode("ascii")
     if outcome.warnings:
-        response["warnings"] = [text[:_MOST_WARNING] for text in outcome.warnings[:_MOST_WARNINGS]]
+        response["warnings"] = [text[:_MAX_WARNING] for text in outcome.warnings[:_MAX_WARNINGS]]
     if not outcome.is_allowed:
         reason = {400: "BadRequest", 403: "Forbidden"}.get(outcome.code, "InternalError")
-        message = outcome.message[:_MOST_MESSAGE]
+        message = outcome.message[:_MAX_MESSAGE]
         response["status"] = {"status": "Failure", "code": outcome.code, "reason": reason, "message": message}
     return _encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})

@@ -8,10 +8,11 @@
     /validate-quota        rules of the tree                                  CREATE, UPDATE, DELETE
     /mutate-node-status    amplification                                      UPDATE of nodes/status
 
-Problem: a webhook stands in the way of every pod of a cluster, its own included. Choice: whatever is not about the path's resource, its operations or one of its namespaces is allowed as it is; an
-object that cannot be read is refused with 400 and its field; everything else is a patch or a refusal with all broken rules. A write of a status is never refused, whatever is wrong with it: the
-sentence becomes a warning to the writer. Limits: an answer is made in the event loop, a pod at a time;
-only the rules of quotas ask the API server, whether a quota has pods.
+Problem: a webhook stands in the way of every pod of a cluster, its own included. Choice: whatever is not about the
+path's resource, its operations or one of its namespaces is allowed as it is; an object that cannot be read is refused
+with 400 and its field; everything else is a patch or a refusal with all broken rules. A write of a status is never
+refused, whatever is wrong with it: the sentence becomes a warning to the writer. Limits: an answer is made in the event
+loop, a pod at a time; only the rules of quotas ask the API server, whether a quota has pods.
 
 Source: Koordinator, pkg/webhook; Kubernetes, "Dynamic Admission Control".
 """
@@ -78,7 +79,9 @@ async def _nowhere(namespace: str, name: str) -> str | None:
 
 
 class Reviewer:
-    """Answers reviews from what `facts` knows. `has_pods` may raise `CotenantError`; `rng` draws where pods draw one by one."""
+    """Answers reviews from what `facts` knows. `has_pods` may raise `CotenantError`; `rng` draws where pods draw
+    one by one.
+    """
 
     def __init__(
         self, facts: Facts, rules: Rules, has_pods: quotas.HasPods, rng: Random, node_of: NodeOf | None = None
@@ -177,7 +180,7 @@ class Reviewer:
             violations = self._beyond_quota(request, pod, namespace)
         if self._rules.checks_devices and old is None:
             refusals += check_devices(pod)
-        found = _judged([*(each.message for each in refusals), *(each.text for each in violations)])
+        found = _judged([*(refusal.message for refusal in refusals), *(violation.text for violation in violations)])
         return replace(found, warnings=self._doubts(pod)) if old is None and found.is_allowed else found
 
     def _doubts(self, pod: Document) -> tuple[str, ...]:
@@ -249,12 +252,16 @@ class Reviewer:
         if not quotas.is_of_tree(document, request.resource.group):
             return ALLOWED
         made, violations = quotas.default_quota(document, self._facts.quotas_by_name())
-        return _refused(each.text for each in violations) if violations else Outcome(patch=difference(document, made))
+        return (
+            _refused(violation.text for violation in violations)
+            if violations
+            else Outcome(patch=difference(document, made))
+        )
 
     async def _validate_quota(self, request: ReviewRequest) -> Outcome:
         deletes = request.operation == "DELETE"
         known = self._quota(request.old_object if deletes else request.object, request)
-        others = [each.quota for key, each in self._facts.quotas().items() if key != known.key]
+        others = [quota.quota for key, quota in self._facts.quotas().items() if key != known.key]
         if deletes:
             violations = await quotas.check_deleted(known.quota, others, self._has_pods)
         elif not quotas.is_of_tree(request.object, request.resource.group):
@@ -269,7 +276,7 @@ class Reviewer:
             violations = await quotas.check_written(known.quota, old, others, self._has_pods)
         if not violations and not deletes and not request.dry_run:
             self._facts.quota_admitted(known)
-        return _judged([each.text for each in violations])
+        return _judged([violation.text for violation in violations])
 
     def _quota(self, document: Document, request: ReviewRequest) -> KnownQuota:
         is_x = request.resource.group == X_ELASTIC_QUOTAS.group
@@ -283,7 +290,7 @@ class Reviewer:
         old = request.old_object if isinstance(request.old_object, dict) else None
         made = amplified_node(node, old, by_own_kubelet=request.user_info.username == f"system:node:{name}")
         patch = () if made.node is node else difference(node, made.node)
-        return Outcome(patch=patch, warnings=tuple(f"node {name}: {each}" for each in made.ignored))
+        return Outcome(patch=patch, warnings=tuple(f"node {name}: {entry}" for entry in made.ignored))
 
     def _draw(self, namespace: str, obj: Document) -> Draw:
         if self._rules.draws_by_pod:

@@ -1,7 +1,8 @@
 """OpenTelemetry spans of scheduling attempts.
 
-Problem: why one pod took long to be bound is not in a histogram, and spans must cost nothing where they are off. Choice: a trace for each attempt that ends in a bind or in a new reason to
-wait, made from times that the process has anyway: when the pod could first be judged, the round that decided it, when the bind was sent, and when it was answered.
+Problem: why one pod took long to be bound is not in a histogram, and spans must cost nothing where they are off.
+Choice: a trace for each attempt that ends in a bind or in a new reason to wait, made from times that the process has
+anyway: when the pod could first be judged, the round that decided it, when the bind was sent, and when it was answered.
 `TracedOutcomes` stands between the binder and the engine only where spans are on.
 
     schedule pod          from the first time that the pod could be judged to the answer
@@ -10,7 +11,8 @@ wait, made from times that the process has anyway: when the pod could first be j
       reserve             assigned in memory until the bind is sent: waiting for a slot of --binds-in-flight
       bind                volumes of the pod, then the Binding request
 
-Limits: filters and scores are one compiled pass, so they are one span. A pod that is refused again for the same reason gets no further trace, like its condition.
+Limits: filters and scores are one compiled pass, so they are one span. A pod that is refused again for the same reason
+gets no further trace, like its condition.
 """
 
 from __future__ import annotations
@@ -47,18 +49,18 @@ class AttemptSpans:
 
     def decided(self, instructions: Sequence[Instruction], begun_s: float, ended_s: float) -> None:
         """A round's instructions, with its begin and end."""
-        made = [each for each in instructions if isinstance(each, Bind | Unschedulable)]
-        for each in made:
-            if isinstance(each, Bind):
-                self._open[each.uid] = _Attempt(each, begun_s, ended_s, len(made))
+        made = [instruction for instruction in instructions if isinstance(instruction, Bind | Unschedulable)]
+        for instruction in made:
+            if isinstance(instruction, Bind):
+                self._open[instruction.uid] = _Attempt(instruction, begun_s, ended_s, len(made))
             else:
                 trace = DecisionTrace(ROOT, begun_s, ended_s)
                 trace.phase(JUDGE, begun_s, ended_s, {"cotenant.round.pods": len(made)})
                 said = {
-                    **of_pod(each.key, each.uid),
-                    "cotenant.nodes": each.record.nodes,
-                    "cotenant.profile": each.record.policy,
-                    "cotenant.reason": each.message[:LONGEST_REASON],
+                    **of_pod(instruction.key, instruction.uid),
+                    "cotenant.nodes": instruction.record.nodes,
+                    "cotenant.profile": instruction.record.policy,
+                    "cotenant.reason": instruction.message[:LONGEST_REASON],
                 }
                 self._sink.add(trace.finished("unschedulable", said))
 

@@ -1,8 +1,9 @@
 """The decision record as an annotation of the pod: compact JSON of bounded size.
 
-Problem: "why is it there" must be answered long after the scheduler forgot, and annotations cost memory in the API server, once for each
-pod. Choice: one annotation, sent inside the Binding, so that it exists exactly where the bind does; a few hundred bytes, never above
-`MOST_BYTES`: what does not fit is left out, the least important first. Limits: scores are rounded to four digits.
+Problem: "why is it there" must be answered long after the scheduler forgot, and annotations cost memory in the API
+server, once for each pod. Choice: one annotation, sent inside the Binding, so that it exists exactly where the bind
+does; a few hundred bytes, never above
+`MAX_BYTES`: what does not fit is left out, the least important first. Limits: scores are rounded to four digits.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 
 from cotenant.model.decisions.record import DecisionRecord
 
-MOST_BYTES = 2048
+MAX_BYTES = 2048
 
 
 class Choice(msgspec.Struct, frozen=True, array_like=True):
@@ -57,9 +58,9 @@ def written(record: DecisionRecord, waited_s: float, attempts: int) -> str:
         together=record.together,
     )
     encoded = _encoder.encode(value)
-    if len(encoded) > MOST_BYTES:
+    if len(encoded) > MAX_BYTES:
         encoded = _encoder.encode(msgspec.structs.replace(value, next=()))
-    if len(encoded) > MOST_BYTES:
+    if len(encoded) > MAX_BYTES:
         encoded = _encoder.encode(msgspec.structs.replace(value, next=(), rejected={}))
     return encoded.decode()
 

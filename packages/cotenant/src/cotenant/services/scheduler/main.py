@@ -1,7 +1,8 @@
 """Starting a scheduler process: arguments are checked, logging and signals set up.
 
-Problem: a wrong argument must be one clear line before any request to a server. Choice: everything is checked here, then one event
-loop runs until SIGTERM or SIGINT. A second signal does not wait for the hand-over. Limits: logs are lines on standard error.
+Problem: a wrong argument must be one clear line before any request to a server. Choice: everything is checked here,
+then one event loop runs until SIGTERM or SIGINT. A second signal does not wait for the hand-over. Limits: logs are
+lines on standard error.
 """
 
 from __future__ import annotations
@@ -82,11 +83,12 @@ def run(request: SchedulerArguments) -> int:
     )
     if sealer is None:
         _log.info(
-            "no key: what pods are given is not sealed, and what they say that they hold is believed as far as they are entitled to it"
+            "no key: what pods are given is not sealed, and what they say that they hold is believed as far as they "
+            "are entitled to it"
         )
     began_s = time.perf_counter()
-    for each in {one.name: one for one in (profile, *names.values())}.values():
-        rehearse(each)
+    for entry in {one.name: one for one in (profile, *names.values())}.values():
+        rehearse(entry)
     _log.info("rehearsed in %.1f s", time.perf_counter() - began_s)
 
     async def main(stop: asyncio.Event) -> None:

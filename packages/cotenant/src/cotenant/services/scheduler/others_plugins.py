@@ -19,7 +19,7 @@ def others_plugins(names: Sequence[str]) -> tuple[Plugin, ...]:
     """The plugins of these entry points, each made without arguments. Raises `InvalidInput`."""
     if not names:
         return ()
-    known = {each.name: each for each in entry_points(group=GROUP)}
+    known = {point.name: point for point in entry_points(group=GROUP)}
     made: list[Plugin] = []
     for name in names:
         if name not in known:

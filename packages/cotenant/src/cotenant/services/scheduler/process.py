@@ -1,13 +1,16 @@
 """The scheduler process: watches update the engine, the engine decides, and its instructions are carried out.
 
-Problem: all of it shares one event loop and one core, and must survive an API server that is away, the loss of leadership at any moment, and its own
-restart. Choice: the parts of a process and their order of start and stop are those of `KubeProcess`; this file adds the engine. State is only ever built from lists
-and watches, so a restart needs nothing else. The loop sleeps until something changed or until the engine's next deadline, decides in batches, and decides at most one batch
-ahead of the binds, so that the newest facts count. A round costs as much for one pod as for several, so the next round begins `ROUND_S` after the last one at the
-earliest: a pod that arrives alone is decided at once, pods that arrive one after the other share rounds. Limits: one core; a replica that does not lead keeps the
+Problem: all of it shares one event loop and one core, and must survive an API server that is away, the loss of
+leadership at any moment, and its own restart. Choice: the parts of a process and their order of start and stop are
+those of `KubeProcess`; this file adds the engine. State is only ever built from lists and watches, so a restart needs
+nothing else. The loop sleeps until something changed or until the engine's next deadline, decides in batches, and
+decides at most one batch ahead of the binds, so that the newest facts count. A round costs as much for one pod as for
+several, so the next round begins `ROUND_S` after the last one at the earliest: a pod that arrives alone is decided at
+once, pods that arrive one after the other share rounds. Limits: one core; a replica that does not lead keeps the
 cluster in memory too.
 
-When leadership ends (SIGTERM, or the lease lost): no more decisions, binds that are not sent are withheld, those under way are awaited; then the lease is released.
+When leadership ends (SIGTERM, or the lease lost): no more decisions, binds that are not sent are withheld, those under
+way are awaited; then the lease is released.
 """
 
 from __future__ import annotations
@@ -76,7 +79,9 @@ class SchedulerProcess:
         clock: SteadyClock | None = None,
         listening: Listening | None = None,
     ) -> None:
-        """`listening`: a socket that is bound already. Raises `InvalidInput` for an address or a token file that cannot be used."""
+        """`listening`: a socket that is bound already. Raises `InvalidInput` for an address or a token file that
+        cannot be used.
+        """
         self.options = options
         # Room for the binds, the statuses and Events beside them, and what reads or evicts.
         self.client = Client(
@@ -209,7 +214,7 @@ class SchedulerProcess:
     # ---- decisions
 
     async def _decide_and_sleep(self) -> None:
-        ahead = self.cluster.settings.most_pods
+        ahead = self.cluster.settings.max_pods
         while True:
             self.kube.heartbeat.beat()
             self.kube.awake()
@@ -230,7 +235,7 @@ class SchedulerProcess:
         self.metrics.decide_duration.observe(elapsed_s)
         if self.spans is not None:
             self.spans.decided(instructions, now_s, now_s + elapsed_s)
-        binds = sum(isinstance(each, Bind) for each in instructions)
+        binds = sum(isinstance(instruction, Bind) for instruction in instructions)
         if binds:
             share_s = elapsed_s / binds
             for _ in range(binds):
@@ -239,23 +244,23 @@ class SchedulerProcess:
 
     def _carry_out(self, instructions: tuple[Instruction, ...]) -> None:
         waiting: dict[str, int] = {}
-        for each in instructions:
-            if isinstance(each, Bind):
-                self.binder.add(each)
-            elif isinstance(each, Unschedulable):
+        for instruction in instructions:
+            if isinstance(instruction, Bind):
+                self.binder.add(instruction)
+            elif isinstance(instruction, Unschedulable):
                 self.metrics.unschedulable.inc()
-                self.pod_statuses.unschedulable(each)
-                waiting[each.message] = waiting.get(each.message, 0) + 1
-            elif isinstance(each, Preempt):
-                self.evictor.add(each)
-            elif isinstance(each, Evict):
-                self.evictor.evict(each)
-            elif isinstance(each, Reserve):
-                self.reserver.add(each)
-            elif isinstance(each, ClearNomination):
-                self.pod_statuses.nomination_cleared(each)
+                self.pod_statuses.unschedulable(instruction)
+                waiting[instruction.message] = waiting.get(instruction.message, 0) + 1
+            elif isinstance(instruction, Preempt):
+                self.evictor.add(instruction)
+            elif isinstance(instruction, Evict):
+                self.evictor.evict(instruction)
+            elif isinstance(instruction, Reserve):
+                self.reserver.add(instruction)
+            elif isinstance(instruction, ClearNomination):
+                self.pod_statuses.nomination_cleared(instruction)
             else:
-                self.statuses.put((each.kind, each.key), each)
+                self.statuses.put((instruction.kind, instruction.key), instruction)
         for message, pods in waiting.items():
             _log.info("%d pods wait: %s", pods, message)
 

@@ -1,7 +1,8 @@
 """Why a pod is where it is, from what its scheduler wrote to the API server.
 
-Problem: the scheduler that decided may be gone, or may not be reachable, and the reasons are on the pod. Choice: the pod is read once: its decision annotation, its
-condition PodScheduled, and its newest events. Limits: the reasons are those of the time they were written.
+Problem: the scheduler that decided may be gone, or may not be reachable, and the reasons are on the pod. Choice: the
+pod is read once: its decision annotation, its condition PodScheduled, and its newest events. Limits: the reasons are
+those of the time they were written.
 """
 
 from __future__ import annotations
@@ -106,7 +107,8 @@ def changed_since(labels: Mapping[str, str], annotations: Mapping[str, str]) -> 
     written = settled_values(labels, annotations)
     names = sorted(dict(stated.items() ^ written.items()))
     return tuple(
-        f"{name} was changed since the pod was bound: {stated.get(name) or 'none'} counts, not {written.get(name) or 'none'}"
+        f"{name} was changed since the pod was bound: {stated.get(name) or 'none'} counts, not "
+        f"{written.get(name) or 'none'}"
         for name in names
     )
 
@@ -134,10 +136,10 @@ def stored_reasons(kubeconfig: Path, context: str, namespace: str, name: str) ->
         raise Gone(f"pod {namespace}/{name} does not exist (at {access.server})") from error
     pod = msgspec.json.decode(raw, type=_Pod)
     text = (pod.metadata.annotations or {}).get(DECISION)
-    condition = next((each for each in pod.status.conditions or [] if each.type == "PodScheduled"), _Condition())
+    condition = next((entry for entry in pod.status.conditions or [] if entry.type == "PodScheduled"), _Condition())
     listed = [
-        (each.last_timestamp or each.event_time or "", each.count or 1, each.reason or "", each.message or "")
-        for each in msgspec.json.decode(events, type=_Events).items
+        (event.last_timestamp or event.event_time or "", event.count or 1, event.reason or "", event.message or "")
+        for event in msgspec.json.decode(events, type=_Events).items
     ]
     return StoredReasons(
         pod=f"{namespace}/{name}",

@@ -1,8 +1,9 @@
 """The custom kinds that a scheduler reads, one line each.
 
-Problem: PodGroups, quotas, reservations, devices, topologies and metrics come the same way (list, watch, read, report to a plugin) and may not be installed.
-Choice: a `CustomKind` names the kind, its reading and the plugin's methods. An object that cannot be read counts as gone, is counted and logged
-(services/kube_process/watches.py). Limits: what is wrong with an object is written on it only where its status has a field for that.
+Problem: PodGroups, quotas, reservations, devices, topologies and metrics come the same way (list, watch, read, report
+to a plugin) and may not be installed. Choice: a `CustomKind` names the kind, its reading and the plugin's methods. An
+object that cannot be read counts as gone, is counted and logged (services/kube_process/watches.py). Limits: what is
+wrong with an object is written on it only where its status has a field for that.
 """
 
 from __future__ import annotations
@@ -125,7 +126,9 @@ def _workload_profiles(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
 
 
 def _metrics(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
-    """NodeMetrics are watched where the load of nodes counts, or estimates or predictions follow what pods are measured to use."""
+    """NodeMetrics are watched where the load of nodes counts, or estimates or predictions follow what pods are
+    measured to use.
+    """
     load, use = cluster.plugins.load_aware, cluster.plugins.predicted_use
     if not (load.is_on or use.is_on or cluster.profile.reads_metrics):
         return ()

@@ -1,8 +1,8 @@
 """`--device-strategy` and `--usual-gpu-pods`: how devices are chosen, from the command line.
 
-Problem: a misspelt strategy that is skipped fills a cluster in the wrong way for weeks, and the strategy that goes by the usual pods does nothing
-without them. Choice: both options are read together, and a combination that makes no sense is refused by the option's name. Limits: one strategy for parts of devices
-and for whole ones.
+Problem: a misspelt strategy that is skipped fills a cluster in the wrong way for weeks, and the strategy that goes by
+the usual pods does nothing without them. Choice: both options are read together, and a combination that makes no sense
+is refused by the option's name. Limits: one strategy for parts of devices and for whole ones.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _FORM = re.compile(r"(\d{1,3})(?:x(\d{1,3}))?(?::(\d{1,9}))?", re.ASCII)
 
 def device_settings(strategy: str, usual: str) -> DeviceSettings:
     """The settings of both options. Raises `InvalidInput` with the option's name."""
-    if strategy not in [each.value for each in Strategy]:
-        raise InvalidInput(STRATEGY, strategy, "one of " + ", ".join(each.value for each in Strategy))
+    if strategy not in [entry.value for entry in Strategy]:
+        raise InvalidInput(STRATEGY, strategy, "one of " + ", ".join(entry.value for entry in Strategy))
     known = Strategy(strategy)
     pods = usual_pods(usual)
     if known is Strategy.FRAGMENTATION and not pods:
@@ -33,12 +33,12 @@ def device_settings(strategy: str, usual: str) -> DeviceSettings:
 
 def usual_pods(text: str) -> tuple[UsualPod, ...]:
     """Pods by percent of each GPU, number of GPUs and weight: `50:6,100:3,100x8:1`. Raises `InvalidInput`."""
-    return tuple(_usual_pod(each.strip()) for each in text.split(",")) if text.strip() else ()
+    return tuple(_usual_pod(name.strip()) for name in text.split(",")) if text.strip() else ()
 
 
 def _usual_pod(text: str) -> UsualPod:
     found = _FORM.fullmatch(text)
-    percent, gpus, weight = (int(each or 1) for each in found.groups()) if found is not None else (0, 0, 0)
+    percent, gpus, weight = (int(group or 1) for group in found.groups()) if found is not None else (0, 0, 0)
     if not (1 <= percent <= 100 and gpus and weight and (gpus == 1 or percent == 100)):
         expected = "PERCENT, PERCENT:WEIGHT or 100xGPUS:WEIGHT, percent of one GPU from 1 to 100, several GPUs whole"
         raise InvalidInput(USUAL, text, expected, "such as 50:6,100:3,100x8:1")

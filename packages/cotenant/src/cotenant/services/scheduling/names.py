@@ -1,8 +1,9 @@
 """The scheduler names (`spec.schedulerName` of pods) that one scheduler process serves.
 
-Problem: the first name becomes part of a Lease's name, so a bad one would only fail at the API server, after seconds. Choice: every name is checked as a
-DNS subdomain before anything starts, with room for the Lease's suffix. A name may have a profile of its own, NAME=PROFILE, which scores its pods (docs/adr/0022). Limits: Leases are held by the first name; two processes with different first names
-and a name in common both schedule that name's pods.
+Problem: the first name becomes part of a Lease's name, so a bad one would only fail at the API server, after seconds.
+Choice: every name is checked as a DNS subdomain before anything starts, with room for the Lease's suffix. A name may
+have a profile of its own, NAME=PROFILE, which scores its pods (docs/adr/0022). Limits: Leases are held by the first
+name; two processes with different first names and a name in common both schedule that name's pods.
 """
 
 from __future__ import annotations
@@ -25,18 +26,20 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-
 
 
 def read_names(written: Sequence[str], profile: PlacementProfile) -> dict[str, PlacementProfile]:
-    """The profile of each name; `profile` is the process's. Raises `InvalidInput` with the flag's name for what cannot be served together."""
+    """The profile of each name; `profile` is the process's. Raises `InvalidInput` with the flag's name for what
+    cannot be served together.
+    """
     if not written:
         raise InvalidInput(FLAG, "", "at least one name")
     found: dict[str, PlacementProfile] = {}
-    for each in written:
-        name, equals, own = each.partition("=")
+    for entry in written:
+        name, equals, own = entry.partition("=")
         _check_name(name)
         if name in found:
-            raise InvalidInput(FLAG, each, "each name once")
+            raise InvalidInput(FLAG, entry, "each name once")
         found[name] = by_requests(cluster_profile(FLAG, own)) if equals else profile
         if found[name].knobs.pressure_factor != profile.knobs.pressure_factor:
-            raise InvalidInput(FLAG, each, f"a profile that estimates pressure as --profile {profile.name} does")
+            raise InvalidInput(FLAG, entry, f"a profile that estimates pressure as --profile {profile.name} does")
     return found
 
 
@@ -48,7 +51,7 @@ def cluster_profile(flag: str, name: str) -> PlacementProfile:
         except OSError as error:
             raise InvalidInput(flag, name, "a readable profile file", error.strerror or "") from error
         return parse_profile(text, name)
-    known = {each.name: each for each in PROFILES}
+    known = {profile.name: profile for profile in PROFILES}
     if name not in known:
         raise InvalidInput(flag, name, "a placement profile", f"one of {', '.join(known)}, or FILE.yaml")
     return known[name]

@@ -1,9 +1,10 @@
 """The scheduler's watches: from API objects to the engine's events.
 
-Problem: the engine wants pods, nodes, claims and budgets in its own terms, a pod must be read again when a claim of it changes, and one object that
-cannot be read must not stop the others. Choice: each kind is bound to a handler of the process's `Watches`; a node that cannot be read counts as gone (nothing is
-placed on it), other objects keep what was last read of them. Limits: every pod with claims is read again after
-any change of volumes (those without a node after a change of free storage); that is a few microseconds each, once a delivery.
+Problem: the engine wants pods, nodes, claims and budgets in its own terms, a pod must be read again when a claim of it
+changes, and one object that cannot be read must not stop the others. Choice: each kind is bound to a handler of the
+process's `Watches`; a node that cannot be read counts as gone (nothing is placed on it), other objects keep what was
+last read of them. Limits: every pod with claims is read again after any change of volumes (those without a node after a
+change of free storage); that is a few microseconds each, once a delivery.
 """
 
 from __future__ import annotations
@@ -85,8 +86,8 @@ class EngineWatches:
         )
         for kind in (PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES):
             watches.deliver(kind, self._volumes)
-        for each in (CSI_DRIVERS, CSI_STORAGE_CAPACITIES, CSI_NODES, VOLUME_ATTACHMENTS):
-            watches.deliver(each, self._volumes, optional=True)
+        for entry in (CSI_DRIVERS, CSI_STORAGE_CAPACITIES, CSI_NODES, VOLUME_ATTACHMENTS):
+            watches.deliver(entry, self._volumes, optional=True)
         watches.handle(
             POD_DISRUPTION_BUDGETS, ObjectHandler(read_budget, cluster.budget_seen, self._budget_gone, _keep)
         )
@@ -131,15 +132,15 @@ class EngineWatches:
         if not self._listed:
             happened = sorted(happened, key=_created_s)  # the first list: the oldest pods enter the queue first
             self._listed = True
-        for each in happened:
-            if isinstance(each, Changed):
+        for changed in happened:
+            if isinstance(changed, Changed):
                 try:
-                    self._pod(each, now_s)
+                    self._pod(changed, now_s)
                 except CotenantError:  # a defect of ours or of that one pod: the others must not wait for it
-                    _log.exception("pod %s", each.key)
-                    self._watches.count(each.kind)
-            elif isinstance(each, Malformed):
-                self._watches.note(each)
+                    _log.exception("pod %s", changed.key)
+                    self._watches.count(changed.kind)
+            elif isinstance(changed, Malformed):
+                self._watches.note(changed)
 
     def _pod(self, change: Changed[PodObject], now_s: float) -> None:
         if change.new is not None:
@@ -173,11 +174,11 @@ class EngineWatches:
 
     def _volumes(self, happened: Sequence[Notification[Any]]) -> None:
         index = self._reader.volumes
-        for each in happened:
-            if isinstance(each, Changed):
-                self._put[each.kind](each.key, each.new)
-            elif isinstance(each, Malformed):
-                self._watches.note(each)
+        for changed in happened:
+            if isinstance(changed, Changed):
+                self._put[changed.kind](changed.key, changed.new)
+            elif isinstance(changed, Malformed):
+                self._watches.note(changed)
         for storage in self._node_storage.take():
             self._cluster.node_storage_seen(storage)
         version, capacity = index.version, index.capacity_version

@@ -1,8 +1,9 @@
 """Who may connect to the keeper's socket: the file's mode and group, and the users that the kernel names.
 
-Problem: a socket that every user can connect to lets strangers take connections and fill the log. Choice: the file is writable by its owner and one
-group, and the kernel's credentials (SO_PEERCRED) decide in addition; refusals are logged once per interval with their number. Limits: a file has one
-group, so users of different groups need one that they share. Effective user and primary group count, at connect time.
+Problem: a socket that every user can connect to lets strangers take connections and fill the log. Choice: the file is
+writable by its owner and one group, and the kernel's credentials (SO_PEERCRED) decide in addition; refusals are logged
+once per interval with their number. Limits: a file has one group, so users of different groups need one that they
+share. Effective user and primary group count, at connect time.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ WARNING_INTERVAL_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """Which peers may connect. `own`: root and the keeper's own user. `socket_group` None: only the owner may connect."""
+    """Which peers may connect. `own`: root and the keeper's own user. `socket_group` None: only the owner may
+    connect.
+    """
 
     users: frozenset[int] = frozenset()
     groups: frozenset[int] = frozenset()
@@ -39,7 +42,9 @@ class Peers:
 
 
 def peers_of(users: Sequence[str], groups: Sequence[int], socket_group: int | None = None) -> Peers:
-    """The peers of these users (names or numbers) and groups. Raises `InvalidInput` for unknown users, and where the socket's group is not clear."""
+    """The peers of these users (names or numbers) and groups. Raises `InvalidInput` for unknown users, and where
+    the socket's group is not clear.
+    """
     numbers: set[int] = set()
     primary = set(groups)
     for name in users:
@@ -83,7 +88,9 @@ def credentials(writer: asyncio.StreamWriter) -> tuple[int, int, int]:
 
 
 class RefusalLog:
-    """Logs refused peers, one line per interval and kind; the line has the number of those that were left out before it."""
+    """Logs refused peers, one line per interval and kind; the line has the number of those that were left out
+    before it.
+    """
 
     def __init__(self, interval_s: float = WARNING_INTERVAL_S) -> None:
         self._interval_s = interval_s

@@ -1,7 +1,9 @@
 """A Unix socket at a path that only authorized users can reach.
 
-Problem: an old socket file is left by a process that was killed, something else may be at the path, and another process may listen there. Choice: only a socket that no process listens on is replaced;
-the file is closed to others from its first moment (umask), then opened to one group. Limits: not a lock: of two processes that start in the same moment, the later one gets the path.
+Problem: an old socket file is left by a process that was killed, something else may be at the path, and another process
+may listen there. Choice: only a socket that no process listens on is replaced; the file is closed to others from its
+first moment (umask), then opened to one group. Limits: not a lock: of two processes that start in the same moment, the
+later one gets the path.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from cotenant.services.sockets.peers import protect_socket
 
 
 def listening_socket(path: Path, group: int | None) -> socket.socket:
-    """A bound socket. `group`: who may connect beside the owner. Raises `Permanent` where the path is not a socket, or another process listens there; `InvalidInput` where it cannot be made."""
+    """A bound socket. `group`: who may connect beside the owner. Raises `Permanent` where the path is not a socket,
+    or another process listens there; `InvalidInput` where it cannot be made.
+    """
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         _bind(bound, path, group)

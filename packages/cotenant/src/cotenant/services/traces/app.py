@@ -8,8 +8,10 @@
     POST /api/v1/latency                 a service's report on itself, for selfReported objectives
     GET  /healthz /readyz /metrics
 
-Problem: an exporter must learn whether to send again. Choice: 400 for what cannot be read, 413 beyond the limit, 429 with Retry-After where there is no room;
-partial success where single spans were bad. Senders take turns, and large bodies are decoded beside the event loop (intake.py). With a token every path but the health pages needs it; an agent may come with the token of its own pod instead, which is good for signals, actions and stories of its own node
+Problem: an exporter must learn whether to send again. Choice: 400 for what cannot be read, 413 beyond the limit, 429
+with Retry-After where there is no room; partial success where single spans were bad. Senders take turns, and large
+bodies are decoded beside the event loop (intake.py). With a token every path but the health pages needs it; an agent
+may come with the token of its own pod instead, which is good for signals, actions and stories of its own node
 (`nodes`). Spans, and reports of services on themselves, are taken by the tokens of senders (senders.py).
 
 Source: opentelemetry-proto, docs/specification.md, "OTLP/HTTP".
@@ -42,7 +44,7 @@ from cotenant.drivers.http.pages import EXPOSITION, HealthPages
 from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.jaeger.batch import request_of
 from cotenant.drivers.otlp.answers import JSON, PROTOBUF, Code, failure, success
-from cotenant.drivers.otlp.decoding import MOST_BYTES, decode_json, decode_protobuf, gunzip
+from cotenant.drivers.otlp.decoding import MAX_BYTES, decode_json, decode_protobuf, gunzip
 from cotenant.drivers.otlp.wire_fields import TooLarge
 from cotenant.engine.traces.trace_engine import Receipt, TraceEngine
 from cotenant.model.errors import InvalidInput, Transient
@@ -55,7 +57,7 @@ from cotenant.services.traces.metrics import TraceMetrics
 from cotenant.services.traces.objective_board import ObjectiveBoard
 from cotenant.services.traces.pages import PREFIX, TracePages, not_get
 from cotenant.services.traces.senders import Senders
-from cotenant.services.traces.signal_streams import MOST_STREAMS, SignalStreams
+from cotenant.services.traces.signal_streams import MAX_STREAMS, SignalStreams
 from cotenant.services.traces.story_board import StoryBoard
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
@@ -70,7 +72,7 @@ _SENT = (EXPORT, LATENCY)  # by services: with a sender's token
 PART_SPANS = 8_192  # that are counted at once: some 30 ms where all have names of their own
 MAX_DATAGRAMS = 1_000  # that wait for their turn
 _GZIP_WEIGHT, _JSON_WEIGHT, _THRIFT_WEIGHT = 64, 32, 8  # how much more a byte of these costs than one of protobuf
-LIMITS = replace(DEFAULTS, body_bytes=MOST_BYTES, body_within_s=30.0)
+LIMITS = replace(DEFAULTS, body_bytes=MAX_BYTES, body_within_s=30.0)
 
 
 class Application:
@@ -97,8 +99,9 @@ class Application:
         self._health = HealthPages(metrics.page)
 
     async def export(self, body: bytes, sender: str, namespace: str = "") -> tuple[int, str]:
-        """Take a request in protobuf in its sender's turn; how many spans were rejected, and why. `namespace`: that the sender has proven to be of.
-        Raises `InvalidInput`, `Transient`."""
+        """Take a request in protobuf in its sender's turn; how many spans were rejected, and why. `namespace`: that the
+        sender has proven to be of. Raises `InvalidInput`, `Transient`.
+        """
         sender = _holder(namespace, sender)
         with self.intake.room(sender, len(body), is_proven=self._is_believed(namespace)):
             receipt = await self._take(sender, namespace, len(body), partial(decode_protobuf, body))
@@ -124,8 +127,10 @@ class Application:
                 if receipts:
                     await asyncio.sleep(0)
                 receipts.append(self._engine.add(part, self._clock(), sender, goes_on=bool(receipts)))
-            problems = "; ".join(each.problem for each in receipts if each.problem)
-            return Receipt(sum(each.accepted for each in receipts), sum(each.rejected for each in receipts), problems)
+            problems = "; ".join(receipt.problem for receipt in receipts if receipt.problem)
+            return Receipt(
+                sum(receipt.accepted for receipt in receipts), sum(receipt.rejected for receipt in receipts), problems
+            )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -169,15 +174,15 @@ class Application:
             return Answer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
         try:
             if path == SIGNALS:
-                asked = decode_subscription(await read_body(scope, receive, signals.MOST_BYTES))
+                asked = decode_subscription(await read_body(scope, receive, signals.MAX_BYTES))
                 if sender not in (None, asked.node):
                     return _not_its_own(sender)
-                if len(self.streams) >= MOST_STREAMS:
+                if len(self.streams) >= MAX_STREAMS:
                     return Answer(503, b"too many streams\n", TEXT)
                 await self.streams.serve(asked, receive, send)
                 return None
             if path == ACTIONS:
-                action = decode_action(await read_body(scope, receive, signals.MOST_BYTES))
+                action = decode_action(await read_body(scope, receive, signals.MAX_BYTES))
                 if sender not in (None, action.node):
                     return _not_its_own(sender)
                 if not self.board.acted(action):
@@ -188,12 +193,12 @@ class Application:
                     self.moves.ask(action)
                 return Answer(204)
             if path == STORIES:
-                story = stories.decode(await read_body(scope, receive, stories.MOST_BYTES))
+                story = stories.decode(await read_body(scope, receive, stories.MAX_BYTES))
                 if sender not in (None, story.node):
                     return _not_its_own(sender)
                 self.stories.add(story)
                 return Answer(204)
-            report = latency.read(await read_body(scope, receive, latency.MOST_BYTES))
+            report = latency.read(await read_body(scope, receive, latency.MAX_BYTES))
             health = report.health(None)
         except InvalidInput as error:
             return _error(400, str(error))
@@ -242,7 +247,7 @@ class Application:
         sender = _holder(namespace, client[0] if client else "")
         length = header(scope, b"content-length")
         try:
-            size = min(int(length), MOST_BYTES) if length.isdigit() else MOST_BYTES
+            size = min(int(length), MAX_BYTES) if length.isdigit() else MAX_BYTES
             with self.intake.room(sender, size, is_proven=self._is_believed(namespace)):
                 body = await read_body(scope, receive)
                 is_packed = encoding == b"gzip"
@@ -259,7 +264,9 @@ class Application:
 
 
 def _holder(namespace: str, address: str) -> str:
-    """Whose turn and room it is: those of the namespace that was proven, else of the address. Each collector has its own."""
+    """Whose turn and room it is: those of the namespace that was proven, else of the address. Each collector has
+    its own.
+    """
     return address if namespace in ("", EVERYBODY) else namespace
 
 
@@ -275,7 +282,9 @@ def _of_jaeger(datagram: bytes) -> SpanBatch:
 
 def _sent_by(namespace: str, batch: SpanBatch) -> SpanBatch:
     return (
-        replace(batch, sources=tuple(replace(each, sender=namespace) for each in batch.sources)) if namespace else batch
+        replace(batch, sources=tuple(replace(source, sender=namespace) for source in batch.sources))
+        if namespace
+        else batch
     )
 
 

@@ -1,6 +1,7 @@
 """What a person asks of `cotenant traces`, and the checks that need nothing else.
 
-The fields are the options of the command. A refused value costs what the command line costs: nothing here imports an engine or a client.
+The fields are the options of the command. A refused value costs what the command line costs: nothing here imports an
+engine or a client.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class TraceSettings:
         bool,
         Parameter(negative=(), help="Listen beyond loopback without a token: the network is trusted.", group=LISTENING),
     ] = False
-    most_skew_s: Annotated[
+    max_skew_s: Annotated[
         float, Parameter(help="Do not correct clock skews beyond this many seconds; 0: correct none.", group=WORK)
     ] = 10.0
     kubeconfig: Annotated[Path | None, Parameter(help="Of the cluster; implies --cluster.", group=CLUSTER)] = None
@@ -175,8 +176,8 @@ def check(settings: TraceSettings) -> Checked:
     if settings.review_senders and not (settings.cluster or settings.kubeconfig or settings.context):
         hint = "the API server says whose a token is"
         raise InvalidInput("--review-senders", "given", "--cluster or --kubeconfig beside it", hint)
-    if not 0 <= settings.most_skew_s <= 3600:
-        raise InvalidInput("--most-skew-s", settings.most_skew_s, "0 to 3600 seconds; 0 turns the correction off")
+    if not 0 <= settings.max_skew_s <= 3600:
+        raise InvalidInput("--max-skew-s", settings.max_skew_s, "0 to 3600 seconds; 0 turns the correction off")
     jaeger_udp = Address.parse("--jaeger-udp", settings.jaeger_udp) if settings.jaeger_udp else None
     if jaeger_udp is not None:
         if jaeger_udp.path:
@@ -210,7 +211,7 @@ def check(settings: TraceSettings) -> Checked:
 
         by_namespace = NamespaceTokens(settings.sender_tokens)
     proves = by_namespace is not None or settings.review_senders
-    listens = [each for each in (http, grpc, jaeger_udp) if each is not None]
+    listens = [entry for entry in (http, grpc, jaeger_udp) if entry is not None]
     return Checked(
         http,
         grpc,
@@ -221,7 +222,7 @@ def check(settings: TraceSettings) -> Checked:
         send_token,
         by_namespace,
         _collectors(settings),
-        settings.trust_senders or (not proves and all(each.is_loopback for each in listens)),
+        settings.trust_senders or (not proves and all(listen.is_loopback for listen in listens)),
     )
 
 
@@ -232,4 +233,4 @@ def _collectors(settings: TraceSettings) -> frozenset[str]:
 
     if not settings.review_senders:
         raise InvalidInput("--collector", settings.collectors[0], "--review-senders beside it")
-    return frozenset(parse_account(each, "--collector") for each in settings.collectors)
+    return frozenset(parse_account(collector, "--collector") for collector in settings.collectors)

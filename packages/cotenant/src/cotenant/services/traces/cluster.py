@@ -1,7 +1,9 @@
 """ServiceObjectives of a cluster: watched, counted here, their statuses written.
 
-Problem: objectives change while spans arrive, and a status that is written with every request is a load on the API server. Choice: a watch of all namespaces; a status is written at once when the state, an alert, a condition or the
-last action changes, else every `REFRESH_S` while figures change. There is no leader: one trace process is meant to run against a cluster. Limits: two processes write the same statuses in turn.
+Problem: objectives change while spans arrive, and a status that is written with every request is a load on the API
+server. Choice: a watch of all namespaces; a status is written at once when the state, an alert, a condition or the last
+action changes, else every `REFRESH_S` while figures change. There is no leader: one trace process is meant to run
+against a cluster. Limits: two processes write the same statuses in turn.
 """
 
 from __future__ import annotations
@@ -77,9 +79,11 @@ class ClusterObjectives:
                 continue
             view = self._board.view(tracked)
             fields = status_of(view, tracked.objective)
-            conditions = [(each.type, each.status, each.reason, each.message) for each in view.conditions]
+            conditions = [
+                (condition.type, condition.status, condition.reason, condition.message) for condition in view.conditions
+            ]
             firing = [alert.firing for alert in view.alerts]
-            calm = [each[:3] if each[0] == "Alerting" else each for each in conditions]
+            calm = [condition[:3] if condition[0] == "Alerting" else condition for condition in conditions]
             urgent = (view.state, calm, firing, view.last_action, tracked.objective.generation)
             due = abs(now_s - known.written_s) >= REFRESH_S and fields != known.fields
             if urgent != known.urgent or due:

@@ -1,7 +1,8 @@
 """Where the trace process answers that a person means without naming it.
 
-Problem: `cotenant up` gives its trace process a free port where the usual one is taken. Choice: it writes the URL beside the kubeconfig, and commands take the one beside the kubeconfig in use, else that in the directory of `cotenant up`, else the usual one. Limits: a file of a cluster that was killed may name what
-is gone.
+Problem: `cotenant up` gives its trace process a free port where the usual one is taken. Choice: it writes the URL
+beside the kubeconfig, and commands take the one beside the kubeconfig in use, else that in the directory of `cotenant
+up`, else the usual one. Limits: a file of a cluster that was killed may name what is gone.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ URL_FILE = "traces-url"  # in the directory of `cotenant up`
 def written_url(up: Path) -> str:
     """What a cluster of `cotenant up` wrote; empty where none did. `up`: its default directory."""
     kubeconfigs = filter(None, os.environ.get("KUBECONFIG", "").split(os.pathsep))
-    for folder in (*(Path(each).parent for each in kubeconfigs), up):
+    for folder in (*(Path(kubeconfig).parent for kubeconfig in kubeconfigs), up):
         try:
             if url := (folder / URL_FILE).read_text().strip():
                 return url

@@ -1,9 +1,12 @@
 """Moves that nodes ask for, made into PodMigrationJobs.
 
-Problem: an agent that has no permitted action left knows two pods that should not be on one node; no agent may create migrations, or every node could have every pod evicted. Choice: the agent reports it
-to this process, which has its own view: the objective must exist and allow evictions, its replica must burn now by the spans that were counted here, and the API server must say that both pods run on the node that asks. Then
-one job is created whose landing the rebalancer simulates first; either pod may move. The job's name follows from the request, so a repeated one changes nothing. At most `PER_MINUTE` requests a minute are
-made. Limits: whoever may ask with the token can name the pods of any node on which a service does burn.
+Problem: an agent that has no permitted action left knows two pods that should not be on one node; no agent may create
+migrations, or every node could have every pod evicted. Choice: the agent reports it to this process, which has its own
+view: the objective must exist and allow evictions, its replica must burn now by the spans that were counted here, and
+the API server must say that both pods run on the node that asks. Then one job is created whose landing the rebalancer
+simulates first; either pod may move. The job's name follows from the request, so a repeated one changes nothing. At
+most `PER_MINUTE` requests a minute are made. Limits: whoever may ask with the token can name the pods of any node on
+which a service does burn.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from cotenant.model.machine.replica_signal import MaxAction
 from cotenant.services.reporting.signals import ActionTaken
 
 PER_MINUTE = 6
-MOST_WAITING = 64
+MAX_WAITING = 64
 TTL_S = 300.0
 OLDEST_S = 120.0  # an older request is not made: the agent has given up or asks again
 CREATED_BY = "cotenant-traces"
@@ -36,7 +39,9 @@ _log = logging.getLogger(__name__)
 
 
 class MoveRequests:
-    """The requests of all nodes. `burns` tells whether a pod of a node burns the budget of an objective now; `now` gives Unix seconds."""
+    """The requests of all nodes. `burns` tells whether a pod of a node burns the budget of an objective now; `now`
+    gives Unix seconds.
+    """
 
     def __init__(
         self,
@@ -76,7 +81,7 @@ class MoveRequests:
         except InvalidInput:
             self.counts["refused"] += 1
             raise
-        if len(self._waiting) >= MOST_WAITING:
+        if len(self._waiting) >= MAX_WAITING:
             del self._waiting[next(iter(self._waiting))]
             self.counts["dropped"] += 1
         self._waiting[_name(action)] = action

@@ -1,7 +1,8 @@
 """Every objective with what is known of it now: for the pages, the status of its object, and metrics.
 
-Problem: a status, a page and a metric must say the same, and a reader wants one answer: how it stands, which replica is worst, what was done. Choice: one view an objective, made from the engine's counts when it is
-asked for; conditions keep the time of their last change. Limits: actions are those that agents report to this process since its start.
+Problem: a status, a page and a metric must say the same, and a reader wants one answer: how it stands, which replica is
+worst, what was done. Choice: one view an objective, made from the engine's counts when it is asked for; conditions keep
+the time of their last change. Limits: actions are those that agents report to this process since its start.
 
 Source of the conditions' form: Kubernetes API conventions, "Typical status properties".
 """
@@ -21,8 +22,8 @@ from cotenant.model.traces.spans import SpanSource
 from cotenant.policy.objective.burn import Counted, Standing, burn_rate, unreachable, window_name
 from cotenant.services.reporting.signals import ActionTaken
 
-LEAST_REQUESTS = 20  # a replica with fewer in its window is not called the worst
-MOST_REPLICAS = 500  # of a page
+MIN_REQUESTS = 20  # a replica with fewer in its window is not called the worst
+MAX_REPLICAS = 500  # of a page
 
 
 class AlertRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -124,18 +125,20 @@ class ObjectiveBoard:
         """The objective is gone."""
         self.objectives.remove(key)
         self._actions.pop(key, None)
-        self._conditions = {each: value for each, value in self._conditions.items() if each[0] != key}
+        self._conditions = {condition: value for condition, value in self._conditions.items() if condition[0] != key}
 
     def views(self) -> list[ObjectiveView]:
         """All, by namespace and name, without their replicas."""
-        return [self.view(tracked) for tracked in sorted(self.objectives, key=lambda each: each.objective.key)]
+        return [
+            self.view(tracked) for tracked in sorted(self.objectives, key=lambda objective: objective.objective.key)
+        ]
 
     def view(self, tracked: Tracked, *, with_replicas: bool = False) -> ObjectiveView:
         """One objective now."""
         now_s, objective = self.now(), tracked.objective
         standing = self.objectives.standing(tracked, now_s)
-        rows = self._rows(tracked, now_s, MOST_REPLICAS) if with_replicas else []
-        worst = next(iter(self._rows(tracked, now_s, 1, LEAST_REQUESTS)), None)
+        rows = self._rows(tracked, now_s, MAX_REPLICAS) if with_replicas else []
+        worst = next(iter(self._rows(tracked, now_s, 1, MIN_REQUESTS)), None)
         action = self._actions.get(objective.key)
         return ObjectiveView(
             objective=objective.key,
@@ -177,7 +180,7 @@ class ObjectiveBoard:
 
     def _rows(self, tracked: Tracked, now_s: float, most: int, least: int = 0) -> list[ReplicaRow]:
         found = self.objectives.of_replicas(tracked, now_s, most, least)
-        return [_replica(source, each, tracked.objective) for source, each in found.items()]
+        return [_replica(source, figures, tracked.objective) for source, figures in found.items()]
 
     def _conditions_of(self, tracked: Tracked, standing: Standing, now_s: float) -> list[ConditionRow]:
         objective = tracked.objective
@@ -187,7 +190,8 @@ class ObjectiveBoard:
         firing = [alert for alert in standing.alerts if alert.firing]
         if firing:
             words = ", ".join(
-                f"{objective.labels[alert.rule.severity]}: burn rate {alert.long_burn:.1f} over {window_name(alert.rule.long_s)}"
+                f"{objective.labels[alert.rule.severity]}: burn rate {alert.long_burn:.1f} over "
+                f"{window_name(alert.rule.long_s)}"
                 f" and {alert.short_burn:.1f} over {window_name(alert.rule.short_s)}, above {alert.rule.factor:.2f}"
                 for alert in firing[:1]
             )

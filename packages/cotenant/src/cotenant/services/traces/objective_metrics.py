@@ -1,7 +1,9 @@
 """Objectives in `/metrics`, under names that dashboards know.
 
-Problem: people have Grafana dashboards for Sloth and Pyrra, which read the names of their recording rules. Choice: the same names with the same labels, computed here from exact counts instead of by rules; what those
-tools have no name for is under `cotenant_objective_`. A series without requests is left out rather than 0. Limits: ratios of windows that an objective of another length does not have are left out.
+Problem: people have Grafana dashboards for Sloth and Pyrra, which read the names of their recording rules. Choice: the
+same names with the same labels, computed here from exact counts instead of by rules; what those tools have no name for
+is under `cotenant_objective_`. A series without requests is left out rather than 0. Limits: ratios of windows that an
+objective of another length does not have are left out.
 
 Source: slok/sloth, docs (SLI and metadata recording rules); pyrra-dev/pyrra, generic rules.
 """
@@ -82,8 +84,8 @@ def objective_metrics(board: ObjectiveBoard) -> Iterator[Metric]:
         pyrra["window"].add_metric((name, namespace), objective.window_s)
         requests.add_metric((namespace, name), tracked.requests)
         bad.add_metric((namespace, name), tracked.bad)
-        for each in ObjectiveState:
-            state.add_metric((namespace, name, each.value), int(each is standing.state))
+        for entry in ObjectiveState:
+            state.add_metric((namespace, name, entry.value), int(entry is standing.state))
         for alert in standing.alerts:
             if alert.rule.severity in objective.labels:
                 words = (namespace, name, objective.labels[alert.rule.severity], window_name(alert.rule.long_s))

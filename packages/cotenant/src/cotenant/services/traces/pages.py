@@ -10,8 +10,9 @@
     GET /api/v1/objectives/NAMESPACE/NAME             one, with its replicas
     GET /api/v1/stories?service=                      incidents of services by node, as their agents sent them, the newest first
 
-Problem: the command line and a console ask the same questions. Choice: one function a page, from the engine's state to frozen values. Limits: answers are computed in the process's
-event loop; searching by tag reads the attributes of every kept span.
+Problem: the command line and a console ask the same questions. Choice: one function a page, from the engine's state to
+frozen values. Limits: answers are computed in the process's event loop; searching by tag reads the attributes of every
+kept span.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ class SilentRow(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ServicesPage(msgspec.Struct, frozen=True, rename="camel"):
-    """`window_s`: what the rows cover. `silent`: services that sent spans since the start and no request among them, the first ones, each with the spans by kind."""
+    """`window_s`: what the rows cover. `silent`: services that sent spans since the start and no request among
+    them, the first ones, each with the spans by kind.
+    """
 
     window_s: float
     operations: list[OperationRow]
@@ -74,7 +77,9 @@ class ServicesPage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SketchSlot(msgspec.Struct, frozen=True, rename="camel"):
-    """Requests that arrived between `ago_s` seconds ago and `length_s` later. `bands`: position, and requests that took that long."""
+    """Requests that arrived between `ago_s` seconds ago and `length_s` later. `bands`: position, and requests that
+    took that long.
+    """
 
     ago_s: float
     length_s: float
@@ -117,7 +122,9 @@ class TracesPage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SpanRow(msgspec.Struct, frozen=True, rename="camel"):
-    """A span of one trace; `parent` is a position in the list, -1 = none. `self_ms` is its part of the critical path."""
+    """A span of one trace; `parent` is a position in the list, -1 = none. `self_ms` is its part of the critical
+    path.
+    """
 
     span_id: str
     parent: int
@@ -272,17 +279,17 @@ class TracePages:
         if not numbers:
             return None
         now_s, slots = self.clock(), []
-        for each in self.engine.latency.slots(numbers, now_s):
+        for slot in self.engine.latency.slots(numbers, now_s):
             padded = np.zeros(-(-BUCKETS // BAND) * BAND, np.int64)
-            padded[:BUCKETS] = each.buckets
+            padded[:BUCKETS] = slot.buckets
             bands = padded.reshape(-1, BAND).sum(axis=1)
-            p50, p95, p99 = (quantile_ns(each.buckets, share) / _MS for share in (0.5, 0.95, 0.99))
+            p50, p95, p99 = (quantile_ns(slot.buckets, share) / _MS for share in (0.5, 0.95, 0.99))
             slots.append(
                 SketchSlot(
-                    now_s - each.begun_s,
-                    each.ended_s - each.begun_s,
-                    each.requests,
-                    each.errors,
+                    now_s - slot.begun_s,
+                    slot.ended_s - slot.begun_s,
+                    slot.requests,
+                    slot.errors,
                     p50,
                     p95,
                     p99,
@@ -304,8 +311,8 @@ class TracePages:
             else:
                 raise InvalidInput(key, value, f"one of {', '.join(fields)}, tag")
         limit = int(_number("limit", fields["limit"], LIMITS))
-        least_ns = int(_number("min_ms", fields["min_ms"], MIN_MS) * _MS)
-        wanted_traces = TraceQuery(fields["service"], fields["operation"], least_ns, tags, bool(fields["failed"]))
+        min_ns = int(_number("min_ms", fields["min_ms"], MIN_MS) * _MS)
+        wanted_traces = TraceQuery(fields["service"], fields["operation"], min_ns, tags, bool(fields["failed"]))
         found = search(self.engine.kept, wanted_traces, self.engine.message_tags)
         if fields["slowest"]:
             chosen = nlargest(limit, found, key=lambda trace: trace.duration_ns)
@@ -360,8 +367,13 @@ class TracePages:
         found = critical_of(self.engine.kept, service, _number("slowest", share, SHARES))
         requests = max(1, found.requests)
         rows = [
-            PathRow(*_names(each.operation), each.share, each.self_ns / requests / _MS, each.requests)
-            for each in found.shares
+            PathRow(
+                *_names(path_share.operation),
+                path_share.share,
+                path_share.self_ns / requests / _MS,
+                path_share.requests,
+            )
+            for path_share in found.shares
         ]
         return CriticalPage(service, found.requests, found.total_ns / requests / _MS, rows)
 

@@ -1,7 +1,8 @@
 """The trace process: arguments are checked, parts joined, time given to the engine.
 
-Problem: a used port or an open receiver must be one clear line before anything is served. Choice: loopback by default; on other addresses a token, client certificates
-or `--insecure` where the network is trusted. The engine gets the time every second; at the end its open traces are lost. Limits: one process, its state is in memory.
+Problem: a used port or an open receiver must be one clear line before anything is served. Choice: loopback by default;
+on other addresses a token, client certificates or `--insecure` where the network is trusted. The engine gets the time
+every second; at the end its open traces are lost. Limits: one process, its state is in memory.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ async def serve(
     async with AsyncExitStack() as stack:
         bound = bind(checked.http)  # an address in use is reported before anything that takes seconds
         stack.callback(bound.close)
-        engine = TraceEngine(clock(), span_tags, most_shift_ns=round(settings.most_skew_s * 1e9))
+        engine = TraceEngine(clock(), span_tags, max_shift_ns=round(settings.max_skew_s * 1e9))
         board = ObjectiveBoard(engine.objectives, clock)
         metrics, traffic = TraceMetrics(engine, board), Traffic("traces")
         metrics.registry.register(traffic)
@@ -142,7 +143,9 @@ async def serve(
 async def _cluster(
     settings: TraceSettings, stack: AsyncExitStack, board: ObjectiveBoard, saved: CountsFile | None
 ) -> ClusterObjectives | None:
-    """The objectives of the cluster, where one is asked for. Raises `InvalidInput` for invalid access settings; the server may be unavailable."""
+    """The objectives of the cluster, where one is asked for. Raises `InvalidInput` for invalid access settings; the
+    server may be unavailable.
+    """
     if not (settings.cluster or settings.kubeconfig or settings.context):
         return None
     from cotenant.drivers.kube.client.access import load_access

@@ -1,7 +1,10 @@
 """The counts of objectives, kept in a file over a restart.
 
-Problem: a budget over four weeks is worth little where every restart empties it. Choice: a snapshot of every objective's rings each minute and at the end, written beside the file and renamed; at the start it is read back for
-objectives that still count the same, and with them which spans were counted, so that an exporter that repeats a batch after the restart counts once. Limits: what arrived after the last snapshot of a killed process is lost; sketches and replicas are not kept.
+Problem: a budget over four weeks is worth little where every restart empties it. Choice: a snapshot of every
+objective's rings each minute and at the end, written beside the file and renamed; at the start it is read back for
+objectives that still count the same, and with them which spans were counted, so that an exporter that repeats a batch
+after the restart counts once. Limits: what arrived after the last snapshot of a killed process is lost; sketches and
+replicas are not kept.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from cotenant.engine.traces.objectives import Tracked, TrackedObjectives
 from cotenant.model.errors import InvalidInput
 
 VERSION = 1
-MOST_BYTES = 512 << 20
+MAX_BYTES = 512 << 20
 
 
 class SavedRing(msgspec.Struct, array_like=True):
@@ -53,15 +56,17 @@ class CountsFile:
     """One file. `restore` gives an objective its counts back when it is set."""
 
     def __init__(self, path: Path, *, senders_prove: bool = False) -> None:
-        """`senders_prove`: there are senders with a proof of their namespace; without them an objective of proven senders would never count again. Reads the file. Raises `InvalidInput` where it exists and cannot be read."""
+        """`senders_prove`: there are senders with a proof of their namespace; without them an objective of proven
+        senders would never count again. Reads the file. Raises `InvalidInput` where it exists and cannot be read.
+        """
         self._path = path
         self._senders_prove = senders_prove
         self._saved: dict[str, SavedObjective] = {}
         self.seen = b""
         try:
             if path.exists():
-                if path.stat().st_size > MOST_BYTES:
-                    raise InvalidInput("--state", str(path), f"a file of at most {MOST_BYTES} bytes")
+                if path.stat().st_size > MAX_BYTES:
+                    raise InvalidInput("--state", str(path), f"a file of at most {MAX_BYTES} bytes")
                 found = msgspec.msgpack.decode(path.read_bytes(), type=SavedCounts)
                 if found.version == VERSION:
                     self._saved, self.seen = found.objectives, found.seen

@@ -1,8 +1,11 @@
 """Who sends spans: which requests are taken, and which namespace their sender has proven to be of.
 
-Problem: what a span says of itself is its sender's to write, and an objective that may have pods evicted must not burn, or be diluted, by another tenant's spans. Choice: sending has tokens of its own. One that all senders share proves nothing; a
-token of a namespace (a file of its name in a folder), or of a service account of it, projected for `AUDIENCE` and reviewed by the API server, proves the namespace; collectors that forward others' spans are named. Without any of these the token for
-questions is also good for sending. Limits: a proof is of a namespace, not of a service in it.
+Problem: what a span says of itself is its sender's to write, and an objective that may have pods evicted must not burn,
+or be diluted, by another tenant's spans. Choice: sending has tokens of its own. One that all senders share proves
+nothing; a token of a namespace (a file of its name in a folder), or of a service account of it, projected for
+`AUDIENCE` and reviewed by the API server, proves the namespace; collectors that forward others' spans are named.
+Without any of these the token for questions is also good for sending. Limits: a proof is of a namespace, not of a
+service in it.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ ACCOUNT = "system:serviceaccount:"
 
 
 class NamespaceTokens:
-    """The tokens of a folder, a file for each namespace, read again while the process runs. Raises `InvalidInput` for one that is none."""
+    """The tokens of a folder, a file for each namespace, read again while the process runs. Raises `InvalidInput`
+    for one that is none.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -48,10 +53,10 @@ class NamespaceTokens:
 
     def _read(self) -> dict[str, bytes]:
         try:
-            files = sorted(each for each in self._folder.iterdir() if each.is_file() and not each.name.startswith("."))
+            files = sorted(path for path in self._folder.iterdir() if path.is_file() and not path.name.startswith("."))
         except OSError as error:
             raise InvalidInput("--sender-tokens", str(self._folder), "a folder", error.strerror or "") from None
-        return {each.name: read_token(each, "--sender-tokens") for each in files}
+        return {file.name: read_token(file, "--sender-tokens") for file in files}
 
 
 @dataclass(slots=True)
@@ -71,7 +76,9 @@ class Senders:
         return self.shared is not None or self.by_namespace is not None or self.reviews is not None
 
     async def of(self, authorization: bytes) -> str | None:
-        """The proven namespace, EVERYBODY for a collector, "" for a sender that proves nothing; None = refused. Raises `Transient` where the API server cannot be asked."""
+        """The proven namespace, EVERYBODY for a collector, "" for a sender that proves nothing; None = refused.
+        Raises `Transient` where the API server cannot be asked.
+        """
         if not self.are_apart:
             return "" if self.asking is None or self.asking.accepts(authorization, self.now()) else None
         if self.by_namespace is not None and (found := self.by_namespace.namespace_of(authorization, self.now())):
@@ -84,7 +91,9 @@ class Senders:
 
 
 def namespace_of(username: str | None, collectors: frozenset[str]) -> str:
-    """The namespace of a service account's user name; EVERYBODY for one of the `collectors` (user names), "" for another user."""
+    """The namespace of a service account's user name; EVERYBODY for one of the `collectors` (user names), "" for
+    another user.
+    """
     if username in collectors:
         return EVERYBODY
     if not username or not username.startswith(ACCOUNT):

@@ -1,8 +1,10 @@
 """The streams of replica signals to agents.
 
-Problem: thousands of replicas, and each agent needs those of its node within a second. Choice: an agent's subscription names its pods; every `PERIOD_S` the figures of pairs that have counted requests since they were last sent,
-and of all others once a second, go into one line. A replica is matched by pod UID, else by namespace/name, else by the pod's name on the subscribing node. An agent that does not read gets the newest line only. Limits: a span
-source without a pod name (k8s.pod.name, or service.instance.id) reaches no agent.
+Problem: thousands of replicas, and each agent needs those of its node within a second. Choice: an agent's subscription
+names its pods; every `PERIOD_S` the figures of pairs that have counted requests since they were last sent, and of all
+others once a second, go into one line. A replica is matched by pod UID, else by namespace/name, else by the pod's name
+on the subscribing node. An agent that does not read gets the newest line only. Limits: a span source without a pod name
+(k8s.pod.name, or service.instance.id) reaches no agent.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from cotenant.services.reporting.signals import SignalLine, Subscription, encode
 
 PERIOD_S = 0.25
 HEARTBEAT_S = 1.0
-MOST_STREAMS = 10_000
+MAX_STREAMS = 10_000
 _Pair = tuple[str, SpanSource]
 
 

@@ -3,9 +3,11 @@
     POST /mutate-pod ...                    AdmissionReview v1 in and out (reviewer.py)
     GET  /healthz /livez /readyz /metrics   200 while it runs; 200 once it can judge; Prometheus text
 
-Problem: what goes wrong here must not look like a verdict. Choice: a body that is no review is 400, a failure of ours or of the API server 500: both are failed calls to an API server, and
-the webhook's failurePolicy decides. So is a review before the first lists have arrived, since it would miss profiles. They are counted and logged. A write of a status is let through instead,
-whatever policy a configuration has, and what was ignored in it is logged once. Limits: one review at a time.
+Problem: what goes wrong here must not look like a verdict. Choice: a body that is no review is 400, a failure of ours
+or of the API server 500: both are failed calls to an API server, and the webhook's failurePolicy decides. So is a
+review before the first lists have arrived, since it would miss profiles. They are counted and logged. A write of a
+status is let through instead, whatever policy a configuration has, and what was ignored in it is logged once. Limits:
+one review at a time.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from cotenant.services.reviewing.review import Outcome, ReviewRequest, read_revi
 from cotenant.services.reviewing.reviewer import Reviewer
 from cotenant.services.webhook.metrics import WebhookMetrics
 
-_MOST_SAID = 1024
+_MAX_SAID = 1024
 _log = logging.getLogger(__name__)
 
 
@@ -95,7 +97,7 @@ class Application:
             outcome = Outcome(warnings=(f"cotenant webhook failed: {type(error).__name__}: {error}",))
         for text in outcome.warnings:
             if text not in self._said:
-                if len(self._said) >= _MOST_SAID:
+                if len(self._said) >= _MAX_SAID:
                     self._said.clear()
                 self._said.add(text)
                 _log.warning("%s", text)

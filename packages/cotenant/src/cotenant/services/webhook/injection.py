@@ -1,8 +1,10 @@
 """The CA bundle in our webhook configurations, and where asked for, the configurations themselves.
 
-Problem: an API server calls a webhook only if it trusts its certificate, and manifests that are applied again carry no bundle. Choice: the leader compares both configurations with the bundle every
-`every_s` and patches what differs, by a JSON patch that names the webhook it means; nothing else in them is touched. `register` writes them whole, once. Limits: up to `every_s` pass until a
-configuration that lost its bundle has it again; meanwhile calls fail, and failurePolicy decides.
+Problem: an API server calls a webhook only if it trusts its certificate, and manifests that are applied again carry no
+bundle. Choice: the leader compares both configurations with the bundle every `every_s` and patches what differs, by a
+JSON patch that names the webhook it means; nothing else in them is touched. `register` writes them whole, once. Limits:
+up to `every_s` pass until a configuration that lost its bundle has it again; meanwhile calls fail, and failurePolicy
+decides.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ Wanted = Callable[[str], Sequence[tuple[Kind[Any], dict[str, Any]]]]  # base64 b
 
 
 class Injector:
-    """Keeps the bundle in both configurations. `wanted`: makes them whole, where they are to be registered; None = they are made by others."""
+    """Keeps the bundle in both configurations. `wanted`: makes them whole, where they are to be registered; None =
+    they are made by others.
+    """
 
     def __init__(
         self, client: Client, bundle: Callable[[], str], wanted: Wanted | None = None, every_s: float = CHECK_S

@@ -1,7 +1,8 @@
 """The webhook's metrics.
 
-Problem: a webhook that is slow or refuses too much is first noticed by others. Choice: reviews by path and verdict, their duration, and what the certificates and the injection stand at,
-read at a scrape. Limits: calls that never arrived are counted by the API server (`apiserver_admission_webhook_fail_open_count`), not here.
+Problem: a webhook that is slow or refuses too much is first noticed by others. Choice: reviews by path and verdict,
+their duration, and what the certificates and the injection stand at, read at a scrape. Limits: calls that never arrived
+are counted by the API server (`apiserver_admission_webhook_fail_open_count`), not here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ _BUCKETS = (0.0001, 0.0002, 0.0003, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.2
 
 
 class WebhookMetrics:
-    """Adds the webhook's metrics to a registry. `expires_s`: Unix time at which the certificate in use ends, 0 = unknown."""
+    """Adds the webhook's metrics to a registry. `expires_s`: Unix time at which the certificate in use ends, 0 =
+    unknown.
+    """
 
     def __init__(
         self,

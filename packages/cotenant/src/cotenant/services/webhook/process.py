@@ -1,8 +1,9 @@
 """The webhook process: arguments are checked, parts joined, and served until a signal.
 
-Problem: a webhook must have a certificate before it can listen, know the cluster before it may judge, and only one replica should write configurations. Choice: the home of processes against an
-API server (services/kube_process): every replica watches and answers; the one that holds the Lease injects the CA bundle. Certificates come from files, or from a Secret that the
-replicas keep themselves. Limits: a replica answers 503 until everything has been listed.
+Problem: a webhook must have a certificate before it can listen, know the cluster before it may judge, and only one
+replica should write configurations. Choice: the home of processes against an API server (services/kube_process): every
+replica watches and answers; the one that holds the Lease injects the CA bundle. Certificates come from files, or from a
+Secret that the replicas keep themselves. Limits: a replica answers 503 until everything has been listed.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def _by_url(settings: WebhookSettings, address: Address) -> bool:
 
 
 def judged_rules(settings: WebhookSettings, namespace: str, address: Address) -> Rules:
-    """The rules of a replica in this namespace. Reached by its Service, it is a pod of it, and must not stand in the way of its own start."""
+    """The rules of a replica in this namespace. Reached by its Service, it is a pod of it, and must not stand in
+    the way of its own start.
+    """
     return (
         settings.rules
         if _by_url(settings, address)
@@ -215,7 +218,7 @@ def _hosts(settings: WebhookSettings, namespace: str, address: Address) -> tuple
         found.append(urlsplit(settings.url).hostname or "")
     if address.host not in ("", "0.0.0.0", "::"):
         found.append(address.host)
-    return tuple(dict.fromkeys(_canonical(each) for each in found))
+    return tuple(dict.fromkeys(_canonical(name) for name in found))
 
 
 def _canonical(host: str) -> str:

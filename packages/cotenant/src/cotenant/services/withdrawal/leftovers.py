@@ -1,8 +1,11 @@
 """What an installation leaves behind: agents of nodes, priority classes, and what the processes made for themselves.
 
-Problem: an uninstallation removes what it installed, and some of it is another's by now (a pod that names a priority class cannot be made again without it), while what the processes made (Leases, Secrets, the keepers'
-folder on each node) belongs to nobody. Choice: agents end first and are waited for, so that their keepers restore every knob; classes go unless a pod names them, with a sentence on each that stays; Leases and Secrets go by
-name once no process is left that would make them again; a keeper's folder goes only where nothing is held in it. Repeating any of it is harmless. Limits: a workload without pods that names a class is not seen.
+Problem: an uninstallation removes what it installed, and some of it is another's by now (a pod that names a priority
+class cannot be made again without it), while what the processes made (Leases, Secrets, the keepers' folder on each
+node) belongs to nobody. Choice: agents end first and are waited for, so that their keepers restore every knob; classes
+go unless a pod names them, with a sentence on each that stays; Leases and Secrets go by name once no process is left
+that would make them again; a keeper's folder goes only where nothing is held in it. Repeating any of it is harmless.
+Limits: a workload without pods that names a class is not seen.
 """
 
 from __future__ import annotations
@@ -69,7 +72,9 @@ class _DaemonSet(msgspec.Struct, frozen=True):
 
 
 async def end_agents(client: Client, agents: Name, within_s: float, say: Say) -> None:
-    """Delete the DaemonSet and wait until its pods, which have its name as their label `app`, are gone. Raises `Permanent` where some stay."""
+    """Delete the DaemonSet and wait until its pods, which have its name as their label `app`, are gone. Raises
+    `Permanent` where some stay.
+    """
     namespace, name = agents
     try:
         await client.delete(DAEMON_SETS, namespace, name)
@@ -102,7 +107,9 @@ async def remove_unused_classes(client: Client, names: Sequence[str], say: Say) 
 
 
 async def wait_for_folders(client: Client, sweep: Name, within_s: float, say: Say) -> None:
-    """Wait until the DaemonSet that removes the keepers' folders has done so on every node, or tell on how many it has not."""
+    """Wait until the DaemonSet that removes the keepers' folders has done so on every node, or tell on how many it
+    has not.
+    """
     namespace, name = sweep
     until = monotonic() + within_s
     while True:
@@ -114,7 +121,8 @@ async def wait_for_folders(client: Client, sweep: Name, within_s: float, say: Sa
             return
         if monotonic() >= until:
             say(
-                f"the keeper's folder stays on {lacking} of {done.desired_number_scheduled} nodes: they did not answer within {within_s:g} s"
+                f"the keeper's folder stays on {lacking} of {done.desired_number_scheduled} nodes: they did not "
+                f"answer within {within_s:g} s"
             )
             return
         await asyncio.sleep(LOOK_S)
@@ -130,7 +138,9 @@ async def remove_own(
     within_s: float,
     say: Say,
 ) -> None:
-    """Delete these Leases and Secrets of `namespace`, and ConfigMaps, once no pod of ours is left there but those of the app `spare`."""
+    """Delete these Leases and Secrets of `namespace`, and ConfigMaps, once no pod of ours is left there but those
+    of the app `spare`.
+    """
     left = await _until_gone(client, namespace, PART_OF, spare, within_s) if namespace else []
     if left:
         say(f"{len(left)} processes still end ({_some(left)}); what they make again stays")
@@ -143,7 +153,9 @@ async def remove_own(
 
 
 def remove_folder(folder: Path, boot_id: str, say: Say) -> None:
-    """Remove a keeper's folder from this machine. Raises `Permanent` while a keeper uses it, or where knobs in it were not restored."""
+    """Remove a keeper's folder from this machine. Raises `Permanent` while a keeper uses it, or where knobs in it
+    were not restored.
+    """
     if not folder.exists():
         say(f"there is no folder {folder.name}")
         return

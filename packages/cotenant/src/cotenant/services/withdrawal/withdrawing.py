@@ -1,8 +1,10 @@
 """Withdraw webhooks and lending, in that order, while the processes that serve them still run.
 
-Problem: a webhook configuration whose process is gone delays or refuses every pod, and a node whose manager is gone offers for ever what nobody measures. Choice: the webhook configurations are deleted first; then
-the manager's ConfigMap, whose text is printed, because without it the running manager takes all amounts back; then nodes are read until none offers any. Repeating it is
-harmless. Limits: knobs are not touched here: keepers restore them as they stop. Amounts of GPUs and ratios stay on nodes. Where no manager runs, the amounts stay, and that is reported.
+Problem: a webhook configuration whose process is gone delays or refuses every pod, and a node whose manager is gone
+offers for ever what nobody measures. Choice: the webhook configurations are deleted first; then the manager's
+ConfigMap, whose text is printed, because without it the running manager takes all amounts back; then nodes are read
+until none offers any. Repeating it is harmless. Limits: knobs are not touched here: keepers restore them as they stop.
+Amounts of GPUs and ratios stay on nodes. Where no manager runs, the amounts stay, and that is reported.
 """
 
 from __future__ import annotations
@@ -52,9 +54,11 @@ class _Nodes(msgspec.Struct):
 
 
 async def withdraw(client: Client, webhooks: str, config: tuple[str, str] | None, within_s: float, say: Say) -> None:
-    """Delete the configurations named `webhooks` ("" = none), then the ConfigMap (namespace, name), and wait until no node lends.
+    """Delete the configurations named `webhooks` ("" = none), then the ConfigMap (namespace, name), and wait until no
+    node lends.
 
-    Raises `Permanent` with the nodes that still offer amounts after `within_s` seconds, other `CotenantError` of the server.
+    Raises `Permanent` with the nodes that still offer amounts after `within_s` seconds, other `CotenantError` of the
+    server.
     """
     for kind in (MUTATING, VALIDATING) if webhooks else ():
         try:
@@ -102,7 +106,8 @@ async def _wait(client: Client, within_s: float, say: Say) -> None:
             if monotonic() >= until:
                 some = ", ".join(lending[:3]) + (" and others" if len(lending) > 3 else "")
                 raise Permanent(
-                    f"{len(lending)} nodes still offer batch or mid resources after {within_s:g} s ({some}): no manager runs, or another one lends"
+                    f"{len(lending)} nodes still offer batch or mid resources after {within_s:g} s ({some}): no "
+                    "manager runs, or another one lends"
                 )
         await asyncio.sleep(LOOK_S)
 
@@ -115,7 +120,7 @@ async def offering(client: Client) -> list[str]:
         page = msgspec.json.decode(await client.request("GET", NODES.path(""), query=query), type=_Nodes)
         for node in page.items:
             amounts = node.status.allocatable or {}
-            if any(amounts.get(each, "0") not in ("0", "") for each in LENT):
+            if any(amounts.get(name, "0") not in ("0", "") for name in LENT):
                 found.append(node.metadata.name)
         token = page.metadata.continue_
         if not token:

@@ -1,8 +1,10 @@
 """What the node's agent knows about a zone: its pods, and the burn rates of their objectives.
 
-Problem: pods have labels and groups that only the agent lists, and a late dispatch says that a task waited, not that requests were missed; what the trace process measures reaches the agent. Choice: once a period ask the
-agent's `/v1/state`. A selected pod's group is a group of the zone while it exists in the cgroup tree. A zone's group gets the highest burn rate of the pods in it or below it, of fresh signals only. Limits: while no agent answers there are no
-burn rates, the zone decides by late dispatches alone, and its groups stay; the first failure in a row is logged.
+Problem: pods have labels and groups that only the agent lists, and a late dispatch says that a task waited, not that
+requests were missed; what the trace process measures reaches the agent. Choice: once a period ask the agent's
+`/v1/state`. A selected pod's group is a group of the zone while it exists in the cgroup tree. A zone's group gets the
+highest burn rate of the pods in it or below it, of fresh signals only. Limits: while no agent answers there are no burn
+rates, the zone decides by late dispatches alone, and its groups stay; the first failure in a row is logged.
 """
 
 from __future__ import annotations
@@ -16,13 +18,15 @@ from cotenant.model.errors import CotenantError
 from cotenant.model.machine.replica_signal import FRESH_US
 from cotenant.model.zones.table import ZoneRow
 from cotenant.services.clients.agent import AgentClient
-from cotenant.services.zones.definition import MOST_GROUPS, ZoneDefinition
+from cotenant.services.zones.definition import MAX_GROUPS, ZoneDefinition
 
 _log = logging.getLogger(__name__)
 
 
 class AgentView:
-    """An agent as one zone sees it. `agent`: HOST:PORT or unix:/PATH; `exists`: whether a group is in the cgroup tree."""
+    """An agent as one zone sees it. `agent`: HOST:PORT or unix:/PATH; `exists`: whether a group is in the cgroup
+    tree.
+    """
 
     def __init__(self, agent: str, definition: ZoneDefinition, exists: Callable[[str], bool]) -> None:
         self._client = AgentClient(agent)
@@ -33,7 +37,9 @@ class AgentView:
         self._is_silent = False
 
     async def members(self) -> dict[str, ZoneRow] | None:
-        """The zone's groups now, with their rows as defined; None where the agent does not answer. Groups that were found are those of the next `burns`."""
+        """The zone's groups now, with their rows as defined; None where the agent does not answer. Groups that were
+        found are those of the next `burns`.
+        """
         self._page = await self._ask()
         if self._page is None:
             return None
@@ -63,15 +69,17 @@ class AgentView:
 def members_of(
     state: Mapping[str, Any], definition: ZoneDefinition, exists: Callable[[str], bool]
 ) -> dict[str, ZoneRow]:
-    """The zone's groups by a page of `/v1/state`: those listed, and those of selected pods that are not within one another. At most `MOST_GROUPS`, the listed ones first."""
+    """The zone's groups by a page of `/v1/state`: those listed, and those of selected pods that are not within one
+    another. At most `MAX_GROUPS`, the listed ones first.
+    """
     rows = definition.rows()
     for pod in state.get("pods", ()):
         group, labels = pod["group"], pod.get("labels", {})
         rule = definition.rule_for(str(pod["pod"]).partition("/")[0], labels)
         if rule is None or any(_related(group, other) for other in rows) or not exists(group):
             continue
-        if len(rows) >= MOST_GROUPS:
-            _log.warning("zone %s: more than %d groups; %s is left out", definition.zone, MOST_GROUPS, group)
+        if len(rows) >= MAX_GROUPS:
+            _log.warning("zone %s: more than %d groups; %s is left out", definition.zone, MAX_GROUPS, group)
             break
         rows[group] = rule.row()
     return rows

@@ -1,9 +1,11 @@
-"""How a zone's settings reach the kernel: cgroup weights through the keeper, or a kernel scheduler that this process holds.
+"""How a zone's settings reach the kernel: cgroup weights through the keeper, or a kernel scheduler that this process
+holds.
 
-Problem: the zone's engine asks for a setting, and what that takes differs by host. Choice: one interface. *Weights* are leases of the keeper, renewed with each
-reading: `cpu.idle` for batch groups, `cpu.weight` for services whose row has a weight; if this process dies they expire. *Root* loads the schedulers here, with
-rows for each group and all groups below it; if this process dies the kernel returns to the fair class. *Sub* does the same for the one cgroup that contains the
-zone's groups, beside other zones (Linux 7.3). Limits: both need cgroup v2 for the CPU
+Problem: the zone's engine asks for a setting, and what that takes differs by host. Choice: one interface. *Weights* are
+leases of the keeper, renewed with each reading: `cpu.idle` for batch groups, `cpu.weight` for services whose row has a
+weight; if this process dies they expire. *Root* loads the schedulers here, with rows for each group and all groups
+below it; if this process dies the kernel returns to the fair class. *Sub* does the same for the one cgroup that
+contains the zone's groups, beside other zones (Linux 7.3). Limits: both need cgroup v2 for the CPU
 controller and root's privileges; groups that appear get their row with the next reading.
 """
 
@@ -33,7 +35,9 @@ _REASON = Reason("zone-weights", "weights of a Control Zone")
 
 
 class BackendLost(Permanent):
-    """The back end is gone with all tasks of the zone, as a virtual machine that ended: no other back end can take over."""
+    """The back end is gone with all tasks of the zone, as a virtual machine that ended: no other back end can take
+    over.
+    """
 
 
 class LateEvents(Protocol):
@@ -50,7 +54,9 @@ class LateEvents(Protocol):
 
 
 class ZoneBackend(Protocol):
-    """One back end. All methods raise `CotenantError` where the host refuses; the zone's engine then takes the next one."""
+    """One back end. All methods raise `CotenantError` where the host refuses; the zone's engine then takes the next
+    one.
+    """
 
     async def attach(self, setting: Setting) -> None:
         """Run this setting, in place of what ran."""
@@ -69,7 +75,9 @@ class ZoneBackend(Protocol):
         ...
 
     def late(self) -> Mapping[str, tuple[int, int]] | None:
-        """Late dispatches by group since the last call: number and longest in microseconds; None where this back end does not count them."""
+        """Late dispatches by group since the last call: number and longest in microseconds; None where this back
+        end does not count them.
+        """
         ...
 
     def events(self) -> LateEvents | None:
@@ -149,7 +157,11 @@ class WeightsBackend:
         """As the Protocol; the longest wait is not known (0)."""
         if self._waits is None:
             return None
-        counted = {each.group: each.late for each in self._waits.read().groups if each.group in self._rows}
+        counted = {
+            group_waits.group: group_waits.late
+            for group_waits in self._waits.read().groups
+            if group_waits.group in self._rows
+        }
         found = {group: (max(0, number - self._late.get(group, 0)), 0) for group, number in counted.items()}
         self._late = counted
         return found
@@ -183,14 +195,16 @@ class WeightsBackend:
         if refused:
             await self.detach()
             raise Permanent(f"{refused[0].target}: {refused[0].detail or refused[0].state}")
-        stale = self._held - {each.target for each in wanted}
+        stale = self._held - {wish.target for wish in wanted}
         if stale:
             self._held -= stale
             await self._keeper.give_back([GiveBack(target, _REASON) for target in sorted(stale)])
 
 
 class RootBackend:
-    """One kernel scheduler for the machine, held by this process. `tree`: where cgroup v2 is mounted; `exclusive`: of the exclusive scheduler."""
+    """One kernel scheduler for the machine, held by this process. `tree`: where cgroup v2 is mounted; `exclusive`:
+    of the exclusive scheduler.
+    """
 
     def __init__(
         self,
@@ -226,7 +240,9 @@ class RootBackend:
         return held is not None and held.attached is setting.mode and held.verify()
 
     def put(self, rows: Mapping[str, ZoneRow]) -> None:
-        """As the Protocol; takes effect at each task's next dispatch. Groups below those that stay are looked for by `refresh`."""
+        """As the Protocol; takes effect at each task's next dispatch. Groups below those that stay are looked for
+        by `refresh`.
+        """
         known = rows.keys() == self._rows.keys()
         self._rows = dict(rows)
         if known and self._schedulers is not None:
@@ -316,7 +332,9 @@ class RootBackend:
 
 
 class SubBackend(RootBackend):
-    """A kernel scheduler for one cgroup, held by this process. `group`: the one that contains all of the zone's, below `tree`."""
+    """A kernel scheduler for one cgroup, held by this process. `group`: the one that contains all of the zone's,
+    below `tree`.
+    """
 
     def __init__(
         self,

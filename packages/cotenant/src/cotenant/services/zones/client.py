@@ -1,6 +1,7 @@
 """A client of the process that runs a host's zones, for commands and the agent.
 
-Problem: a user must see whether no keeper runs zones, or one refuses. Choice: one blocking connection a request; refusals are raised as what they were. Limits: as the server's.
+Problem: a user must see whether no keeper runs zones, or one refuses. Choice: one blocking connection a request;
+refusals are raised as what they were. Limits: as the server's.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class ZoneClient:
     path: Path
 
     def create(self, text: str, name: str, agent: str | None = None) -> dict[str, Any]:
-        """Create a zone from the text of its file; its state. Raises `Transient` where no process answers, `RefusedInput` or `Permanent` with its refusal."""
+        """Create a zone from the text of its file; its state. Raises `Transient` where no process answers,
+        `RefusedInput` or `Permanent` with its refusal.
+        """
         found: dict[str, Any] = self._ask(do="create", text=text, name=name, agent=agent)
         return found
 
@@ -71,7 +74,8 @@ class ZoneClient:
                     line = lines.readline()
         except OSError as error:
             raise Transient(
-                f"no process runs zones at {self.path}: {error.strerror or error}; start `cotenant keeper --zones` as root"
+                f"no process runs zones at {self.path}: {error.strerror or error}; start `cotenant keeper --zones` as "
+                "root"
             ) from error
         if not line:
             raise Transient(f"the keeper at {self.path} closed the connection; is this user allowed to (--allow-user)?")

@@ -1,8 +1,11 @@
 """The cluster's ControlZones on this node: the keeper is asked to run them, and their status says how it went.
 
-Problem: a ControlZone is for many nodes, its pods are where the scheduler put them, and the process that runs zones is privileged and knows no API server. Choice: once a period the agent lists the ControlZones
-and has the keeper create those for this node, and destroy those that are gone or changed; the keeper asks the agent for pods and burn rates. The status has one entry a node, patched where it changed. Limits: a change is up to a period late;
-zones that were created by hand are left alone, and a ControlZone of the same name is refused; the role that patches statuses is not limited to the node's own entry.
+Problem: a ControlZone is for many nodes, its pods are where the scheduler put them, and the process that runs zones is
+privileged and knows no API server. Choice: once a period the agent lists the ControlZones and has the keeper create
+those for this node, and destroy those that are gone or changed; the keeper asks the agent for pods and burn rates. The
+status has one entry a node, patched where it changed. Limits: a change is up to a period late; zones that were created
+by hand are left alone, and a ControlZone of the same name is refused; the role that patches statuses is not limited to
+the node's own entry.
 """
 
 from __future__ import annotations
@@ -24,12 +27,14 @@ from cotenant.services.zones.state_file import read_states
 
 PERIOD_S = 10.0
 _PREFIX = f"{KIND}/"
-_MOST_TEXT = 500
+_MAX_TEXT = 500
 _log = logging.getLogger(__name__)
 
 
 class LiveZones:
-    """`zones`: the keeper's socket; `folder`: where it writes the zones' states; `listen`: where this agent answers the keeper, None: nowhere."""
+    """`zones`: the keeper's socket; `folder`: where it writes the zones' states; `listen`: where this agent answers
+    the keeper, None: nowhere.
+    """
 
     def __init__(self, client: Client, node: str, zones: ZoneClient, folder: Path, listen: str | None) -> None:
         self._client = client
@@ -46,7 +51,9 @@ class LiveZones:
             await asyncio.sleep(period_s)
 
     async def follow(self) -> None:
-        """List once, create and destroy, and write statuses that changed. A server or a keeper that does not answer changes nothing."""
+        """List once, create and destroy, and write statuses that changed. A server or a keeper that does not answer
+        changes nothing.
+        """
         try:
             found = await self._client.all_of(CONTROL_ZONES)
             sources = await asyncio.to_thread(self._zones.sources)
@@ -58,19 +65,21 @@ class LiveZones:
             return
         self._said = ""
         messages: dict[str, str] = {}
-        wanted = {name: each for each in found if (name := each.metadata.name) and self._is_mine(each, name, messages)}
+        wanted = {
+            name: entry for entry in found if (name := entry.metadata.name) and self._is_mine(entry, name, messages)
+        }
         for zone, source in sources.items():
             if source.startswith(_PREFIX) and (zone not in wanted or source != _source(wanted[zone])):
                 await self._attempt(zone, messages, self._destroy, zone)
         kept = {zone for zone, source in sources.items() if zone in wanted and source == _source(wanted[zone])}
-        for name, each in wanted.items():
+        for name, entry in wanted.items():
             if name not in kept and name not in messages:
-                await self._attempt(name, messages, self._create, each)
+                await self._attempt(name, messages, self._create, entry)
         states = {state["zone"]: state for state in await asyncio.to_thread(read_states, self._folder)}
-        for each in found:
-            name = each.metadata.name or ""
+        for entry in found:
+            name = entry.metadata.name or ""
             mine = name in wanted or name in messages
-            await self._report(each, _status(each, states.get(name), messages.get(name, "")) if mine else None)
+            await self._report(entry, _status(entry, states.get(name), messages.get(name, "")) if mine else None)
 
     def _is_mine(self, obj: ControlZoneObject, name: str, messages: dict[str, str]) -> bool:
         """Whether the zone is for this node; a spec that cannot be used is a message."""
@@ -124,11 +133,11 @@ def _status(obj: ControlZoneObject, state: Mapping[str, Any] | None, message: st
     """This node's entry. Only what changes with the zone's state: readings are in the node's own state file."""
     entry: dict[str, Any] = {"observedGeneration": obj.metadata.generation or 0}
     if message:
-        return {**entry, "state": "refused", "message": message[:_MOST_TEXT]}
+        return {**entry, "state": "refused", "message": message[:_MAX_TEXT]}
     if state is None or not state["running"]:
         return {**entry, "state": "unknown"}
     entry |= {"state": state["state"], "setting": state["setting"], "groups": len(state["rows"])}
     if state["history"]:
         last = state["history"][-1]
-        entry["lastChange"] = f"{last['what']}: {last['reason']}"[:_MOST_TEXT]
+        entry["lastChange"] = f"{last['what']}: {last['reason']}"[:_MAX_TEXT]
     return entry

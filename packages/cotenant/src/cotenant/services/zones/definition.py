@@ -1,9 +1,11 @@
 """A zone as its author defines it: the plain file, and the spec of a ControlZone.
 
-Problem: a zone writes kernel settings of the groups that its file names, so a wrong file must be one clear line before anything is written. Choice: one frozen value
-read from YAML, with groups named relative to the cgroup tree's root as everywhere here; a file can name no path outside that tree. Groups are listed by name,
-or found: pods of this node that one of `applications` selects, each with the row of the first of `rules` that its labels match. Limits: selectors are equality of labels and a namespace;
-a sub-scheduler needs listed groups, because it is attached to the group that contains them all.
+Problem: a zone writes kernel settings of the groups that its file names, so a wrong file must be one clear line before
+anything is written. Choice: one frozen value read from YAML, with groups named relative to the cgroup tree's root as
+everywhere here; a file can name no path outside that tree. Groups are listed by name, or found: pods of this node that
+one of `applications` selects, each with the row of the first of `rules` that its labels match. Limits: selectors are
+equality of labels and a namespace; a sub-scheduler needs listed groups, because it is attached to the group that
+contains them all.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from cotenant.model.zones.setting import USUAL_MODES, Backend, ExclusiveCpus, Mo
 from cotenant.model.zones.table import LONGEST_LATE_US, ZoneClass, ZoneRow
 from cotenant.policy.zone.deciding import ZoneConfig
 
-MOST_GROUPS = 256
-LEAST_MEMORY_MIB, MOST_MEMORY_MIB = 256, 16_384
-MOST_CPUS = 16
-MOST_SELECTORS = 64
-MOST_LABELS = 16
+MAX_GROUPS = 256
+MIN_MEMORY_MIB, MAX_MEMORY_MIB = 256, 16_384
+MAX_CPUS = 16
+MAX_SELECTORS = 64
+MAX_LABELS = 16
 LONGEST_LABEL = 317  # a prefix of 253, a slash and a name of 63 characters
 SHORTEST_PERIOD_MS, LONGEST_PERIOD_MS = 100, 10_000
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
@@ -55,7 +57,9 @@ def _late_us(late_ms: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ZoneGroup:
-    """One group. `kind`: its class. `late_ms`: a task that waits for a CPU longer than this is a late dispatch; 0: none. `slice_us`, `weight` 0: the scheduler's own."""
+    """One group. `kind`: its class. `late_ms`: a task that waits for a CPU longer than this is a late dispatch; 0:
+    none. `slice_us`, `weight` 0: the scheduler's own.
+    """
 
     group: str
     kind: GroupClass
@@ -115,8 +119,8 @@ def _match(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
 
 
 def _check_labels(labels: Mapping[str, str]) -> None:
-    if len(labels) > MOST_LABELS:
-        raise InvalidInput("labels", len(labels), f"at most {MOST_LABELS} labels")
+    if len(labels) > MAX_LABELS:
+        raise InvalidInput("labels", len(labels), f"at most {MAX_LABELS} labels")
     for text in (*labels, *labels.values()):
         if len(text) > LONGEST_LABEL:
             raise InvalidInput("labels", text, f"at most {LONGEST_LABEL} characters")
@@ -124,24 +128,29 @@ def _check_labels(labels: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class VmDefinition:
-    """The virtual machine of a zone. `group`: the host's group of its processes, made where only its parent exists; "": the keeper's own."""
+    """The virtual machine of a zone. `group`: the host's group of its processes, made where only its parent exists;
+    "": the keeper's own.
+    """
 
     memory_mib: int = 512
     cpus: int = 1
     group: str = ""
 
     def __post_init__(self) -> None:
-        if not LEAST_MEMORY_MIB <= self.memory_mib <= MOST_MEMORY_MIB:
-            raise InvalidInput("memory_mib", self.memory_mib, f"{LEAST_MEMORY_MIB} to {MOST_MEMORY_MIB}")
-        if not 1 <= self.cpus <= MOST_CPUS:
-            raise InvalidInput("cpus", self.cpus, f"1 to {MOST_CPUS}")
+        if not MIN_MEMORY_MIB <= self.memory_mib <= MAX_MEMORY_MIB:
+            raise InvalidInput("memory_mib", self.memory_mib, f"{MIN_MEMORY_MIB} to {MAX_MEMORY_MIB}")
+        if not 1 <= self.cpus <= MAX_CPUS:
+            raise InvalidInput("cpus", self.cpus, f"1 to {MAX_CPUS}")
         if self.group:
             Target(self.group, Knob.CPU_WEIGHT)
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneDefinition:
-    """One zone. `start`: the scheduler that the sub and root back ends start with; `modes`: those that they may switch to, and `start` where they are the usual ones; `exclusive`: the CPUs of services under the exclusive one; `nodes`: where it runs, empty: everywhere; `vm`: in a virtual machine, whose groups these are."""
+    """One zone. `start`: the scheduler that the sub and root back ends start with; `modes`: those that they may
+    switch to, and `start` where they are the usual ones; `exclusive`: the CPUs of services under the exclusive one;
+    `nodes`: where it runs, empty: everywhere; `vm`: in a virtual machine, whose groups these are.
+    """
 
     zone: str
     groups: tuple[ZoneGroup, ...] = ()
@@ -160,18 +169,18 @@ class ZoneDefinition:
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.zone):
             raise InvalidInput("zone", self.zone, "1 to 40 of a-z, 0-9 and -, as in shop-web")
-        if len(self.groups) > MOST_GROUPS or not (self.groups or self.applications):
-            raise InvalidInput("groups", len(self.groups), f"1 to {MOST_GROUPS} groups, or applications")
+        if len(self.groups) > MAX_GROUPS or not (self.groups or self.applications):
+            raise InvalidInput("groups", len(self.groups), f"1 to {MAX_GROUPS} groups, or applications")
         for name, selectors in (("applications", self.applications), ("rules", self.rules)):
-            if len(selectors) > MOST_SELECTORS:
-                raise InvalidInput(name, len(selectors), f"at most {MOST_SELECTORS}")
+            if len(selectors) > MAX_SELECTORS:
+                raise InvalidInput(name, len(selectors), f"at most {MAX_SELECTORS}")
         if bool(self.applications) != bool(self.rules):
             missing = "rules" if self.applications else "applications"
             expected = (
                 "a rule that gives their pods a class" if self.applications else "the pods that the rules are for"
             )
             raise InvalidInput(missing, "none", expected)
-        names = [each.group for each in self.groups]
+        names = [group.group for group in self.groups]
         for name in names:
             if (
                 any(name == other or name.startswith(f"{other}/") for other in set(names) - {name})
@@ -204,13 +213,17 @@ class ZoneDefinition:
 
     @property
     def common_group(self) -> str:
-        """The group that a sub-scheduler is attached to: the closest one that contains all of the zone's; the group itself where it is the only one. Empty: none but the tree's root, or pods that are found by labels."""
+        """The group that a sub-scheduler is attached to: the closest one that contains all of the zone's; the group
+        itself where it is the only one. Empty: none but the tree's root, or pods that are found by labels.
+        """
         if self.applications:
             return ""
-        return os.path.commonpath([each.group for each in self.groups])
+        return os.path.commonpath([group.group for group in self.groups])
 
     def ladder(self, root: bool, sub: bool = False) -> tuple[Setting, ...]:
-        """The settings to start with, best first. `root`, `sub`: whether this host can load schedulers for the machine, for one cgroup."""
+        """The settings to start with, best first. `root`, `sub`: whether this host can load schedulers for the
+        machine, for one cgroup.
+        """
         found = []
         if self.backend is BackendChoice.SUB or (self.backend is BackendChoice.AUTO and sub and self.common_group):
             found.append(Setting(Backend.SUB, self.start))
@@ -222,11 +235,11 @@ class ZoneDefinition:
 
     def rows(self) -> dict[str, ZoneRow]:
         """The rows of the listed groups."""
-        return {each.group: each.row() for each in self.groups}
+        return {group.group: group.row() for group in self.groups}
 
     def rule_for(self, namespace: str, labels: Mapping[str, str]) -> ClassRule | None:
         """The rule of a pod; None where no application selects it or no rule matches."""
-        if not any(each.selects(namespace, labels) for each in self.applications):
+        if not any(application.selects(namespace, labels) for application in self.applications):
             return None
         return next((rule for rule in self.rules if _match(rule.labels, labels)), None)
 

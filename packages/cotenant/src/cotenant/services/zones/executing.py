@@ -1,7 +1,9 @@
 """Running a command in a group of a zone.
 
-Problem: to try how a program fares in a zone it must run in one of the zone's groups, and a wrong group must not run it elsewhere. Choice: this process writes itself into the group in every tree that has it, then runs the command
-as its child; nothing runs where a write fails. The command has the user's own privileges: no privileged process acts for it. Limits: a cgroup v2 group with groups below it that have controllers takes no processes (EBUSY), nor does a cgroup v1
+Problem: to try how a program fares in a zone it must run in one of the zone's groups, and a wrong group must not run it
+elsewhere. Choice: this process writes itself into the group in every tree that has it, then runs the command as its
+child; nothing runs where a write fails. The command has the user's own privileges: no privileged process acts for it.
+Limits: a cgroup v2 group with groups below it that have controllers takes no processes (EBUSY), nor does a cgroup v1
 cpuset without CPUs: what it may use is its owner's to say, so that is an error and nothing is written.
 """
 
@@ -20,7 +22,9 @@ from cotenant.services.zones.state_file import read_state
 
 
 def execute_in(folder: Path, zone: str, group: str, command: Sequence[str], *, captured: bool) -> dict[str, Any]:
-    """Run it and wait: `zone`, `group`, `exit`, and with `captured` also `stdout` and `stderr`. Raises `InvalidInput` or `Permanent` where it was not run."""
+    """Run it and wait: `zone`, `group`, `exit`, and with `captured` also `stdout` and `stderr`. Raises
+    `InvalidInput` or `Permanent` where it was not run.
+    """
     if not command:
         raise InvalidInput("command", "", "a command after --, as in cotenant zone exec shop -- nproc")
     state = read_state(folder, zone)
@@ -41,14 +45,16 @@ def execute_in(folder: Path, zone: str, group: str, command: Sequence[str], *, c
 
 
 def group_for(state: dict[str, Any], wanted: str) -> str:
-    """The group to run in: the wanted one, at or below a group of the zone, or the zone's only one. Raises `InvalidInput`."""
+    """The group to run in: the wanted one, at or below a group of the zone, or the zone's only one. Raises
+    `InvalidInput`.
+    """
     groups = list(state["rows"])
     if not wanted:
         if len(groups) != 1:
             raise InvalidInput("--group", "none", f"one of {', '.join(groups) or 'no groups: no pod is selected now'}")
         return str(groups[0])
     Target(wanted, Knob.CPU_WEIGHT)  # refuses ".." and empty parts
-    if not any(wanted == each or wanted.startswith(f"{each}/") for each in groups):
+    if not any(wanted == group or wanted.startswith(f"{group}/") for group in groups):
         raise InvalidInput("--group", wanted, f"a group at or below one of {', '.join(groups)}")
     return wanted
 
@@ -66,7 +72,9 @@ def join(group: str, trees: Sequence[Path]) -> None:
 
 
 def _without_cpus(tree: Path, group: str) -> str:
-    """Why a cgroup v1 cpuset takes no process, where that is because it was made without CPUs or memory nodes; the kernel says only that no space is left."""
+    """Why a cgroup v1 cpuset takes no process, where that is because it was made without CPUs or memory nodes; the
+    kernel says only that no space is left.
+    """
     for name in ("cpuset.cpus", "cpuset.mems"):
         try:
             if (tree / group / name).read_text().strip():
@@ -78,5 +86,8 @@ def _without_cpus(tree: Path, group: str) -> str:
         of_above = (
             f"those of the group above are {has}" if has else f"first those of the groups above: {above} is empty too"
         )
-        return f"{tree / group / name} is empty, so no process may enter the group: write into it what it may use ({of_above})"
+        return (
+            f"{tree / group / name} is empty, so no process may enter the group: write into it what it may use "
+            f"({of_above})"
+        )
     return ""

@@ -1,8 +1,10 @@
 """The zones of one host, in the process that runs them: made, switched and ended at a client's request, within quotas.
 
-Problem: several clients create zones on one machine, a zone that fails must not end another, and a client must learn at once whether its zone runs. Choice: each zone is a task of its own;
-`create` returns after its first setting was tried. What was created is kept as a file, so that zones are there again after a restart of this process. Limits: the folder is lost at a reboot;
-the groups of zones are not compared, so two zones with the same group write the same knobs by turns, unless they are refused here by name.
+Problem: several clients create zones on one machine, a zone that fails must not end another, and a client must learn at
+once whether its zone runs. Choice: each zone is a task of its own; `create` returns after its first setting was tried.
+What was created is kept as a file, so that zones are there again after a restart of this process. Limits: the folder is
+lost at a reboot; the groups of zones are not compared, so two zones with the same group write the same knobs by turns,
+unless they are refused here by name.
 """
 
 from __future__ import annotations
@@ -89,7 +91,9 @@ class _Running:
 
 
 class ZoneHost:
-    """All zones of this process. `roots`: groups that zones may have, with those below them; `folder`: states, logs and definitions."""
+    """All zones of this process. `roots`: groups that zones may have, with those below them; `folder`: states, logs
+    and definitions.
+    """
 
     def __init__(
         self,
@@ -123,13 +127,16 @@ class ZoneHost:
             try:
                 head, _, text = path.read_text().partition("\n")
                 stored = json.loads(head.removeprefix("#"))
-                # states may name a process that ended, or have this one's number: this process is the only one at its socket
+                # states may name a process that ended, or have this one's number: this process is the only one at its
+                # socket
                 await self._create(text, stored["source"], stored["agent"])
             except (CotenantError, OSError, ValueError, LookupError, TypeError) as error:
                 _log.error("zone of %s is not created again: %s", path, error)
 
     async def create(self, text: str, name: str, agent: str | None = None) -> dict[str, Any]:
-        """Create a zone from the text of its file; its state after the first attach. `agent`: this host's. Raises `InvalidInput`, `Permanent` or `Unsupported`."""
+        """Create a zone from the text of its file; its state after the first attach. `agent`: this host's. Raises
+        `InvalidInput`, `Permanent` or `Unsupported`.
+        """
         zone = definition_of(text.encode(), name).zone
         if zone not in self._zones and any(
             state["zone"] == zone and state["running"] for state in read_states(self._folder)
@@ -162,7 +169,9 @@ class ZoneHost:
         return self._state(running)
 
     async def switch(self, zone: str, setting: str) -> dict[str, Any]:
-        """Change the setting of a zone (`latency`, `root/latency`, `weights`); the state with the change on trial. Raises `InvalidInput` or `Permanent`."""
+        """Change the setting of a zone (`latency`, `root/latency`, `weights`); the state with the change on trial.
+        Raises `InvalidInput` or `Permanent`.
+        """
         running = self._named(zone)
         assert running.runner is not None
         wanted = setting_of(setting, running.runner.zone.setting)
@@ -173,7 +182,9 @@ class ZoneHost:
         return self._state(running)
 
     async def execute(self, zone: str, group: str, command: list[str]) -> dict[str, Any]:
-        """Run a command in a group of a zone in a virtual machine: `exit`, `stdout`, `stderr`. Raises `InvalidInput` or `Permanent`."""
+        """Run a command in a group of a zone in a virtual machine: `exit`, `stdout`, `stderr`. Raises
+        `InvalidInput` or `Permanent`.
+        """
         running = self._named(zone)
         assert running.runner is not None
         if running.runner.execute is None:
@@ -187,7 +198,9 @@ class ZoneHost:
         return {"zone": zone, "group": chosen, **await running.runner.execute(chosen, command)}
 
     async def destroy(self, zone: str) -> str:
-        """End a zone; its log and its last state stay. A zone that ended already is forgotten with both. What was done. Raises `InvalidInput`."""
+        """End a zone; its log and its last state stay. A zone that ended already is forgotten with both. What was
+        done. Raises `InvalidInput`.
+        """
         self._store(zone).unlink(missing_ok=True)
         running = self._zones.get(zone)
         if running is not None:
@@ -249,8 +262,8 @@ class ZoneHost:
             raise InvalidInput("zone", name, "a zone that does not run yet", "cotenant zone list shows what runs")
         if len(self._zones) >= self._quota.zones:
             raise InvalidInput("zone", name, f"at most {self._quota.zones} zones", f"{', '.join(self._zones)} run")
-        here = [each.definition for each in self._zones.values() if each.definition.vm is None]
-        listed = {group: each.zone for each in here for group in each.rows()}
+        here = [zone.definition for zone in self._zones.values() if zone.definition.vm is None]
+        listed = {group: entry.zone for entry in here for group in entry.rows()}
         if definition.vm is not None:
             self._check_vm(definition.vm)
             return
@@ -265,7 +278,7 @@ class ZoneHost:
             raise InvalidInput("--agent", agent, "an agent of this host: 127.0.0.1:PORT or unix:/PATH")
 
     def _check_vm(self, vm: VmDefinition) -> None:
-        used = sum(each.definition.vm.memory_mib for each in self._zones.values() if each.definition.vm is not None)
+        used = sum(zone.definition.vm.memory_mib for zone in self._zones.values() if zone.definition.vm is not None)
         if used + vm.memory_mib > self._quota.memory_mib:
             raise InvalidInput(
                 "vm.memory_mib", vm.memory_mib, f"at most {self._quota.memory_mib} MiB in all zones", f"{used} are used"
@@ -298,7 +311,9 @@ class ZoneHost:
 
 
 def setting_of(text: str, current: Setting) -> Setting:
-    """A setting as a user writes it: `weights`, `root/latency`, or a mode alone, on the back end that runs. Raises `InvalidInput`."""
+    """A setting as a user writes it: `weights`, `root/latency`, or a mode alone, on the back end that runs. Raises
+    `InvalidInput`.
+    """
     expected = "weights, a mode (latency, throughput, weighted, exclusive), or root/MODE or sub/MODE"
     backend, slash, mode = text.partition("/")
     try:

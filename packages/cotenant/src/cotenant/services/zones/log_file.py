@@ -1,7 +1,8 @@
 """The log of a zone as a file: what happened to it, a line an event.
 
-Problem: `cotenant zone logs` must answer without the zone's process, also after its end, and a zone that flaps must not fill a disk. Choice: JSON lines of time and text beside the zone's state;
-at `MOST_BYTES` the file becomes the older one, and the one before it is removed. Limits: the folder is on a file system that is lost at a reboot.
+Problem: `cotenant zone logs` must answer without the zone's process, also after its end, and a zone that flaps must not
+fill a disk. Choice: JSON lines of time and text beside the zone's state; at `MAX_BYTES` the file becomes the older one,
+and the one before it is removed. Limits: the folder is on a file system that is lost at a reboot.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from cotenant.model.errors import InvalidInput
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 _LONGEST = 4000  # characters of a line
 
 
@@ -32,7 +33,7 @@ class ZoneLog:
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(FileNotFoundError):
-                if self._path.stat().st_size + len(line) > MOST_BYTES:
+                if self._path.stat().st_size + len(line) > MAX_BYTES:
                     self._path.replace(_older(self._path))
             with self._path.open("a") as file:
                 file.write(line)
@@ -43,11 +44,11 @@ def read_log(folder: Path, zone: str, lines: int) -> list[dict[str, Any]]:
     path = _path(folder, zone)
     found: list[dict[str, Any]] = []
     if not path.exists():
-        known = ", ".join(sorted(each.stem for each in folder.glob("*.log")))
+        known = ", ".join(sorted(element.stem for element in folder.glob("*.log")))
         raise InvalidInput("zone", zone, "a zone of this host", f"zones are {known}" if known else "there are none")
-    for each in (_older(path), path):
+    for element in (_older(path), path):
         with contextlib.suppress(OSError):
-            for line in each.read_text(errors="replace").splitlines():
+            for line in element.read_text(errors="replace").splitlines():
                 with contextlib.suppress(ValueError):
                     entry = json.loads(line)
                     if isinstance(entry, dict) and "text" in entry:

@@ -1,7 +1,9 @@
 """`cotenant zone run`: a zone of the keeper for as long as a command runs.
 
-Problem: to try a zone a user wants to see its changes as they come and to end it with Ctrl-C, and a kernel scheduler is loaded by the keeper alone. Choice: the zone is created in the keeper as by `create`,
-its changes are read from its state file and printed, and it is destroyed at the end. Limits: a zone whose command was killed (SIGKILL) goes on in the keeper until `cotenant zone destroy`.
+Problem: to try a zone a user wants to see its changes as they come and to end it with Ctrl-C, and a kernel scheduler is
+loaded by the keeper alone. Choice: the zone is created in the keeper as by `create`, its changes are read from its
+state file and printed, and it is destroyed at the end. Limits: a zone whose command was killed (SIGKILL) goes on in the
+keeper until `cotenant zone destroy`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ _LOOK_S = 0.2
 def run(
     file: Path, socket: Path, state_dir: Path, seconds: float | None, as_json: bool, agent: str | None = None
 ) -> int:
-    """Run the zone until a signal, or for so many seconds. `socket`, `state_dir`: of the keeper. Raises `InvalidInput` for a wrong file, and as `ZoneClient.create`."""
+    """Run the zone until a signal, or for so many seconds. `socket`, `state_dir`: of the keeper. Raises
+    `InvalidInput` for a wrong file, and as `ZoneClient.create`.
+    """
     text = read_text(file)
     zone = definition_of(text, str(file)).zone
     client = ZoneClient(socket)
@@ -45,7 +49,9 @@ async def follow(
     seconds: float | None,
     show: Callable[[Mapping[str, Any]], None],
 ) -> None:
-    """Create the zone, call `show` with each change once it is settled, and destroy the zone. Raises as `ZoneClient`, `Permanent` where the zone ends by itself or its state is not in `state_dir`."""
+    """Create the zone, call `show` with each change once it is settled, and destroy the zone. Raises as
+    `ZoneClient`, `Permanent` where the zone ends by itself or its state is not in `state_dir`.
+    """
     await asyncio.to_thread(client.create, text, name, agent)
     loop = asyncio.get_running_loop()
     end_s = None if seconds is None else loop.time() + seconds
@@ -56,7 +62,8 @@ async def follow(
                 state = await asyncio.to_thread(read_state, state_dir, zone)
             except InvalidInput as error:
                 raise Permanent(
-                    f"zone {zone} runs, and its state is not in {state_dir}: give the keeper's --zone-state-dir as --state-dir"
+                    f"zone {zone} runs, and its state is not in {state_dir}: give the keeper's --zone-state-dir as "
+                    "--state-dir"
                 ) from error
             shown = _show_settled(state["history"], shown, show)
             if not state["running"]:

@@ -1,6 +1,7 @@
 """One zone with everything that its loop needs on this host: back ends, counters, the agent's view.
 
-Problem: a zone needs parts of several drivers, and a host that cannot run one must say what is missing before anything is opened. Choice: `check_host` first, then `opened`, which closes all of it at the end.
+Problem: a zone needs parts of several drivers, and a host that cannot run one must say what is missing before anything
+is opened. Choice: `check_host` first, then `opened`, which closes all of it at the end.
 Limits: kernel schedulers are loaded by the process that opens the zone, which is the keeper.
 """
 
@@ -40,7 +41,9 @@ from cotenant.services.zones.runner import ZoneRunner
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What this host can do. `root`, `sub`: load schedulers for the machine, for one cgroup; `bpf_files`: where its BPF file system is mounted."""
+    """What this host can do. `root`, `sub`: load schedulers for the machine, for one cgroup; `bpf_files`: where its
+    BPF file system is mounted.
+    """
 
     layout: Layout
     root: bool
@@ -65,7 +68,9 @@ def this_host(cgroup_root: str | None = None, bpf_files: Path = BPF_FILES) -> Ho
 
 
 def check_host(definition: ZoneDefinition, host: Host, agent: str | None) -> None:
-    """Refuse a zone that this host cannot run. Raises `Permanent`, `Unsupported` or `InvalidInput` with what is missing."""
+    """Refuse a zone that this host cannot run. Raises `Permanent`, `Unsupported` or `InvalidInput` with what is
+    missing.
+    """
     if definition.applications and agent is None:
         raise InvalidInput(
             "applications",
@@ -93,7 +98,9 @@ async def opened(
     log: Callable[[str], None],
     warn: Callable[[str], None],
 ) -> AsyncIterator[ZoneRunner]:
-    """The zone's runner; not started. `agent`: HOST:PORT or unix:/PATH, for burn rates and selected pods; `warn`: called with what this host cannot measure."""
+    """The zone's runner; not started. `agent`: HOST:PORT or unix:/PATH, for burn rates and selected pods; `warn`:
+    called with what this host cannot measure.
+    """
     tree, name, files = host.tree, definition.zone, host.bpf_files
     waits = _wait_counter(host.layout, warn)
     backends: dict[Backend, ZoneBackend] = {}

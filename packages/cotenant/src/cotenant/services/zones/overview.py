@@ -2,8 +2,10 @@
 
     /api/zones   every zone: its definition, and what the agent of each node reports in the object's status
 
-Problem: a zone runs on many nodes, and where it does not, the reason is in one entry of many. Choice: the objects are watched, the spec is read by the parser that the agents use, and nodes without an active zone come first.
-Limits: the status has what changes with the zone's state; late dispatches and the log are on the node (`cotenant zone inspect`, `logs`).
+Problem: a zone runs on many nodes, and where it does not, the reason is in one entry of many. Choice: the objects are
+watched, the spec is read by the parser that the agents use, and nodes without an active zone come first. Limits: the
+status has what changes with the zone's state; late dispatches and the log are on the node (`cotenant zone inspect`,
+`logs`).
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ ENDED = frozenset({ZoneState.FAILED.value, ZoneState.GONE.value, "refused", "unk
 
 @dataclass(frozen=True, slots=True)
 class ZoneRule:
-    """The row of the groups or pods that `applies_to` names. Zero: the scheduler's own value; `late_ms` 0: no late dispatches are counted."""
+    """The row of the groups or pods that `applies_to` names. Zero: the scheduler's own value; `late_ms` 0: no late
+    dispatches are counted.
+    """
 
     applies_to: str
     kind: str
@@ -99,7 +103,7 @@ def _view(zone: ControlZoneObject) -> ZoneView:
         applications=_applications(definition) if definition is not None else (),
         rules=_rules(definition) if definition is not None else (),
         only_on=definition.nodes if definition is not None else (),
-        active=sum(each.state == ZoneState.ACTIVE for each in nodes),
+        active=sum(node.state == ZoneState.ACTIVE for node in nodes),
         nodes=nodes,
         wrong=wrong,
     )  # fmt: skip
@@ -107,8 +111,8 @@ def _view(zone: ControlZoneObject) -> ZoneView:
 
 def _applications(definition: ZoneDefinition) -> tuple[str, ...]:
     return tuple(
-        " ".join(filter(None, (each.namespace and f"{each.namespace}/", _labels(each.labels))))
-        for each in definition.applications
+        " ".join(filter(None, (application.namespace and f"{application.namespace}/", _labels(application.labels))))
+        for application in definition.applications
     )
 
 
@@ -134,7 +138,9 @@ def _nodes(zone: ControlZoneObject) -> tuple[ZoneOnNode, ...]:
         for node, entry in (entries.items() if isinstance(entries, dict) else ())
         if isinstance(entry, dict)
     ]
-    return tuple(sorted(found, key=lambda each: (each.state not in ENDED, each.state == ZoneState.ACTIVE, each.node)))
+    return tuple(
+        sorted(found, key=lambda element: (element.state not in ENDED, element.state == ZoneState.ACTIVE, element.node))
+    )
 
 
 def _on_node(node: str, entry: Mapping[str, Any], generation: int) -> ZoneOnNode:

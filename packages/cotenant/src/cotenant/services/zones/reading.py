@@ -1,7 +1,9 @@
 """Files that define zones: the plain format, and ControlZone manifests, read by the same parser.
 
-Problem: the same zone is written by hand on one machine and stored in a cluster for many, and both must mean the same and be refused with the same words. Choice: a ControlZone's spec has the fields of the plain
-file in camel case; it is checked against the kind's definition, renamed and built as the plain file is. An error has the field as its file spells it. Limits: one zone a file, 1 MiB.
+Problem: the same zone is written by hand on one machine and stored in a cluster for many, and both must mean the same
+and be refused with the same words. Choice: a ControlZone's spec has the fields of the plain file in camel case; it is
+checked against the kind's definition, renamed and built as the plain file is. An error has the field as its file spells
+it. Limits: one zone a file, 1 MiB.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from cotenant.model.document import build, parse
 from cotenant.model.errors import InvalidInput
 from cotenant.services.zones.definition import ZoneDefinition
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 _FREE_KEYS = ("labels",)  # names in it are the author's own
 _CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _AFTER_UNDERSCORE = re.compile(r"_([a-z])")
@@ -32,11 +34,11 @@ def read_text(path: Path) -> bytes:
     """The bytes of a zone's file. Raises `InvalidInput`."""
     try:
         with path.open("rb") as file:
-            text = file.read(MOST_BYTES + 1)
+            text = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise InvalidInput(str(path), str(path), "a readable file", error.strerror or "unreadable") from error
-    if len(text) > MOST_BYTES:
-        raise InvalidInput(str(path), "too large", f"at most {MOST_BYTES} bytes")
+    if len(text) > MAX_BYTES:
+        raise InvalidInput(str(path), "too large", f"at most {MAX_BYTES} bytes")
     return text
 
 
@@ -58,7 +60,8 @@ def definition_of_spec(zone: str, spec: object, where: str) -> ZoneDefinition:
             f"{where}: spec.vm",
             "a virtual machine",
             "none in a ControlZone",
-            "its groups would be a guest's and not pods, and the node's container has no QEMU: cotenant zone create on the host runs one",
+            "its groups would be a guest's and not pods, and the node's container has no QEMU: cotenant zone create "
+            "on the host runs one",
         )
     try:
         return build(ZoneDefinition, {**_snake(spec), "zone": zone}, f"{where}: spec")
@@ -85,7 +88,7 @@ def _snake(value: object) -> Any:
     """The same with keys such as `late_ms`."""
     if isinstance(value, Mapping):
         return {
-            _CAPITAL.sub(lambda found: f"_{found[1].lower()}", str(key)): each if key in _FREE_KEYS else _snake(each)
-            for key, each in value.items()
+            _CAPITAL.sub(lambda found: f"_{found[1].lower()}", str(key)): entry if key in _FREE_KEYS else _snake(entry)
+            for key, entry in value.items()
         }
-    return [_snake(each) for each in value] if isinstance(value, list) else value
+    return [_snake(entry) for entry in value] if isinstance(value, list) else value

@@ -1,8 +1,10 @@
 """The loop of one zone: readings to the engine, its instructions to the back ends.
 
-Problem: an instruction may fail, and the failure is an event for the engine, not an end of the process. Choice: instructions are carried out one after another, and what
-follows from each is carried out before the next reading; every way out of the loop detaches. A reading is taken once a period, and at once when late dispatches that the kernel reports press a service; such a reading has
-the period before it too, so that a few late dispatches in a row are no high rate. Limits: one reading between periods at most.
+Problem: an instruction may fail, and the failure is an event for the engine, not an end of the process. Choice:
+instructions are carried out one after another, and what follows from each is carried out before the next reading; every
+way out of the loop detaches. A reading is taken once a period, and at once when late dispatches that the kernel reports
+press a service; such a reading has the period before it too, so that a few late dispatches in a row are no high rate.
+Limits: one reading between periods at most.
 """
 
 from __future__ import annotations
@@ -31,7 +33,11 @@ _UNKNOWN_EXIT = SchedulerExit(0, 1024, "no reason given", "")
 
 @dataclass(slots=True)
 class ZoneRunner:
-    """A zone with its back ends. `burns`: burn rates of objectives by group, and `members`: the zone's groups where they come and go, both asked once a period; `log`: called with a line for each event; `execute`: runs a command in a group, where the zone's tasks are not this host's; `details`: more of the zone's state; `cpu_us`: CPU time used by each group; `changed`: called with every change once it is settled; `clock`: monotonic."""
+    """A zone with its back ends. `burns`: burn rates of objectives by group, and `members`: the zone's groups where
+    they come and go, both asked once a period; `log`: called with a line for each event; `execute`: runs a command
+    in a group, where the zone's tasks are not this host's; `details`: more of the zone's state; `cpu_us`: CPU time
+    used by each group; `changed`: called with every change once it is settled; `clock`: monotonic.
+    """
 
     zone: Zone
     backends: Mapping[Backend, ZoneBackend]
@@ -92,7 +98,9 @@ class ZoneRunner:
         await self._carry_out(self.zone.measured(self.clock(), self.last))
 
     def react(self) -> None:
-        """Decide on the last reading and the late dispatches since then: rows may change, a switch waits for the period. They stay part of the period's reading."""
+        """Decide on the last reading and the late dispatches since then: rows may change, a switch waits for the
+        period. They stay part of the period's reading.
+        """
         backend = self._current()
         events = backend.events() if backend is not None else None
         late = tuple(
@@ -102,8 +110,8 @@ class ZoneRunner:
         now = ZoneReading(max(self.clock() - self._read_s, 1e-6), late)
         reading = now if self.last is None else self.last.plus(now)
         changes = self.zone.measured(self.clock(), reading, early=True)
-        for each in changes:
-            assert isinstance(each, PutRows), each
+        for change in changes:
+            assert isinstance(change, PutRows), change
             self._put_rows()
         if changes and events is not None and events.newest_us:
             self._acted_us = self._done_us - events.newest_us
@@ -118,11 +126,13 @@ class ZoneRunner:
         async with self._busy:
             await self._carry_out(self.zone.destroy())
 
-    async def run(self, stop: asyncio.Event, period_s: float, seconds: float | None, each: Callable[[], None]) -> None:
+    async def run(
+        self, stop: asyncio.Event, period_s: float, seconds: float | None, callable_: Callable[[], None]
+    ) -> None:
         """Until `stop` is set or `seconds` are over; `each` is called after every reading."""
         try:
             await self.start()
-            each()
+            callable_()
             end_s = None if seconds is None else self.clock() + seconds
             early = False
             while end_s is None or self.clock() < end_s:
@@ -133,17 +143,20 @@ class ZoneRunner:
                     await self._report()
                 else:
                     await self.step()
-                each()
+                callable_()
         finally:
             await self.stop()
-            each()
+            callable_()
 
     async def _wait(self, stop: asyncio.Event, period_s: float, *, watch: bool) -> bool:
-        """Until `stop` is set or a period is over; with `watch`, also until late dispatches are to be acted on: True then."""
+        """Until `stop` is set or a period is over; with `watch`, also until late dispatches are to be acted on:
+        True then.
+        """
         loop, late = asyncio.get_running_loop(), asyncio.Event()
         backend = self._current()
         events = backend.events() if backend is not None else None
-        # a descriptor of our own: another scheduler may be loaded meanwhile, and the number of its map's be given to something else
+        # a descriptor of our own: another scheduler may be loaded meanwhile, and the number of its map's be given to
+        # something else
         watched = -1
         if watch and backend is not None and events is not None and self.zone.acts_on(self.clock(), inf):
             watched = os.dup(events.fileno())
@@ -152,8 +165,8 @@ class ZoneRunner:
         try:
             await asyncio.wait(waiting, timeout=period_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for each in waiting:
-                each.cancel()
+            for task in waiting:
+                task.cancel()
             if watched >= 0:
                 loop.remove_reader(watched)
                 os.close(watched)
@@ -221,8 +234,8 @@ class ZoneRunner:
     async def _carry_out(self, instructions: tuple[ZoneInstruction, ...]) -> None:
         waiting = list(instructions)
         while waiting:
-            each = waiting.pop(0)
-            waiting += await self._one(each)
+            entry = waiting.pop(0)
+            waiting += await self._one(entry)
         self._log_changes()
 
     async def _report(self) -> None:
@@ -275,9 +288,9 @@ class ZoneRunner:
                 backend.put(rows)
 
     async def _attach(self, setting: Setting) -> tuple[ZoneInstruction, ...]:
-        for backend, each in self.backends.items():
+        for backend, zone_backend in self.backends.items():
             if backend is not setting.backend:
-                await self._detach(each)
+                await self._detach(zone_backend)
         chosen = self.backends.get(setting.backend)
         if chosen is None:
             return self.zone.refused(self.clock(), f"this host has no back end {setting.backend}")

@@ -1,7 +1,9 @@
 """The socket at which the zones of a host are created, switched and ended.
 
-Problem: the process that runs zones is privileged, and its clients are not trusted to be well behaved. Choice: the same check of peers as the keeper's own socket; one JSON object a line, one request a connection, bounded in size, number and time.
-An answer is `{"ok": ...}` or `{"error": TEXT, "invalid": BOOL}`. Limits: what zones show (list, inspect, why, logs) is read from files, not here.
+Problem: the process that runs zones is privileged, and its clients are not trusted to be well behaved. Choice: the same
+check of peers as the keeper's own socket; one JSON object a line, one request a connection, bounded in size, number and
+time. An answer is `{"ok": ...}` or `{"error": TEXT, "invalid": BOOL}`. Limits: what zones show (list, inspect, why,
+logs) is read from files, not here.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ from cotenant.services.running import cancelled
 from cotenant.services.sockets.peers import Peers, RefusalLog, credentials
 from cotenant.services.sockets.unix_socket import listening_socket
 from cotenant.services.zones.host import ZoneHost
-from cotenant.services.zones.reading import MOST_BYTES
+from cotenant.services.zones.reading import MAX_BYTES
 
 _log = logging.getLogger(__name__)
-MOST_CONNECTIONS = 8
-MOST_LINE = 8 * MOST_BYTES  # a text of control characters is six times as long in JSON
+MAX_CONNECTIONS = 8
+MAX_LINE = 8 * MAX_BYTES  # a text of control characters is six times as long in JSON
 REQUEST_S = 5.0
 
 
@@ -39,9 +41,11 @@ class ZoneServer:
         self._restoring: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Listen, and begin to create again what ran before. Raises `Permanent` or `InvalidInput` where the path cannot be used."""
+        """Listen, and begin to create again what ran before. Raises `Permanent` or `InvalidInput` where the path
+        cannot be used.
+        """
         listening = listening_socket(self.path, self._peers.socket_group)
-        self._server = await asyncio.start_unix_server(self._accepted, sock=listening, limit=MOST_LINE)
+        self._server = await asyncio.start_unix_server(self._accepted, sock=listening, limit=MAX_LINE)
         self._restoring = asyncio.create_task(self._zones.restore(), name="zones of before")
 
     async def stop(self) -> None:
@@ -59,8 +63,8 @@ class ZoneServer:
             self._refusals.refused("stranger", f"user {user} (process {pid}) may not use zones", now_s)
             writer.transport.abort()
             return
-        if len(self._open) >= MOST_CONNECTIONS:
-            self._refusals.refused("limit", f"more than {MOST_CONNECTIONS} requests at once", now_s)
+        if len(self._open) >= MAX_CONNECTIONS:
+            self._refusals.refused("limit", f"more than {MAX_CONNECTIONS} requests at once", now_s)
             writer.transport.abort()
             return
         task = asyncio.current_task()

@@ -1,8 +1,8 @@
 """The state of a running zone as a file, for the commands that show it.
 
-Problem: `cotenant zone list` and `inspect` must answer without a server in each zone, also about a zone that ended. Choice: the running process writes one JSON file per
-zone, renamed into place after each period; a reader takes a zone for running while its process is alive. Limits: as old as one period; history as the
-engine keeps it.
+Problem: `cotenant zone list` and `inspect` must answer without a server in each zone, also about a zone that ended.
+Choice: the running process writes one JSON file per zone, renamed into place after each period; a reader takes a zone
+for running while its process is alive. Limits: as old as one period; history as the engine keeps it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def _reading(reading: ZoneReading | None) -> dict[str, Any] | None:
         "batchCpus": round(reading.batch_cpus, 3),
         "burn": None if reading.burn is None else round(reading.burn, 3),
         "groups": {
-            each.group: {"late": each.late, "worstUs": each.worst_us, "cpuUs": each.cpu_us} for each in reading.groups
+            group.group: {"late": group.late, "worstUs": group.worst_us, "cpuUs": group.cpu_us}
+            for group in reading.groups
         },
     }
 
@@ -79,7 +80,9 @@ def _change(change: ZoneChange, offset_s: float) -> dict[str, Any]:
 
 
 def event_of(change: ZoneChange) -> str:
-    """What happened before a change: late dispatches of services and burn rates for a decision, else the change's own cause."""
+    """What happened before a change: late dispatches of services and burn rates for a decision, else the change's
+    own cause.
+    """
     match change.reason.rule:
         case "zone-start":
             return "the zone was started"
@@ -92,12 +95,12 @@ def event_of(change: ZoneChange) -> str:
 
 def _measured(reading: ZoneReading) -> str:
     found = []
-    for each in reading.groups:
-        if each.late:
-            worst = f", {each.worst_us / 1000:.1f} ms at most" if each.worst_us else ""
-            found.append(f"{each.group}: {each.late / reading.length_s:.1f} late dispatches a second{worst}")
-        if each.burn is not None:
-            found.append(f"{each.group}: burn rate {each.burn:.2f}")
+    for group in reading.groups:
+        if group.late:
+            worst = f", {group.worst_us / 1000:.1f} ms at most" if group.worst_us else ""
+            found.append(f"{group.group}: {group.late / reading.length_s:.1f} late dispatches a second{worst}")
+        if group.burn is not None:
+            found.append(f"{group.group}: burn rate {group.burn:.2f}")
     return "; ".join(found) or f"no late dispatch in {reading.length_s:.1f} s, batch on {reading.batch_cpus:.2f} CPUs"
 
 

@@ -1,6 +1,8 @@
 """A zone's back ends inside a virtual machine: the guest's weights, and the guest's root scheduler.
 
-Problem: a zone's loop asks its back end at once, and a guest answers by messages. Choice: one message a period (`refresh`) brings CPU time, late dispatches, what runs and why a scheduler ended; the loop reads what it brought. Rows are sent with the next message.
+Problem: a zone's loop asks its back end at once, and a guest answers by messages. Choice: one message a period
+(`refresh`) brings CPU time, late dispatches, what runs and why a scheduler ended; the loop reads what it brought. Rows
+are sent with the next message.
 Limits: a change of rows is up to a period late; weights in a guest count no late dispatches.
 """
 
@@ -59,7 +61,7 @@ class GuestBackend:
     async def attach(self, setting: Setting) -> None:
         """As the Protocol."""
         mode = None if setting.mode is None else setting.mode.value
-        modes = [each.value for each in self._modes]
+        modes = [entry.value for entry in self._modes]
         await self._state.ask("attach", mode=mode, modes=modes, exclusive=asdict(self._exclusive))
         self._attached = True
 

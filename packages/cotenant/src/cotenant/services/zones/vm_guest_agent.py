@@ -1,7 +1,10 @@
 """The program of a zone's guest: groups, weights, schedulers and commands, by requests from the host.
 
-Problem: the guest has no network and its root is read-only, and Python starts slowly under emulation. Choice: one process of the standard library, started by the initial root, which answers JSON lines on a virtio-serial port:
-`{"id", "do", ...}` with `{"id", "ok"}` or `{"id", "error"}`. Each request has a thread, so that a long command delays no reading. Kernel schedulers are those of the host's package, imported when one is asked for. Limits: the output of a command is kept to `MOST_OUTPUT` bytes a stream.
+Problem: the guest has no network and its root is read-only, and Python starts slowly under emulation. Choice: one
+process of the standard library, started by the initial root, which answers JSON lines on a virtio-serial port: `{"id",
+"do", ...}` with `{"id", "ok"}` or `{"id", "error"}`. Each request has a thread, so that a long command delays no
+reading. Kernel schedulers are those of the host's package, imported when one is asked for. Limits: the output of a
+command is kept to `MAX_OUTPUT` bytes a stream.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from typing import Any
 TREE = Path("/sys/fs/cgroup")
 PORTS = Path("/sys/class/virtio-ports")
 PORT_NAME = "cotenant.agent"
-MOST_OUTPUT = 1 << 20
+MAX_OUTPUT = 1 << 20
 LONGEST_COMMAND_S = 600.0
 
 
@@ -69,7 +72,9 @@ class Guest:
             self.schedulers.put(self._kernel_rows())
 
     def attach(self, mode: str | None, modes: tuple[str, ...] = (), exclusive: dict[str, Any] | None = None) -> None:
-        """Run this scheduler of our own; None: the kernel's fair class with the rows' weights. `exclusive`: fields of `ExclusiveCpus`."""
+        """Run this scheduler of our own; None: the kernel's fair class with the rows' weights. `exclusive`: fields
+        of `ExclusiveCpus`.
+        """
         if mode is None:
             if self.schedulers is not None:
                 asyncio.run(self.schedulers.detach())
@@ -79,7 +84,7 @@ class Guest:
         from cotenant.services.zones.backends import RootBackend
 
         if self.schedulers is None:
-            chosen = tuple(Mode(each) for each in modes)
+            chosen = tuple(Mode(name) for name in modes)
             self.schedulers = RootBackend("guest", chosen, self.tree, ExclusiveCpus(**(exclusive or {})))
             self.schedulers.put(self._kernel_rows())
         asyncio.run(self.schedulers.attach(Setting(Backend.ROOT, Mode(mode))))
@@ -111,21 +116,21 @@ class Guest:
 
         def drain(at: int, stream: Any) -> None:
             while data := stream.read(1 << 16):
-                kept[at] += data[: MOST_OUTPUT - len(kept[at])]
+                kept[at] += data[: MAX_OUTPUT - len(kept[at])]
 
         drains = [
             threading.Thread(target=drain, args=(at, stream), daemon=True)
             for at, stream in enumerate((process.stdout, process.stderr))
         ]
-        for each in drains:
-            each.start()
+        for thread in drains:
+            thread.start()
         try:
             status = process.wait(LONGEST_COMMAND_S)
         except subprocess.TimeoutExpired:
             process.kill()
             status = process.wait()
-        for each in drains:
-            each.join(5)
+        for thread in drains:
+            thread.join(5)
         texts = [text.decode(errors="replace") for text in kept]
         return {"exit": status if status >= 0 else 128 - status, "stdout": texts[0], "stderr": texts[1]}
 
@@ -169,9 +174,9 @@ def serve(port: Path, guest: Guest) -> None:
 
 def port_of(ports: Path = PORTS) -> Path:
     """The device of the host's port. Raises `LookupError`."""
-    for each in ports.iterdir():
-        if (each / "name").read_text().strip() == PORT_NAME:
-            return Path("/dev") / each.name
+    for path in ports.iterdir():
+        if (path / "name").read_text().strip() == PORT_NAME:
+            return Path("/dev") / path.name
     raise LookupError(f"no virtio-serial port {PORT_NAME}")
 
 

@@ -1,6 +1,8 @@
 """The host's end of a guest's port: requests with their answers.
 
-Problem: several requests are under way at once (a command that runs for minutes beside readings), and a guest may be gone, stuck or hostile. Choice: one reader that gives each answer to its request; lines are bounded, and an answer that no request waits for is dropped. Limits: a request that was given up goes on in the guest.
+Problem: several requests are under way at once (a command that runs for minutes beside readings), and a guest may be
+gone, stuck or hostile. Choice: one reader that gives each answer to its request; lines are bounded, and an answer that
+no request waits for is dropped. Limits: a request that was given up goes on in the guest.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from cotenant.model.errors import Permanent
 from cotenant.services.running import cancelled
 from cotenant.services.zones.backends import BackendLost
 
-MOST_LINE = 16 << 20  # two streams of a command, escaped
+MAX_LINE = 16 << 20  # two streams of a command, escaped
 ANSWER_S = 60.0
 
 
@@ -31,10 +33,12 @@ class GuestLink:
         self._number = 0
 
     async def open(self, path: Path, within_s: float) -> dict[str, Any]:
-        """Connect, and wait for the guest's greeting: its kernel and Python. Raises `Permanent` where none came in time."""
+        """Connect, and wait for the guest's greeting: its kernel and Python. Raises `Permanent` where none came in
+        time.
+        """
         greeting: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[0] = greeting
-        reader, self._writer = await asyncio.open_unix_connection(os.fspath(path), limit=MOST_LINE)
+        reader, self._writer = await asyncio.open_unix_connection(os.fspath(path), limit=MAX_LINE)
         self._reading = asyncio.create_task(self._read(reader), name="guest")
         try:
             async with asyncio.timeout(within_s):
@@ -45,7 +49,9 @@ class GuestLink:
         return found
 
     async def ask(self, do: str, timeout_s: float = ANSWER_S, **fields: Any) -> Any:
-        """One request. Raises `BackendLost` where the guest is gone or does not answer, `Permanent` with its refusal."""
+        """One request. Raises `BackendLost` where the guest is gone or does not answer, `Permanent` with its
+        refusal.
+        """
         if self.lost or self._writer is None:
             raise BackendLost(self.lost or "the guest is not connected")
         self._number += 1

@@ -1,7 +1,10 @@
 """A zone in a virtual machine, opened: accelerator, host group, machine, guest, and the zone's loop over it.
 
-Problem: whether KVM runs a stock kernel shows only when one boots (opening /dev/kvm succeeds where nested virtualisation does not work), and a machine that does not come up must leave nothing. Choice: KVM is tried once per kernel and boot of this host, for `PROBE_S`, until the guest's first line; else TCG. QEMU and virtiofsd are members of
-one host group, made here and removed at the end. The zone's engine runs on the host; its back ends are the guest's. Limits: one outcome of the probe for all zones; a guest has one chance to start.
+Problem: whether KVM runs a stock kernel shows only when one boots (opening /dev/kvm succeeds where nested
+virtualisation does not work), and a machine that does not come up must leave nothing. Choice: KVM is tried once per
+kernel and boot of this host, for `PROBE_S`, until the guest's first line; else TCG. QEMU and virtiofsd are members of
+one host group, made here and removed at the end. The zone's engine runs on the host; its back ends are the guest's.
+Limits: one outcome of the probe for all zones; a guest has one chance to start.
 """
 
 from __future__ import annotations
@@ -75,7 +78,9 @@ async def opened_vm(
     changed: Callable[[ZoneChange], None],
     log: Callable[[str], None],
 ) -> AsyncIterator[ZoneRunner]:
-    """The runner of a zone in a machine that has started. `folder`: of the host's zones. Raises where the machine or its agent does not start."""
+    """The runner of a zone in a machine that has started. `folder`: of the host's zones. Raises where the machine
+    or its agent does not start.
+    """
     vm = definition.vm
     assert vm is not None
     kernel = check_vm()
@@ -94,12 +99,13 @@ async def opened_vm(
             outcome.write_text("yes" if machine.spec.accel == "kvm" else "no")
             hello = await link.open(machine.agent_socket, AGENT_WITHIN_S)
             log(
-                f"the guest answers: Linux {hello['kernel']}, Python {hello['python']}, after {time.monotonic() - started_s:.1f} s"
+                f"the guest answers: Linux {hello['kernel']}, Python {hello['python']}, after "
+                f"{time.monotonic() - started_s:.1f} s"
             )
             state = GuestState(link)
             backends = {
-                each: GuestBackend(state, each, definition.modes, definition.exclusive)
-                for each in (Backend.ROOT, Backend.WEIGHTS)
+                backend: GuestBackend(state, backend, definition.modes, definition.exclusive)
+                for backend in (Backend.ROOT, Backend.WEIGHTS)
             }
             root = definition.backend is not BackendChoice.WEIGHTS
             runner = ZoneRunner(definition.machine(root=root), backends, lambda: state.used_us, changed, log=log)
@@ -142,7 +148,9 @@ def _executor(link: GuestLink) -> Callable[[str, list[str]], Any]:
 async def first_booted(
     accelerators: Sequence[str], make: Callable[[str, Callable[[str], None]], Machine], log: Callable[[str], None]
 ) -> Machine:
-    """The machine under the first accelerator whose guest prints its first line; `make` takes accelerator and console. Raises `Permanent` where none does, or what ends the start under the last one."""
+    """The machine under the first accelerator whose guest prints its first line; `make` takes accelerator and
+    console. Raises `Permanent` where none does, or what ends the start under the last one.
+    """
     for accel in accelerators:
         last = accel == accelerators[-1]
         booted = asyncio.Event()
@@ -184,12 +192,14 @@ async def _boots(machine: Machine, booted: asyncio.Event, within_s: float) -> bo
 
 @contextlib.contextmanager
 def _host_group(host: Host, vm: VmDefinition, record: Path) -> Iterator[tuple[Path, ...]]:
-    """The files through which processes become members of the machine's group, in every tree of the host. Groups that were made, also by a process that was killed (`record`), are removed at the end."""
+    """The files through which processes become members of the machine's group, in every tree of the host. Groups
+    that were made, also by a process that was killed (`record`), are removed at the end.
+    """
     made = [Path(line) for line in record.read_text().splitlines()] if record.exists() else []
     procs: list[Path] = []
     try:
         if vm.group:
-            for tree in sorted({each.path for each in host.layout.by_controller.values()}):
+            for tree in sorted({hierarchy.path for hierarchy in host.layout.by_controller.values()}):
                 group = Path(tree) / vm.group
                 if not group.is_dir() and group.parent.is_dir():
                     group.mkdir()
@@ -215,7 +225,8 @@ def _initrd() -> bytes:
     source = Path(spec.origin).parents[1]
     run = (
         "cd /run && exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/run TMPDIR=/run"
-        f" PYTHONPATH={shlex.quote(str(source))} PYTHONDONTWRITEBYTECODE=1 {shlex.quote(sys.executable)} -u /run/agent.py\n"
+        f" PYTHONPATH={shlex.quote(str(source))} PYTHONDONTWRITEBYTECODE=1 {shlex.quote(sys.executable)} -u "
+        "/run/agent.py\n"
     )
     # a temporary folder of the guest's own, unless Python or this package is in this host's
     in_tmp = any(path.is_relative_to("/tmp") for path in (source, Path(sys.executable), Path(sys.base_prefix)))

@@ -64,7 +64,7 @@ def _view(
     read = msgspec.json.decode
     return answer(
         read(json.dumps(node), type=NODES.form),
-        [read(json.dumps(each), type=PODS.form) for each in pods],
+        [read(json.dumps(pod), type=PODS.form) for pod in pods],
         read(json.dumps(metric), type=NODE_METRICS.form), data
     )  # fmt: skip
 
@@ -119,13 +119,19 @@ def test_the_pods_that_hold_an_amount_are_listed_and_those_whose_idle_requests_i
 
 def test_gpus_and_zones_are_shown_with_their_terms() -> None:
     read = msgspec.json.decode
-    gpus = {name: {"value": 200, "terms": [["2 GPUs of 100", 200]]} for name in ("koordinator.sh/gpu", "koordinator.sh/gpu-core")}  # fmt: skip
+    gpus = {
+        name: {"value": 200, "terms": [["2 GPUs of 100", 200]]}
+        for name in ("koordinator.sh/gpu", "koordinator.sh/gpu-core")
+    }
     node: Any = {
         "metadata": {"name": "n", "uid": "u", "annotations": {"cotenant.io/gpu-totals": json.dumps(gpus)}},
         "status": {"allocatable": {"cpu": "100", "memory": "100Gi", "koordinator.sh/gpu": "200", "koordinator.sh/gpu-core": "100"}},
     }  # fmt: skip
     amount = {"policy": "usage", "value": 7000, "terms": [["capacity", 50000], ["margin above 60 %", -43000]]}
-    resources = [{"name": name, "capacity": text, "allocatable": text, "available": text} for name, text in (("cpu", "50"), ("memory", "50Gi"), ("kubernetes.io/batch-cpu", "7000"))]  # fmt: skip
+    resources = [
+        {"name": name, "capacity": text, "allocatable": text, "available": text}
+        for name, text in (("cpu", "50"), ("memory", "50Gi"), ("kubernetes.io/batch-cpu", "7000"))
+    ]
     topology: Any = {
         "metadata": {"name": "n", "annotations": {"cotenant.io/lent": json.dumps({"zones": {"node-0": {"batch-cpu": amount}}})}},
         "zones": [{"name": "node-0", "type": "Node", "resources": resources}],
@@ -156,8 +162,10 @@ def test_annotations_that_cannot_be_read_hide_no_zone_and_no_gpu() -> None:
         "metadata": {"name": "n"},
         "spec": {"devices": [{"type": "gpu", "minor": 0, "health": True, "resources": {"koordinator.sh/gpu-core": "100"}}]},
     }  # fmt: skip
-    view = answer(read(json.dumps(node), type=NODES.form), [], None, None, None, read(json.dumps(device), type=DEVICES.form))  # fmt: skip
-    assert [each.resource for each in view.gpus] == ["koordinator.sh/gpu", "koordinator.sh/gpu-core"]
+    view = answer(
+        read(json.dumps(node), type=NODES.form), [], None, None, None, read(json.dumps(device), type=DEVICES.form)
+    )
+    assert [gpu.resource for gpu in view.gpus] == ["koordinator.sh/gpu", "koordinator.sh/gpu-core"]
     assert "computed now; nothing was written" in "\n".join(lines(view))
 
 
@@ -169,7 +177,12 @@ class AsTheAgent:
 
     async def all_of(self, kind: Any, fields: str) -> list[Any]:
         assert (kind, fields) == (NODES, "metadata.name=n")
-        return [msgspec.json.decode(b'{"metadata": {"name": "n", "uid": "u"}, "status": {"allocatable": {"cpu": "100", "memory": "1Gi"}}}', type=NODES.form)]  # fmt: skip
+        return [
+            msgspec.json.decode(
+                b'{"metadata": {"name": "n", "uid": "u"}, "status": {"allocatable": {"cpu": "100", "memory": "1Gi"}}}',
+                type=NODES.form,
+            )
+        ]
 
     async def request(self, method: str, path: str, query: object) -> bytes:
         return json.dumps({"items": [_pod("one", batch="1000")]}).encode()
@@ -178,7 +191,7 @@ class AsTheAgent:
 def test_what_may_not_be_read_is_named_and_the_rest_is_answered() -> None:
     view = asyncio.run(node_view(AsTheAgent(), "n"))  # type: ignore[arg-type]
     assert view.node == "n"
-    assert [each.partition(", so")[0] for each in view.ignored] == [
+    assert [name.partition(", so")[0] for name in view.ignored] == [
         "not readable: NodeMetric",
         "not readable: ConfigMap koordinator-system/slo-controller-config",
     ]

@@ -73,7 +73,7 @@ def test_all_profiles(capsys: pytest.CaptureFixture[str]) -> None:
 def test_json_has_every_axis(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert profile_showing.show([profile("cart", 0.38)], tmp_path / "r.svg", True) == 0
     found = json.loads(capsys.readouterr().out)
-    assert [each["name"] for each in found["axes"]] == [axis.value for axis in Axis]
+    assert [entry["name"] for entry in found["axes"]] == [axis.value for axis in Axis]
     assert found["axes"][0]["sensitivity"]["value"] == 380
     assert found["axes"][1]["sensitivity"] == {"cannotTell": NO_PMU.because}
     assert found["overall"]["sensitivity"]["samples"] == 2210

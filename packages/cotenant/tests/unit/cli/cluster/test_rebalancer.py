@@ -65,7 +65,14 @@ def test_other_kinds_and_predicted_effects_are_shown(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     effect = PredictedEffect(1.2, 0.3, 0.5, 0.4, None, 0.25, "shop/cart-0", 0.2, 0.0, "learned")
-    other = replace(MOVE, trigger="Defragmentation", reason="frees room for a/b, which waits", node_before={}, node_after={}, over=())  # fmt: skip
+    other = replace(
+        MOVE,
+        trigger="Defragmentation",
+        reason="frees room for a/b, which waits",
+        node_before={},
+        node_after={},
+        over=(),
+    )
     show(replace(PLAN, moves=(replace(MOVE, effect=effect), other), kinds=(KindPlan("Defragmentation", 2, 1),)))
     text = capsys.readouterr().out
     for part in (
@@ -78,7 +85,11 @@ def test_other_kinds_and_predicted_effects_are_shown(
         assert part in text, text
     assert text.count("node-0001: use cpu") == 1
     (move, _) = msgspec.json.decode(plan_json(replace(PLAN, moves=(replace(MOVE, effect=effect), other))))["moves"]
-    assert (move["effect"]["pod_after"], move["effect"]["neighbour"], move["trigger"]) == (0.3, "shop/cart-0", "LowNodeLoad")  # fmt: skip
+    assert (move["effect"]["pod_after"], move["effect"]["neighbour"], move["trigger"]) == (
+        0.3,
+        "shop/cart-0",
+        "LowNodeLoad",
+    )
 
 
 def test_without_metrics_it_says_who_writes_them(capsys: pytest.CaptureFixture[str]) -> None:

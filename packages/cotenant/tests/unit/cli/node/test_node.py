@@ -151,7 +151,7 @@ def test_what_is_not_decided_is_neither_a_pass_nor_a_failure(
     assert "Not decided: 1 of 9 rounds" in " ".join(out.split())
     printed = json.loads(registry.encode(undecided))
     assert (printed["verdict"], printed["passed"], printed["why_not_decided"]) == ("not decided", False, UNDECIDED)
-    assert {(each["verdict"], each["passed"]) for each in printed["checks"]} == {("not decided", None)}
+    assert {(entry["verdict"], entry["passed"]) for entry in printed["checks"]} == {("not decided", None)}
     page.write(tmp_path / "report.html", undecided, "cotenant node experiment trial")
     text = (tmp_path / "report.html").read_text()
     assert text.count('class="check undecided"') == text.count("<em>not decided</em>") == 3
@@ -190,7 +190,7 @@ def test_the_object_has_no_number_that_json_lacks() -> None:
     printed = json.loads(registry.encode(outcome()), parse_constant=lambda name: pytest.fail(name))
     assert printed["alone"] == {"correlation": None}
     assert (printed["passed"], printed["rounds"], printed["discarded"]) == (False, 3, 1)
-    assert [each["passed"] for each in printed["checks"]] == [True, False, False]
+    assert [entry["passed"] for entry in printed["checks"]] == [True, False, False]
 
 
 def test_the_page_says_failures_plainly_and_needs_no_network(tmp_path: Path) -> None:

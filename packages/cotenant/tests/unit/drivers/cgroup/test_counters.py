@@ -325,7 +325,7 @@ def test_five_hundred_groups_at_once_with_fewer_descriptors(tmp_path: Path) -> N
     for name in names:
         trees.add(name)
     before = descriptors()
-    with CgroupReader(trees.layout, most_open=100) as reader:
+    with CgroupReader(trees.layout, max_open=100) as reader:
         for _ in range(3):
             assert [entry.group for entry in reader.read(names)] == names
             assert descriptors() <= before + 101
@@ -349,7 +349,7 @@ def test_descriptors_of_groups_no_longer_requested_are_closed(tmp_path: Path) ->
             reader.read(["a"])
         assert descriptors() == alone
         # room is made for those that are asked for
-        reader.most_open = 12
+        reader.max_open = 12
         assert [entry.group for entry in reader.read(["b"])] == ["b"]
         assert descriptors() == alone
 

@@ -126,7 +126,7 @@ def test_garbage_is_ignored(world: World, text: str) -> None:
 def test_more_tasks_than_the_limit_is_a_gap(world: World) -> None:
     world.holds("pod", 1, 2, 3)
     world.waits(10, 1, 2, 3)
-    reader = world.reader(most_tasks=3)
+    reader = world.reader(max_tasks=3)
     world.read(reader, "pod")
     world.waits(15, 1, 2, 3)
     assert world.read(reader, "pod") == {"pod": 10}

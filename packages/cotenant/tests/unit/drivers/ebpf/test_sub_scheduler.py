@@ -15,7 +15,7 @@ SOURCE = (Path(__file__).parents[6] / "bpf" / "zone_parent.bpf.c").read_text()
 
 
 def test_the_mask_of_all_cpus_is_laid_out_as_in_the_source() -> None:
-    most = re.search(r"#define MOST_CIDS (\d+)", SOURCE)
+    most = re.search(r"#define MAX_CIDS (\d+)", SOURCE)
     assert most is not None
     words = int(most[1]) // 64 + 1
     assert len(every_cid(1)) == 16 + 8 * words

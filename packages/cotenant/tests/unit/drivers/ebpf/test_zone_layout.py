@@ -9,7 +9,7 @@ from cotenant.drivers.ebpf import zone_layout as layout
 from cotenant.drivers.ebpf.sched_ext import read_state, supported
 from cotenant.drivers.ebpf.zone_scheduler import check_version
 from cotenant.model.errors import InvalidInput, Unsupported
-from cotenant.model.zones.setting import MOST_CPUS
+from cotenant.model.zones.setting import MAX_CPUS
 from cotenant.model.zones.table import LateDispatch, ZoneClass, ZoneRow
 
 HEADER = (Path(__file__).parents[6] / "bpf" / "zone.h").read_text()
@@ -21,8 +21,8 @@ def size(name: str) -> int:
     assert body is not None, name
     total = 0
     for kind, names in re.findall(r"^\t(__u64|__u32|char) ([^;]+);", body[1], re.MULTILINE):
-        for each in names.split(","):
-            length = re.search(r"\[(\d+)\]", each)
+        for entry in names.split(","):
+            length = re.search(r"\[(\d+)\]", entry)
             total += {"__u64": 8, "__u32": 4, "char": 1}[kind] * (int(length[1]) if length else 1)
     return total
 
@@ -36,7 +36,7 @@ def test_sizes_match_the_header() -> None:
 def test_classes_and_counters_match_the_header() -> None:
     classes = re.search(r"enum zone_class {([^}]*)}", HEADER)
     assert classes is not None
-    assert [name.strip() for name in classes[1].split(",")] == [f"CLASS_{each.name}" for each in ZoneClass]
+    assert [name.strip() for name in classes[1].split(",")] == [f"CLASS_{zone_class.name}" for zone_class in ZoneClass]
     counts = re.search(r"enum zone_count {([^}]*)}", HEADER)
     assert counts is not None
     names = [name.strip().removeprefix("COUNT_").lower() for name in counts[1].split(",")]
@@ -45,14 +45,14 @@ def test_classes_and_counters_match_the_header() -> None:
 
 def test_constants_of_the_exclusive_scheduler_match_its_source() -> None:
     source = (Path(__file__).parents[6] / "bpf" / "zone_exclusive.bpf.c").read_text()
-    assert f"#define MOST_CPUS {MOST_CPUS}\n" in source
+    assert f"#define MAX_CPUS {MAX_CPUS}\n" in source
     members = re.search(r"const volatile struct {\n(.*?)} exclusive", source, re.DOTALL)
     assert members is not None
     assert re.findall(r"__u64 (\w+)", members[1]) == ["starved_ns", "cpus", "own"]
     starved, cpus, first, second, *rest = layout.EXCLUSIVE.unpack(layout.pack_exclusive(7, 72, (3, 64, 71)))
     assert (starved, cpus, first, second) == (7, 72, 1 << 3, 1 | 1 << 7)
     assert not any(rest)
-    assert len(rest) == MOST_CPUS // 64 - 2
+    assert len(rest) == MAX_CPUS // 64 - 2
 
 
 @pytest.mark.parametrize(("cpus", "own"), [(1, (0,)), (2, ()), (2, (0, 1)), (2, (2,)), (1025, (3,))])

@@ -36,12 +36,12 @@ def test_use_memory_and_processes() -> None:
 def test_faulty_memory_is_permanently_unhealthy(turned: dict[str, object], why: str) -> None:
     gpu, other = Gpu("GPU-a"), Gpu("GPU-b")
     reader = GpuReader(FakeNvml(gpu, other))
-    assert all(each.healthy for each in reader.read())
+    assert all(gpu_counters.healthy for gpu_counters in reader.read())
     for name, value in turned.items():
         setattr(gpu, name, value)
-    assert [each.healthy for each in reader.read()] == [False, True]
+    assert [gpu_counters.healthy for gpu_counters in reader.read()] == [False, True]
     gpu.uncorrected, gpu.rows = 0, (0, 0, 0, 0)
-    assert [each.healthy for each in reader.read()] == [False, True]
+    assert [gpu_counters.healthy for gpu_counters in reader.read()] == [False, True]
     assert why in reader.gaps()[0].needs
 
 
@@ -50,9 +50,9 @@ def test_critical_errors_count_and_those_of_programs_do_not() -> None:
     reader = GpuReader(library)
     reader.read()
     library.events.extend((library.gpus[0], xid) for xid in sorted(APPLICATION_XIDS))
-    assert all(each.healthy for each in reader.read())
+    assert all(gpu_counters.healthy for gpu_counters in reader.read())
     library.events.append((library.gpus[1], 79))
-    assert [each.healthy for each in reader.read()] == [True, False]
+    assert [gpu_counters.healthy for gpu_counters in reader.read()] == [True, False]
     assert reader.gaps()[0].needs == "Xid 79"
 
 

@@ -139,17 +139,17 @@ def test_more_connections_than_allowed_are_refused_and_those_in_use_are_kept() -
 def test_idle_connections_make_room_for_a_new_one(loop: str, speaks: bool) -> None:
     async def case(server: HttpServer) -> None:
         held = [await Raw.open(server.address) for _ in range(8)]
-        for each in held if speaks else ():
-            each.send(GET)
-            assert await each.answer() == (200, b"hello")
+        for raw in held if speaks else ():
+            raw.send(GET)
+            assert await raw.answer() == (200, b"hello")
         for _ in range(20):
             client = await Raw.open(server.address)
             client.send(GET)
             assert await client.answer() == (200, b"hello")
             held.append(client)
         assert server.traffic.connections <= 9
-        for each in held:
-            each.close()
+        for raw in held:
+            raw.close()
 
     server = run(hello, case, replace(DEFAULTS, connections=8), loop=loop)
     assert set(server.traffic.refusals) == {"idle"}

@@ -38,8 +38,8 @@ def test_a_file_and_a_text_are_read(tmp_path: Path) -> None:
 
 def test_no_other_source_makes_a_context_with_pythons_defaults() -> None:
     found = [
-        str(each.relative_to(SOURCES))
-        for each in SOURCES.rglob("*.py")
-        if "create_default_context(" in each.read_text() and each.name != "trust.py"
+        str(path.relative_to(SOURCES))
+        for path in SOURCES.rglob("*.py")
+        if "create_default_context(" in path.read_text() and path.name != "trust.py"
     ]
     assert found == []

@@ -8,14 +8,14 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from tests.fakes.servers.jaeger_datagrams import CLIENT_SPAN, SERVER_SPAN, field, i64, message, text, varint
 
 from cotenant.drivers.jaeger.batch import MAX_SPANS, request_of
-from cotenant.drivers.jaeger.thrift_compact import MAX_VALUES, MOST_DEPTH, read_message
+from cotenant.drivers.jaeger.thrift_compact import MAX_DEPTH, MAX_VALUES, read_message
 from cotenant.model.errors import InvalidInput
 
 
 def spans_of(datagram: bytes) -> tuple[dict[str, str], list[Span]]:
     request = ExportTraceServiceRequest.FromString(request_of(datagram))
     (of_resource,) = request.resource_spans
-    process = {each.key: each.value.string_value for each in of_resource.resource.attributes}
+    process = {attribute.key: attribute.value.string_value for attribute in of_resource.resource.attributes}
     return process, [span for scope in of_resource.scope_spans for span in scope.spans]
 
 
@@ -27,7 +27,7 @@ def test_an_exporters_spans_have_their_parent_kind_status_and_tags() -> None:
     assert child.trace_id == root.trace_id
     assert (root.status.code, child.status.code) == (Status.STATUS_CODE_UNSET, Status.STATUS_CODE_ERROR)
     assert root.end_time_unix_nano - root.start_time_unix_nano == 421_000
-    tags = {each.key: each.value for each in root.attributes}
+    tags = {attribute.key: attribute.value for attribute in root.attributes}
     assert tags["a"].string_value == "b"
     assert tags["n"].int_value == 5
     assert tags["f"].double_value == 1.5
@@ -61,7 +61,7 @@ def test_a_parent_may_be_a_reference_and_a_process_names_its_host() -> None:
         (message(field(9, b"\xfc" + varint(10**12))), "at most the"),
         (message(field(8, varint(2**60))), "at least"),
         (message(field(13, b"\x00")), "type 13"),
-        (message(field(12, b"") * (MOST_DEPTH + 2)), "deep"),
+        (message(field(12, b"") * (MAX_DEPTH + 2)), "deep"),
         (message(field(9, b"\x19") * 3000), "deep"),
         (message(field(11, b"\x05\xbb")), "at most the"),
         (b"\x82\x81" + b"\xff" * 12, "ten bytes"),

@@ -59,7 +59,7 @@ def test_pods_with_a_file_and_a_group(place: Path) -> None:
         QoSClass.LS,
         pod_group(UIDS[0], "burstable", True),
     )
-    assert [each.split("/")[0] for each in source.wrong] == list(UIDS[1:4])
+    assert [name.split("/")[0] for name in source.wrong] == list(UIDS[1:4])
 
 
 def test_without_the_folder(place: Path) -> None:

@@ -24,7 +24,7 @@ def test_it_reads_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_the_older_of_two_files_is_dropped(tmp_path: Path) -> None:
-    trail = AuditTrail(tmp_path, most_bytes=2000)
+    trail = AuditTrail(tmp_path, max_bytes=2000)
     for number in range(100):
         trail.write([change(number)])
     assert (tmp_path / NAME).stat().st_size <= 2000

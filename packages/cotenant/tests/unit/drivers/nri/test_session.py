@@ -112,8 +112,8 @@ def test_a_container_gets_its_first_values(tmp_path: Path) -> None:
             100_000,
         )
         assert (resources.cpu.cpus, resources.memory.limit.value, resources.rdt_class.value) == ("2-3", 64 << 20, "BE")
-        assert [(each.key, each.value) for each in adjust.env] == [("OTEL_SERVICE_NAME", "batch")]
-        assert [each.name for each in adjust.CDI_devices] == ["nvidia.com/gpu=1"]
+        assert [(entry.key, entry.value) for entry in adjust.env] == [("OTEL_SERVICE_NAME", "batch")]
+        assert [device.name for device in adjust.CDI_devices] == ["nvidia.com/gpu=1"]
         assert not resources.unified
         (update,) = (await runtime.call("UpdateContainer", pod=POD, container=CONTAINER)).update
         assert (update.container_id, update.linux.resources.cpu.shares.value, update.ignore_failure) == ("c1", 2, True)

@@ -15,7 +15,7 @@ def test_frames_in_any_pieces() -> None:
     sent = mux.frames_of(1, b"abc") + mux.frames_of(2, b"") + mux.frames_of(2, b"de")
     for piece in (1, 3, 7, len(sent)):
         frames = mux.Frames()
-        found = [each for at in range(0, len(sent), piece) for each in frames.feed(sent[at : at + piece])]
+        found = [entry for at in range(0, len(sent), piece) for entry in frames.feed(sent[at : at + piece])]
         assert found == [(1, b"abc"), (2, b"de")]
 
 
@@ -35,13 +35,13 @@ def test_messages_in_any_pieces() -> None:
     sent = ttrpc.encoded(1, ttrpc.REQUEST, b"first") + ttrpc.encoded(3, ttrpc.RESPONSE, b"")
     for piece in (1, 9, 11, len(sent)):
         messages = ttrpc.Messages()
-        found = [each for at in range(0, len(sent), piece) for each in messages.feed(sent[at : at + piece])]
+        found = [message for at in range(0, len(sent), piece) for message in messages.feed(sent[at : at + piece])]
         assert found == [Message(1, ttrpc.REQUEST, b"first"), Message(3, ttrpc.RESPONSE, b"")]
 
 
 def test_a_message_that_is_too_long_is_passed_over_and_reported() -> None:
-    long = ttrpc.encoded(5, ttrpc.REQUEST, bytes(ttrpc.MOST_BYTES + 1))
+    long = ttrpc.encoded(5, ttrpc.REQUEST, bytes(ttrpc.MAX_BYTES + 1))
     sent = long + ttrpc.encoded(7, ttrpc.REQUEST, b"next")
     messages = ttrpc.Messages()
-    found = [each for at in range(0, len(sent), 1 << 20) for each in messages.feed(sent[at : at + (1 << 20)])]
+    found = [message for at in range(0, len(sent), 1 << 20) for message in messages.feed(sent[at : at + (1 << 20)])]
     assert found == [Message(5, ttrpc.REQUEST, None), Message(7, ttrpc.REQUEST, b"next")]

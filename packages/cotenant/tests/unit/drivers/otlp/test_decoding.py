@@ -1,4 +1,6 @@
-"""Requests into batches: the compiled walk equals the protobuf library, and whatever is sent gives a batch or `InvalidInput`."""
+"""Requests into batches: the compiled walk equals the protobuf library, and whatever is sent gives a batch or
+`InvalidInput`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from cotenant.drivers.otlp import decoding, protobuf, wire_walk
 from cotenant.drivers.otlp.decoding import (
     JSON_MAX_OBJECTS,
     LIBRARY_MAX_BYTES,
-    MOST_BYTES,
+    MAX_BYTES,
     decode_json,
     decode_protobuf,
     gunzip,
@@ -82,7 +84,7 @@ def rows(batch: SpanBatch) -> list[tuple[object, ...]]:
     columns = batch.columns
     return [
         (
-            *(int(each[row]) for each in columns[:8]),
+            *(int(column[row]) for column in columns[:8]),
             batch.names[columns.name[row]],
             batch.sources[columns.source[row]],
             batch.names[columns.peer[row]] if columns.peer[row] >= 0 else "",
@@ -219,7 +221,7 @@ def test_ids_of_wrong_length_in_json_reject_the_span() -> None:
 def test_gzip_is_bounded_after_decompression() -> None:
     assert gunzip(gzip.compress(b"abc", mtime=0)) == b"abc"
     with pytest.raises(TooLarge, match="bytes after decompression: expected at most 20971520"):
-        gunzip(gzip.compress(bytes(MOST_BYTES + 1)))
+        gunzip(gzip.compress(bytes(MAX_BYTES + 1)))
 
 
 @pytest.mark.parametrize(
@@ -308,7 +310,7 @@ def test_names_that_are_made_to_meet_cost_no_more_than_others() -> None:
         number += 1
     batch = wire_walk.walk(request_of([Given(index + 1, name=name) for index, name in enumerate(wanted)]))
     assert batch is not None
-    assert [batch.names[each] for each in batch.columns.name] == wanted
+    assert [batch.names[entry] for entry in batch.columns.name] == wanted
 
 
 def test_objects_of_json_are_counted_before_they_are_made() -> None:
@@ -322,6 +324,6 @@ def test_parts_of_a_batch_have_their_own_bytes() -> None:
         request_of([Given(number + 1, name=str(number), tags={"n": number}) for number in range(50)])
     )
     parts = list(batch.parts(8))
-    assert [len(each) for each in parts] == [8] * 6 + [2]
-    assert [row for each in parts for row in rows(each)] == rows(batch)
-    assert sum(len(each.body) for each in parts) <= len(batch.body)
+    assert [len(span_batch) for span_batch in parts] == [8] * 6 + [2]
+    assert [row for span_batch in parts for row in rows(span_batch)] == rows(batch)
+    assert sum(len(span_batch.body) for span_batch in parts) <= len(batch.body)

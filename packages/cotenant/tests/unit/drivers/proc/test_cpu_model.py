@@ -14,7 +14,10 @@ from cotenant.model.cpus.basic_info import CPU_BASIC_INFO, CpuInfo, cpu_info_tex
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.counters import LogicalCpu
 
-X86 = "processor\t: 0\nmodel name\t: Intel(R) Xeon(R) Platinum 8269CY CPU @ 2.50GHz\n\nprocessor\t: 1\nmodel name\t: other\n"
+X86 = (
+    "processor\t: 0\nmodel name\t: Intel(R) Xeon(R) Platinum 8269CY CPU @ 2.50GHz\n\nprocessor\t: 1\nmodel name\t: "
+    "other\n"
+)
 ARM = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n"
 PAIR = (LogicalCpu(0, 0, 0, 0), LogicalCpu(1, 0, 0, 0))
 APART = (LogicalCpu(0, 0, 0, 0), LogicalCpu(1, 1, 0, 0))

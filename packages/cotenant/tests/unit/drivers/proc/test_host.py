@@ -86,8 +86,8 @@ def test_network_and_disks_count_once() -> None:
     assert network_bytes(NETWORK, every=True) == (8072, 678)
     disks = used_disks(DISKS)
     assert disks is not None
-    assert sum(each.read_bytes for each in disks) == 13 * 512
-    assert sum(each.written_bytes for each in disks) == 25 * 512
+    assert sum(disk.read_bytes for disk in disks) == 13 * 512
+    assert sum(disk.written_bytes for disk in disks) == 25 * 512
     assert used_disks("") == ()
 
 
@@ -100,7 +100,7 @@ def test_disks_are_named_by_number_the_busiest_first_and_one_that_was_never_used
     )
     disks = used_disks("\n".join(lines))
     assert disks is not None
-    assert [each.number for each in disks] == ["259:0", "8:0"]
+    assert [disk.number for disk in disks] == ["259:0", "8:0"]
 
 
 @pytest.mark.parametrize("text", ["", "cpu  1 2\n", "cpu  a b c d\n", "cpu0 1 2 3 4\n", "intr 5\n", "cpu  1 2 3 4\n"])

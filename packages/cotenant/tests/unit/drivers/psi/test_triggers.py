@@ -91,7 +91,9 @@ def trigger_on(descriptor: int) -> PressureTrigger:
 
 
 def test_a_group_whose_pressure_file_vanished_is_gone_and_not_stalled() -> None:
-    """The kernel answers a poll of a removed group's file with an error or a hang-up, as a pipe does whose other end is closed."""
+    """The kernel answers a poll of a removed group's file with an error or a hang-up, as a pipe does whose other
+    end is closed.
+    """
     reader, writer = os.pipe()
     with trigger_on(reader) as hung_up:
         os.close(writer)
@@ -102,8 +104,8 @@ def test_a_group_whose_pressure_file_vanished_is_gone_and_not_stalled() -> None:
     with trigger_on(writer_two) as failed:
         os.close(reader_two)
         assert failed.take() is TriggerEvent.GONE
-    for each in (reader, writer_two):
-        os.close(each)
+    for number in (reader, writer_two):
+        os.close(number)
 
 
 def test_priority_data_is_a_stall() -> None:

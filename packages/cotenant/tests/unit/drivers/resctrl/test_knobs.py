@@ -105,7 +105,12 @@ def test_an_unsupported_machine_reports_what_it_needs(tmp_path: Path) -> None:
     gap = knobs.supported(Knob.SCHEMATA)
     assert gap is not None
     assert "resctrl mounted" in gap.needs
-    for act in (lambda: knobs.read(BE), lambda: knobs.raw(BE), lambda: knobs.write(BE, "L3:0=f"), lambda: knobs.restore(BE, "absent")):  # fmt: skip
+    for act in (
+        lambda: knobs.read(BE),
+        lambda: knobs.raw(BE),
+        lambda: knobs.write(BE, "L3:0=f"),
+        lambda: knobs.restore(BE, "absent"),
+    ):
         with pytest.raises(Unsupported):
             act()
     with pytest.raises(Unsupported):
@@ -115,10 +120,10 @@ def test_an_unsupported_machine_reports_what_it_needs(tmp_path: Path) -> None:
 
 def test_hardware_of_intel_and_amd(tmp_path: Path) -> None:
     assert read_hardware(FakeResctrl(tmp_path / "intel")) == CacheHardware(
-        11, (0, 1), 1, Bandwidth.PERCENT, (0, 1), 10, 10, most_groups=4
+        11, (0, 1), 1, Bandwidth.PERCENT, (0, 1), 10, 10, max_groups=4
     )
     amd = read_hardware(FakeResctrl(tmp_path / "amd", ways=16, memory=2048, closids=16))
-    assert (amd.ways, amd.bandwidth, amd.most_groups) == (16, Bandwidth.ABSOLUTE, 16)
+    assert (amd.ways, amd.bandwidth, amd.max_groups) == (16, Bandwidth.ABSOLUTE, 16)
     megabytes = read_hardware(FakeResctrl(tmp_path / "mbps", memory=2**32 - 1))
     assert (megabytes.bandwidth, megabytes.bandwidth_domains) == (Bandwidth.NONE, ())
     assert read_hardware(FakeResctrl(tmp_path / "none", memory=None)).bandwidth is Bandwidth.NONE

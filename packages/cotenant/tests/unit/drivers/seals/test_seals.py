@@ -47,7 +47,7 @@ def test_a_seal_is_of_one_pod_on_one_node_with_these_texts() -> None:
         ("u", "a", {**GIVEN, SEAL: "AAAA"}),
         ("u", "a", {**GIVEN, SEAL: keys(2)[0].seal("u", "a", GIVEN)}),
     ]
-    assert [seals.standing(uid, node, nan, each) for uid, node, each in wrong] == [Standing.REFUSED] * len(wrong)
+    assert [seals.standing(uid, node, nan, entry) for uid, node, entry in wrong] == [Standing.REFUSED] * len(wrong)
 
 
 def test_without_a_key_and_without_a_claim_there_is_nothing_to_refuse() -> None:
@@ -71,7 +71,7 @@ def test_a_change_of_keys_is_a_file_of_both_certificates(tmp_path: Path) -> None
         (tmp_path / str(seed)).mkdir()
         write_pair(tmp_path / str(seed), seed)
     both = tmp_path / "both.crt"
-    both.write_bytes(b"".join((tmp_path / each / CERTIFICATE_FILE).read_bytes() for each in "12"))
+    both.write_bytes(b"".join((tmp_path / name / CERTIFICATE_FILE).read_bytes() for name in "12"))
     seals = read_seals(both)
     for seed in (1, 2):
         assert seals.standing("u", "a", nan, {**GIVEN, SEAL: keys(seed)[0].seal("u", "a", GIVEN)}) is Standing.SEALED
@@ -124,13 +124,13 @@ def test_a_certificate_names_the_schedulers_that_state_class_and_quota(tmp_path:
     write_pair(tmp_path)
     named, unnamed = read_seal(tmp_path / "made")[1], read_seal(tmp_path)[1]
     both = tmp_path / "both.crt"
-    both.write_bytes(b"".join((each / CERTIFICATE_FILE).read_bytes() for each in (tmp_path / "made", tmp_path)))
+    both.write_bytes(b"".join((path / CERTIFICATE_FILE).read_bytes() for path in (tmp_path / "made", tmp_path)))
     began_s = SINCE.timestamp() + GRACE_S
 
     def counts(seals: Seals, scheduler: str, created_s: float) -> object:
         return seals.settled("u", "a", scheduler, created_s, {QOS_CLASS: "LSR"}, "")
 
-    assert [counts(named, each, began_s) for each in ("cotenant", "batch", "other", "")] == [{}, {}, None, None]
+    assert [counts(named, name, began_s) for name in ("cotenant", "batch", "other", "")] == [{}, {}, None, None]
     assert (counts(named, "cotenant", began_s - 1), counts(named, "cotenant", nan)) == (None, {})
     # while keys change, what only one of the two promises is no promise
     assert counts(unnamed, "cotenant", nan) is counts(read_seals(both), "cotenant", nan) is None

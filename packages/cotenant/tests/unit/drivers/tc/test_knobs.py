@@ -61,7 +61,7 @@ def test_the_class_above_both_has_the_larger_ceiling() -> None:
     knobs = TcKnobs(traffic)
     knobs.write(Target("eth0/ls", Knob.RATE), "90000 100000")
     knobs.write(BE, "10000 20000")
-    assert (traffic.held["eth0"][1].least_bits, traffic.held["eth0"][1].most_bits) == (100_000, 100_000)
+    assert (traffic.held["eth0"][1].min_bits, traffic.held["eth0"][1].max_bits) == (100_000, 100_000)
 
 
 def test_a_kernel_without_the_discipline_is_remembered() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cotenant.engine.credit.observed import MOST_GAP_MS, ObservedUse
+from cotenant.engine.credit.observed import MAX_GAP_MS, ObservedUse
 from cotenant.policy.credit.pricing import TenantUse
 
 
@@ -21,8 +21,8 @@ def test_what_was_taken_is_not_counted_again_and_a_pause_is_not_observed() -> No
     observed.sample([TenantUse("a", 0, 1000)], 0)
     observed.sample([TenantUse("a", 0, 1000)], 1000)
     observed.taken()
-    observed.sample([TenantUse("a", 0, 1000)], 10 * MOST_GAP_MS)
-    assert observed.observed_ms == MOST_GAP_MS
+    observed.sample([TenantUse("a", 0, 1000)], 10 * MAX_GAP_MS)
+    assert observed.observed_ms == MAX_GAP_MS
     observed.forget()
-    observed.sample([TenantUse("a", 0, 1000)], 20 * MOST_GAP_MS)
+    observed.sample([TenantUse("a", 0, 1000)], 20 * MAX_GAP_MS)
     assert observed.means() == ()

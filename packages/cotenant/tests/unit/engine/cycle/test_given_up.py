@@ -1,4 +1,6 @@
-"""A judgement that is given up at one of its looks at the clock, early, late or between: what was nominated or held before stands, nothing new does, and the next try succeeds."""
+"""A judgement that is given up at one of its looks at the clock, early, late or between: what was nominated or held
+before stands, nothing new does, and the next try succeeds.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from tests.unit.engine.cycle.test_large_pods import _cluster, _see
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt, Unschedulable
 
-_BY_NAME = {each.name: each for each in LISTS}
+_BY_NAME = {list_.name: list_ for list_ in LISTS}
 GANG = {"gang.scheduling.koordinator.sh/name": "g", "gang.scheduling.koordinator.sh/min-available": "3"}
 pytestmark = pytest.mark.slow
 NODES = 3
@@ -57,11 +59,13 @@ def large(name: str, cpu: str, priority: int) -> dict[str, Any]:
 
 
 def preempts(given: tuple[Instruction, ...]) -> list[Preempt]:
-    return [each for each in given if isinstance(each, Preempt)]
+    return [instruction for instruction in given if isinstance(instruction, Preempt)]
 
 
 def is_set_aside(given: tuple[Instruction, ...]) -> bool:
-    return any(isinstance(each, Unschedulable) and each.message.startswith("set aside") for each in given)
+    return any(
+        isinstance(instruction, Unschedulable) and instruction.message.startswith("set aside") for instruction in given
+    )
 
 
 def some(looks: int) -> list[int]:
@@ -110,11 +114,19 @@ def test_a_nominated_pod_whose_judgement_is_given_up_keeps_its_node() -> None:
         cluster.decide(20.0)
         given = cluster.decide(20.0)
         cluster.validate()
-        assert [each.key for each in given if isinstance(each, Bind) and each.key.endswith("other")] == []
+        assert [
+            instruction.key
+            for instruction in given
+            if isinstance(instruction, Bind) and instruction.key.endswith("other")
+        ] == []
         clock.give_up_at(0)
         bound: dict[str, str] = {}
         for now_s in (60.0, 400.0, 800.0):
-            bound |= {each.key: each.node for each in cluster.decide(now_s) if isinstance(each, Bind)}
+            bound |= {
+                instruction.key: instruction.node
+                for instruction in cluster.decide(now_s)
+                if isinstance(instruction, Bind)
+            }
         assert bound["default/big"] == made.node
         cluster.validate()
 
@@ -134,7 +146,7 @@ def test_a_gang_given_up_at_any_look_holds_nothing_and_is_placed_whole_later(whi
     clock = Looks()
     cluster = gang(clock)
     clock.give_up_at(0)
-    assert len([each for each in cluster.decide(0.0) if isinstance(each, Bind)]) == 3
+    assert len([instruction for instruction in cluster.decide(0.0) if isinstance(instruction, Bind)]) == 3
     given_up = 0
     for look in some(clock.looks):
         clock = Looks()
@@ -142,17 +154,22 @@ def test_a_gang_given_up_at_any_look_holds_nothing_and_is_placed_whole_later(whi
         clock.give_up_at(look)
         given = cluster.decide(0.0)
         cluster.validate()
-        bound = [each for each in given if isinstance(each, Bind)]
+        bound = [instruction for instruction in given if isinstance(instruction, Bind)]
         assert len(bound) in (0, 3)
         given_up += not bound
         if not bound:
             assert is_set_aside(given)
             clock.give_up_at(0)
             _see(cluster, sized(small_pod("whole"), "64", 0), 1.0)  # nothing is kept for the members
-            assert [each.key for each in cluster.decide(1.0) if isinstance(each, Bind)] == ["default/whole"]
+            assert [instruction.key for instruction in cluster.decide(1.0) if isinstance(instruction, Bind)] == [
+                "default/whole"
+            ]
             cluster.pod_gone("uid-default-whole", 2.0)
             later = [
-                each for now_s in (LATER_S, 2 * LATER_S) for each in cluster.decide(now_s) if isinstance(each, Bind)
+                instruction
+                for now_s in (LATER_S, 2 * LATER_S)
+                for instruction in cluster.decide(now_s)
+                if isinstance(instruction, Bind)
             ]
             assert len(later) == 3
     assert given_up

@@ -1,4 +1,6 @@
-"""Large pods: judged apart and within a limit, so that one pod never stops the others; and no loop over one of its lists inside another."""
+"""Large pods: judged apart and within a limit, so that one pod never stops the others; and no loop over one of its
+lists inside another.
+"""
 
 import sys
 from collections.abc import Callable
@@ -20,7 +22,7 @@ from cotenant.model.cluster.node import Node
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 
-_BY_NAME = {each.name: each for each in LISTS}
+_BY_NAME = {entry.name: entry for entry in LISTS}
 
 
 @dataclass(slots=True)
@@ -48,7 +50,7 @@ def _see(cluster: Cluster, document: dict[str, Any], now_s: float = 0.0) -> None
 
 
 def _bound(given: tuple[Instruction, ...]) -> list[str]:
-    return [each.key.split("/")[1] for each in given if isinstance(each, Bind)]
+    return [instruction.key.split("/")[1] for instruction in given if isinstance(instruction, Bind)]
 
 
 def test_a_pod_that_costs_too_much_is_set_aside_with_a_reason_and_delays_nobody() -> None:
@@ -58,7 +60,7 @@ def test_a_pod_that_costs_too_much_is_set_aside_with_a_reason_and_delays_nobody(
     _see(cluster, small_pod("other"))
     given = cluster.decide(0.0)
     assert _bound(given) == ["other"]
-    (told,) = [each for each in given if isinstance(each, Unschedulable)]
+    (told,) = [instruction for instruction in given if isinstance(instruction, Unschedulable)]
     assert told.message == (
         "set aside: its judgement costs more than 50 ms of CPU, for 300 topology spread constraints; "
         "large pods are judged apart from the others, and it is tried again later"
@@ -107,7 +109,7 @@ def test_large_pods_get_a_part_of_the_time() -> None:
 def test_a_large_pod_that_fits_nowhere_says_why() -> None:
     cluster = _cluster(CpuClock(look_s=1e-9))
     _see(cluster, giant("big", (_BY_NAME["node terms of none"],), most=300))
-    (told,) = [each for each in cluster.decide(0.0) if isinstance(each, Unschedulable)]
+    (told,) = [instruction for instruction in cluster.decide(0.0) if isinstance(instruction, Unschedulable)]
     assert told.message == "0/6 nodes are available: 6 node(s) didn't match Pod's node affinity/selector."
 
 
@@ -121,8 +123,9 @@ def test_a_gang_with_an_expensive_member_is_set_aside_as_a_whole() -> None:
         _see(cluster, document)
     given = cluster.decide(0.0)
     assert _bound(given) == []
-    assert {each.message.split(";")[0] for each in given if isinstance(each, Unschedulable)} == {
-        "set aside: its judgement costs more than 50 ms of CPU, for 3 members, among them one of 300 topology spread constraints"
+    assert {instruction.message.split(";")[0] for instruction in given if isinstance(instruction, Unschedulable)} == {
+        "set aside: its judgement costs more than 50 ms of CPU, for 3 members, among them one of 300 topology spread "
+        "constraints"
     }
     cluster.validate()
     clock.look_s = 0.0
@@ -132,7 +135,9 @@ def test_a_gang_with_an_expensive_member_is_set_aside_as_a_whole() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_wherever_a_judgement_is_given_up_the_books_are_right(seed: int) -> None:
-    """Full nodes, pods that preempt and are nominated, gangs; some large, and now and then a look at the clock shows that the limit is exceeded."""
+    """Full nodes, pods that preempt and are nominated, gangs; some large, and now and then a look at the clock
+    shows that the limit is exceeded.
+    """
     rng, chance, cpu_s = np.random.default_rng(seed), 0.0, 0.0
 
     def clock() -> float:
@@ -159,17 +164,17 @@ def test_wherever_a_judgement_is_given_up_the_books_are_right(seed: int) -> None
             document["metadata"]["annotations"] = gang
         there[document["metadata"]["uid"]] = document
         _see(cluster, document, now_s)
-        for each in cluster.decide(now_s):
-            if isinstance(each, Bind):
-                cluster.sending(each.uid, now_s)
-                cluster.bound(each.uid, now_s)
-            elif isinstance(each, Preempt):
-                for victim in each.victims:
+        for instruction in cluster.decide(now_s):
+            if isinstance(instruction, Bind):
+                cluster.sending(instruction.uid, now_s)
+                cluster.bound(instruction.uid, now_s)
+            elif isinstance(instruction, Preempt):
+                for victim in instruction.victims:
                     if rng.random() < 0.7:
                         there.pop(victim.uid, None)
                         cluster.pod_gone(victim.uid, now_s)
-            elif isinstance(each, Unschedulable):
-                set_aside += each.message.startswith("set aside")
+            elif isinstance(instruction, Unschedulable):
+                set_aside += instruction.message.startswith("set aside")
         cluster.validate()
     assert set_aside
     for uid in there:
@@ -186,7 +191,9 @@ def test_an_ordinary_pod_is_never_timed() -> None:
 
 
 def _calls(lists: tuple[List, ...], most: int) -> int:
-    """How many functions are called, Python's and NumPy's, from reading such a pod to its end, with others that come before and after."""
+    """How many functions are called, Python's and NumPy's, from reading such a pod to its end, with others that
+    come before and after.
+    """
     cluster, calls = _cluster(None), 0
 
     def count(frame: object, event: str, arg: object) -> None:
@@ -261,4 +268,4 @@ def test_a_large_pod_that_waits_is_woken_by_what_it_may_evict_and_never_by_itsel
     for _ in range(5):
         given += cluster.decide(now_s)
         now_s += 30.0
-    assert [each.node for each in given if isinstance(each, Preempt)] == ["n0"]
+    assert [instruction.node for instruction in given if isinstance(instruction, Preempt)] == ["n0"]

@@ -33,8 +33,8 @@ def pod(name: str, cpu: int, on: str = "", **more: object) -> ObservedPod:
 
 def cluster(*nodes: Node, by: str = "least-allocated") -> Cluster:
     made = Cluster(profile(by), np.random.default_rng(1))
-    for each in nodes:
-        made.node_seen(each)
+    for node in nodes:
+        made.node_seen(node)
     return made
 
 
@@ -116,12 +116,12 @@ def test_ten_thousand_refused_alike_share_one_explanation() -> None:
         c.pod_seen(pod(f"p{i}", 1000), 0.0)
     said = told(c.decide(0.0)).values()
     assert len(said) == 10_000
-    assert {each.message for each in said} == {
+    assert {unschedulable.message for unschedulable in said} == {
         "0/20 nodes are available: 20 Insufficient cpu. 20 nodes fit but for 200m cpu."
     }
-    assert len({id(each.record) for each in said}) == 1
+    assert len({id(unschedulable.record) for unschedulable in said}) == 1
     for i in range(100):  # labels of their own, and no rule is about them: a verdict each, and one explanation
         c.pod_seen(pod(f"q{i}", 1000, labels=Labels.of({"pod-index": str(i)})), 1.0)
     said = told(c.decide(1.0)).values()
-    assert len({id(each.record) for each in said}) == 100
-    assert len({id(each.record.rejections) for each in said}) == 1
+    assert len({id(unschedulable.record) for unschedulable in said}) == 100
+    assert len({id(unschedulable.record.rejections) for unschedulable in said}) == 1

@@ -1,4 +1,6 @@
-"""Which events wake a waiting pod, by example: what may be evicted for it now, and what its nominated node has become."""
+"""Which events wake a waiting pod, by example: what may be evicted for it now, and what its nominated node has
+become.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +130,7 @@ def test_best_effort_work_evicts_only_its_like() -> None:
 def waiting(priorities: tuple[int, ...] = (0, 1), cpu: int = 1000) -> Cluster:
     """A pod nominated for n0, where a victim ends; n1 has one of higher priority."""
     c = cluster(len(priorities), cpu)
-    see(c, *(pod(f"low{i}", on=f"n{i}", priority=each, cpu=cpu) for i, each in enumerate(priorities)))
+    see(c, *(pod(f"low{i}", on=f"n{i}", priority=priority, cpu=cpu) for i, priority in enumerate(priorities)))
     see(c, pod("high", priority=5, cpu=cpu))
     assert preempted(settle(c, 0.0)) == {"high": ("low0",)}
     see(c, replace(pod("low0", on="n0", cpu=cpu), ends_s=300.0))
@@ -212,11 +214,11 @@ def test_a_gang_whose_node_is_of_no_use_preempts_elsewhere() -> None:
     c = cluster(3)
     see(c, *(pod(f"low{i}", on=f"n{i}", priority=i) for i in range(3)))
     see(c, *members("gang", 2, priority=5))
-    assert sorted(v for each in preempted(settle(c, 0.0)).values() for v in each) == ["low0", "low1"]
+    assert sorted(v for entry in preempted(settle(c, 0.0)).values() for v in entry) == ["low0", "low1"]
     see(c, *(replace(pod(f"low{i}", on=f"n{i}", priority=i), ends_s=300.0) for i in range(2)))
     settle(c, 1.0)
     c.node_seen(tainted("n0"))
-    assert [v for each in preempted(settle(c, 20.0)).values() for v in each] == ["low2"]
+    assert [v for entry in preempted(settle(c, 20.0)).values() for v in entry] == ["low2"]
     c.pod_gone("uid-default-low1", 30.0)
     c.pod_gone("uid-default-low2", 30.0)
     out = settle(c, 40.0)

@@ -24,7 +24,9 @@ SIZE = "ephemeral-storage"
 
 
 class Slots:
-    """Each node has one free slot of each size up to its number; a request is rounded up to a slot, so no sum describes it."""
+    """Each node has one free slot of each size up to its number; a request is rounded up to a slot, so no sum
+    describes it.
+    """
 
     name = "Slots"
 
@@ -109,7 +111,9 @@ def test_pods_of_one_kind_and_shape_with_different_demands_get_their_own_verdict
     roomy(c, "a", "b")
     c.pod_seen(slotted("x", 7), 0.0)
     c.pod_seen(slotted("y", 9), 0.0)
-    told = {each.key: each.message for each in c.decide(0.0) if isinstance(each, Unschedulable)}
+    told = {
+        instruction.key: instruction.message for instruction in c.decide(0.0) if isinstance(instruction, Unschedulable)
+    }
     assert told["default/x"] == "0/2 nodes are available: 2 node(s) had no slot of 7."
     assert told["default/y"] == "0/2 nodes are available: 2 node(s) had no slot of 9."
 
@@ -140,7 +144,7 @@ def test_an_assigned_pods_holdings_count_as_free_in_its_own_what_if() -> None:
     before = dict(slots.at)
     answer = c.why.pod("default/x", 1.0)
     assert answer is not None
-    assert [each.node for each in answer.candidates] == ["b"]
+    assert [candidate.node for candidate in answer.candidates] == ["b"]
     assert [part.name for part in answer.candidates[0].parts] == ["profile score", "slots"]
     assert slots.at == before
     c.validate()

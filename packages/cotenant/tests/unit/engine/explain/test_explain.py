@@ -45,11 +45,11 @@ def test_a_node_that_cannot_be_used_is_named_until_it_can_or_is_gone() -> None:
     assert f"a node is not counted: {why}" in waiting(explain(c)).notes
     c.node_gone("b", 2.0)
     assert waiting(explain(c)).notes == ()
-    for each in "bcdef":
-        c.node_unusable(each, why, 3.0)
+    for name in "bcdef":
+        c.node_unusable(name, why, 3.0)
     assert waiting(explain(c)).notes[-1].startswith("2 more nodes are not counted")
-    for each in "bcdef":
-        c.node_seen(node(each, 2000))
+    for name in "bcdef":
+        c.node_seen(node(name, 2000))
     assert waiting(explain(c)).notes == ()
 
 
@@ -63,12 +63,15 @@ def test_counts_nearest_miss_and_the_largest_request_that_would_fit() -> None:
         answer.headline
         == "it waits: 0/4 nodes are available: 1 node(s) were not ready or unschedulable, 3 Insufficient cpu."
     )
-    assert {(each.filter, each.nodes) for each in why.rejections} == {("NodeReady", 1), ("NodeResourcesFit", 3)}
+    assert {(rejection.filter, rejection.nodes) for rejection in why.rejections} == {
+        ("NodeReady", 1),
+        ("NodeResourcesFit", 3),
+    }
     assert why.nearest == (
         "2 nodes fit but for 200m cpu",
         "1 node fits but for node(s) were not ready or unschedulable",
     )
-    assert [each.words for each in why.helps if each.what == "request"] == [
+    assert [entry.words for entry in why.helps if entry.what == "request"] == [
         "ask for 3800m cpu instead of 4: 2 nodes fit (a, b) then"
     ]
     assert why.retry is not None
@@ -78,7 +81,7 @@ def test_counts_nearest_miss_and_the_largest_request_that_would_fit() -> None:
 def test_requests_of_several_resources_are_lowered_together() -> None:
     c = cluster(node("a", 4000, memory=500), node("b", 1000, memory=4000))
     c.pod_seen(pod("x", 4000, memory=4000), 0.0)
-    (help_,) = [each for each in waiting(explain(c)).helps if each.what == "request"]
+    (help_,) = [entry for entry in waiting(explain(c)).helps if entry.what == "request"]
     assert help_.words == "ask for 1 cpu instead of 4: b fits then"
 
 
@@ -92,14 +95,14 @@ def test_help_names_labels_taints_and_cordons() -> None:
     term = NodeSelectorTerm((Requirement("zone", Operator.IN, ("1",)),))
     wants = NodeAffinity(required=NodeSelector((term,)))
     c.pod_seen(pod("x", node_selector=Labels.of({"disk": "fast"}), node_affinity=wants), 0.0)
-    words = {each.words for each in waiting(explain(c)).helps}
+    words = {entry.words for entry in waiting(explain(c)).helps}
     assert words == {
         "label zone=1: a fits then",
         "label disk=fast: c fits then",
         "uncordon: d fits then",
     }
     c.pod_seen(pod("y", node_selector=Labels.of({"disk": "fast", HOSTNAME: "b"})), 0.0)
-    assert "tolerate the taint {team: a}: b fits then" in {each.words for each in waiting(explain(c, "y")).helps}
+    assert "tolerate the taint {team: a}: b fits then" in {entry.words for entry in waiting(explain(c, "y")).helps}
 
 
 def test_priority_that_would_evict_is_computed_with_its_victims() -> None:
@@ -107,7 +110,7 @@ def test_priority_that_would_evict_is_computed_with_its_victims() -> None:
     c.pod_seen(pod("low", 4000, priority=7, on="a"), 0.0)
     c.pod_seen(pod("high", 4000, priority=100, on="b"), 0.0)
     c.pod_seen(pod("x", 3000), 0.0)
-    (wanted,) = [each for each in waiting(explain(c)).helps if each.what == "priority"]
+    (wanted,) = [entry for entry in waiting(explain(c)).helps if entry.what == "priority"]
     assert wanted.words == "priority 8 or more (it has 0): default/low would be evicted on a"
     assert waiting(explain(c)).preemption == "no pod of a priority below 0 is on a node"
     why = waiting(explain(c, "x", "priority=101"))
@@ -140,7 +143,7 @@ def test_a_nominated_pod_is_not_listed_as_a_victim() -> None:
     c.pod_seen(pod("vip", 3000, priority=5), 0.0)
     c.decide(0.0)
     c.pod_seen(pod("x", 3000), 0.0)
-    (wanted,) = [each for each in waiting(explain(c)).helps if each.what == "priority"]
+    (wanted,) = [entry for entry in waiting(explain(c)).helps if entry.what == "priority"]
     assert wanted.words == "priority 6 or more (it has 0): it would wait for default/low to terminate on a"
     c.validate()
 
@@ -167,12 +170,13 @@ def test_what_if_a_node_selector_is_set_changed_or_dropped() -> None:
     assert waiting(explain(c)).passing == 0
     answer = explain(c, "x", "selector.disk=ssd")
     assert answer.headline.startswith("with node selector disk=ssd, 1 of 3 nodes would take it, ")
-    assert [each.node for each in answer.candidates] == ["a"]
+    assert [candidate.node for candidate in answer.candidates] == ["a"]
     assert waiting(explain(c, "x", "selector.disk=-")).passing == 2
     answer = explain(c, "x", f"selector.{HOSTNAME}=c", "selector.disk=-")
     assert answer.headline == (
         f"with no node selector disk, node selector {HOSTNAME}=c it would wait: "
-        "0/3 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 2 node(s) didn't match Pod's node affinity/selector."
+        "0/3 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 2 node(s) didn't match Pod's node "
+        "affinity/selector."
     )
     assert waiting(explain(c)).passing == 0
     c.validate()
@@ -184,7 +188,7 @@ def test_why_not_that_node() -> None:
     carry_out(c, c.decide(0.0), 0.0)
     answer = explain(c, "x", "node=b")
     assert answer.asked_about is not None
-    assert [(each.plugin, each.missing) for each in answer.asked_about.refusals] == [
+    assert [(refusal.plugin, refusal.missing) for refusal in answer.asked_about.refusals] == [
         ("TaintToleration", ""),
         ("NodeResourcesFit", "1 cpu"),
         ("NodeResourcesFit", "1000Mi memory"),
@@ -201,8 +205,10 @@ def test_a_placed_pod_has_its_record_and_the_terms_of_scores_without_itself() ->
     answer = explain(c)
     assert (answer.node, answer.headline, answer.waiting) == ("b", "it is on b", None)
     assert answer.record is not None
-    assert [each.node for each in answer.record.candidates] == ["b", "a"]
-    assert [each.score for each in answer.candidates] == [each.score for each in answer.record.candidates]
+    assert [candidate.node for candidate in answer.record.candidates] == ["b", "a"]
+    assert [candidate.score for candidate in answer.candidates] == [
+        candidate.score for candidate in answer.record.candidates
+    ]
     assert [part.name for part in answer.candidates[0].parts] == ["NodeResourcesFit", "NodeResourcesBalancedAllocation"]
 
 
@@ -212,7 +218,7 @@ def test_a_full_node_is_evaluated_without_the_pod_in_question() -> None:
     c.pod_seen(pod("x", 1000, labels=Labels.of({"app": "x"}), anti_affinity=(term,)), 0.0)
     carry_out(c, c.decide(0.0), 0.0)
     answer = explain(c)
-    assert [each.node for each in answer.candidates] == ["a"]
+    assert [candidate.node for candidate in answer.candidates] == ["a"]
     assert explain(c, "x", "cpu=1001m").headline == (
         "with cpu 1001m it would wait: 0/1 nodes are available: 1 Insufficient cpu."
     )
@@ -262,7 +268,7 @@ def test_an_invalid_what_if_is_an_error_of_one_line(text: str) -> None:
 
 def test_the_history_is_bounded() -> None:
     c = cluster(node("a", 100_000))
-    past = DecisionHistory(most_records=3, most_preemptions=2)
+    past = DecisionHistory(max_records=3, max_preemptions=2)
     for i in range(10):
         c.pod_seen(pod(f"p{i}", 10), 0.0)
         past.note(c.decide(float(i)), float(i))

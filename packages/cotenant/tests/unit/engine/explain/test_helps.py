@@ -1,4 +1,6 @@
-"""What would help, as a whole: gangs, quotas, reservations, devices, other pods in the queue, and what is never proposed."""
+"""What would help, as a whole: gangs, quotas, reservations, devices, other pods in the queue, and what is never
+proposed.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def asked(c: Cluster, key: str, *changes: str, now_s: float = 1.0) -> tuple[PodA
 
 
 def helps(c: Cluster, key: str, *changes: str) -> list[str]:
-    return [each.words for each in asked(c, key, *changes)[1].helps]
+    return [entry.words for entry in asked(c, key, *changes)[1].helps]
 
 
 # ---- gangs
@@ -87,7 +89,7 @@ def test_a_quotas_help_fits_the_quota_and_no_pod_would_be_evicted_from_a_node() 
     world.go()
     answer, waiting = asked(world.cluster, "work/x")
     assert (waiting.passing, answer.candidates) == (1, ())
-    assert [each.words for each in waiting.helps] == ["ask for 1 cpu instead of 2: a fits then"]
+    assert [entry.words for entry in waiting.helps] == ["ask for 1 cpu instead of 2: a fits then"]
     answer, _ = asked(world.cluster, "work/x", "cpu=1")
     assert answer.headline == "with cpu 1, 1 of 1 nodes would take it, a first"
     answer, _ = asked(world.cluster, "work/x", "cpu=1500m")
@@ -111,16 +113,16 @@ def test_an_overused_quota_says_who_is_evicted_only_if_that_will_happen() -> Non
     world.go(20.0)
     concern = world.cluster.why.quota("lent", world.now_s)
     assert concern is not None
-    (line,) = [each for each in concern.lines if "uses more than its runtime" in each]
+    (line,) = [name for name in concern.lines if "uses more than its runtime" in name]
     assert " is evicted in about 40 s unless that changes" in line
     victim = line.split(": ")[1].split(" is evicted")[0]
-    assert [each.victim.key for each in world.go(45.0) if isinstance(each, Evict)] == [victim]
+    assert [instruction.victim.key for instruction in world.go(45.0) if isinstance(instruction, Evict)] == [victim]
     world = overused(revoke=False)
     world.create(quota_world.pod("o", 4, "owner"))
     world.go()
     concern = world.cluster.why.quota("lent", world.now_s)
     assert concern is not None
-    assert not any("evicted in about" in each for each in concern.lines)
+    assert not any("evicted in about" in name for name in concern.lines)
 
 
 # ---- reservations
@@ -134,7 +136,7 @@ def test_room_that_a_reservation_holds_is_named_with_the_reservation() -> None:
     world.go()
     _, waiting = asked(world.cluster, "default/x")
     assert waiting.notes == ("a: 3 cpu, 3000Mi memory is held by reservation r",)
-    assert [each.words for each in waiting.helps] == [
+    assert [entry.words for entry in waiting.helps] == [
         "ask for 1 cpu instead of 2 and 1000Mi memory instead of 2000Mi: a fits then"
     ]
 
@@ -207,7 +209,7 @@ def test_a_pod_for_one_node_gets_a_note_and_no_selector_to_drop() -> None:
     c.decide(0.0)
     _, waiting = asked(c, "default/x")
     assert waiting.notes == ("its node affinity is for the node a only",)
-    assert [each.what for each in waiting.helps] == ["request"]
+    assert [entry.what for entry in waiting.helps] == ["request"]
 
 
 # ---- affinity between pods
@@ -297,7 +299,7 @@ def test_a_captured_registry_has_the_facts_of_every_member_and_reads_nothing_of_
     assert isinstance(other, Frozen)
     assert other is not members.more[0]
     assert other.namespace == "team-a"
-    assert {each.name for each in fields(PluginRegistry)} == {
+    assert {field.name for field in fields(PluginRegistry)} == {
         "devices",
         "cpus",
         "quotas",

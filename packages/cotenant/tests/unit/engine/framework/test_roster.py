@@ -87,11 +87,11 @@ def test_a_pod_meets_the_points_of_the_plugins_that_it_needs_alone() -> None:
     made = cluster(plugin)
     made.pod_seen(pod("plain"), 0.0)
     made.pod_seen(pod("wanted", WANTED), 0.0)
-    binds = [each for each in made.decide(0.0) if isinstance(each, Bind)]
-    assert [each.uid for each in binds] == ["wanted", "plain"]  # by `queue_sort`
-    for each in binds:
-        assert made.sending(each.uid, 0.0)
-        made.bound(each.uid, 0.0)
+    binds = [instruction for instruction in made.decide(0.0) if isinstance(instruction, Bind)]
+    assert [bind.uid for bind in binds] == ["wanted", "plain"]  # by `queue_sort`
+    for bind in binds:
+        assert made.sending(bind.uid, 0.0)
+        made.bound(bind.uid, 0.0)
     assert plugin.met == [(point, "wanted") for point in ("arrived", "pre_enqueue", "reserve", "post_bind")]
 
 

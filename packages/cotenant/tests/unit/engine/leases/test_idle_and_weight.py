@@ -81,7 +81,7 @@ def test_a_weight_given_back_under_idle_is_due_no_earlier_than_idle(world: World
 def test_a_deferred_weight_is_due_at_its_own_time_or_with_idle(
     weight_us: int, idle_us: int | None, due_us: int
 ) -> None:
-    table = LeaseTable(Backoff(first_s=0.25, most_s=10.0))
+    table = LeaseTable(Backoff(first_s=0.25, max_s=10.0))
     for target, expires_us in ((WEIGHT, weight_us), (IDLE, idle_us)):
         if expires_us is not None:
             table.add(KnobLease(target, "100", "50", REASON, LeaseState.INTENDED, 0.0, expires_us), 0.0)

@@ -1,4 +1,6 @@
-"""Knobs that another process puts back to what stood before, or to their default: written again; a value of its own is left alone."""
+"""Knobs that another process puts back to what stood before, or to their default: written again; a value of its own
+is left alone.
+"""
 
 from __future__ import annotations
 

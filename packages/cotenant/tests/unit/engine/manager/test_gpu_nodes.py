@@ -1,4 +1,6 @@
-"""GPU resources of nodes follow the Device object: sums over healthy GPUs with their terms, removed with it, and never taken where no Device explains them."""
+"""GPU resources of nodes follow the Device object: sums over healthy GPUs with their terms, removed with it, and
+never taken where no Device explains them.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,7 @@ def test_totals_are_sums_over_healthy_gpus_and_stand_with_their_terms() -> None:
     written = json.loads(w.node.written)
     assert written[GPU_CORE] == {"value": 300, "terms": [["3 GPUs of 100", 300]]}
     assert written[GPU_MEMORY]["terms"] == [[f"2 GPUs of {80 * GIB}", 160 * GIB], [f"1 GPU of {40 * GIB}", 40 * GIB]]
-    assert all(sum(amount for _, amount in each["terms"]) == each["value"] for each in written.values())
+    assert all(sum(amount for _, amount in entry["terms"]) == entry["value"] for entry in written.values())
     assert w.run() == 0
 
 

@@ -229,7 +229,9 @@ def test_a_write_under_way_is_not_doubled() -> None:
 def test_another_node_of_the_same_name_is_not_written_by_an_older_decision() -> None:
     world = _lending()
     world.measure(a=50_000)
-    (old,) = [each for each in world.manager.decide(world.now_s) if isinstance(each, WriteAmounts)]
+    (old,) = [
+        write_amounts for write_amounts in world.manager.decide(world.now_s) if isinstance(write_amounts, WriteAmounts)
+    ]
     world.node(uid="other")
     world._carry_out(old)
     assert world.lent() == {}
@@ -314,7 +316,7 @@ def test_without_a_config_map_nothing_is_lent() -> None:
     world.measure(a=20_000)
     found = world.step()
     assert world.lent() == {}
-    assert {type(each) for each in found} == {WriteSpec}
+    assert {type(write_amounts) for write_amounts in found} == {WriteSpec}
 
 
 def test_a_node_that_was_gone_and_comes_back_is_lent_on_again() -> None:
@@ -403,9 +405,9 @@ def test_a_server_that_drops_fields_is_not_written_to_without_end() -> None:
     world.configure({**config(), "cpu-burst-config": '{"clusterStrategy": {"unknown": 1}}'})
     writes = 0
     for _ in range(120):
-        for each in world.manager.decide(world.now_s):
+        for write_amounts in world.manager.decide(world.now_s):
             if (
-                isinstance(each, WriteSpec) and each.kind is SLO
+                isinstance(write_amounts, WriteSpec) and write_amounts.kind is SLO
             ):  # the server stores all but the field that it does not know
                 writes += 1
         world.now_s += 30

@@ -1,4 +1,6 @@
-"""CPU normalization and amplification ratios follow the ConfigMap and the CPU; a node whose ratio is not known keeps what it has."""
+"""CPU normalization and amplification ratios follow the ConfigMap and the CPU; a node whose ratio is not known
+keeps what it has.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ MODELS = {
 
 def data(normalization: Any = None, amplification: Any = None) -> dict[str, str]:
     given = {NORMALIZATION_KEY: normalization, AMPLIFICATION_KEY: amplification}
-    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in given.items() if value is not None}  # fmt: skip
+    return {
+        key: value if isinstance(value, str) else json.dumps(value) for key, value in given.items() if value is not None
+    }
 
 
 ON = {"enable": True, "ratioModel": MODELS}
@@ -110,7 +114,12 @@ def test_node_strategies_and_the_nodes_label_win() -> None:
     for node in nodes:
         w.cpu(node.name, FAST)
     w.run()
-    assert {name: node.normalization for name, node in w.nodes.items()} == {"a": "1.20", "b": "1.00", "on": "1.20", "off": "1.00"}  # fmt: skip
+    assert {name: node.normalization for name, node in w.nodes.items()} == {
+        "a": "1.20",
+        "b": "1.00",
+        "on": "1.20",
+        "off": "1.00",
+    }
 
 
 def test_amplification_is_the_configured_ratio_times_normalization_in_one_write() -> None:

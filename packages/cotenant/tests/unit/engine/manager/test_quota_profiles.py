@@ -43,8 +43,8 @@ class World:
         self.engine = QuotaProfiles()
         self.stored: dict[str, StoredQuota] = {}
         self.loses = False
-        for each in profiles:
-            self.engine.profile_seen(each, self.now_s)
+        for profile in profiles:
+            self.engine.profile_seen(profile, self.now_s)
 
     def run(self, passes_s: float = SETTLE_S) -> list[LabelProfile | WriteQuota]:
         self.now_s += passes_s
@@ -69,8 +69,8 @@ class World:
         self.engine.quota_seen(quota, self.now_s)
 
     def nodes(self, *nodes: ProfileNode) -> None:
-        for each in nodes:
-            self.engine.node_seen(each, self.now_s)
+        for node in nodes:
+            self.engine.node_seen(node, self.now_s)
 
 
 def test_the_quota_is_as_large_as_the_selected_nodes_and_says_why() -> None:
@@ -96,13 +96,13 @@ def test_nodes_that_come_and_leave_are_followed_and_others_are_not() -> None:
     w.nodes(node("n1"))
     w.run()
     w.nodes(node("n2"), node("b1", pool="b"))
-    assert [each.minimum.get("cpu") for each in w.run()] == [8000]  # type: ignore[union-attr]
+    assert [label_profile.minimum.get("cpu") for label_profile in w.run()] == [8000]  # type: ignore[union-attr]
     w.nodes(node("b2", pool="b"))
     assert w.run() == []
     w.engine.node_gone("n1", w.now_s)
-    assert [each.minimum.get("cpu") for each in w.run()] == [4000]  # type: ignore[union-attr]
+    assert [label_profile.minimum.get("cpu") for label_profile in w.run()] == [4000]  # type: ignore[union-attr]
     w.nodes(replace(node("n2"), labels=Labels.of({})))  # no longer selected
-    assert [each.minimum.get("cpu") for each in w.run()] == [0]  # type: ignore[union-attr]
+    assert [label_profile.minimum.get("cpu") for label_profile in w.run()] == [0]  # type: ignore[union-attr]
 
 
 def test_what_others_set_on_the_quota_stays_and_a_change_of_ours_is_undone() -> None:
@@ -146,7 +146,7 @@ def test_of_two_profiles_with_one_quota_the_first_keeps_it() -> None:
     assert w.engine.refused == {"shop/z": "quota shop/tree-a is kept by the profile shop/a"}
     assert w.run() == []
     w.engine.profile_gone("shop/a", w.now_s)
-    assert [each.minimum.get("cpu") for each in w.run()] == [8000]  # type: ignore[union-attr]
+    assert [label_profile.minimum.get("cpu") for label_profile in w.run()] == [8000]  # type: ignore[union-attr]
 
 
 def test_a_profile_that_cannot_be_read_changes_nothing() -> None:
@@ -166,7 +166,7 @@ def test_a_deleted_profile_leaves_its_quota_and_a_deleted_quota_is_made_again() 
     w.run()
     del w.stored["shop/tree-a"]
     w.engine.quota_gone("shop/tree-a", w.now_s)
-    assert [each.creates for each in w.run()] == [True]  # type: ignore[union-attr]
+    assert [label_profile.creates for label_profile in w.run()] == [True]  # type: ignore[union-attr]
     w.engine.profile_gone("shop/a", w.now_s)
     assert w.run() == []
     assert "shop/tree-a" in w.stored
@@ -204,7 +204,9 @@ def test_any_history_ends_in_the_sum_of_the_nodes_that_are_there(
         if runs:
             w.run()
     w.run()
-    total = sum(each.allocatable.get("cpu") for each in there.values() if each.labels.get("pool") == "a")
+    total = sum(
+        profile_node.allocatable.get("cpu") for profile_node in there.values() if profile_node.labels.get("pool") == "a"
+    )
     assert w.stored["shop/tree-a"].minimum.get("cpu") == int(total * Decimal(ratio))  # type: ignore[union-attr]
     assert w.run() == []
 

@@ -1,4 +1,6 @@
-"""Batch amounts of NUMA zones: upstream's formula for each zone, the node's amount divided under `peak`, withdrawn with the node's, written as rarely."""
+"""Batch amounts of NUMA zones: upstream's formula for each zone, the node's amount divided under `peak`, withdrawn
+with the node's, written as rarely.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,10 @@ class Zoned:
 
     def step(self, seconds: float = 2.0) -> int:
         """Let time pass; how often zones were written."""
-        writes = [each for each in self.world.step(seconds) if isinstance(each, WriteZones)]
+        writes = [write_amounts for write_amounts in self.world.step(seconds) if isinstance(write_amounts, WriteZones)]
         if not self.loses:
-            for each in writes:
-                self.store(each)
+            for write in writes:
+                self.store(write)
         return len(writes)
 
     def store(self, write: WriteZones) -> None:
@@ -65,7 +67,7 @@ def test_each_zone_is_by_the_formula_from_its_own_pods() -> None:
     z.world.measure(bound=8_000, anywhere=6_000)
     assert z.step() == 1
     assert z.lent() == [30_000 - 3_000, 30_000 - 3_000 - 8_000]
-    assert sum(each or 0 for each in z.lent()) == z.world.lent()["batch-cpu"]
+    assert sum(number or 0 for number in z.lent()) == z.world.lent()["batch-cpu"]
     written = json.loads(z.zones.written)["zones"]
     for zone in z.zones.zones:
         for name in BATCH:

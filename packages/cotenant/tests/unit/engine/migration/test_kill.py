@@ -1,4 +1,6 @@
-"""A rebalancer that is killed after any write: the next one ends the job, and no reservation or evicted pod is left behind."""
+"""A rebalancer that is killed after any write: the next one ends the job, and no reservation or evicted pod is left
+behind.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from cotenant.engine.migration.steps import Simulated
 from cotenant.model.groups.migration import EvictPolicy, JobMode, JobPhase, JobReason, MoveNote, PodRef, Step
 from cotenant.policy.rebalance.migration.object_limiter import ObjectLimit
 
-MOST_WRITES = 20
+MAX_WRITES = 20
 
 
 def _plain(world: MigrationWorld) -> None:
@@ -74,7 +76,7 @@ SCENES: dict[str, tuple[Callable[[MigrationWorld], None], JobPhase]] = {
 def test_killed_after_any_write(scene: str) -> None:
     prepare, wanted = SCENES[scene]
     killed = 0
-    for kill_after in range(1, MOST_WRITES):
+    for kill_after in range(1, MAX_WRITES):
         world = MigrationWorld(kill_after=kill_after)
         prepare(world)
         try:
@@ -151,7 +153,9 @@ def test_rates_survive_a_restart() -> None:
 def test_a_workload_moves_one_replica_in_its_time() -> None:
     world = MigrationWorld()
     for i in (1, 2):
-        world.jobs[f"job-{i}"] = world.job(name=f"job-{i}", uid=f"job-uid-{i}", pod=PodRef("default", f"web-{i}", f"u{i}"), ttl_s=900.0)  # fmt: skip
+        world.jobs[f"job-{i}"] = world.job(
+            name=f"job-{i}", uid=f"job-uid-{i}", pod=PodRef("default", f"web-{i}", f"u{i}"), ttl_s=900.0
+        )
         world.jobs.pop("job")
     world.run(50)
     assert len(world.evicted) == 1
@@ -181,7 +185,9 @@ def test_an_ended_job_is_deleted_after_its_time() -> None:
 def test_two_jobs_of_one_workload_do_not_take_each_others_reservation() -> None:
     world = MigrationWorld(replicas=6, settings=MigrationSettings(per_workload=ObjectLimit(0.0)))
     for i in (1, 2, 3):
-        world.jobs[f"job-{i}"] = world.job(name=f"job-{i}", uid=f"job-uid-{i}", pod=PodRef("default", f"web-{i}", f"u{i}"))  # fmt: skip
+        world.jobs[f"job-{i}"] = world.job(
+            name=f"job-{i}", uid=f"job-uid-{i}", pod=PodRef("default", f"web-{i}", f"u{i}")
+        )
         world.jobs.pop("job")
     world.run(100)
     world.check()

@@ -7,8 +7,24 @@ from dataclasses import replace
 from cotenant.engine.migration.proof import FIRST_REST_S, LONGEST_REST_S, Proofs, rests
 from cotenant.model.groups.migration import JobCondition, JobPhase, MigrationJob, MoveNote, PodRef, Step
 
-NOTE = MoveNote("k", "old", "new", "cpu", node_before={"cpu": 80.0}, node_after={"cpu": 60.0}, target_before={"cpu": 10.0}, target_after={"cpu": 30.0})  # fmt: skip
-DONE = MigrationJob("job", "u", PodRef("default", "p", "pu"), phase=JobPhase.SUCCEEDED, note=NOTE, conditions=(JobCondition(Step.POD_READY, "True", since_s=1000.0),))  # fmt: skip
+NOTE = MoveNote(
+    "k",
+    "old",
+    "new",
+    "cpu",
+    node_before={"cpu": 80.0},
+    node_after={"cpu": 60.0},
+    target_before={"cpu": 10.0},
+    target_after={"cpu": 30.0},
+)
+DONE = MigrationJob(
+    "job",
+    "u",
+    PodRef("default", "p", "pu"),
+    phase=JobPhase.SUCCEEDED,
+    note=NOTE,
+    conditions=(JobCondition(Step.POD_READY, "True", since_s=1000.0),),
+)
 
 
 def judged(use: dict[str, float | None], until_s: float = 1200.0) -> MigrationJob | None:
@@ -32,7 +48,9 @@ def verdict(job: MigrationJob | None) -> JobCondition:
 def test_it_helped_where_half_of_the_expected_relief_is_measured() -> None:
     found = verdict(judged({"old": 70.0, "new": 30.0}))
     assert (found.status, found.since_s) == ("True", 1180.0)
-    assert found.message == "cpu of old: 80.0 % before, 70.0 % after (expected 60.0 %); of new: 10.0 % before, 30.0 % after"  # fmt: skip
+    assert found.message == (
+        "cpu of old: 80.0 % before, 70.0 % after (expected 60.0 %); of new: 10.0 % before, 30.0 % after"
+    )
     assert verdict(judged({"old": 70.1, "new": 30.0})).status == "False"
 
 

@@ -1,4 +1,6 @@
-"""What a job waits for is said in its status, and a wait for its turn among other moves does not count toward its time limit."""
+"""What a job waits for is said in its status, and a wait for its turn among other moves does not count toward its
+time limit.
+"""
 
 from __future__ import annotations
 
@@ -159,7 +161,7 @@ def test_an_answer_that_comes_after_the_watch_does_not_hide_what_became_of_it() 
     world = MigrationWorld()
     world.job()
     world.act()
-    (create,) = [each for each in _decided(world) if isinstance(each, CreateReservation)]
+    (create,) = [create_job for create_job in _decided(world) if isinstance(create_job, CreateReservation)]
     world._carry_out(create)
     (answer,) = world.reservations.values()
     world.turn()
@@ -172,7 +174,7 @@ def test_an_answer_that_comes_after_the_watch_does_not_hide_what_became_of_it() 
 def test_an_old_answer_about_a_job_is_left_alone() -> None:
     world = MigrationWorld()
     first = world.job()
-    (write,) = [each for each in _decided(world) if isinstance(each, WriteStatus)]
+    (write,) = [create_job for create_job in _decided(world) if isinstance(create_job, WriteStatus)]
     answer = replace(write.job, version="2")
     later = replace(answer, version="3", paused=True)
     world.engine.job_seen(later)

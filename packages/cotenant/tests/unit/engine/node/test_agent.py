@@ -45,7 +45,7 @@ def test_a_changed_value_is_requested_at_once() -> None:
     one = node(policy)
     one.tick()
     policy.wants = {W: "20"}
-    assert [each.value for each in one.tick().hold] == ["20"]
+    assert [wish.value for wish in one.tick().hold] == ["20"]
 
 
 def test_a_knob_no_longer_desired_is_given_back_within_one_tick_with_the_reason() -> None:
@@ -76,13 +76,13 @@ def test_when_the_winner_withdraws_the_overruled_value_is_requested() -> None:
     one.tick()
     strict.wants = {}
     instructions = one.tick()
-    assert [each.value for each in instructions.hold] == ["30"]
+    assert [wish.value for wish in instructions.hold] == ["30"]
     assert instructions.give_back == ()
 
 
 def test_groups_outside_the_roots_are_never_requested() -> None:
     one = node(FixedPolicy("a", {weight("system.slice"): "10", weight("podsother"): "10", weight(""): "1", W: "10"}))
-    assert [each.target for each in one.tick().hold] == [W]
+    assert [wish.target for wish in one.tick().hold] == [W]
     one.tick()
     assert one.agent.counts().outside_roots == 3
 
@@ -108,14 +108,14 @@ def test_a_knob_that_the_machine_lacks_is_not_requested() -> None:
 
 def test_a_refused_knob_backs_off_longer_each_time() -> None:
     one = node(FixedPolicy("a", {W: "10"}))
-    one.keeper.refuses = lambda each: "EINVAL"
+    one.keeper.refuses = lambda entry: "EINVAL"
     requested = [tick for tick in range(1, 80) if one.tick().hold]
     assert requested == [1, 6, 16, 36, 76]
     (hold,) = one.agent.held_knobs()
     assert (hold.state, hold.detail) == ("refused", "EINVAL")
     refused = [d for d in one.agent.decisions() if d.what is DecisionKind.REFUSED]
     assert [d.reason.text for d in refused] == ["EINVAL; retried in 5 s"]
-    one.keeper.refuses = lambda each: "EPERM"
+    one.keeper.refuses = lambda entry: "EPERM"
     for _ in range(80):
         one.tick()
     assert [d.reason.text for d in one.agent.decisions()][-1] == "EPERM; retried in 160 s"
@@ -125,7 +125,7 @@ def test_after_a_refusal_the_older_value_is_given_back_when_no_longer_desired() 
     policy = FixedPolicy("a", {W: "10"})
     one = node(policy)
     one.tick()
-    one.keeper.refuses = lambda each: "EBUSY"
+    one.keeper.refuses = lambda entry: "EBUSY"
     policy.wants = {W: "20"}
     one.tick()
     assert one.keeper.held == {W: "10"}
@@ -181,7 +181,7 @@ def test_leases_of_an_earlier_agent_are_kept_where_desired_and_given_back_otherw
     one.agent.leases_found(leases, one.now_us)
     instructions = one.tick()
     assert instructions.give_back == ()  # no policy had rates to decide by
-    assert [each.target for each in instructions.hold] == [W]
+    assert [wish.target for wish in instructions.hold] == [W]
     assert one.agent.counts().renewals == 1
     assert not one.agent.pressed(one.now_us, "", "cpu").give_back
     assert [back.target for back in one.tick().give_back] == [other]
@@ -205,7 +205,7 @@ def test_leases_that_a_keeper_lost_are_requested_again_at_the_next_tick() -> Non
     one.agent.leases_found((), one.now_us)
     del policy.wants[weight("pods/web")]
     instructions = one.tick()
-    assert [each.target for each in instructions.hold] == [W]
+    assert [wish.target for wish in instructions.hold] == [W]
     assert instructions.give_back == ()
     assert one.agent.counts().holds == 3
 
@@ -317,7 +317,7 @@ def test_pressure_runs_only_the_urgent_policies_at_once() -> None:
     one = FakeNode(agent, (WEB, HOG))
     one.tick()
     instructions = one.agent.pressed(one.now_us + 300_000, "pods/web", "cpu", 150_000)
-    assert [each.value for each in instructions.hold] == ["1"]
+    assert [wish.value for wish in instructions.hold] == ["1"]
     assert calm.asked == 1
     assert seen[-1].at_us == one.now_us + 300_000
     assert (seen[-1].alarms[0].group, seen[-1].alarms[0].stall_ppm) == ("pods/web", 150_000)
@@ -333,10 +333,10 @@ def test_evictions_are_requested_once_and_rate_limited() -> None:
     one = node(policy, settings=AgentSettings(roots=ROOTS, evictions=limits))
     one.show((WEB, *guests))
     first = one.tick()
-    assert [each.uid for each in first.evict] == ["uid-g0", "uid-g1"]
-    for each in first.evict:
-        one.agent.evicted(each.uid, True, "", one.now_us)
-    later = [(tick, each.uid) for tick in range(2, 200) for each in one.tick().evict]
+    assert [evict_pod.uid for evict_pod in first.evict] == ["uid-g0", "uid-g1"]
+    for evict_pod in first.evict:
+        one.agent.evicted(evict_pod.uid, True, "", one.now_us)
+    later = [(tick, evict_pod.uid) for tick in range(2, 200) for evict_pod in one.tick().evict]
     assert later == [(61, "uid-g2")]
     assert one.agent.counts().evictions_asked == 3
 
@@ -368,7 +368,7 @@ def test_evictions_of_a_tenant_are_limited_per_hour() -> None:
     limits = EvictionLimits(per_minute=9, per_hour=9, per_tenant_per_hour=1, outstanding=9)
     one = node(FixedPolicy("a", evicts=(*mine, theirs)), settings=AgentSettings(roots=ROOTS, evictions=limits))
     one.show((*mine, theirs))
-    assert [each.uid for each in one.tick().evict] == ["uid-m0", "uid-theirs"]
+    assert [evict_pod.uid for evict_pod in one.tick().evict] == ["uid-m0", "uid-theirs"]
     explanation = one.agent.explain("default/m1")
     assert explanation is not None
     assert explanation.leaves is not None
@@ -506,8 +506,8 @@ def test_stray_answers_are_counted() -> None:
 
 def test_a_time_to_live_above_the_agents_lease_is_capped() -> None:
     one = node(FixedPolicy("a", {W: "10"}, ttl_us=3600 * SECOND))
-    (each,) = one.tick().hold
-    assert each == SetKnob(W, "10", Reason("a", "a wants it"), 30 * SECOND)
+    (element,) = one.tick().hold
+    assert element == SetKnob(W, "10", Reason("a", "a wants it"), 30 * SECOND)
 
 
 def test_a_moving_cpu_set_passes_through_the_union_and_both_answers_are_expected() -> None:
@@ -518,7 +518,7 @@ def test_a_moving_cpu_set_passes_through_the_union_and_both_answers_are_expected
     one.tick()
     policy.wants = {upper: "2-3", lower: "2-3"}
     instructions = one.tick()
-    assert [(each.target.group, each.value) for each in instructions.hold] == [
+    assert [(wish.target.group, wish.value) for wish in instructions.hold] == [
         ("pods/be", "0-3"),
         ("pods/be/hog", "0-3"),
         ("pods/be/hog", "2-3"),

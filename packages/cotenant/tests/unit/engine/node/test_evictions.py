@@ -19,7 +19,7 @@ from cotenant.model.machine.verdict import Verdict
 REASON = Reason("test", "too much")
 GUESTS = tuple(pod(f"g{i}", f"kubepods/besteffort/podg{i}", QoSClass.BE) for i in range(6))
 # What the tree alone knows of them.
-NAMELESS = tuple(replace(each, namespace="", name=each.uid, is_named=False) for each in GUESTS)
+NAMELESS = tuple(replace(guest, namespace="", name=guest.uid, is_named=False) for guest in GUESTS)
 
 
 class World:
@@ -32,8 +32,10 @@ class World:
     ) -> list[str]:
         """The UIDs that are requested at the next tick; `here`: what is discovered by then."""
         self.now_us += round(after_s * SECOND_US)
-        verdict = Verdict((REASON,), evictions=tuple(EvictPod(each.uid, each.key, REASON) for each in wanted))
-        pods = {each.uid: each for each in (wanted if here is None else here)}
+        verdict = Verdict(
+            (REASON,), evictions=tuple(EvictPod(node_pod.uid, node_pod.key, REASON) for node_pod in wanted)
+        )
+        pods = {node_pod.uid: node_pod for node_pod in (wanted if here is None else here)}
         chosen = self.evictions.choose([("test", verdict)], pods, self.now_us)
         self.evictions.validate(self.now_us)
         return [eviction.uid for _, eviction in chosen]
@@ -111,8 +113,8 @@ def test_limits_are_not_negative() -> None:
 def test_evictions_of_one_namespace_leave_the_limit_of_anothers_tenant() -> None:
     """A tenant is an annotation that any pod may carry."""
     limits = {"outstanding": 6, "per_minute": 6, "per_hour": 6, "per_tenant_per_hour": 2}
-    forged = tuple(replace(each, namespace="evil", tenant="shop") for each in GUESTS[:2])
-    own = tuple(replace(each, namespace="shop", tenant="shop") for each in GUESTS[2:4])
+    forged = tuple(replace(guest, namespace="evil", tenant="shop") for guest in GUESTS[:2])
+    own = tuple(replace(guest, namespace="shop", tenant="shop") for guest in GUESTS[2:4])
     world = World(**limits)
     assert world.ask(forged) == ["uid-g0", "uid-g1"]
     assert world.ask(own, (*forged, *own)) == ["uid-g2", "uid-g3"]

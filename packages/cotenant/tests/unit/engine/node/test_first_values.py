@@ -50,7 +50,7 @@ def pod(
         notes[EXTENDED_SPEC] = json.dumps({"containers": {"work": spec}})
     given = {**({"koordinator.sh/qosClass": qos} if qos else {}), **(labels or {})}
     found = NodePod(
-        "u1", "shop", name, GROUP, kubernetes_qos=kubernetes, containers=tuple(NodeContainer(each, "") for each in containers)
+        "u1", "shop", name, GROUP, kubernetes_qos=kubernetes, containers=tuple(NodeContainer(container, "") for container in containers)
     )  # fmt: skip
     declared = DeclaredPod("u1", labels=Labels.of(given), annotations=Labels.of(notes))
     return merged(found, declared, Belief(checks_requests=False))
@@ -91,7 +91,7 @@ def test_leases_take_over_without_a_step(ratio: int, config: BatchResourcesConfi
     values = first_values(given, WORK, NodeFacts(cpu_ratio_milli=ratio), replace(USUAL, batch=config))
     at = f"{GROUP}/4f2a"
     later = replace(given, containers=(replace(given.containers[0], group=at),))
-    leases = {each.target.knob: each.value for each in desired(later, config, ratio) if each.target.group == at}
+    leases = {wish.target.knob: wish.value for wish in desired(later, config, ratio) if wish.target.group == at}
     first = {Knob.CPU_WEIGHT: values.weight, Knob.CPU_MAX: values.quota, Knob.MEMORY_MAX: values.memory_bytes}
     assert {knob: str(value) for knob, value in first.items() if value is not None} == leases
 
@@ -123,7 +123,7 @@ def test_a_start_is_not_made_slow_or_refused(
 ) -> None:
     values = first_values(pod("BE", spec=batch(cpu, memory)), replace(WORK, ceiling_m=ceiling), NodeFacts(), USUAL)
     assert limits(values) == wanted
-    assert [each.cause for each in values.left_out] == ([] if cause is None else [cause])
+    assert [left_out.cause for left_out in values.left_out] == ([] if cause is None else [cause])
 
 
 def test_an_update_keeps_batch_amounts_and_leaves_native_ones_to_the_kubelet() -> None:
@@ -153,7 +153,7 @@ def test_cpus_that_a_scheduler_assigned(
     given = pod("LSR", annotations={"scheduling.koordinator.sh/resource-status": OWN})
     values = first_values(given, replace(WORK, allowed_cpus=allowed), NodeFacts(cpu_manager=manager), settings)
     assert values.cpus == cpus
-    assert [each.cause for each in values.left_out] == ([] if cause is None else [cause])
+    assert [left_out.cause for left_out in values.left_out] == ([] if cause is None else [cause])
 
 
 def allocated(*minors: int) -> str:
@@ -189,7 +189,7 @@ def test_gpus_that_a_scheduler_chose(
     values = first_values(given, container, node, replace(settings, cdi_kind="nvidia.com/gpu"))
     assert dict(values.environment).get("NVIDIA_VISIBLE_DEVICES") == visible
     assert len(values.devices) == (0 if visible is None else len(visible.split(",")))
-    assert [each.cause for each in values.left_out] == ([] if cause is None else [cause])
+    assert [left_out.cause for left_out in values.left_out] == ([] if cause is None else [cause])
 
 
 def test_cdi_names_are_by_index() -> None:
@@ -204,7 +204,7 @@ def test_a_class_of_the_cache_that_exists() -> None:
     assert first_values(pod("BE"), WORK, NodeFacts(cache_classes=frozenset({"BE"})), settings).cache_class == "BE"
     assert first_values(pod("LS"), WORK, NodeFacts(cache_classes=frozenset({"BE"})), settings).cache_class == ""
     missing = first_values(pod("BE"), WORK, NodeFacts(), settings)
-    assert (missing.cache_class, [each.cause for each in missing.left_out]) == ("", [Refusal.NO_CLASS])
+    assert (missing.cache_class, [left_out.cause for left_out in missing.left_out]) == ("", [Refusal.NO_CLASS])
 
 
 def test_names_by_which_measurements_and_spans_meet() -> None:

@@ -58,7 +58,7 @@ def test_the_time_to_live_defaults_to_the_agents_lease_and_is_capped_by_it() -> 
     for ttl_us, expected_us in ((None, 180 * SECOND), (SECOND, SECOND), (200 * SECOND, 180 * SECOND)):
         tracker = KnobTracker(AgentSettings(period_us=60 * SECOND, lease_us=180 * SECOND), AgentCounts())
         changes = tracker.change({W: Desired(SetKnob(W, "10", REASON, ttl_us), "a")}, FRESH, SECOND)
-        assert [each.ttl_us for each in changes.hold] == [expected_us]
+        assert [wish.ttl_us for wish in changes.hold] == [expected_us]
 
 
 def test_an_illegal_transition_raises() -> None:
@@ -152,10 +152,10 @@ def test_an_eviction_without_outcome_times_out_and_may_be_requested_again() -> N
     verdicts = (("p", Verdict((), evictions=tuple(EvictPod(one.uid, one.key, REASON) for one in (a, b)))),)
     requested = []
     for second in range(800):
-        for _, each in evictions.choose(verdicts, {a.uid: a, b.uid: b}, second * SECOND):
-            requested.append((second, each.uid))
+        for _, evict_pod in evictions.choose(verdicts, {a.uid: a, b.uid: b}, second * SECOND):
+            requested.append((second, evict_pod.uid))
             if second >= 60:
-                evictions.answered(each.uid, True, "", second * SECOND)
+                evictions.answered(evict_pod.uid, True, "", second * SECOND)
         evictions.validate(second * SECOND)
     assert requested == [(0, "uid-a"), (60, "uid-b"), (660, "uid-a")]
     assert evictions.paced() == {"uid-b": "1 outstanding"}

@@ -36,8 +36,8 @@ ALL = (WEB, PLAIN, MID, BATCH)
 
 def usage(*pods: NodePod, cpu_m: int = 1000) -> NodeUsage:
     host = replace(pod("ntp"), host_application=True)
-    each = tuple(PodUsage(one, cpu_m, GIB) for one in pods)
-    return NodeUsage(0, 9000, 9 * GIB, 500, GIB, (), (), each, (PodUsage(host, 100, GIB),))
+    entry = tuple(PodUsage(one, cpu_m, GIB) for one in pods)
+    return NodeUsage(0, 9000, 9 * GIB, 500, GIB, (), (), entry, (PodUsage(host, 100, GIB),))
 
 
 def after(minutes: int, *pods: NodePod) -> ProdPrediction:

@@ -45,7 +45,7 @@ def view() -> NodeView:
 
 def use(one: NodeView, now_us: int, **of_group: int) -> PodUse:
     rates = NodeRates(SECOND, HostUse(2, 0, 1, 1), {"web": GroupUse("web", **of_group)}, None, 0)
-    return next(each for each in one.state(rates, {}, (), frozenset(), now_us).pods if each.pod.name == "web")
+    return next(pod_use for pod_use in one.state(rates, {}, (), frozenset(), now_us).pods if pod_use.pod.name == "web")
 
 
 def test_a_fresh_signal_replaces_the_own_report_and_objective() -> None:
@@ -84,7 +84,7 @@ def test_the_objective_that_burns_fastest_counts() -> None:
     one.signal_reported("default/web", SIGNAL, 0)
     one.signal_reported("default/web", replace(SIGNAL, objective="shop/c", bad=999, guard=False), 0)
     entry = use(one, 0)
-    assert [each.objective for each in entry.signals] == ["shop/c", "shop/b", "shop/cart-latency"]
+    assert [signal.objective for signal in entry.signals] == ["shop/c", "shop/b", "shop/cart-latency"]
     assert entry.health is not None
     assert entry.health.objective == "shop/b"
     one.signals.withdrawn(entry.pod.uid, "shop/b")
@@ -101,7 +101,7 @@ def test_an_objective_of_errors_protects_and_does_not_cut() -> None:
     assert (judged.severity, judged.signal) == (CLOSE, "errors")
     assert pod_signal(entry, Burn(entry.pod.uid), GuardConfig()).severity == CALM
     rates = NodeRates(SECOND, HostUse(2, 0, 1, 1), {}, None, 0)
-    assert entry.pod.key in {each.pod.key for each in protected(one.state(rates, {}, (), frozenset(), 0))}
+    assert entry.pod.key in {pod_use.pod.key for pod_use in protected(one.state(rates, {}, (), frozenset(), 0))}
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,8 @@ def test_the_rest_of_a_small_demand_goes_to_the_others() -> None:
 
 
 def test_memory_can_be_the_dominant_resource() -> None:
-    # The first has half of the memory and no CPU at all of the quarter that it wants: half of its demand of memory is met.
+    # The first has half of the memory and no CPU at all of the quarter that it wants: half of its demand of memory is
+    # met.
     tenants = [TenantUse(0, 1000, GIB // 2), TenantUse(4000, 0, 0)]
     assert demand_capped_fairness(tenants, 4000, GIB) == pytest.approx(1.0)
     tenants = [TenantUse(0, 1000, GIB // 100), TenantUse(4000, 0, 0)]

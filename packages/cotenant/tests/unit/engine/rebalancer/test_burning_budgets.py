@@ -36,8 +36,8 @@ def covered(*statuses: ObjectiveStatus, measured: bool = False) -> World:
     world = missing()
     if measured:
         measure(world)
-    for each in statuses:
-        world.planner.standings.seen(each, NOW)
+    for status in statuses:
+        world.planner.standings.seen(status, NOW)
     return world
 
 
@@ -64,7 +64,9 @@ def test_a_service_whose_budget_does_not_burn_is_not_moved_for_what_its_pods_rep
     (kept,) = found.kept
     assert kept.pod == "default/victim"
     assert kept.reason.startswith("default/victim misses its objective: p99 is 2.50 of it")
-    assert kept.reason.endswith("ServiceObjective default/web-latency does not burn its budget: no alert fires, burn rate 0.4 over 5m")  # fmt: skip
+    assert kept.reason.endswith(
+        "ServiceObjective default/web-latency does not burn its budget: no alert fires, burn rate 0.4 over 5m"
+    )
 
 
 def test_without_data_the_reports_count_and_the_reason_says_so() -> None:
@@ -85,7 +87,7 @@ def test_of_a_service_that_burns_only_the_worst_replica_is_considered() -> None:
     world.planner.standings.seen(replace(BURNING, worst="default/worse"), NOW)
     found = world.plan()
     assert {move.about for move in found.moves} == {"objective default/web-latency"}
-    (kept,) = [each for each in found.kept if each.pod == "default/victim"]
+    (kept,) = [kept_pod for kept_pod in found.kept if kept_pod.pod == "default/victim"]
     assert kept.reason.endswith("and default/worse is its worst replica")
 
 
@@ -128,7 +130,13 @@ def judged(*after: ObjectiveStatus | None) -> MigrationJob:
     (move,) = world.plan().moves
     ready = JobCondition(Step.POD_READY, "True", since_s=NOW)
     new = PodRef("default", "batch-new", "u-batch-new")
-    job = replace(job_of(move, "uid-w", 20, ActingSettings(), NOW), uid="j", phase=JobPhase.SUCCEEDED, conditions=(ready,), new_pod=new)  # fmt: skip
+    job = replace(
+        job_of(move, "uid-w", 20, ActingSettings(), NOW),
+        uid="j",
+        phase=JobPhase.SUCCEEDED,
+        conditions=(ready,),
+        new_pod=new,
+    )
     for status in after:
         if status is None:
             world.planner.standings.gone(BURNING.key)
@@ -156,7 +164,9 @@ def test_a_move_helped_where_the_budget_burns_less(after: ObjectiveStatus, statu
     assert (condition.status, condition.message) == (status, said)
 
 
-@pytest.mark.parametrize(("after", "words"), [((), "has no data since"), ((NO_DATA,), "has no data since"), ((None,), "is gone")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("after", "words"), [((), "has no data since"), ((NO_DATA,), "has no data since"), ((None,), "is gone")]
+)
 def test_nothing_is_claimed_without_a_status_since_the_move(
     after: tuple[ObjectiveStatus | None, ...], words: str
 ) -> None:

@@ -1,4 +1,6 @@
-"""Pods of Jobs that have ended are not lacking: what the rebalancer expects is what the Job controller keeps running."""
+"""Pods of Jobs that have ended are not lacking: what the rebalancer expects is what the Job controller keeps
+running.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,7 @@ def test_the_last_pods_of_a_job_may_move() -> None:
         work.settle()
     assert (len(work.active()), work.wanted()) == (3, 3)
     made, limits = work.limits(Share(1), frozenset())
-    first, second, third = [each for each in made.every_pod() if not each.seen.phase.is_final]
+    first, second, third = [pod_info for pod_info in made.every_pod() if not pod_info.seen.phase.is_final]
     assert limits.refuses(first, "a") == ""
     limits.moved(first, "a")
     assert limits.refuses(second, "a") == limits.refuses(third, "a")
@@ -101,7 +103,7 @@ def test_a_failed_pod_whose_successor_waits_out_its_back_off_is_lacking() -> Non
     work = Work(parallelism=3, completions=10)
     work.objects.kubelet(work.active()[0].metadata.name, "Failed")
     made, limits = work.limits(Share(1), frozenset())
-    moving = next(each for each in made.every_pod() if not each.seen.phase.is_final)
+    moving = next(pod_info for pod_info in made.every_pod() if not pod_info.seen.phase.is_final)
     assert limits.refuses(moving, "a") == "1 of 3 replicas are moving or unavailable, at most 1 may"
 
 
@@ -126,7 +128,7 @@ def test_what_is_expected_is_what_the_controller_runs(data: st.DataObject) -> No
         unready = frozenset(data.draw(st.sets(st.sampled_from(running), max_size=3)))
         made, limits = work.limits(Share(most), unready)
         moved = 0
-        for entry in sorted(made.every_pod(), key=lambda each: each.seen.pod.name):
+        for entry in sorted(made.every_pod(), key=lambda pod_info: pod_info.seen.pod.name):
             is_candidate = not entry.seen.phase.is_final and entry.seen.pod.name not in unready
             if is_candidate and not limits.refuses(entry, "a"):
                 limits.moved(entry, "a")

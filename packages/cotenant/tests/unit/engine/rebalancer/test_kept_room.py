@@ -1,4 +1,6 @@
-"""Room that is made for a pod that waits is kept for it while pods are moved: single pods, gangs and GPUs, with other pods arriving meanwhile."""
+"""Room that is made for a pod that waits is kept for it while pods are moved: single pods, gangs and GPUs, with
+other pods arriving meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -62,11 +64,13 @@ class Field:
     def node(self, name: str, cpu_m: int, gpus: int = 0) -> None:
         amounts = {"cpu": cpu_m, "memory": 512 * GIB, "pods": 50, **({NVIDIA_GPU: gpus} if gpus else {})}
         whole = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100, GPU_MEMORY: GPU_BYTES})
-        devices = tuple(Device(DeviceType.GPU, i, whole, True, numa=0, pcie=str(i), id=f"{name}-{i}") for i in range(gpus))  # fmt: skip
-        for each in (self.scheduler, self.watched):
-            each.node_seen(Node(name, Amounts.of(amounts), Labels.of({HOSTNAME: name})))
+        devices = tuple(
+            Device(DeviceType.GPU, i, whole, True, numa=0, pcie=str(i), id=f"{name}-{i}") for i in range(gpus)
+        )
+        for cluster in (self.scheduler, self.watched):
+            cluster.node_seen(Node(name, Amounts.of(amounts), Labels.of({HOSTNAME: name})))
             if gpus:
-                each.plugins.devices.seen(NodeDevices(name, devices))
+                cluster.plugins.devices.seen(NodeDevices(name, devices))
 
     def pod(self, name: str, on: str, cpu_m: int, gpu: int = 0, held: tuple[int, ...] = (), **more: object) -> None:
         """`gpu`: percent of GPUs; `held`: their numbers."""
@@ -76,7 +80,11 @@ class Field:
         value = Pod(name, requests=Amounts.of({"cpu": cpu_m, "memory": GIB, **asks}), priority=priority)
         share = gpu // max(1, len(held))
         amounts = Amounts.of({GPU_CORE: share, GPU_MEMORY_RATIO: share, GPU_MEMORY: GPU_BYTES * share // 100})
-        holds = replace(NO_HOLDINGS, devices=tuple(DeviceAllocation(DeviceType.GPU, each, amounts) for each in held)) if held else NO_HOLDINGS  # fmt: skip
+        holds = (
+            replace(NO_HOLDINGS, devices=tuple(DeviceAllocation(DeviceType.GPU, number, amounts) for number in held))
+            if held
+            else NO_HOLDINGS
+        )
         self.see(
             ObservedPod(
                 value,
@@ -93,25 +101,25 @@ class Field:
 
     def see(self, seen: ObservedPod) -> None:
         self.pods[seen.uid] = seen
-        for each in (self.scheduler, self.watched):
-            each.pod_seen(seen, self.now_s)
+        for cluster in (self.scheduler, self.watched):
+            cluster.pod_seen(seen, self.now_s)
 
     def gone(self, uid: str) -> None:
         del self.pods[uid]
-        for each in (self.scheduler, self.watched):
-            each.pod_gone(uid, self.now_s)
+        for cluster in (self.scheduler, self.watched):
+            cluster.pod_gone(uid, self.now_s)
 
     def step(self, seconds: float = 20.0) -> dict[str, str]:
         """Time passes, and the scheduler works: name -> node of what it bound."""
         self.now_s += seconds
         bound = {}
-        for each in self.scheduler.decide(self.now_s):
-            if isinstance(each, Bind):
-                assert self.scheduler.sending(each.uid, self.now_s)
-                self.scheduler.bound(each.uid, self.now_s)
-                holds = each.holds if each.holds != NO_HOLDINGS else self.pods[each.uid].holds
-                self.see(replace(self.pods[each.uid], node=each.node, phase=Phase.RUNNING, holds=holds))
-                bound[each.key.partition("/")[2]] = each.node
+        for instruction in self.scheduler.decide(self.now_s):
+            if isinstance(instruction, Bind):
+                assert self.scheduler.sending(instruction.uid, self.now_s)
+                self.scheduler.bound(instruction.uid, self.now_s)
+                holds = instruction.holds if instruction.holds != NO_HOLDINGS else self.pods[instruction.uid].holds
+                self.see(replace(self.pods[instruction.uid], node=instruction.node, phase=Phase.RUNNING, holds=holds))
+                bound[instruction.key.partition("/")[2]] = instruction.node
         self.scheduler.validate()
         return bound
 
@@ -135,7 +143,15 @@ class Field:
         seen = self.pods[move.uid]
         self.gone(move.uid)
         self.gone(f"reserved-{move.uid}")
-        self.see(replace(seen, uid=f"{move.uid}-new", pod=replace(seen.pod, name=f"{seen.pod.name}-new"), node=move.target, holds=NO_HOLDINGS))  # fmt: skip
+        self.see(
+            replace(
+                seen,
+                uid=f"{move.uid}-new",
+                pod=replace(seen.pod, name=f"{seen.pod.name}-new"),
+                node=move.target,
+                holds=NO_HOLDINGS,
+            )
+        )
 
 
 def in_pieces() -> Field:
@@ -215,7 +231,7 @@ def test_a_scheduler_that_starts_anew_keeps_the_room() -> None:
     for name, cpu_m in (("a", 8000), ("b", 4000), ("c", 4000)):
         again.node(name, cpu_m)
     again.now_s = field.now_s
-    for seen in sorted(field.pods.values(), key=lambda each: bool(each.node)):  # those that wait are listed first
+    for seen in sorted(field.pods.values(), key=lambda pod: bool(pod.node)):  # those that wait are listed first
         again.see(seen)
     again.pod("small", "", 3000)
     assert again.step() == {}
@@ -243,7 +259,7 @@ def test_another_preemptor_may_evict_a_pod_that_is_being_moved() -> None:
     field.step()
     field.pod("urgent", "", 6000, priority=7)
     found = field.scheduler.decide(field.now_s + 1.0)
-    victims = {victim.key for each in found for victim in getattr(each, "victims", ())}
+    victims = {victim.key for instruction in found for victim in getattr(instruction, "victims", ())}
     assert victims
     assert victims <= {"default/a1", "default/a2"}
 
@@ -307,7 +323,9 @@ def test_room_for_a_group_of_gpus_is_kept_from_pods_and_whole_gangs(kept: bool, 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(36))
 def test_a_plan_that_is_carried_out_places_what_waited_whatever_arrives_meanwhile(seed: int) -> None:
-    """Random nodes with residents of CPU and GPUs; a pod, a gang, or a pod of several GPUs waits, and others arrive after every move."""
+    """Random nodes with residents of CPU and GPUs; a pod, a gang, or a pod of several GPUs waits, and others arrive
+    after every move.
+    """
     rng = np.random.default_rng(seed)
     field = Field()
     kind = ("single", "gang", "gpus")[seed % 3]

@@ -1,4 +1,6 @@
-"""Kinds of moves other than LowNodeLoad on the scheduling engine: repairs, room for pods that wait, emptied nodes, missed objectives."""
+"""Kinds of moves other than LowNodeLoad on the scheduling engine: repairs, room for pods that wait, emptied nodes,
+missed objectives.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +144,13 @@ def fragmented(**more: Any) -> World:
     world.node("a")
     world.node("b")
     world.node("small", 4000)
-    for name, node, cpu_m in (("a1", "a", 3000), ("a2", "a", 2000), ("a3", "a", 2000), ("b1", "b", 6000), ("b2", "b", 2000)):  # fmt: skip
+    for name, node, cpu_m in (
+        ("a1", "a", 3000),
+        ("a2", "a", 2000),
+        ("a3", "a", 2000),
+        ("b1", "b", 6000),
+        ("b2", "b", 2000),
+    ):
         world.pod(name, node, cpu_m)
     world.pod("waits", "", 6000, owned=False)
     return world
@@ -180,12 +188,12 @@ def test_a_pod_that_came_a_moment_ago_is_left_to_the_scheduler() -> None:
 def test_room_is_made_with_the_fewest_pods_of_all_plans_that_land(seed: int) -> None:
     """Brute force: every set of at most two pods of one node, and every way to place them."""
     rng = np.random.default_rng(seed)
-    world = World(MoveKinds(defragmentation=Defragmentation(most_pods=2)))
+    world = World(MoveKinds(defragmentation=Defragmentation(max_pods=2)))
     free = {}
     pods: dict[str, list[int]] = {}
     for name in "abc":
         world.node(name)
-        pods[name] = [int(each) for each in rng.integers(1, 5, 3)]
+        pods[name] = [int(integer) for integer in rng.integers(1, 5, 3)]
         while sum(pods[name]) > 10:
             pods[name].pop()
         free[name] = 10 - sum(pods[name])
@@ -359,7 +367,9 @@ def test_the_move_that_relieves_most_comes_first_and_no_more_are_made_than_the_a
         for window in range(4):
             for node, names, p99_ms in (("a", ("little",), 40.0), ("c", ("much", "more"), 20.0)):
                 slow = MeasuredPod(Use(1000, GIB), PriorityClass.PROD, PodSignals(latency_p99_ms=p99_ms))
-                metric = NodeMetric(node, 0.0, use=Use(6000, GIB), pods={f"default/{each}": slow for each in names}, system=Use())  # fmt: skip
+                metric = NodeMetric(
+                    node, 0.0, use=Use(6000, GIB), pods={f"default/{entry}": slow for entry in names}, system=Use()
+                )
                 world.planner.metric_seen(metric, NOW - 30.0 + 10 * window)
         return world
 
@@ -367,7 +377,9 @@ def test_the_move_that_relieves_most_comes_first_and_no_more_are_made_than_the_a
     limited = two_victims(1 / 24 / 3)  # of three services: one a day
     found = limited.plan()
     assert [move.pod for move in found.moves] == ["default/batch-c"]
-    assert [each.reason for each in found.kept if each.pod == "default/little"] == ["the allowance of moves is spent"]
+    assert [kept_pod.reason for kept_pod in found.kept if kept_pod.pod == "default/little"] == [
+        "the allowance of moves is spent"
+    ]
     assert not limited.plan(begun={"that move"}).moves
 
 
@@ -384,7 +396,24 @@ def test_a_dearer_pod_moves_where_the_cheaper_one_relieves_too_little() -> None:
     world = missing()
     measure(world)
     big = Estimate(4.0, GIB, sensitivity=0.0, pressure=1.0)
-    world.pod("batch", "a", 500, estimate=Estimate(0.4, GIB, sensitivity=0.1, pressure=1.0, duration_s=36_000.0), priority_class=PriorityClass.BATCH, priority=5000)  # fmt: skip
-    world.pod("tenant", "a", 4000, estimate=big, objective_p99_ms=10.0, labels=Labels.of({"app": "y"}), qos=QoSClass.LS, priority_class=PriorityClass.PROD, priority=8000)  # fmt: skip
+    world.pod(
+        "batch",
+        "a",
+        500,
+        estimate=Estimate(0.4, GIB, sensitivity=0.1, pressure=1.0, duration_s=36_000.0),
+        priority_class=PriorityClass.BATCH,
+        priority=5000,
+    )
+    world.pod(
+        "tenant",
+        "a",
+        4000,
+        estimate=big,
+        objective_p99_ms=10.0,
+        labels=Labels.of({"app": "y"}),
+        qos=QoSClass.LS,
+        priority_class=PriorityClass.PROD,
+        priority=8000,
+    )
     (move,) = world.plan().moves
     assert (move.pod, move.target) == ("default/tenant", "b")

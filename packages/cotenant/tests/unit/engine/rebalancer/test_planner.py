@@ -1,4 +1,6 @@
-"""Plans on the scheduling engine: where pods land, what limits them, and that nothing is left behind by a refused move."""
+"""Plans on the scheduling engine: where pods land, what limits them, and that nothing is left behind by a refused
+move.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +121,7 @@ def test_a_move_with_its_effect() -> None:
 
 def reasons(found: Plan) -> set[str]:
     assert not found.moves
-    return {each.reason for each in found.kept}
+    return {kept_pod.reason for kept_pod in found.kept}
 
 
 def test_a_taint_that_the_pods_do_not_tolerate() -> None:
@@ -171,7 +173,9 @@ def test_a_budget_is_used_up_by_the_moves_of_the_plan() -> None:
     world.cluster.budget_seen(DisruptionBudget("default", "web", everything, allowed=1))
     found = world.plan(replicas=6)
     assert len(found.moves) == 1
-    assert {each.reason for each in found.kept} == {"PodDisruptionBudget default/web allows no further disruption now"}
+    assert {kept_pod.reason for kept_pod in found.kept} == {
+        "PodDisruptionBudget default/web allows no further disruption now"
+    }
 
 
 @pytest.mark.parametrize(
@@ -190,7 +194,7 @@ def test_limits_count_the_moves_of_the_plan(limits: MoveLimits, reason: str) -> 
     world.pod("extra", "a", 1500)
     found = world.plan(replicas=5)
     assert len(found.moves) == 1
-    assert {each.reason for each in found.kept} == {reason}
+    assert {kept_pod.reason for kept_pod in found.kept} == {reason}
 
 
 def test_a_pod_that_is_not_ready_counts_against_its_workload() -> None:
@@ -270,7 +274,7 @@ def test_only_the_pods_of_the_plan_move_and_every_node_holds_its_requests(seed: 
     moved = {move.pod: move.target for move in found.moves}
     after = {entry.seen.pod.key: entry.node for entry in world.cluster.every_pod()}
     assert after == {**before, **moved}
-    assert not moved.keys() & {each.pod for each in found.kept}
+    assert not moved.keys() & {kept_pod.pod for kept_pod in found.kept}
     for move in found.moves:
         assert before[move.pod] == move.node != move.target
         assert move.target_after["cpu"] <= 60.0
@@ -321,7 +325,7 @@ def test_a_workload_that_was_moved_a_moment_ago_is_left_alone() -> None:
     world = hotter()
     plan = world.planner.plan_beside(NOW, rate=lambda workload, replicas, more: "it was moved" if more else "")
     assert len(plan.moves) == 1
-    assert "it was moved" in {each.reason for each in plan.kept}
+    assert "it was moved" in {kept_pod.reason for kept_pod in plan.kept}
 
 
 def test_the_measured_percentage_of_a_node() -> None:
@@ -353,7 +357,14 @@ def some_world(seed: int) -> World:
             {"node_selector": Labels.of({"half": str(rng.integers(0, 2))})} if rng.random() < 0.3 and not node else {}
         )
         priority = int(rng.integers(0, 3)) * 100  # those that wait may evict others
-        world.pod(f"p{number}", node, int(rng.integers(50, 2500)), request_m=int(rng.integers(50, 3000)), priority=priority, **only)  # fmt: skip
+        world.pod(
+            f"p{number}",
+            node,
+            int(rng.integers(50, 2500)),
+            request_m=int(rng.integers(50, 3000)),
+            priority=priority,
+            **only,
+        )
     requested = Amounts.of({"cpu": 300})
     for name in [f"r{i}" for i in range(int(rng.integers(0, 3)))]:  # of moves under way
         world.cluster.plugins.reservations.seen(Reservation(name, f"u-{name}", Pod(name, requests=requested)), NOW)

@@ -1,4 +1,6 @@
-"""Moves of other kinds than LowNodeLoad are judged by what they were made for, and a kind that does not serve it is backed off."""
+"""Moves of other kinds than LowNodeLoad are judged by what they were made for, and a kind that does not serve it is
+backed off.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class Watched:
         assert entry is not None
         world.cluster.pod_gone(self.move.uid, NOW)
         pod = replace(entry.seen.pod, name=self.new.name)
-        world.cluster.pod_seen(replace(entry.seen, pod=pod, uid=self.new.uid, node=self.move.target, created_s=NOW + 5.0), NOW)  # fmt: skip
+        world.cluster.pod_seen(
+            replace(entry.seen, pod=pod, uid=self.new.uid, node=self.move.target, created_s=NOW + 5.0), NOW
+        )
         purposes = Purposes(world.cluster, world.planner)
         self.proofs = Proofs(lambda node, resource: None, 180.0, purpose=purposes)
 
@@ -158,7 +162,10 @@ def test_pods_that_were_moved_apart_are_counted_with_those_that_came_since(
     if comes_to:
         watched.comes("late", watched.move.target if comes_to == "new" else comes_to, anti_affinity=APART)
     assert watched.after(179.0) is None
-    figures = f"pods that its anti-affinity forbids beside default/second: 1 before, {beside} beside default/second-new on b, {since} that came beside them since"
+    figures = (
+        f"pods that its anti-affinity forbids beside default/second: 1 before, {beside} beside "
+        f"default/second-new on b, {since} that came beside them since"
+    )
     assert watched.verdict() == (str(beside + since == 0), figures)
 
 
@@ -166,7 +173,10 @@ def test_peers_that_still_share_their_node_do_not_count_against_a_move() -> None
     world = together()
     world.pod("third", "a", anti_affinity=APART, priority=5)
     status, figures = Watched(world).verdict()
-    assert (status, figures.partition("second: ")[2]) == ("True", "2 before, 0 beside default/second-new on b, 0 that came beside them since")  # fmt: skip
+    assert (status, figures.partition("second: ")[2]) == (
+        "True",
+        "2 before, 0 beside default/second-new on b, 0 that came beside them since",
+    )
 
 
 ZONES = (SpreadConstraint("zone", WEB),)
@@ -201,7 +211,10 @@ def test_the_skew_of_the_constraint_is_compared(more: str, status: str, skew: in
         watched.comes(f"late{number}", node, spread=ZONES)
     if not more:
         assert watched.after(179.0) is None
-    figures = f"skew over zone: 4 before, {skew} after, 1 allowed; above the smallest: z-a 4 before, {left} after; z-b, where it is, {here}"
+    figures = (
+        f"skew over zone: 4 before, {skew} after, 1 allowed; above the smallest: z-a 4 before, {left} after; "
+        f"z-b, where it is, {here}"
+    )
     assert watched.verdict() == (status, figures)
 
 

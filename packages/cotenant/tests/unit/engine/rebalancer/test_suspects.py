@@ -1,4 +1,6 @@
-"""Suspects: among them the repairs find the same violations as among all pods, and without a violation there are none."""
+"""Suspects: among them the repairs find the same violations as among all pods, and without a violation there are
+none.
+"""
 
 from __future__ import annotations
 
@@ -56,11 +58,11 @@ def suspects(cluster: Cluster) -> list[PodInfo]:
 
 def violations(cluster: Cluster, pods: Sequence[PodInfo]) -> set[tuple[str, str, str]]:
     """Every pod that a repair would like to move, with the rule and the reason."""
-    repair = Repair(_nodes(cluster), _labels(cluster), {each.seen.uid: each.node for each in pods}, Refusing())
-    placed = [PlacedPod(LoadPod(each.seen.pod.key, each.seen.uid, None), each.seen.pod, each.node) for each in pods]
+    repair = Repair(_nodes(cluster), _labels(cluster), {pod.seen.uid: pod.node for pod in pods}, Refusing())
+    placed = [PlacedPod(LoadPod(pod.seen.pod.key, pod.seen.uid, None), pod.seen.pod, pod.node) for pod in pods]
     repair_anti_affinity(placed, repair)
     repair_spread(placed, repair)
-    return {(each.pod.key, each.rule, each.reason) for each in repair.kept}
+    return {(rule_kept.pod.key, rule_kept.rule, rule_kept.reason) for rule_kept in repair.kept}
 
 
 def _nodes(cluster: Cluster) -> dict[str, Node]:
@@ -79,6 +81,6 @@ def test_the_same_violations_are_found_as_among_all_pods(seed: int) -> None:
 
 def test_there_are_violations_and_pods_without_in_these_clusters() -> None:
     found = [some_cluster(seed, 0.1) for seed in range(0, 40, 2)]
-    assert sum(bool(violations(each, suspects(each))) for each in found) > 5
-    assert sum(len(suspects(each)) < len(list(each.every_pod())) for each in found) > 5
-    assert any(not suspects(each) for each in found)
+    assert sum(bool(violations(cluster, suspects(cluster))) for cluster in found) > 5
+    assert sum(len(suspects(cluster)) < len(list(cluster.every_pod())) for cluster in found) > 5
+    assert any(not suspects(cluster) for cluster in found)

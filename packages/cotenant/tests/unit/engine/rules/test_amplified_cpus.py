@@ -27,7 +27,7 @@ def amplified(name: str = "a", cpu: int = 48, ratios: str = '{"cpu": 1.5}', **la
 
 
 def world(*nodes: Node, **reported: object) -> Api:
-    return Api(*nodes, told=[tells(each.name, THIRTY_TWO, **reported) for each in nodes])
+    return Api(*nodes, told=[tells(entry.name, THIRTY_TWO, **reported) for entry in nodes])
 
 
 @pytest.mark.parametrize("qos", [QoSClass.LSR, QoSClass.LSE])
@@ -35,8 +35,8 @@ def world(*nodes: Node, **reported: object) -> Api:
 def test_shared_pods_get_what_exclusive_cpus_leave(qos: QoSClass, shared: int, fits: bool) -> None:
     """3 x 8 x 1.5 = 36 of 48: 12 are left."""
     api = world(amplified())
-    for each in range(3):
-        api.create(pod(f"x{each}", 8, qos=qos))
+    for number in range(3):
+        api.create(pod(f"x{number}", 8, qos=qos))
         api.turn()
     api.create(pod("shared", shared, qos=QoSClass.LS))
     api.turn()
@@ -50,7 +50,7 @@ def test_shared_pods_get_what_exclusive_cpus_leave(qos: QoSClass, shared: int, f
 
 def test_the_ratio_may_stand_on_the_topology_object_instead() -> None:
     api = world(node("a", 48), ratio_ppm=1_500_000)
-    api.create(*(pod(f"x{each}", 8) for each in range(3)))
+    api.create(*(pod(f"x{number}", 8) for number in range(3)))
     api.turn()
     api.create(pod("shared", 13, qos=QoSClass.LS))
     api.turn()
@@ -59,7 +59,7 @@ def test_the_ratio_may_stand_on_the_topology_object_instead() -> None:
 
 def test_a_ratio_that_changes_changes_the_room() -> None:
     api = world(amplified(ratios='{"cpu": 1}'))
-    api.create(*(pod(f"x{each}", 8) for each in range(3)))
+    api.create(*(pod(f"x{number}", 8) for number in range(3)))
     api.turn()
     api.create(pod("shared", 13, qos=QoSClass.LS))
     api.turn()
@@ -81,7 +81,7 @@ def test_an_annotation_that_cannot_be_read_counts_as_absent() -> None:
 
 def test_after_a_restart_the_same_is_withheld() -> None:
     api = world(amplified())
-    api.create(*(pod(f"x{each}", 8) for each in range(3)))
+    api.create(*(pod(f"x{number}", 8) for number in range(3)))
     api.turn()
     api.restart()
     api.create(pod("shared", 13, qos=QoSClass.LS))
@@ -92,7 +92,7 @@ def test_after_a_restart_the_same_is_withheld() -> None:
 def test_preemption_counts_what_exclusive_cpus_free() -> None:
     """Evicting one pod of 8 exclusive CPUs frees 12 of the advertised ones."""
     api = world(amplified())
-    api.create(*(pod(f"x{each}", 8, priority=9100 + each) for each in range(4)))
+    api.create(*(pod(f"x{number}", 8, priority=9100 + number) for number in range(4)))
     api.turn()
     api.create(pod("shared", 12, qos=QoSClass.LS, priority=9900))
     api.turn()
@@ -104,7 +104,7 @@ def test_preemption_counts_what_exclusive_cpus_free() -> None:
 
 def test_preemption_for_exclusive_cpus_frees_the_amplified_request() -> None:
     api = world(amplified())
-    api.create(*(pod(f"s{each}", 12, qos=QoSClass.LS, priority=9100 + each) for each in range(4)))
+    api.create(*(pod(f"s{number}", 12, qos=QoSClass.LS, priority=9100 + number) for number in range(4)))
     api.turn()
     api.create(pod("x", 9, priority=9900))  # 13.5 of 48
     api.turn()
@@ -112,7 +112,9 @@ def test_preemption_for_exclusive_cpus_frees_the_amplified_request() -> None:
 
 
 def test_numa_nodes_are_amplified_too() -> None:
-    """Each of the two NUMA nodes has 16 CPUs, 24 advertised: a pod of 20 fits one of them, but not beside 4 exclusive ones."""
+    """Each of the two NUMA nodes has 16 CPUs, 24 advertised: a pod of 20 fits one of them, but not beside 4
+    exclusive ones.
+    """
     api = world(amplified(numa_topology_policy="SingleNUMANode"))
     api.create(pod("wide", 20, qos=QoSClass.LS, numa=SINGLE))
     api.turn()
@@ -130,7 +132,7 @@ def test_memory_of_numa_nodes_is_amplified() -> None:
     api.turn()
     status = api.pods["uid-big"].holds.cpus
     assert status is not None
-    assert [each.memory_bytes for each in status.numa] == [6 * GIB]
+    assert [numa_amount.memory_bytes for numa_amount in status.numa] == [6 * GIB]
 
 
 @pytest.mark.parametrize("text", ["[]", "{", "1"])
@@ -152,11 +154,11 @@ def test_no_annotation_is_no_amplification() -> None:
 def test_a_gang_counts_what_exclusive_cpus_free() -> None:
     """Four pods of 8 exclusive CPUs take all 48 and request 32; two members of 20 fit once all of them are gone."""
     api = world(amplified())
-    api.create(*(pod(f"x{each}", 8, priority=9100 + each) for each in range(4)))
+    api.create(*(pod(f"x{number}", 8, priority=9100 + number) for number in range(4)))
     api.turn()
     gang = GangNotes("g", min_available=2)
-    for each in range(2):
-        made = pod(f"m{each}", 20, qos=QoSClass.LS, priority=9900)
+    for number in range(2):
+        made = pod(f"m{number}", 20, qos=QoSClass.LS, priority=9900)
         api.create(replace(made, demands=replace(made.demands, gang=gang)))
     api.turn()
     assert sorted(api.victims) == ["x0", "x1", "x2", "x3"]

@@ -95,11 +95,11 @@ def test_node_labels_set_the_cpu_layout() -> None:
     api.turn()
     assert "1 not enough cores to spread over" in api.waits["z"]
     most, least = Api(node("m")), Api(node("l", numa_allocate_strategy="LeastAllocated"))
-    for each in (most, least):
-        each.create(pod("first"))
-        each.turn()
-        each.create(pod("second"))
-        each.turn()
+    for entry in (most, least):
+        entry.create(pod("first"))
+        entry.turn()
+        entry.create(pod("second"))
+        entry.turn()
     assert (most.has("second"), least.has("second")) == ((2, 3), (4, 5))
 
 
@@ -138,7 +138,9 @@ def test_a_numa_policy_keeps_cpus_and_memory_together() -> None:
     status = api.pods["uid-x"].holds.cpus
     assert status is not None
     assert status.cpus == (0, 1)
-    assert [(each.node, each.cpu_m, each.memory_bytes) for each in status.numa] == [(0, 2000, 8 * GIB)]
+    assert [(numa_amount.node, numa_amount.cpu_m, numa_amount.memory_bytes) for numa_amount in status.numa] == [
+        (0, 2000, 8 * GIB)
+    ]
     api.create(pod("wide", 5, gib=1))
     api.turn()
     assert "NUMA topology policy SingleNUMANode cannot be satisfied" in api.waits["wide"]
@@ -151,7 +153,7 @@ def test_a_pods_numa_policy_holds_without_cpus_of_its_own_and_must_not_contradic
     status = api.pods["uid-x"].holds.cpus
     assert api.where("x") == "a"
     assert status is not None
-    assert (status.cpus, [each.node for each in status.numa]) == ((), [0])
+    assert (status.cpus, [numa_amount.node for numa_amount in status.numa]) == ((), [0])
     api.create(pod("y", 2, gib=6, qos=QoSClass.LS, numa=SINGLE))
     api.turn()
     assert "1 the node's NUMA topology policy conflicts with the pod's" in api.waits["y"]
@@ -178,7 +180,7 @@ def test_pods_that_claim_the_same_cpus_are_counted_and_both_stay() -> None:
     assert api.cluster.counts["CPUs claimed by two pods, or not available on their node"] == 2
     told = api.cluster.plugins.cpus.describe("a")
     assert told is not None
-    assert {each.pod: each.missing for each in told.holders} == {
+    assert {holder.pod: holder.missing for holder in told.holders} == {
         "default/x": (), "default/y": (1,), "default/far": (70,)
     }  # fmt: skip
     assert told.available == (3, 4, 5, 6, 7)
@@ -194,8 +196,8 @@ def test_a_reported_topology_is_described() -> None:
     told = api.cluster.plugins.cpus.describe("a")
     assert told is not None
     assert (len(told.cpus), told.kept, told.available) == (8, (("kubelet", (7,)),), (2, 3, 4, 5, 6))
-    assert [(each.pod, each.cpus) for each in told.holders] == [("default/x", (0, 1))]
-    assert [(each.node, each.available, each.memory_free_bytes) for each in told.numa] == [
+    assert [(holder.pod, holder.cpus) for holder in told.holders] == [("default/x", (0, 1))]
+    assert [(left.node, left.available, left.memory_free_bytes) for left in told.numa] == [
         (0, (2, 3), 8 * GIB), (1, (4, 5, 6), 8 * GIB)
     ]  # fmt: skip
     assert api.cluster.plugins.cpus.describe("nobody") is None
@@ -254,7 +256,7 @@ def test_a_smaller_topology_keeps_what_it_can() -> None:
     assert api.available("a") == (4, 5, 6)
     told = api.cluster.plugins.cpus.describe("a")
     assert told is not None
-    assert sorted(each.missing for each in told.holders) == [(), (1,)]
+    assert sorted(holder.missing for holder in told.holders) == [(), (1,)]
     api.tell(tells("a", EIGHT))
     api.turn()
     assert api.available("a") == (4, 5, 6, 7)

@@ -39,16 +39,16 @@ def full(*holders: ObservedPod, nodes: tuple[str, ...] = ("a",), cards: int = 0)
     c = cluster(*nodes)
     for name in nodes:
         c.plugins.devices.seen(gpus(name, 8, cards=cards))
-    for each in holders:
-        c.pod_seen(each, 0.0)
+    for holder in holders:
+        c.pod_seen(holder, 0.0)
     return c
 
 
 def victims(c: Cluster, asks: dict[str, int], priority: int = 10) -> list[str]:
     """The victims for a new pod, which is placed once they are gone."""
     c.pod_seen(pod("new", asks, priority=priority), 0.0)
-    found = [each for each in c.decide(0.0) if isinstance(each, Preempt)]
-    names = sorted(victim.key.partition("/")[2] for each in found for victim in each.victims)
+    found = [instruction for instruction in c.decide(0.0) if isinstance(instruction, Preempt)]
+    names = sorted(victim.key.partition("/")[2] for preempt in found for victim in preempt.victims)
     for name in names:
         c.pod_gone(f"uid-{name}", 1.0)
     if names:
@@ -97,7 +97,7 @@ def test_higher_sub_priority_alone_does_not_preempt() -> None:
     c = full(holder("x", *range(8), priority=5, sub_priority=1))
     new = pod("new", {NVIDIA_GPU: 1}, priority=5)
     c.pod_seen(replace(new, pod=replace(new.pod, sub_priority=9)), 0.0)
-    assert not [each for each in c.decide(0.0) if isinstance(each, Preempt)]
+    assert not [instruction for instruction in c.decide(0.0) if isinstance(instruction, Preempt)]
 
 
 def test_a_pod_whose_label_forbids_preemption_is_not_evicted() -> None:
@@ -113,7 +113,7 @@ def test_a_budget_is_counted_against_the_pods_that_are_really_evicted() -> None:
     )
     c.budget_seen(DisruptionBudget("default", "b", LabelSelector.of(covered), 1))
     c.pod_seen(pod("new", {NVIDIA_GPU: 1}, priority=10), 0.0)
-    (found,) = [each for each in c.decide(0.0) if isinstance(each, Preempt)]
+    (found,) = [instruction for instruction in c.decide(0.0) if isinstance(instruction, Preempt)]
     assert (len(found.victims), found.breaks_budgets) == (1, 0)
     assert found.victims[0].key != "default/other"
 
@@ -133,8 +133,8 @@ def test_victims_that_end_for_another_preemptor_are_not_counted_twice() -> None:
     found = []
     for name in ("first", "second"):
         c.pod_seen(pod(name, {NVIDIA_GPU: 2}, priority=10), 0.0)
-        found += [each for each in c.decide(0.0) if isinstance(each, Preempt)]
-    first, second = ({victim.key for victim in each.victims} for each in found)
+        found += [instruction for instruction in c.decide(0.0) if isinstance(instruction, Preempt)]
+    first, second = ({victim.key for victim in preempt.victims} for preempt in found)
     assert (len(first), len(second)) == (2, 2)
     assert not first & second
     for key in first | second:
@@ -145,7 +145,7 @@ def test_victims_that_end_for_another_preemptor_are_not_counted_twice() -> None:
 def test_a_more_important_preemptor_takes_the_room_of_a_nominated_pod() -> None:
     c = full(*(holder(f"p{i}", i) for i in range(8)))
     c.pod_seen(pod("first", {NVIDIA_GPU: 8}, priority=10), 0.0)
-    assert len(next(each for each in c.decide(0.0) if isinstance(each, Preempt)).victims) == 8
+    assert len(next(instruction for instruction in c.decide(0.0) if isinstance(instruction, Preempt)).victims) == 8
     c.pod_seen(pod("second", {NVIDIA_GPU: 8}, priority=20), 0.0)
-    (found,) = [each for each in c.decide(0.0) if isinstance(each, Preempt)]
+    (found,) = [instruction for instruction in c.decide(0.0) if isinstance(instruction, Preempt)]
     assert (found.node, found.victims) == ("a", ())

@@ -72,11 +72,11 @@ def cluster(*names: str, settings: DeviceSettings | None = None) -> Cluster:
 
 def decided(c: Cluster, now_s: float) -> dict[str, Bind]:
     found = {}
-    for each in c.decide(now_s):
-        if isinstance(each, Bind):
-            assert c.sending(each.uid, now_s)
-            c.bound(each.uid, now_s)
-            found[each.key.partition("/")[2]] = each
+    for instruction in c.decide(now_s):
+        if isinstance(instruction, Bind):
+            assert c.sending(instruction.uid, now_s)
+            c.bound(instruction.uid, now_s)
+            found[instruction.key.partition("/")[2]] = instruction
     c.validate()
     return found
 
@@ -86,7 +86,7 @@ def unschedulable(instructions: tuple[Instruction, ...]) -> dict[str, Unschedula
 
 
 def minors(bind: Bind) -> list[int]:
-    return [each.minor for each in bind.holds.devices]
+    return [device.minor for device in bind.holds.devices]
 
 
 # ---- basic cases
@@ -132,7 +132,7 @@ def test_resources_that_allocatable_names_are_summed_too() -> None:
     c.pod_seen(pod("one", {GPU_CORE: 60, GPU_MEMORY_RATIO: 60}), 0.0)
     c.pod_seen(pod("two", {GPU_CORE: 60, GPU_MEMORY_RATIO: 60}), 0.0)
     got = c.decide(0.0)
-    assert sum(isinstance(each, Bind) for each in got) == 1
+    assert sum(isinstance(instruction, Bind) for instruction in got) == 1
     (waits,) = unschedulable(got).values()
     assert "Insufficient koordinator.sh/gpu-core" in waits.message
 
@@ -144,7 +144,7 @@ def test_without_a_device_object_whole_cards_are_counted_and_parts_are_refused()
     c.pod_seen(pod("second", {NVIDIA_GPU: 1}, cpu=200), 0.0)
     c.pod_seen(pod("share", {GPU: 50}), 0.0)
     got = c.decide(0.0)
-    (bind,) = [each for each in got if isinstance(each, Bind)]
+    (bind,) = [instruction for instruction in got if isinstance(instruction, Bind)]
     assert bind.holds.devices == ()
     assert c.sending(bind.uid, 0.0)
     c.bound(bind.uid, 0.0)
@@ -196,7 +196,7 @@ def test_gpus_and_cards_go_together() -> None:
     wish = Demands(joint_devices=JointAllocation((DeviceType.GPU, DeviceType.RDMA), same_pcie=True))
     c.pod_seen(pod("x", {NVIDIA_GPU: 2, RDMA: 100}, demands=wish), 0.0)
     got = decided(c, 0.0)["x"].holds.devices
-    assert [(each.type, each.minor) for each in got] == [
+    assert [(allocation.type, allocation.minor) for allocation in got] == [
         (DeviceType.GPU, 0),
         (DeviceType.GPU, 1),
         (DeviceType.RDMA, 0),
@@ -215,12 +215,12 @@ def test_a_device_vanishes_while_a_pod_holds_it() -> None:
     c.validate()
     seen = c.plugins.devices.describe("a")
     assert seen is not None
-    assert [(each.minor, each.is_known) for each in seen.devices] == [(0, True), (1, False)]
+    assert [(device.minor, device.is_known) for device in seen.devices] == [(0, True), (1, False)]
     c.pod_gone("uid-x", 1.0)
     c.pod_seen(pod("y", {NVIDIA_GPU: 2}), 1.0)
     c.pod_seen(pod("z", {NVIDIA_GPU: 1}), 1.0)
     got = c.decide(1.0)
-    assert [each.key for each in got if isinstance(each, Bind)] == ["default/z"]
+    assert [instruction.key for instruction in got if isinstance(instruction, Bind)] == ["default/z"]
     assert "not enough gpu devices" in unschedulable(got)["y"].message
     c.validate()
 
@@ -338,7 +338,7 @@ def test_whole_gpus_are_freed_by_evicting_less_important_pods() -> None:
         asks = {GPU: held.amounts.get(GPU_CORE)}
         c.pod_seen(pod(name, asks, on=where, priority=priority, holds=Holdings(devices=(held,))), 0.0)
     c.pod_seen(pod("x", {NVIDIA_GPU: 1}, priority=5), 0.0)
-    (preempt,) = [each for each in c.decide(0.0) if isinstance(each, Preempt)]
+    (preempt,) = [instruction for instruction in c.decide(0.0) if isinstance(instruction, Preempt)]
     assert (preempt.node, {victim.key for victim in preempt.victims}) == ("a", {"default/a1", "default/a2"})
     for uid in ("uid-a1", "uid-a2"):
         c.pod_gone(uid, 1.0)
@@ -352,7 +352,7 @@ def test_a_part_is_freed_without_more_victims_than_needed() -> None:
     for i in range(4):
         c.pod_seen(pod(f"p{i}", {GPU: 25}, on="a", priority=i, holds=Holdings(devices=(part(0, 25),))), 0.0)
     c.pod_seen(pod("x", {GPU: 25}, priority=5), 0.0)
-    (preempt,) = [each for each in c.decide(0.0) if isinstance(each, Preempt)]
+    (preempt,) = [instruction for instruction in c.decide(0.0) if isinstance(instruction, Preempt)]
     assert [victim.key for victim in preempt.victims] == ["default/p0"]
 
 
@@ -362,7 +362,7 @@ def test_preemption_is_not_tried_where_devices_could_never_suffice() -> None:
     c.pod_seen(pod("there", {NVIDIA_GPU: 1}, on="a", holds=Holdings(devices=(part(0, 100),))), 0.0)
     c.pod_seen(pod("x", {NVIDIA_GPU: 2}, priority=5), 0.0)
     got = c.decide(0.0)
-    assert not [each for each in got if isinstance(each, Preempt)]
+    assert not [instruction for instruction in got if isinstance(instruction, Preempt)]
     assert "Preemption is not helpful" in unschedulable(got)["x"].message
 
 
@@ -371,7 +371,7 @@ def test_devices_of_a_nominated_pod_are_not_given_to_another() -> None:
     c.plugins.devices.seen(gpus("a", 1))
     c.pod_seen(pod("there", {NVIDIA_GPU: 1}, on="a", holds=Holdings(devices=(part(0, 100),))), 0.0)
     c.pod_seen(pod("x", {NVIDIA_GPU: 1}, priority=5), 0.0)
-    assert [each for each in c.decide(0.0) if isinstance(each, Preempt)]
+    assert [instruction for instruction in c.decide(0.0) if isinstance(instruction, Preempt)]
     c.pod_gone("uid-there", 1.0)
     c.pod_seen(pod("y", {NVIDIA_GPU: 1}, priority=5, cpu=200), 0.5)
     assert list(decided(c, 1.0)) == ["x"]

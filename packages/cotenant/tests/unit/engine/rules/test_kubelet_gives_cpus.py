@@ -1,4 +1,6 @@
-"""A node whose kubelet gives CPUs: none are chosen there, and a pod to which the kubelet gives none is refused with a reason."""
+"""A node whose kubelet gives CPUs: none are chosen there, and a pod to which the kubelet gives none is refused with
+a reason.
+"""
 
 from __future__ import annotations
 

@@ -54,8 +54,8 @@ def metric(name: str, cpu: int, memory: int = GI, age_s: float = 0.0, **pods: in
 
 def cluster(settings: LoadAwareSettings | None, *nodes: Node, name: str = "least-allocated") -> Cluster:
     made = Cluster(profile(name), np.random.default_rng(1), plugins=PluginRegistry(load_aware=LoadAware(settings)))
-    for each in nodes:
-        made.node_seen(each)
+    for node in nodes:
+        made.node_seen(node)
     return made
 
 
@@ -78,7 +78,8 @@ def test_a_hot_node_is_passed_over_and_the_reason_has_figures() -> None:
     c.pod_seen(pod("b"), 61.0)
     (message,) = unschedulable(c.decide(61.0)).values()
     assert message == (
-        "0/2 nodes are available: 2 node(s) would use more CPU than the load threshold allows. 2 nodes fit but for node(s) would use more CPU "
+        "0/2 nodes are available: 2 node(s) would use more CPU than the load threshold allows. 2 nodes fit but for "
+        "node(s) would use more CPU "
         "than the load threshold allows (node hot uses 62 % of CPU, this pod adds 9 %; threshold 65 %)."
     )
     c.validate()

@@ -55,7 +55,7 @@ def world(*names: str, policy: str = "", **told: str) -> Api:
 
 
 def gpus_of(api: Api, name: str) -> list[int]:
-    return [each.minor for each in api.pods[f"uid-{name}"].holds.devices if each.type is DeviceType.GPU]
+    return [device.minor for device in api.pods[f"uid-{name}"].holds.devices if device.type is DeviceType.GPU]
 
 
 def numa_of(api: Api, name: str) -> set[int]:
@@ -63,7 +63,7 @@ def numa_of(api: Api, name: str) -> set[int]:
     holds = api.pods[f"uid-{name}"].holds
     found = {minor // 2 for minor in gpus_of(api, name)}
     if holds.cpus is not None:
-        found |= {cpu // 8 for cpu in holds.cpus.cpus} | {each.node for each in holds.cpus.numa}
+        found |= {cpu // 8 for cpu in holds.cpus.cpus} | {numa_amount.node for numa_amount in holds.cpus.numa}
     return found
 
 
@@ -123,9 +123,9 @@ def test_without_a_common_numa_node_only_best_effort_policy_places(policy: str) 
 
 def test_the_node_with_an_alignment_is_preferred() -> None:
     api = world("a", "b", "c", policy="BestEffort", ill="23")
-    api.create(*(pod(f"first-{each}", 8) for each in range(2)))
+    api.create(*(pod(f"first-{number}", 8) for number in range(2)))
     api.turn()
-    free = ({"a", "b", "c"} - {api.where(f"first-{each}") for each in range(2)}).pop()
+    free = ({"a", "b", "c"} - {api.where(f"first-{number}") for number in range(2)}).pop()
     api.create(with_gpus("x"))
     api.turn()
     assert api.where("x") == free
@@ -235,7 +235,7 @@ def test_a_new_label_aligns_later_pods() -> None:
 @pytest.mark.parametrize("policy", ["", "SingleNUMANode"])
 def test_one_pod_is_evicted_for_a_device_and_the_preemptor_gets_it(policy: str) -> None:
     api = world("a", policy=policy)
-    api.create(*(with_gpus(f"low-{each}", 2, cpu=2, qos=QoSClass.LS, priority=5000) for each in range(2)))
+    api.create(*(with_gpus(f"low-{number}", 2, cpu=2, qos=QoSClass.LS, priority=5000) for number in range(2)))
     api.turn()
     api.create(with_gpus("high", 1, cpu=2, qos=QoSClass.LS, priority=9500))
     api.turn()
@@ -247,7 +247,9 @@ def test_one_pod_is_evicted_for_a_device_and_the_preemptor_gets_it(policy: str) 
 
 
 def test_the_numa_node_that_costs_the_least_important_pod_is_cleared() -> None:
-    """Two GPUs of one NUMA node are needed: each of its pods of one GPU must go, the pods of the other NUMA node stay."""
+    """Two GPUs of one NUMA node are needed: each of its pods of one GPU must go, the pods of the other NUMA node
+    stay.
+    """
     api = world("a", policy="SingleNUMANode")
     for place, priority in enumerate((5000, 5200, 5100, 5100)):
         api.create(with_gpus(f"low-{place}", 1, cpu=2, qos=QoSClass.LS, priority=priority))
@@ -265,7 +267,7 @@ def test_the_numa_node_that_costs_the_least_important_pod_is_cleared() -> None:
 
 def test_no_eviction_where_no_numa_node_would_suffice() -> None:
     api = world("a", policy="SingleNUMANode")
-    api.create(*(with_gpus(f"low-{each}", 1, cpu=2, qos=QoSClass.LS, priority=5000) for each in range(4)))
+    api.create(*(with_gpus(f"low-{number}", 1, cpu=2, qos=QoSClass.LS, priority=5000) for number in range(4)))
     api.turn()
     api.create(with_gpus("high", 3, cpu=2, qos=QoSClass.LS, priority=9500))
     api.turn()
@@ -291,10 +293,10 @@ def test_what_was_given_is_the_same_after_a_restart_and_all_of_it_comes_back() -
 
 def test_among_numa_nodes_the_strategy_of_devices_still_says_which_node() -> None:
     api = world("a", "b", policy="SingleNUMANode")
-    halves = [replace(each, pod=replace(each.pod, requests=Amounts.of(dict(each.pod.requests.items) | {GPU: 50})))
-              for each in (pod(f"half-{place}", 1, qos=QoSClass.LS) for place in range(2))]  # fmt: skip
-    for each in halves:
-        api.create(each)
+    halves = [replace(observed_pod, pod=replace(observed_pod.pod, requests=Amounts.of(dict(observed_pod.pod.requests.items) | {GPU: 50})))
+              for observed_pod in (pod(f"half-{place}", 1, qos=QoSClass.LS) for place in range(2))]  # fmt: skip
+    for half in halves:
+        api.create(half)
         api.turn()
     assert {api.where("half-0")} == {api.where("half-1")}
     assert gpus_of(api, "half-0") == gpus_of(api, "half-1")

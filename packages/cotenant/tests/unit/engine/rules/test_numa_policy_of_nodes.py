@@ -12,12 +12,12 @@ from cotenant.model.cpus.spec import TopologyPolicy
 
 def world(*nodes: Node, **reported: object) -> Api:
     """Each node has two NUMA nodes of four CPUs and 8 GiB."""
-    return Api(*nodes, told=[tells(each.name, EIGHT, zones=zones(8, 8), **reported) for each in nodes])
+    return Api(*nodes, told=[tells(entry.name, EIGHT, zones=zones(8, 8), **reported) for entry in nodes])
 
 
 def numa_of(api: Api, name: str) -> list[int]:
     status = api.pods[f"uid-{name}"].holds.cpus
-    return [each.node for each in status.numa] if status is not None else []
+    return [numa_amount.node for numa_amount in status.numa] if status is not None else []
 
 
 def plain(name: str, cpu: int = 3, gib: int = 1, **more: object):  # type: ignore[no-untyped-def]

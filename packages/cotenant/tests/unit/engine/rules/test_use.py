@@ -35,8 +35,8 @@ GI = 1 << 30
 def cluster(*nodes: Node, on: bool = True) -> Cluster:
     rule = PredictedUse(PredictedUseSettings() if on else None)
     made = Cluster(profile("cotenant-requests"), np.random.default_rng(1), plugins=PluginRegistry(predicted_use=rule))
-    for each in nodes:
-        made.node_seen(each)
+    for node in nodes:
+        made.node_seen(node)
     return made
 
 
@@ -62,30 +62,36 @@ def metric(name: str, age_s: float = 0.0, system: int = 0, **pods: int) -> NodeM
 
 
 def see(c: Cluster, *pods: ObservedPod, now_s: float = 0.0) -> tuple[Instruction, ...]:
-    for each in pods:
-        c.pod_seen(each, now_s)
+    for pod in pods:
+        c.pod_seen(pod, now_s)
     return carried_out(c, now_s)
 
 
 def carried_out(c: Cluster, now_s: float) -> tuple[Instruction, ...]:
     found = c.decide(now_s)
-    for each in found:
-        if isinstance(each, Bind) and c.sending(each.uid, now_s):
-            c.bound(each.uid, now_s)
+    for instruction in found:
+        if isinstance(instruction, Bind) and c.sending(instruction.uid, now_s):
+            c.bound(instruction.uid, now_s)
     c.validate()
     return found
 
 
 def binds(found: tuple[Instruction, ...]) -> dict[str, str]:
-    return {each.key.partition("/")[2]: each.node for each in found if isinstance(each, Bind)}
+    return {
+        instruction.key.partition("/")[2]: instruction.node for instruction in found if isinstance(instruction, Bind)
+    }
 
 
 def reasons(found: tuple[Instruction, ...]) -> dict[str, str]:
-    return {each.key.partition("/")[2]: each.message for each in found if isinstance(each, Unschedulable)}
+    return {
+        instruction.key.partition("/")[2]: instruction.message
+        for instruction in found
+        if isinstance(instruction, Unschedulable)
+    }
 
 
-def measure(c: Cluster, each: NodeMetric, now_s: float) -> tuple[Instruction, ...]:
-    c.plugins.predicted_use.metric_seen(each, now_s)
+def measure(c: Cluster, node_metric: NodeMetric, now_s: float) -> tuple[Instruction, ...]:
+    c.plugins.predicted_use.metric_seen(node_metric, now_s)
     return carried_out(c, now_s)
 
 
@@ -233,8 +239,8 @@ def test_a_mid_pod_preempts_batch_by_what_it_is_predicted_to_use() -> None:
     for i in range(40):
         measure(c, metric("a", web=2000, little=500, much=6000), 60.0 * i)
     found = see(c, pod("m", mid=4000, priority=10), now_s=2400.0)
-    (preempt,) = [each for each in found if isinstance(each, Preempt)]
-    assert [each.key for each in preempt.victims] == ["default/much"]
+    (preempt,) = [instruction for instruction in found if isinstance(instruction, Preempt)]
+    assert [victim.key for victim in preempt.victims] == ["default/much"]
     c.pod_gone("uid-much", 2401.0)
     assert binds(carried_out(c, 2402.0)) == {"m": "a"}
 
@@ -243,8 +249,12 @@ def test_a_service_that_preempts_batch_makes_room_for_other_batch_by_predicted_u
     c = cluster(node("a"))
     see(c, pod("plain", on="a", cpu=6000), pod("b", on="a", batch=4000))
     assert reasons(see(c, pod("x", batch=3000), now_s=1.0)).keys() == {"x"}
-    (preempt,) = [each for each in see(c, pod("web", cpu=5000, priority=10), now_s=2.0) if isinstance(each, Preempt)]
-    assert [each.key for each in preempt.victims] == ["default/plain"]
+    (preempt,) = [
+        instruction
+        for instruction in see(c, pod("web", cpu=5000, priority=10), now_s=2.0)
+        if isinstance(instruction, Preempt)
+    ]
+    assert [victim.key for victim in preempt.victims] == ["default/plain"]
     c.pod_gone("uid-plain", 3.0)
     assert binds(carried_out(c, 30.0)) == {"web": "a"}
     c.pod_gone("uid-b", 31.0)
@@ -269,7 +279,7 @@ def test_the_answer_says_what_is_lent_by_whom_and_who_holds_it() -> None:
     measure(c, metric("a", x=500), 1.0)
     answer = c.why.pod("default/x", 2.0)
     assert answer is not None
-    lent, use = [each for each in answer.concerns if each.kind in ("lent", "predicted use")]
+    lent, use = [concern for concern in answer.concerns if concern.kind in ("lent", "predicted use")]
     assert lent.words == "it holds 1000: a offers 9000 kubernetes.io/batch-cpu, 2 pods hold 4000"
     assert lent.lines == (
         "lent by cotenant manager, by usage, strategy: cluster; `cotenant explain node a` has the terms",
@@ -294,7 +304,7 @@ def test_what_would_help_is_tried_with_the_same_predictions() -> None:
     assert answer is not None
     assert answer.waiting is not None
     room = 10_000 - predicted(c, "a")
-    assert [each.words for each in answer.waiting.helps][:1] == [
+    assert [entry.words for entry in answer.waiting.helps][:1] == [
         f"ask for {room} kubernetes.io/batch-cpu instead of 4000: a fits then"
     ]
     assert c.why.pod("default/x", 1151.0) == answer
@@ -335,7 +345,9 @@ def _with_history(name: str, use: int, samples: int, mean: float, deviation: flo
     known = ReportedHistory(
         samples, float(samples), UseSpread(mean, deviation, mean + 3 * deviation), UseSpread(GI, 0.0, GI)
     )
-    return NodeMetric(name, 0.0, 60, Use(use, GI), pods={"default/s": MeasuredPod(Use(use, GI), history=known)}, system=Use())  # fmt: skip
+    return NodeMetric(
+        name, 0.0, 60, Use(use, GI), pods={"default/s": MeasuredPod(Use(use, GI), history=known)}, system=Use()
+    )
 
 
 def test_a_scheduler_that_starts_continues_the_history_that_the_agent_reports() -> None:

@@ -76,21 +76,21 @@ def test_agrees_with_the_formula_row_by_row(nodes: list[dict[str, int]], wanted:
 
 def test_a_pod_prefers_the_node_that_has_its_image() -> None:
     def node(name: str, *images: str) -> Node:
-        has = [{"names": [each], "sizeBytes": 2000 * MIB} for each in images]
+        has = [{"names": [image], "sizeBytes": 2000 * MIB} for image in images]
         status = {"allocatable": {"cpu": "4", "memory": "8Gi"}, "images": has}
         return read_node(msgspec.convert({"metadata": {"name": name}, "status": status}, NodeObject))
 
     c = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings())
-    for each in (node("a"), node("b"), node("c", "registry:5000/app:latest")):
-        c.node_seen(each)
+    for entry in (node("a"), node("b"), node("c", "registry:5000/app:latest")):
+        c.node_seen(entry)
     spec: dict[str, Any] = {"schedulerName": "cotenant", "containers": [{"image": "registry:5000/app"}]}
     for name in ("p", "q"):
         made = {"metadata": {"name": name, "uid": name}, "spec": spec}
         c.pod_seen(PodReader().pod(msgspec.convert(made, PodObject)), 0.0)
-    assert {each.node for each in c.decide(0.0) if isinstance(each, Bind)} == {"c"}
+    assert {instruction.node for instruction in c.decide(0.0) if isinstance(instruction, Bind)} == {"c"}
     c.node_seen(node("b", "registry:5000/app:latest"))
     c.node_seen(node("c"))  # removed there
     made = {"metadata": {"name": "r", "uid": "r"}, "spec": spec}
     c.pod_seen(PodReader().pod(msgspec.convert(made, PodObject)), 1.0)
-    assert [each.node for each in c.decide(1.0) if isinstance(each, Bind)] == ["b"]
+    assert [instruction.node for instruction in c.decide(1.0) if isinstance(instruction, Bind)] == ["b"]
     c.validate()

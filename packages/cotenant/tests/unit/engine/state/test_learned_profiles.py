@@ -1,4 +1,6 @@
-"""Learned profiles in the engine: which pods a window counts for, bounded memory, rebuilds, and what placement reads."""
+"""Learned profiles in the engine: which pods a window counts for, bounded memory, rebuilds, and what placement
+reads.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ class World:
     """Two nodes; each tenant's pods are an application."""
 
     def __init__(self, policy: str = "cotenant-learned") -> None:
-        self.engine = Cluster(profile(policy), np.random.default_rng(0), Settings(most_pods=100))
+        self.engine = Cluster(profile(policy), np.random.default_rng(0), Settings(max_pods=100))
         for i in range(2):
             self.engine.node_seen(Node(f"n{i}", Amounts.of({"cpu": 16_000, "memory": 64 * GIB, "pods": 50})))
 
@@ -202,7 +204,7 @@ def test_an_explanation_says_what_was_learned_from_how_many_windows() -> None:
     def said(key: str) -> str:
         answer = world.engine.why.pod(key, 3000.0)
         assert answer is not None
-        return next(each.words for each in answer.concerns if each.kind == "profile")
+        return next(concern.words for concern in answer.concerns if concern.kind == "profile")
 
     assert said("default/a").startswith("nothing learned yet")
     world.learn(victim, neighbour, 30)

@@ -27,7 +27,7 @@ def test_out_of_order_and_repeated() -> None:
     assert reports.accept(report(cpu_used=2.0), NOW)
     assert not reports.accept(report(at_s=NOW - 10), NOW)
     assert reports.accept(report(cpu_used=3.0), NOW)
-    assert [each.cpu_used for each in reports] == [3.0]
+    assert [node_report.cpu_used for node_report in reports] == [3.0]
 
 
 @pytest.mark.parametrize("off_s", [-121.0, 5.1, 121.0, 1e9])
@@ -45,13 +45,13 @@ def test_a_fast_clock_does_not_extend_a_reports_lifetime() -> None:
 
 
 def test_a_full_store_drops_the_expired_first() -> None:
-    reports = Reports(most_nodes=2)
+    reports = Reports(max_nodes=2)
     reports.accept(report("a"), NOW)
     reports.accept(report("b"), NOW)
     with pytest.raises(Transient):
         reports.accept(report("c"), NOW + 60)
     assert reports.accept(report("c", at_s=NOW + 200), NOW + 200)
-    assert [each.node for each in reports] == ["c"]
+    assert [node_report.node for node_report in reports] == ["c"]
 
 
 def test_reports_of_removed_nodes_are_dropped() -> None:

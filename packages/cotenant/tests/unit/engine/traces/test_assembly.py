@@ -62,7 +62,7 @@ def test_a_circle_beside_a_root_is_kept_as_a_part_of_the_trace() -> None:
 
 
 def test_spans_beyond_the_bound_of_a_trace_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly, "MOST_IN_TRACE", 3)
+    monkeypatch.setattr(assembly, "MAX_IN_TRACE", 3)
     found = trees([(1, 0), (2, 1), (3, 1), (4, 1), (5, 4)], [(1, 0)])
     assert found.dropped.tolist() == [False, False, False, True, True, False]
     assert found.first_of.tolist() == [0, 3, 4]

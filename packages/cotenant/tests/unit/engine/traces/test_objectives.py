@@ -32,7 +32,7 @@ def engine() -> TraceEngine:
 
 
 def spans(*ms: float, service: str = "cart", name: str = "POST", kind: SpanKind = SpanKind.SERVER) -> list[Given]:
-    return [Given(next(IDS), 0, name, kind, 0, each, service) for each in ms]
+    return [Given(next(IDS), 0, name, kind, 0, value, service) for value in ms]
 
 
 def counted(engine: TraceEngine, key: str = "default/cart") -> tuple[int, int]:
@@ -102,12 +102,12 @@ def test_replicas_of_one_objective_are_told_apart(engine: TraceEngine) -> None:
     engine.add(batch_of(*[replace(slow, span=n, trace=n, pod="b") for n in range(100, 120)]), NOW_S)
     tracked = engine.objectives.get(CART.key)
     assert tracked is not None
-    found = {source.pod: each for source, each in engine.objectives.of_replicas(tracked, NOW_S, 10).items()}
-    assert {pod: (each.requests, each.bad) for pod, each in found.items()} == {"a": (50, 0), "b": (20, 20)}
+    found = {source.pod: replica for source, replica in engine.objectives.of_replicas(tracked, NOW_S, 10).items()}
+    assert {pod: (figures.requests, figures.bad) for pod, figures in found.items()} == {"a": (50, 0), "b": (20, 20)}
     assert found["b"].p99_us == pytest.approx(100_000, rel=0.011)
     assert found["a"].at_target_us == pytest.approx(10_000, rel=0.011)
-    later = {s.pod: each for s, each in engine.objectives.of_replicas(tracked, NOW_S + 11, 10).items()}
-    assert {pod: each.requests for pod, each in later.items()} == {"a": 0, "b": 0}
+    later = {s.pod: replica for s, replica in engine.objectives.of_replicas(tracked, NOW_S + 11, 10).items()}
+    assert {pod: figures.requests for pod, figures in later.items()} == {"a": 0, "b": 0}
 
 
 def test_replicas_are_bounded_and_forgotten() -> None:
@@ -167,7 +167,7 @@ def test_a_window_is_the_sum_of_its_slots(
         seen.append((now_s // width_s, requests, bad))
         window = min(window_s, ring.covers_s)
         oldest = now_s // width_s - -(-window // width_s)
-        within = [each for each in seen if each[0] >= oldest]
+        within = [entry for entry in seen if entry[0] >= oldest]
         assert ring.sum(now_s, window) == Counted(sum(n for _, n, _ in within), sum(b for *_, b in within))
 
 
@@ -184,7 +184,7 @@ def test_a_request_of_hours_ago_counts_when_it_ended_and_is_none_of_now(engine: 
     tracked = engine.objectives.get(CART.key)
     assert tracked is not None
     engine.add(batch_of(*spans(10)), NOW_S)
-    hour_ago = [replace(each, start_ms=-3_600_000.0, end_ms=-3_599_000.0) for each in spans(1, 1, 1)]
+    hour_ago = [replace(span, start_ms=-3_600_000.0, end_ms=-3_599_000.0) for span in spans(1, 1, 1)]
     engine.add(batch_of(*hour_ago), NOW_S)
     assert counted(engine) == (4, 3)
     windows = {window_s: engine.objectives.counted(tracked, window_s, NOW_S) for window_s in (300, 1800, 7200, 86_400)}
@@ -197,7 +197,7 @@ def test_a_request_of_hours_ago_counts_when_it_ended_and_is_none_of_now(engine: 
 
 def test_a_request_from_before_the_objective_does_not_count(engine: TraceEngine) -> None:
     engine.objectives.set(CART, NOW_S)
-    engine.add(batch_of(*(replace(each, start_ms=-9e6, end_ms=-8.9e6) for each in spans(1, 1))), NOW_S)
+    engine.add(batch_of(*(replace(span, start_ms=-9e6, end_ms=-8.9e6) for span in spans(1, 1))), NOW_S)
     assert counted(engine) == (0, 0)
     tracked = engine.objectives.get(CART.key)
     assert tracked is not None
@@ -206,7 +206,7 @@ def test_a_request_from_before_the_objective_does_not_count(engine: TraceEngine)
 
 def test_old_requests_of_a_replica_are_no_signal_of_it(engine: TraceEngine) -> None:
     engine.objectives.set(CART, NOW_S - 7200)
-    engine.add(batch_of(*(replace(each, pod="a", start_ms=-9e5, end_ms=-8.9e5) for each in spans(*[1] * 50))), NOW_S)
+    engine.add(batch_of(*(replace(span, pod="a", start_ms=-9e5, end_ms=-8.9e5) for span in spans(*[1] * 50))), NOW_S)
     assert len(engine.objectives.replicas) == 0
 
 
@@ -235,9 +235,9 @@ def test_the_window_of_a_replicas_figures_is_what_they_cover_so_that_a_steady_ra
         now_s = 1000.0 + quarter / 4
         row = replicas.row("o", source, now_s, 10)
         rows = np.full(10, row)
-        each = np.full(10, 1000)
+        element = np.full(10, 1000)
         none = np.zeros(10, np.bool_)
-        replicas.add(rows, each, none, each, none)
+        replicas.add(rows, element, none, element, none)
         found = replicas.figures("o", source, 0.99, now_s)
         assert found is not None
         if quarter >= 8:

@@ -95,14 +95,16 @@ def test_random_requests_equal_the_sum_of_their_calls(seed: int) -> None:
             spans.append(span(closed, inner[-1][0], SpanKind.INTERNAL, since, at, trace))
         spans.append(span(1, 0, SpanKind.SERVER, start, at + 1, trace))
         expected[trace] = at + 1 - start - calls
-    spans.sort(key=lambda each: (each.end_ms, each.kind is SpanKind.SERVER, -each.span))
+    spans.sort(key=lambda given: (given.end_ms, given.kind is SpanKind.SERVER, -given.span))
     cuts = sorted(random.sample(range(1, len(spans)), 5))
     found: dict[int, float] = {}
     for first, last in zip([0, *cuts], [*cuts, len(spans)], strict=True):
         part = spans[first:last]
         own_ns, _ = times.of(batch_of(*part).columns)
         found |= {
-            each.trace: ns / MS for each, ns in zip(part, own_ns.tolist(), strict=True) if each.kind is SpanKind.SERVER
+            given.trace: ns / MS
+            for given, ns in zip(part, own_ns.tolist(), strict=True)
+            if given.kind is SpanKind.SERVER
         }
     assert found == pytest.approx(expected)
     assert np.all(times._keys == 0)  # every entry was used up

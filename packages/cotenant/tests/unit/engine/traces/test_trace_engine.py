@@ -95,7 +95,7 @@ def test_spans_of_the_future_are_rejected(engine: TraceEngine) -> None:
 
 
 def test_without_room_a_batch_is_refused_as_a_whole() -> None:
-    engine = TraceEngine(NOW_S, span_tags, most_open=5)
+    engine = TraceEngine(NOW_S, span_tags, max_open=5)
     engine.add(batch_of(*request()), NOW_S)  # a single one always fits
     with pytest.raises(Transient, match="6 spans wait for the end of their traces"):
         engine.add(batch_of(Given(1, trace=2)), NOW_S)
@@ -149,7 +149,7 @@ def test_the_skew_of_a_host_is_learned_and_taken_out(engine: TraceEngine) -> Non
 
 
 def test_a_skew_beyond_the_bound_is_not_corrected() -> None:
-    engine = TraceEngine(NOW_S, span_tags, most_shift_ns=10**6)
+    engine = TraceEngine(NOW_S, span_tags, max_shift_ns=10**6)
     engine.add(batch_of(*request(cart_shift_ms=-500)), NOW_S)
     engine.tick(NOW_S + 20)
     assert (kept(engine)[0].spans[2].shift_ns, engine.skews.ignored) == (0, 1)
@@ -177,7 +177,7 @@ def test_a_slot_that_has_closed_still_belongs_to_the_window(engine: TraceEngine)
 
 
 def test_operations_are_bounded_and_the_rest_is_counted_as_other() -> None:
-    operations = Operations(most=30, per_service=10, most_services=3)
+    operations = Operations(most=30, per_service=10, max_services=3)
     for number in range(100):
         batch = batch_of(*(Given(1, name=f"GET /{number}", kind=SERVER, service=f"s{n}") for n in range(5)))
         assert operations.number(batch).size == 5
@@ -199,7 +199,7 @@ def test_a_million_operations_take_bounded_room(engine: TraceEngine) -> None:
 def test_attributes_beyond_the_bound_are_dropped_and_the_spans_stay(
     engine: TraceEngine,
 ) -> None:
-    engine.bodies = RequestBodies(100, most_bytes=1000)
+    engine.bodies = RequestBodies(100, max_bytes=1000)
     for trace in range(1, 4):
         engine.add(batch_of(Given(1, trace=trace, tags={"big": "x" * 600})), NOW_S)
     engine.tick(NOW_S + 20)
@@ -208,7 +208,7 @@ def test_attributes_beyond_the_bound_are_dropped_and_the_spans_stay(
 
 
 def test_the_slowest_stay_when_the_last_are_full(engine: TraceEngine) -> None:
-    engine.kept.most_last = 3
+    engine.kept.max_last = 3
     durations = [5, 900, 7, 1, 2, 3, 4, 6]
     for trace, duration in enumerate(durations, 1):
         engine.add(batch_of(Given(1, trace=trace, kind=SERVER, end_ms=duration)), NOW_S + trace)
@@ -231,7 +231,7 @@ def test_a_search_needs_one_span_with_all_that_is_asked_for(engine: TraceEngine)
     assert ids(tags={"user": ""}) == [1]
     assert ids(tags={"user": "u2"}) == []
     assert ids(tags={"user": "u1"}, service="web") == []
-    assert ids(least_ns=101 * 10**6) == []  # mail's does not reach it by less than a millisecond
+    assert ids(min_ns=101 * 10**6) == []  # mail's does not reach it by less than a millisecond
     assert ids(failed=True) == []
 
 
@@ -240,7 +240,7 @@ def test_the_critical_path_of_a_service_in_the_middle(engine: TraceEngine) -> No
     engine.tick(NOW_S + 20)
     found = critical_of(engine.kept, "cart")
     assert (found.requests, found.total_ns) == (2, 160 * 10**6)
-    assert {each.operation.name: round(each.share, 4) for each in found.shares} == {
+    assert {share.operation.name: round(share.share, 4) for share in found.shares} == {
         "POST": round(49 / 80, 4),
         "get": round(30 / 80, 4),
         "send": round(1 / 80, 4),
@@ -255,7 +255,7 @@ def test_an_empty_batch_is_accepted(engine: TraceEngine) -> None:
 
 
 def test_a_kept_trace_is_bounded(engine: TraceEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cotenant.engine.traces.trace_engine.MOST_KEPT_SPANS", 10)
+    monkeypatch.setattr("cotenant.engine.traces.trace_engine.MAX_KEPT_SPANS", 10)
     spans = [Given(1, kind=SERVER), *(Given(n, 1) for n in range(2, 40))]
     engine.add(batch_of(*spans), NOW_S)
     engine.tick(NOW_S + 20)
@@ -270,8 +270,8 @@ def test_random_arrival_gives_the_same_traces(engine: TraceEngine) -> None:
     order = np.random.default_rng(0).permutation(len(spans))
     for part in np.array_split(order, 9):
         engine.add(batch_of(*(spans[index] for index in part)), NOW_S)
-    for each in (whole, engine):
-        each.tick(NOW_S + 20)
+    for trace_engine in (whole, engine):
+        trace_engine.tick(NOW_S + 20)
     assert _facts(whole) == _facts(engine)
 
 
@@ -280,7 +280,7 @@ def _facts(engine: TraceEngine) -> object:
 
 
 def test_a_sender_that_fills_its_share_does_not_stop_another() -> None:
-    engine = TraceEngine(NOW_S, span_tags, most_open=40)
+    engine = TraceEngine(NOW_S, span_tags, max_open=40)
     for trace in range(1, 5):
         engine.add(batch_of(*request(trace)), NOW_S, "greedy")
     with pytest.raises(Transient, match="24 of the same sender"):

@@ -51,7 +51,7 @@ class World:
     """Two nodes of 16 cores."""
 
     def __init__(self, policy: str = "cotenant-learned") -> None:
-        self.engine = Cluster(profile(policy), np.random.default_rng(0), Settings(most_pods=100))
+        self.engine = Cluster(profile(policy), np.random.default_rng(0), Settings(max_pods=100))
         for i in range(2):
             self.engine.node_seen(Node(f"n{i}", Amounts.of({"cpu": 16_000, "memory": 64 * GIB, "pods": 50})))
 
@@ -84,7 +84,7 @@ class World:
         }
         self.engine.metric_seen(NodeMetric("n0", 5.0, use=Use(4000, GIB), pods=pods), 60.0 * minute)
         given = self.engine.decide(60.0 * minute)
-        return [each for each in given if isinstance(each, WorkloadProfileStatus)]
+        return [instruction for instruction in given if isinstance(instruction, WorkloadProfileStatus)]
 
 
 def test_a_deployment_stands_for_its_replica_sets() -> None:
@@ -105,8 +105,8 @@ def test_a_cold_pod_is_placed_by_the_profile_of_its_workload() -> None:
         world.pod("l", "loud", loud_node, service=False, cpu_m=6000)
         world.pod("g", "gentle", quiet_node, service=False, cpu_m=6000)
         service = world.pod("s", "shop")
-        binds = [each for each in world.engine.decide(1.0) if isinstance(each, Bind)]
-        assert [(each.key, each.node) for each in binds] == [("default/s", quiet_node)]
+        binds = [instruction for instruction in world.engine.decide(1.0) if isinstance(instruction, Bind)]
+        assert [(bind.key, bind.node) for bind in binds] == [("default/s", quiet_node)]
         assert world.param(service, Param.SENSITIVITY) == 1.0
         world.engine.validate()
 

@@ -16,7 +16,8 @@ def test_the_line_reads_as_kube_schedulers() -> None:
         Rejection("fit", "Insufficient cpu", 12),
     )
     assert no_node_line(249, rejections) == (
-        "0/249 nodes are available: 12 Insufficient cpu, 237 node(s) had untolerated taint {gpu: a100}, 3 Insufficient memory."
+        "0/249 nodes are available: 12 Insufficient cpu, 237 node(s) had untolerated taint {gpu: a100}, 3 "
+        "Insufficient memory."
     )
 
 

@@ -25,4 +25,4 @@ MEMORY, RATIO = "koordinator.sh/gpu-memory", "koordinator.sh/gpu-memory-ratio"
 )
 def test_an_amount_of_nothing_asks_for_no_device(requests: dict[str, str], rules: list[str]) -> None:
     pod = {"spec": {"containers": [{"name": "main", "resources": {"requests": requests}}]}}
-    assert [each.rule for each in check_devices(pod)] == rules
+    assert [device.rule for device in check_devices(pod)] == rules

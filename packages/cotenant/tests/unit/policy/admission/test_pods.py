@@ -19,9 +19,9 @@ def pod(qos: str, priority: int, cpu: str = "1", **labels: str) -> dict[str, Any
 
 def test_an_illegal_pod_from_before_the_webhook_can_still_be_labelled_but_not_its_class() -> None:
     old = pod("LSR", 5500, cpu="500m")
-    assert {each.rule for each in check_pod(old)} == {"LSR-requires-prod", "LSR-LSE-need-integer-cpus"}
+    assert {refusal.rule for refusal in check_pod(old)} == {"LSR-requires-prod", "LSR-LSE-need-integer-cpus"}
     assert check_pod(pod("LSR", 5500, cpu="500m", app="x"), old) == []
-    assert {each.rule for each in check_pod(pod("BE", 5500, cpu="500m"), old)} == {"qos-immutable"}
+    assert {refusal.rule for refusal in check_pod(pod("BE", 5500, cpu="500m"), old)} == {"qos-immutable"}
 
 
 def test_an_unknown_class_is_refused_with_the_values() -> None:

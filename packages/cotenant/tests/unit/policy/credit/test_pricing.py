@@ -43,7 +43,7 @@ def test_the_price_of_unreserved_capacity_is_returned_in_proportion_to_guarantee
     found = balances(price_use([TenantUse("a", 1_000, 500), TenantUse("b", 0, 2_000)], 1, 0, HOUR_MS))
     assert found == {"tenant/a": 500 + 1500, "tenant/b": -2000, HOUSE: 0}
     uses = [TenantUse("a", 1_000, 4_000, 4_000), TenantUse("b", 3_000, 12_000, 12_000), TenantUse("c", 0, 0)]
-    found = balances(tuple(each for each in price_use(uses, 1, 0, HOUR_MS) if each.cause is not Cause.DECLARED))
+    found = balances(tuple(entry for entry in price_use(uses, 1, 0, HOUR_MS) if entry.cause is not Cause.DECLARED))
     assert set(found.values()) == {0}  # both borrow three times their guarantee
     without = [TenantUse("a", 0, 2_000)]
     assert balances(price_use(without, 1, 0, HOUR_MS)) == {"tenant/a": -2000, HOUSE: 2000}
@@ -52,12 +52,12 @@ def test_the_price_of_unreserved_capacity_is_returned_in_proportion_to_guarantee
 def test_who_borrows_more_than_is_used_pays_those_who_do_not() -> None:
     uses = [TenantUse("honest", 1_000, 4_000, 4_000), TenantUse("selfish", 1_000, 4_000, 2_000)]
     entries = price_use(uses, 1, 0, HOUR_MS)
-    found = balances(tuple(each for each in entries if each.cause is not Cause.DECLARED))
+    found = balances(tuple(entry for entry in entries if entry.cause is not Cause.DECLARED))
     assert found == {"tenant/honest": 1000, "tenant/selfish": -1000, HOUSE: 0}
     within = price_use([TenantUse("a", 4_000, 4_000, 0)], 1, 0, HOUR_MS)
     assert within == ()  # a guarantee may be left unused
     unknown = price_use([TenantUse("a", 0, 4_000, None)], 1, 0, HOUR_MS)
-    assert [each.cause for each in unknown] == [Cause.BORROWED]
+    assert [entry.cause for entry in unknown] == [Cause.BORROWED]
 
 
 def test_memory_and_gpus_are_priced_in_core_hours() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.model.cluster.workload_profile import Axis, AxisReading, Figure, Overall, Reading, Source, Unknown
 from cotenant.policy.interference import axes
-from cotenant.policy.interference.axes import LEAST_WINDOWS, AxisMoments, Moments, differs
+from cotenant.policy.interference.axes import MIN_WINDOWS, AxisMoments, Moments, differs
 
 
 def windows(slope: float, count: int = 400, own_follows: float = 0.0, seed: int = 1) -> Moments:
@@ -40,7 +40,7 @@ def test_an_insensitive_pod_has_an_interval_down_to_0() -> None:
 
 
 def test_few_windows_or_neighbours_that_never_change_tell_nothing() -> None:
-    few = windows(0.4, count=LEAST_WINDOWS - 1).slope(axes.NO_LATENCY)
+    few = windows(0.4, count=MIN_WINDOWS - 1).slope(axes.NO_LATENCY)
     assert isinstance(few, Unknown)
     assert "19 windows of 20" in few.because
     constant = Moments()

@@ -52,12 +52,12 @@ def test_windows_without_a_signal_are_left_out() -> None:
 
 
 def test_when_a_ladder_must_stop() -> None:
-    assert must_abort(19.0, 5.0, 10.0, factor=2.0, most_ratio=3.0) == ""
-    assert "2 times the objective of 10" in must_abort(21.0, 5.0, 10.0, factor=2.0, most_ratio=3.0)
-    assert must_abort(14.0, 5.0, None, factor=2.0, most_ratio=3.0) == ""
-    assert "3 times the 5 without load" in must_abort(16.0, 5.0, None, factor=2.0, most_ratio=3.0)
-    assert must_abort(nan, 5.0, 10.0, factor=2.0, most_ratio=3.0) == ""
-    assert must_abort(50.0, nan, None, factor=2.0, most_ratio=3.0) == ""
+    assert must_abort(19.0, 5.0, 10.0, factor=2.0, max_ratio=3.0) == ""
+    assert "2 times the objective of 10" in must_abort(21.0, 5.0, 10.0, factor=2.0, max_ratio=3.0)
+    assert must_abort(14.0, 5.0, None, factor=2.0, max_ratio=3.0) == ""
+    assert "3 times the 5 without load" in must_abort(16.0, 5.0, None, factor=2.0, max_ratio=3.0)
+    assert must_abort(nan, 5.0, 10.0, factor=2.0, max_ratio=3.0) == ""
+    assert must_abort(50.0, nan, None, factor=2.0, max_ratio=3.0) == ""
 
 
 def test_levels_rise_to_the_full_load() -> None:

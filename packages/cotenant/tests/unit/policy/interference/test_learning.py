@@ -36,14 +36,16 @@ def window(
 
 
 def synthetic(seed: int, rounds: int, noise: float = 0.05) -> tuple[Float, Float, Float]:
-    """Learn from a made-up cluster of 12 applications on 20 nodes that follows the model; the table and the true parameters."""
+    """Learn from a made-up cluster of 12 applications on 20 nodes that follows the model; the table and the true
+    parameters.
+    """
     rng = np.random.default_rng(seed)
-    apps, nodes, each = 12, 20, 6
+    apps, nodes, entry = 12, 20, 6
     a, b = rng.uniform(0.0, 1.1, apps), rng.uniform(0.0, 1.0, apps)
     level, load = rng.uniform(-1.0, -0.4, apps), rng.uniform(0.2, 0.6, apps)
     table, sibling = fresh(apps)
-    rows = rng.integers(0, apps, nodes * each)
-    first = np.arange(nodes + 1) * each
+    rows = rng.integers(0, apps, nodes * entry)
+    first = np.arange(nodes + 1) * entry
     for minute in range(rounds):
         moved = rng.random(len(rows)) < 0.02  # pods come and go
         rows = np.where(moved, rng.integers(0, apps, len(rows)), rows)

@@ -23,8 +23,8 @@ def state(at_s: float, *pods: PodUse, length_s: float = 5, blame: tuple[Blame, .
 
 def feed(*states: NodeState) -> tuple[Series, list[Slice]]:
     series, slices = Series(), []
-    for each in states:
-        series, done = extend(series, each, SETTINGS)
+    for state in states:
+        series, done = extend(series, state, SETTINGS)
         if done is not None:
             slices.append(done)
     return series, slices

@@ -12,7 +12,7 @@ def test_the_defaults_are_the_published_ones() -> None:
     given = InterferenceSettings()
     assert (given.sample_us, given.every_us, given.window_us) == (10_000_000, 60_000_000, 600_000_000)
     assert (given.outliers, given.outlier_window_us, given.sigmas) == (3, 300_000_000, 2)
-    assert (given.suspect_ppm, given.least_victim_cpu_m) == (350_000, 250)
+    assert (given.suspect_ppm, given.min_victim_cpu_m) == (350_000, 250)
     assert (given.cap_cpu_m, given.cap_lowest_cpu_m, given.cap_us) == (100, 10, 300_000_000)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.series import Slice, VictimSample
 from cotenant.policy.interference.settings import InterferenceSettings, VictimSignal
-from cotenant.policy.interference.usual import MOST_JOBS, Usual, UsualValues, learn
+from cotenant.policy.interference.usual import MAX_JOBS, Usual, UsualValues, learn
 
 SETTINGS = InterferenceSettings(usual_samples=4, refresh_us=1000)
 
@@ -34,7 +34,7 @@ def test_a_service_that_hardly_ever_waits_has_a_threshold_all_the_same() -> None
     assert Usual(10, 0).threshold_ppm(InterferenceSettings(victim_signal=VictimSignal.CPI)) == 10
     assert Usual(10, 0).threshold_ppm(InterferenceSettings(victim_signal=VictimSignal.RUN_DELAY)) == 100_000
     assert Usual(10, 0).threshold_ppm(InterferenceSettings(victim_signal=VictimSignal.LATENCY)) == PPM
-    assert Usual(10, 0).threshold_ppm(InterferenceSettings(least_threshold_ppm=7)) == 10
+    assert Usual(10, 0).threshold_ppm(InterferenceSettings(min_threshold_ppm=7)) == 10
 
 
 def test_values_stay_until_they_are_refreshed() -> None:
@@ -72,7 +72,7 @@ def test_as_many_tasks_as_asked_for_are_needed() -> None:
 
 def test_services_not_seen_for_longest_are_forgotten_first() -> None:
     book = learn(UsualValues(), Slice(0, (sample(1, job="old"),), ()), SETTINGS)
-    for number in range(MOST_JOBS):
+    for number in range(MAX_JOBS):
         book = learn(book, Slice(1 + number, (sample(1, job=f"new-{number:03}"),), ()), SETTINGS)
-    assert len(book.jobs) == MOST_JOBS
+    assert len(book.jobs) == MAX_JOBS
     assert "old" not in {job.name for job in book.jobs}

@@ -12,8 +12,8 @@ from cotenant.policy.objective.latency_buckets import ACCURACY, BUCKETS, bucket_
 
 def counted(durations: np.ndarray) -> np.ndarray:
     counts = np.zeros(BUCKETS, np.int64)
-    for each in durations:
-        counts[bucket_of(int(each))] += 1
+    for duration in durations:
+        counts[bucket_of(int(duration))] += 1
     return counts
 
 

@@ -59,7 +59,7 @@ def test_every_amount_is_the_sum_of_its_terms_and_within_the_node(
 ) -> None:
     rules = BatchRules(reclaim, reclaim, policy, policy, limit, limit)
     whole = (*batch_amounts(node, rules), *mid_amounts(node, MidRules(unallocated_pct=reclaim)))
-    for amount in (*whole, *(each for pair in zone_amounts(node, rules) for each in pair)):
+    for amount in (*whole, *(entry for pair in zone_amounts(node, rules) for entry in pair)):
         assert amount.value == sum(term.amount for term in amount.terms)
         assert 0 <= amount.value <= (SIZE.cpu_m if amount.resource.endswith("cpu") else SIZE.memory_bytes)
 

@@ -1,4 +1,6 @@
-"""Histories of pods' use as an agent reports them: a scheduler that continues one predicts as if it had measured itself."""
+"""Histories of pods' use as an agent reports them: a scheduler that continues one predicts as if it had measured
+itself.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +44,11 @@ def test_continued_histories_predict_what_own_ones_do(uses: list[int], after: in
     assert read is not None
     mine = continued(read, Use(uses[-1], uses[-1] << 20), at_s)
     for _ in range(2):
-        expected, got = (predicted_use(REQUEST, each, True, SETTINGS) for each in (own, mine))
+        expected, got = (predicted_use(REQUEST, use_history, True, SETTINGS) for use_history in (own, mine))
         assert got.cpu_m == pytest.approx(expected.cpu_m, abs=3)
         assert got.memory_bytes == pytest.approx(expected.memory_bytes, rel=1e-3, abs=1 << 20)
         at_s += 60.0
-        own, mine = (each.measured(Use(after, after << 20), at_s, SETTINGS) for each in (own, mine))
+        own, mine = (use_history.measured(Use(after, after << 20), at_s, SETTINGS) for use_history in (own, mine))
 
 
 def test_a_pod_that_is_not_measured_begins_anew() -> None:

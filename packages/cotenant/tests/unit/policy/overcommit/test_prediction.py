@@ -56,7 +56,9 @@ def test_caution_raises_predictions_more_the_less_is_known() -> None:
 
 
 def test_requests_count_until_enough_shapes_have_been_measured() -> None:
-    """Raw estimates overfilled nodes in the first minutes: at an error of sd 1 they were believed before anything had been measured."""
+    """Raw estimates overfilled nodes in the first minutes: at an error of sd 1 they were believed before anything
+    had been measured.
+    """
     request, use, estimate = world(1.0, ENOUGH_SHAPES - 1)
     np.testing.assert_array_equal(predict(request, estimate, calibrate(request, estimate, use), 1.0), request)
     np.testing.assert_array_equal(predict(request, estimate, UNCALIBRATED, 1.0), request)

@@ -13,9 +13,9 @@ from cotenant.model.machine.node_metric import NO_USE, Use
 from cotenant.policy.overcommit.reclaimable import (
     CPU_HALF_LIFE_S,
     GROWTH,
-    LEAST_CPU_M,
-    LEAST_MEMORY,
     MEMORY_HALF_LIFE_S,
+    MIN_CPU_M,
+    MIN_MEMORY,
     Histories,
     ProdPod,
     ReclaimableConfig,
@@ -39,9 +39,9 @@ def test_the_smaller_of_both_sides_and_every_peak_with_its_margin() -> None:
     found = reclaimable(histories, pods, ROOM, NOW)
     assert found is not None
     # by pods: 2 x (4000 - 1.1 x the upper edge above 1000)
-    edge = next(LEAST_CPU_M * GROWTH**i for i in range(300) if LEAST_CPU_M * GROWTH**i > 1000)
+    edge = next(MIN_CPU_M * GROWTH**i for i in range(300) if MIN_CPU_M * GROWTH**i > 1000)
     assert found.by_pods.cpu_m == pytest.approx(2 * (4000 - edge * 1.1), abs=2)
-    edge = next(LEAST_CPU_M * GROWTH**i for i in range(300) if LEAST_CPU_M * GROWTH**i > 2500)
+    edge = next(MIN_CPU_M * GROWTH**i for i in range(300) if MIN_CPU_M * GROWTH**i > 2500)
     assert found.by_class.cpu_m == pytest.approx(8000 - edge * 1.1, abs=2)
     assert found.value == Use(*map(min, found.by_pods, found.by_class))
     assert (found.warm, found.cold) == (2, 0)
@@ -115,8 +115,8 @@ def test_a_peak_is_the_weighted_percentile_of_all_samples_and_at_most_a_bucket_a
         seen.append((now, use))
     peak = history.peak(0)
     for at, share, half_life, least in (
-        (0, 0.95, CPU_HALF_LIFE_S, LEAST_CPU_M),
-        (1, 0.98, MEMORY_HALF_LIFE_S, LEAST_MEMORY),
+        (0, 0.95, CPU_HALF_LIFE_S, MIN_CPU_M),
+        (1, 0.98, MEMORY_HALF_LIFE_S, MIN_MEMORY),
     ):
         weighted = sorted((use[at], 0.5 ** ((now - when) / half_life)) for when, use in seen)
         total, below, exact = sum(weight for _, weight in weighted), 0.0, 0

@@ -55,7 +55,7 @@ def test_words_that_nobody_knows_count_as_the_usual_ones_and_are_said() -> None:
         assert (strategy.cpu_calculate_policy, strategy.memory_calculate_policy) == ("usage", "usage")
         assert strategy.metric_memory_collect_policy == "usageWithoutPageCache"
     said = (*config.ignored, *one.ignored)
-    assert [each.partition(": ")[0] for each in said] == [
+    assert [name.partition(": ")[0] for name in said] == [
         "colocation-config.metricMemoryCollectPolicy",
         "colocation-config.cpuCalculatePolicy",
         "colocation-config.nodeConfigs[0].cpuCalculatePolicy",

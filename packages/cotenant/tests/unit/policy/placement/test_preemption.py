@@ -14,8 +14,10 @@ from cotenant.policy.placement.preemption import Candidates, Column, Exact, Pree
 def chosen(
     *residents: tuple[int, int, float], needs: int = 1, guarded: tuple[int, ...] = (), exact: Exact | None = None
 ) -> Preemption:
-    """Residents are (row, priority, start time), each of size 1 on rows of size 1 each; `guarded` residents may not be disrupted."""
-    row, priority, started_s = (np.array(each) for each in zip(*residents, strict=True))
+    """Residents are (row, priority, start time), each of size 1 on rows of size 1 each; `guarded` residents may not
+    be disrupted.
+    """
+    row, priority, started_s = (np.array(resident) for resident in zip(*residents, strict=True))
     count, size = len(residents), int(row.max()) + 1
     held = np.bincount(row, minlength=size).astype(np.int64)
     candidates = Candidates(
@@ -23,7 +25,7 @@ def chosen(
         row=row,
         priority=priority,
         started_s=started_s.astype(np.float64),
-        group=np.array([each in guarded for each in range(count)], dtype=np.int64),
+        group=np.array([number in guarded for number in range(count)], dtype=np.int64),
         covered=np.array([[False], [True]]),
         bears=np.zeros(1, dtype=np.int64),
         job=np.full(count, -1),
@@ -38,7 +40,9 @@ def test_of_equally_good_nodes_the_one_whose_victim_started_latest_is_cleared() 
 
 
 def test_of_several_victims_the_earliest_start_of_the_most_important_ones_counts() -> None:
-    """Node 0: the most important victims started at 50 and 900; node 1: at 60 and 70; less important ones do not count."""
+    """Node 0: the most important victims started at 50 and 900; node 1: at 60 and 70; less important ones do not
+    count.
+    """
     residents = ((0, 5, 900.0), (0, 5, 50.0), (0, 1, 1.0), (1, 5, 60.0), (1, 5, 70.0), (1, 1, 0.0))
     assert chosen(*residents, needs=3).row == 1
 
@@ -93,4 +97,4 @@ def test_rows_after_one_that_the_exact_answer_refuses_are_tried() -> None:
     assert (found.row, found.victims) == (1, (1,))
     none = chosen((0, 1, 100.0), (1, 5, 100.0), exact=lambda row: Room(False))
     assert none.row == -1
-    assert ("no slot", 2) in [(each.reason, each.nodes) for each in none.rejections]
+    assert ("no slot", 2) in [(rejection.reason, rejection.nodes) for rejection in none.rejections]

@@ -123,7 +123,7 @@ def test_which_of_several() -> None:
         rank(held(name="ordered", order=9), held().reserved, asks, True),
         rank(held(name="unordered", order=-1), held().reserved, asks, True),
     ]
-    assert [each.name for each in sorted(ranks)] == ["ordered", "full", "empty", "unordered", "tight"]
+    assert [entry.name for entry in sorted(ranks)] == ["ordered", "full", "empty", "unordered", "tight"]
 
 
 def test_ends() -> None:
@@ -149,7 +149,7 @@ def test_ends() -> None:
 def test_conditions_and_collection() -> None:
     assert conditions("", "", None) == ()
     assert conditions("", "no room", None) == (Condition("Scheduled", False, "Unschedulable", "no room"),)
-    assert [each.status for each in conditions("a", "", None)] == [True, True]
+    assert [condition.status for condition in conditions("a", "", None)] == [True, True]
     failed = held(phase=Phase.FAILED, conditions=(Condition("Ready", False, "Expired", "", 100.0),))
     assert collect_at_s(failed, 500.0) == 86_500.0
     assert collect_at_s(held(phase=Phase.FAILED), 500.0, 10.0) == 510.0

@@ -63,7 +63,9 @@ def pool(low: float = 30, high: float = 60, **more: object) -> NodePool:
 def test_moves_until_the_node_is_not_above_its_threshold() -> None:
     pods = pods_by_node([200, 200, 200, 200], [])
     found = LowNodeLoad([pool()]).round(loads(pods), pods.__getitem__, Choosing(), 0.0)
-    assert [(move.pod.key, move.node, move.target, move.scope) for move in found.moves] == [("n0/p0", "n0", "n1", Scope.NODE)]  # fmt: skip
+    assert [(move.pod.key, move.node, move.target, move.scope) for move in found.moves] == [
+        ("n0/p0", "n0", "n1", Scope.NODE)
+    ]
     assert str(found.moves[0].excess[0]) == "cpu 80.00 % above 60.00 %"
     assert found.usage[:, 0].tolist() == [600, 200]
     assert found.pools[0].left_over == ()
@@ -116,7 +118,7 @@ def test_nodes_with_room_after_the_earlier_moves_are_offered_and_no_others(seed:
     low = [row for row, name in enumerate(before.names) if classes[name] in (NodeClass.LOW, NodeClass.BOTH_LOW)]
     landed = {move.pod.uid: move for move in found.moves}
     usage = before.usage.copy()
-    uses = {pod.uid: (pod.usage or {})["cpu"] for each in pods.values() for pod in each}
+    uses = {pod.uid: (pod.usage or {})["cpu"] for group in pods.values() for pod in group}
     limit = thresholds(percentages, NAMES, before.allocatable, before.usage, before.prod).high
     for uid, offered in choosing.offered:
         room = tuple(before.names[row] for row in low if usage[row, 0] + uses[uid] <= limit[row, 0])
@@ -211,19 +213,19 @@ def test_an_excess_shows_that_it_is_one() -> None:
 def test_an_excess_within_the_band_begins_no_moves(cpu: int, moves: int) -> None:
     """A pod that uses a tenth of the node, on a node that is above its threshold by that little."""
     pods = pods_by_node([100, cpu - 100], [])
-    round_ = LowNodeLoad([pool(45, 65)], least_relief_percent=1.0)
+    round_ = LowNodeLoad([pool(45, 65)], min_relief_percent=1.0)
     assert len(round_.round(loads(pods), pods.__getitem__, Choosing(nowhere=["n0/p1"]), 0.0).moves) == moves
 
 
 def test_moves_that_have_begun_go_on_until_the_node_is_below_its_threshold() -> None:
     pods = pods_by_node([*[15] * 50], [])  # 75 %
-    found = LowNodeLoad([pool(45, 65)], least_relief_percent=1.0).round(loads(pods), pods.__getitem__, Choosing(), 0.0)
+    found = LowNodeLoad([pool(45, 65)], min_relief_percent=1.0).round(loads(pods), pods.__getitem__, Choosing(), 0.0)
     assert found.usage[0, 0] <= 650
 
 
 def test_a_pod_that_would_free_next_to_nothing_stays() -> None:
     pods = pods_by_node([9, 300, 600], [])
-    found = LowNodeLoad([pool(45, 65)], least_relief_percent=1.0).round(
+    found = LowNodeLoad([pool(45, 65)], min_relief_percent=1.0).round(
         loads(pods), pods.__getitem__, Choosing(nowhere=["n0/p1", "n0/p2"]), 0.0
     )
     assert not found.moves

@@ -35,7 +35,9 @@ def test_the_standard_error_is_that_of_the_sample_p99_of_an_exponential_tail() -
 
 
 def test_noise_around_an_objective_that_is_met_seldom_gives_two_windows_of_evidence() -> None:
-    """A day of windows of 200 replicas at 0.9 of the objective with 10 % of noise: counting two windows in a row above it would move nearly all."""
+    """A day of windows of 200 replicas at 0.9 of the objective with 10 % of noise: counting two windows in a row
+    above it would move nearly all.
+    """
     rng = np.random.default_rng(4)
     ratios = 0.9 * np.exp(0.10 * rng.standard_normal((360, 200)))
     now, most = np.zeros(200), np.zeros(200)

@@ -35,7 +35,7 @@ def test_the_predicted_use_of_an_objective_is_the_law_of_the_scores(seed: int) -
     for i in range(n):
         pressure = sum(b[j] * use[j] for j in range(n) if j != i) / (cores / 2)
         assert found[i] == pytest.approx(a[i] * pressure / allowance[i])
-    assert violation(found) == pytest.approx(sum(max(0.0, each - 1) for each in found))
+    assert violation(found) == pytest.approx(sum(max(0.0, entry - 1) for entry in found))
 
 
 def test_nothing_is_predicted_without_an_allowance() -> None:

@@ -42,17 +42,17 @@ def test_the_first_set_has_the_fewest_and_least_important_pods(seed: int) -> Non
         return
     assert (found[0].size, list(found[0].ranks), found[0].node) == min(expected)
     by_name = {holder.name: holder for holder in holders}
-    for each in found:  # each is sufficient, and no pod of it can be left out
-        holder = by_name[each.node]
-        for size in range(each.size + 1):
-            for some in combinations(each.pods, size):
+    for freeing in found:  # each is sufficient, and no pod of it can be left out
+        holder = by_name[freeing.node]
+        for size in range(freeing.size + 1):
+            for some in combinations(freeing.pods, size):
                 enough = (holder.held[list(some)].sum(axis=0) >= holder.missing).all()
-                assert enough == (size == each.size)
+                assert enough == (size == freeing.size)
 
 
 def test_sets_of_devices_are_tried_although_sums_suffice() -> None:
     holder = Holder("a", np.array([0]), np.array([[1], [1]]), np.array([1, 0]), by_devices=True)
-    assert [each.pods for each in options([holder], 2)] == [(1,), (0,), (0, 1)]
+    assert [option.pods for option in options([holder], 2)] == [(1,), (0,), (0, 1)]
 
 
 def test_large_nodes_keep_the_number_of_candidates_bounded() -> None:

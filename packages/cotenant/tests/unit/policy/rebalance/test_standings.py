@@ -12,14 +12,21 @@ from cotenant.policy.rebalance.standings import CURRENT_S, Evidence, Standings
 
 OK = ObjectiveStatus("shop/cart-latency", "shop", "cart", Indicator.LATENCY, ObjectiveState.OK, {"5m": 0.4, "1h": 0.2})
 ALERT = FiringAlert("1h", "5m", 14.4)
-BURNING = replace(OK, state=ObjectiveState.BURNING, burn={"5m": 30.0, "1h": 20.0}, firing=(ALERT,), worst="shop/cart-1", worst_burn=55.0)  # fmt: skip
+BURNING = replace(
+    OK,
+    state=ObjectiveState.BURNING,
+    burn={"5m": 30.0, "1h": 20.0},
+    firing=(ALERT,),
+    worst="shop/cart-1",
+    worst_burn=55.0,
+)
 CART = Labels.of({"app": "cart"})
 
 
 def evidence(*statuses: ObjectiveStatus, now_s: float = 10.0) -> tuple[Evidence, str] | None:
     standings = Standings()
-    for each in statuses:
-        standings.seen(each, 0.0)
+    for status in statuses:
+        standings.seen(status, 0.0)
     found = standings.of("shop", CART, "", now_s)
     return (found.evidence, found.words) if found is not None else None
 
@@ -57,7 +64,7 @@ def test_a_status_that_is_seen_again_unchanged_does_not_become_newer() -> None:
     assert standings.burning(CURRENT_S)
     assert not standings.burning(CURRENT_S + 1.0)
     standings.seen(replace(BURNING, worst_burn=54.0), CURRENT_S + 2.0)
-    assert [each.status.key for each in standings.burning(2 * CURRENT_S)] == ["shop/cart-latency"]
+    assert [standing.status.key for standing in standings.burning(2 * CURRENT_S)] == ["shop/cart-latency"]
 
 
 def test_a_service_without_a_bad_request_holds_as_long_as_requests_are_counted() -> None:

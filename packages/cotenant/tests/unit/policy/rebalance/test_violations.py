@@ -1,4 +1,6 @@
-"""Repairs of violated rules against brute force on small clusters: what violates, and that only violating pods move to places where nothing is violated."""
+"""Repairs of violated rules against brute force on small clusters: what violates, and that only violating pods move
+to places where nothing is violated.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,9 @@ class Legal:
     """Lands a pod on the first node, by name, on which no rule of any pod is violated with it there."""
 
     def __init__(self, pods: Sequence[PlacedPod], nodes: Sequence[Node]) -> None:
-        self.pods = {each.load.uid: each for each in pods}
-        self.nodes = {each.name: each for each in nodes}
-        self.where = {each.load.uid: each.node for each in pods}
+        self.pods = {pod.load.uid: pod for pod in pods}
+        self.nodes = {node.name: node for node in nodes}
+        self.where = {pod.load.uid: pod.node for pod in pods}
         self.asked: list[str] = []
 
     def admit(self, pod: LoadPod, node: str) -> str:
@@ -66,7 +68,7 @@ class Legal:
             and not own.node_affinity.required.matches(target, found.labels)
         ):
             return False
-        if any(t.repels and not any(each.tolerates(t) for each in own.tolerations) for t in found.taints):
+        if any(t.repels and not any(toleration.tolerates(t) for toleration in own.tolerations) for t in found.taints):
             return False
         for other_uid, where in self.where.items():
             other = self.pods[other_uid].pod
@@ -81,7 +83,9 @@ class Legal:
     def skew(self, pod: Pod, rule: SpreadConstraint, target: str, without: str = "") -> int:
         """Pods of the target's domain with one more, less those of the smallest domain."""
         domain = self.nodes[target].labels.get(rule.topology_key)
-        counts = {each.labels.get(rule.topology_key): 0 for each in self.nodes.values() if each.labels.get(rule.topology_key)}  # fmt: skip
+        counts = {
+            node.labels.get(rule.topology_key): 0 for node in self.nodes.values() if node.labels.get(rule.topology_key)
+        }
         for uid, where in self.where.items():
             at = self.nodes[where].labels.get(rule.topology_key)
             if uid != without and at in counts and rule.selects(self.pods[uid].pod.labels):
@@ -182,35 +186,38 @@ def test_only_violating_pods_move_and_what_is_left_cannot(seed: int) -> None:
     world, pods = random_world(seed)
     repair = world.repair()
     before = dict(world.where)
-    on_node = {uid for uid, each in world.pods.items() if _violates_its_node(world, uid)}
+    on_node = {uid for uid, pod in world.pods.items() if _violates_its_node(world, uid)}
     repair_node_affinity(pods, repair)
     repair_taints(pods, repair)
-    assert {each.pod.uid for each in (*repair.moves, *repair.kept)} == on_node
+    assert {value.pod.uid for value in (*repair.moves, *repair.kept)} == on_node
     paired = _paired(world)
     assert {uid for uid, others in conflicts(pods, repair).items() if others} == paired
-    for each in pods:
-        beside = {other.load.uid for other in pods if other is not each and forbids(each, other, repair)}
-        assert beside == set(conflicts(pods, repair).get(each.load.uid, {}))
+    for pod in pods:
+        beside = {other.load.uid for other in pods if other is not pod and forbids(pod, other, repair)}
+        assert beside == set(conflicts(pods, repair).get(pod.load.uid, {}))
     known = len(repair.moves)
     repair_anti_affinity(pods, repair)
-    assert {each.pod.uid for each in repair.moves[known:]} <= paired
+    assert {rule_move.pod.uid for rule_move in repair.moves[known:]} <= paired
     known = len(repair.moves)
     repair_spread(pods, repair)
     for move in repair.moves[known:]:
         assert world.pods[move.pod.uid].pod.spread
     assert repair.where == world.where
-    moved = [each.pod.uid for each in repair.moves]
+    moved = [rule_move.pod.uid for rule_move in repair.moves]
     assert len(set(moved)) == len(moved)
     assert all(before[move.pod.uid] == move.node != move.target for move in repair.moves)
-    for uid, move in ((each.pod.uid, each) for each in repair.moves):  # where it landed nothing of its node is violated
+    # where it landed nothing of its node is violated
+    for uid, move in ((rule_move.pod.uid, rule_move) for rule_move in repair.moves):
         assert not _violates_its_node(world, uid), move
-    tried = {each.pod.uid for each in repair.kept} | set(moved)
+    tried = {rule_kept.pod.uid for rule_kept in repair.kept} | set(moved)
     assert {uid for uid in _paired(world) if uid not in tried} == set()
 
 
 def _violates_its_node(world: Legal, uid: str) -> bool:
     own, found = world.pods[uid].pod, world.nodes[world.where[uid]]
-    repelled = any(t.repels and not any(each.tolerates(t) for each in own.tolerations) for t in found.taints)
+    repelled = any(
+        t.repels and not any(toleration.tolerates(t) for toleration in own.tolerations) for t in found.taints
+    )
     return repelled or not found.labels.contains(own.node_selector)
 
 
@@ -236,7 +243,7 @@ def test_spread_moves_the_fewest_pods_that_restore_the_skew(seed: int) -> None:
     pods = [placed(f"p{i}", f"n{int(3 * rng.random() ** 3)}", spread=(rule,)) for i in range(int(rng.integers(2, 9)))]
     world = Legal(pods, nodes)
     repair = world.repair()
-    counts = [sum(each.node == name for each in pods) for name in world.nodes]
+    counts = [sum(pod.node == name for pod in pods) for name in world.nodes]
     repair_spread(pods, repair)
     after = [sum(where == name for where in world.where.values()) for name in world.nodes]
     assert max(after) - min(after) <= rule.max_skew

@@ -41,8 +41,8 @@ def test_batch_keeps_a_core_and_no_core_is_shared(
     except Unsupported:
         assert most == 0 or cpus > most
         return
-    owners = {each.core for each in topology if each.cpu in chosen}
-    assert {each.cpu for each in topology if each.core in owners} == chosen
+    owners = {logical_cpu.core for logical_cpu in topology if logical_cpu.cpu in chosen}
+    assert {logical_cpu.cpu for logical_cpu in topology if logical_cpu.core in owners} == chosen
     assert 0 < len(chosen) <= most
     if cpus:
         assert cpus <= len(chosen) < cpus + threads

@@ -12,7 +12,7 @@ from tests.fakes.node.agent_world import World, world
 
 from cotenant.engine.node.doctor.checks import Finding, Severity
 from cotenant.services.agent.process import AgentProcess
-from cotenant.services.reporting.latency import MOST_BYTES, LatencyOutcome
+from cotenant.services.reporting.latency import MAX_BYTES, LatencyOutcome
 
 Ask = Callable[..., Any]
 REPORT = {"workload": "shop/web", "window_s": 1, "requests": 100, "p99_us": 9000, "over_objective": 9}
@@ -57,12 +57,13 @@ def test_state_lists_pods_and_their_use(ask: Ask, begun: tuple[World, AgentProce
 def test_leases_and_holds(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
     w, process = begun
     held = {
-        f"{each['target']['group']}:{each['target']['knob']}" for each in get(ask, process, "/v1/leases")[1]["leases"]
+        f"{entry['target']['group']}:{entry['target']['knob']}"
+        for entry in get(ask, process, "/v1/leases")[1]["leases"]
     }
     assert "top/job:cpu.idle" in held
     page = get(ask, process, "/v1/holds")[1]
-    assert {each["state"] for each in page["holds"]} == {"held"}
-    assert all(each["reason"]["text"] for each in page["holds"])
+    assert {entry["state"] for entry in page["holds"]} == {"held"}
+    assert all(entry["reason"]["text"] for entry in page["holds"])
     w.keeper.away = True
     status, trouble = get(ask, process, "/v1/leases")
     assert status == 503
@@ -157,7 +158,7 @@ def test_a_service_reports_its_latency(ask: Ask, begun: tuple[World, AgentProces
         (b"[]", 400, LatencyOutcome.INVALID),
         (json.dumps({**REPORT, "p99_us": -1}).encode(), 422, LatencyOutcome.INVALID),
         (json.dumps({**REPORT, "workload": "a/b"}).encode(), 404, LatencyOutcome.UNKNOWN),
-        (b" " * (MOST_BYTES + 1), 413, LatencyOutcome.REFUSED),
+        (b" " * (MAX_BYTES + 1), 413, LatencyOutcome.REFUSED),
     ],
 )
 def test_malformed_latency_reports(

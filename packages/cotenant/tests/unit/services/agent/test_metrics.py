@@ -103,7 +103,7 @@ def test_a_name_that_breaks_an_exposition_is_escaped() -> None:
 def test_every_metric_of_the_dashboard_is_exported() -> None:
     dashboard = json.loads(DASHBOARD.read_text())
     asked = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
-    asked += [each["query"]["query"] for each in dashboard["templating"]["list"] if each["type"] == "query"]
+    asked += [entry["query"]["query"] for entry in dashboard["templating"]["list"] if entry["type"] == "query"]
     assert len(asked) > 25
     names = {name for expression in asked for name in re.findall(r"\b(?:cotenant|process)_[a-z0-9_]+", expression)}
     families = {family.name: family for family in text_string_to_metric_families(page())}

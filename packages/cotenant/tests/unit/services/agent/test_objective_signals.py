@@ -20,7 +20,7 @@ BURNING = WireSignal("shop/o", "shop/web", "", "", 5000, 10_000, MaxAction.CAP, 
 
 
 def signal(process: AgentProcess, pod: str) -> WireSignal:
-    found = next(each for each in process.pods if each.group == pod)
+    found = next(node_pod for node_pod in process.pods if node_pod.group == pod)
     return WireSignal(
         **{name: getattr(BURNING, name) for name in WireSignal.__struct_fields__}
         | {"pod": found.key, "pod_uid": found.uid}
@@ -39,7 +39,7 @@ def test_a_burning_signal_cuts_best_effort_work_is_explained_and_reported() -> N
             await w.tick(process, 1)
         state = process.agent.state()
         assert state is not None
-        entry = next(each for each in state.pods if each.pod.group == "top/web")
+        entry = next(pod for pod in state.pods if pod.pod.group == "top/web")
         assert (entry.pod.objective_p99_us, entry.health is not None) == (5000, True)
         story = process.agent.explain("top/web")
         assert story is not None
@@ -53,14 +53,14 @@ def test_a_burning_signal_cuts_best_effort_work_is_explained_and_reported() -> N
 
     process = live(w, scenario)
     assert any(
-        each.startswith(
+        name.startswith(
             "objective shop/o: 80 of 400 requests missed it within 9.0 s, p99 9.0 ms against 5 ms, budget burns 20.0 x"
         )
-        for each in text
+        for name in text
     )
-    assert {each.objective for each in actions} == {"shop/o"}
-    assert "cap" in {each.action for each in actions}
-    assert any(each.what is DecisionKind.HELD for each in process.agent.decisions())
+    assert {action.objective for action in actions} == {"shop/o"}
+    assert "cap" in {action.action for action in actions}
+    assert any(decision.what is DecisionKind.HELD for decision in process.agent.decisions())
 
 
 def test_a_move_is_asked_for_once_and_only_for_an_objective() -> None:
@@ -109,6 +109,6 @@ def test_a_silent_source_is_explained_and_impossible_figures_are_counted() -> No
 
     live(w, scenario)
     assert any(
-        "no signal from the trace process for" in each and "run delay and pressure are used instead" in each
-        for each in text
+        "no signal from the trace process for" in entry and "run delay and pressure are used instead" in entry
+        for entry in text
     )

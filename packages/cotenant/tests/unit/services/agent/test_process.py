@@ -406,7 +406,7 @@ def test_cache_hardware_and_allocatable_reach_the_policies() -> None:
         assert process.agent.state().allocatable is not None  # type: ignore[union-attr]
 
     live(w, scenario)
-    assert [each.cache.hardware for each in seen if each.cache] == [hardware]
+    assert [settings.cache.hardware for settings in seen if settings.cache] == [hardware]
 
 
 LESS = ClassCache(end_percent=50)

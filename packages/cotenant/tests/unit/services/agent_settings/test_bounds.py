@@ -12,8 +12,8 @@ from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.services.agent_settings.config import (
-    MOST_GROUPS,
-    MOST_URLS,
+    MAX_GROUPS,
+    MAX_URLS,
     AgentConfig,
     ClusterAccess,
     PlainGroup,
@@ -25,7 +25,7 @@ from cotenant.services.agent_settings.config import (
 from cotenant.services.agent_settings.runtime_hook import RuntimeHook
 
 GROUP = {"group": "a", "name": "x/y", "qos": QoSClass.LS}
-URLS = tuple(f"http://h{i}" for i in range(MOST_URLS))
+URLS = tuple(f"http://h{i}" for i in range(MAX_URLS))
 
 
 def groups(count: int) -> tuple[PlainGroup, ...]:
@@ -42,7 +42,7 @@ def groups(count: int) -> tuple[PlainGroup, ...]:
         (AgentConfig, {}, "node", ["n", "n" * 253], ["", "a\nb"]),
         (AgentConfig, {}, "writable", [("a", "a/b")], [("",), ("a\nb",), ("/a",), ("a", "../b")]),
         (AgentConfig, {}, "best_effort_group", [None, "a"], ["", "/a"]),
-        (AgentConfig, {}, "groups", [groups(2), groups(MOST_GROUPS)], [groups(MOST_GROUPS + 1), groups(1) * 2]),
+        (AgentConfig, {}, "groups", [groups(2), groups(MAX_GROUPS)], [groups(MAX_GROUPS + 1), groups(1) * 2]),
         (AgentConfig, {"writable": ("a",)}, "mode", list(Mode), []),
         (Reports, {}, "urls", [(), URLS], [(*URLS, "http://more"), URLS[:1] * 2, ("h",), ("http://u@h",), ("http://h:0x",)]),
         (Reports, {}, "period_s", [1.0, 3600.0], [0.9, 3600.1]),
@@ -60,7 +60,7 @@ def groups(count: int) -> tuple[PlainGroup, ...]:
         (AgentSettings, {"period_us": 10}, "lease_us", [30], [29]),
         *(
             (AgentSettings, {}, name, [1], [0])
-            for name in ("knob_age_us", "answer_us", "refused_us", "stand_off_us", "health_us", "report_window_us", "decisions_kept", "series_points", "most_series")
+            for name in ("knob_age_us", "answer_us", "refused_us", "stand_off_us", "health_us", "report_window_us", "decisions_kept", "series_points", "max_series")
         ),
     ],
 )  # fmt: skip

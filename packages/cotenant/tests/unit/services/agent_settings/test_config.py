@@ -143,7 +143,7 @@ def test_the_shipped_files_are_valid(name: str) -> None:
 
 def test_the_guide_documents_every_field() -> None:
     guide = (ROOT / "docs" / "guide" / "agent.md").read_text()
-    missing = [each.name for each in fields(AgentConfig) if f"`{each.name}`" not in guide]
+    missing = [field.name for field in fields(AgentConfig) if f"`{field.name}`" not in guide]
     assert missing == []
 
 
@@ -163,7 +163,8 @@ def test_the_node_is_named_by_its_cluster_where_that_is_said(monkeypatch: pytest
 def test_pools_for_evictions_can_be_configured(tmp_path: Path) -> None:
     file = tmp_path / "agent.yaml"
     file.write_text(
-        "policies: {cpu_eviction: {pools_cpu_m: [[requests, 4000], [batch requests, 2000]], allocatable: {threshold_percent: 90, lower_percent: 80, priority_threshold: 5999}}}"
+        "policies: {cpu_eviction: {pools_cpu_m: [[requests, 4000], [batch requests, 2000]], allocatable: "
+        "{threshold_percent: 90, lower_percent: 80, priority_threshold: 5999}}}"
     )
     told = read_config(file).policies.cpu_eviction
     assert told is not None

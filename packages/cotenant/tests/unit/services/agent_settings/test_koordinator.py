@@ -1,4 +1,6 @@
-"""A NodeSLO and slo-controller-config as our settings: upstream's names and defaults, and what has no counterpart named."""
+"""A NodeSLO and slo-controller-config as our settings: upstream's names and defaults, and what has no counterpart
+named.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ def test_every_group_of_a_node_slo() -> None:
     found = policies_of(read_node_slo({"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO", "spec": SPEC}))
     assert found.best_effort_cpu is not None
     suppress = found.best_effort_cpu.suppress
-    assert (suppress.enabled, suppress.threshold_percent, suppress.least_percent, suppress.form) == (
+    assert (suppress.enabled, suppress.threshold_percent, suppress.min_percent, suppress.form) == (
         True,
         80,
         10,

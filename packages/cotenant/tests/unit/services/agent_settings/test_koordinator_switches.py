@@ -77,7 +77,7 @@ def test_figures_of_the_threshold_part_that_are_not_given() -> None:
     found = read(resourceUsedThresholdWithBE={"enable": True, **MARKS})
     assert found.best_effort_cpu is not None
     suppress = found.best_effort_cpu.suppress
-    assert (suppress.threshold_percent, suppress.least_percent, suppress.form) == (65, None, Form.CPUSET)
+    assert (suppress.threshold_percent, suppress.min_percent, suppress.form) == (65, None, Form.CPUSET)
     assert found.memory_eviction is not None
     assert found.memory_eviction.best_effort is not None
     assert found.memory_eviction.best_effort.threshold_percent == 70
@@ -113,10 +113,10 @@ def test_memory_of_a_class_alone(name: str) -> None:
     given = {"enable": True, "minLimitPercent": 10, "lowLimitPercent": 20, "throttlingPercent": 80}
     memory = read(resourceQOSStrategy={name: {"memoryQOS": given}}).memory
     assert memory is not None
-    for each in CLASSES.values():
-        found = getattr(memory, each)
+    for class_ in CLASSES.values():
+        found = getattr(memory, class_)
         figures = (found.min_percent, found.low_percent, found.throttling_percent)
-        assert figures == ((10, 20, 80) if each == CLASSES[name] else (0, 0, 0))
+        assert figures == ((10, 20, 80) if class_ == CLASSES[name] else (0, 0, 0))
     assert read(resourceQOSStrategy={name: {"memoryQOS": {**given, "enable": False}}}).memory is None
     only = read(resourceQOSStrategy={name: {"memoryQOS": {"enable": True}}}).memory
     assert only is not None

@@ -1,4 +1,6 @@
-"""The node's NodeSLO while the agent runs: applied when it changes, kept when it cannot be read, given back when it is deleted."""
+"""The node's NodeSLO while the agent runs: applied when it changes, kept when it cannot be read, given back when it
+is deleted.
+"""
 
 from __future__ import annotations
 
@@ -73,10 +75,10 @@ def test_a_refused_spec_leaves_the_last_good_one_and_is_not_tried_again() -> Non
 
 def test_the_nodes_strategy_becomes_policies_which_the_file_then_changes(tmp_path: Path) -> None:
     file = tmp_path / "agent.yaml"
-    file.write_text("node: n\npolicies: {best_effort_cpu: {suppress: {least_percent: 7}}}\n")
+    file.write_text("node: n\npolicies: {best_effort_cpu: {suppress: {min_percent: 7}}}\n")
     asked = AgentArguments(file)
     suppress = configure(asked, THRESHOLD).policies.best_effort_cpu.suppress  # type: ignore[union-attr]
-    assert (suppress.threshold_percent, suppress.least_percent) == (50, 7)
+    assert (suppress.threshold_percent, suppress.min_percent) == (50, 7)
     assert configure(asked).policies.best_effort_cpu.suppress.threshold_percent != 50  # type: ignore[union-attr]
 
 

@@ -1,6 +1,8 @@
-"""What the console makes of agents' pages: knobs joined with their leases, one timeline of an incident, and addresses of known nodes only.
+"""What the console makes of agents' pages: knobs joined with their leases, one timeline of an incident, and addresses
+of known nodes only.
 
-The pages are made of the agent's own types (tests/fakes/processes/console_objects.py), so a field that is renamed there fails here.
+The pages are made of the agent's own types (tests/fakes/processes/console_objects.py), so a field that is renamed there
+fails here.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from cotenant.services.console.arguments import ConsoleArguments, check
 from cotenant.services.console.fleet import Fleet, pod_row
 from cotenant.services.console.sources import AGENT
 from cotenant.services.console.upstream import Unanswered, Upstream
-from cotenant.services.console.views.latencies import KEPT, MOST_PODS, SLOT_S, Latencies
+from cotenant.services.console.views.latencies import KEPT, MAX_PODS, SLOT_S, Latencies
 from cotenant.services.console.views.moves import Moves
 from cotenant.services.console.views.node_agent import NodeAgents
 from cotenant.services.console.views.timeline import Timelines
@@ -80,7 +82,7 @@ def knobs(agents: Agents, name: str = "n1") -> Any:
 
 def test_a_knob_has_its_lease_its_policy_and_its_pod() -> None:
     page = knobs(CannedAgents(pages()))
-    by_knob = {each["knob"]: each for each in page["knobs"]}
+    by_knob = {entry["knob"]: entry for entry in page["knobs"]}
     cap = by_knob["cpu.max"]
     assert (cap["pod"], cap["value"], cap["before"]) == ("default/sort", "150000 100000", "max 100000")
     assert (cap["policy"], cap["lifts"], cap["state"]) == ("recovery", "after 30 s calm", "held")
@@ -90,7 +92,7 @@ def test_a_knob_has_its_lease_its_policy_and_its_pod() -> None:
     idle, weight = by_knob["cpu.idle"], by_knob["cpu.weight"]
     assert (idle["policy"], idle["pod"], idle["state"]) == ("", "", "restoring")
     assert (weight["until"], weight["state"], weight["pod"]) == (None, "refused", "default/web")
-    assert [each["pod"] for each in page["pods"]][:2] == ["default/web", "default/sort"]  # by run delay
+    assert [entry["pod"] for entry in page["pods"]][:2] == ["default/web", "default/sort"]  # by run delay
     assert (page["pods"][0]["latency_ms"], page["pods"][0]["objective_ms"]) == (35.0, 20.0)
     assert page["host"]["cpu_stall_ppm"] == 180_000
     assert page["gaps"] == ["cycles: a hardware performance counter"]
@@ -99,7 +101,7 @@ def test_a_knob_has_its_lease_its_policy_and_its_pod() -> None:
 def test_without_the_keeper_the_rest_is_shown() -> None:
     page = knobs(CannedAgents(pages() | {"/v1/leases": "the keeper cannot be asked"}))
     assert page["leases_error"] == "the keeper cannot be asked"
-    assert {each["knob"] for each in page["knobs"]} == {"cpu.max", "cpu.weight"}
+    assert {entry["knob"] for entry in page["knobs"]} == {"cpu.max", "cpu.weight"}
 
 
 def test_the_agent_of_another_node_is_not_shown_as_this_one() -> None:
@@ -134,10 +136,14 @@ def test_an_incident_is_a_timeline_from_victim_to_recovery() -> None:
     assert (incident["victim"], incident["culprit"], incident["opened"]) == ("default/web", "default/sort", opened)
     assert (incident["recovered"], incident["burn"], incident["level"]) == (opened + 8.0, 14.4, 0.9)
     assert incident["proofs"][0]["helped"] is True
-    of_agent = [each for each in page["events"] if each["kind"] != "move"]
-    assert [(each["kind"], each["at"] - opened) for each in of_agent] == [("victim", 0.0), ("action", 3.0), ("recovery", 8.0)]  # fmt: skip
+    of_agent = [entry for entry in page["events"] if entry["kind"] != "move"]
+    assert [(entry["kind"], entry["at"] - opened) for entry in of_agent] == [
+        ("victim", 0.0),
+        ("action", 3.0),
+        ("recovery", 8.0),
+    ]
     assert of_agent[1]["culprit"] == "default/sort"
-    assert [each["move"] for each in page["events"] if each["kind"] == "move"] == ["m"]  # of the culprit
+    assert [entry["move"] for entry in page["events"] if entry["kind"] == "move"] == ["m"]  # of the culprit
     assert page["latency"] == [{"pod": "default/web", "objective_ms": 20.0, "points": [[4900.0, 9.0], [4920.0, 31.0]]}]
     assert page["problems"] == []
 
@@ -151,7 +157,9 @@ def test_an_objective_asks_the_nodes_of_its_replicas_and_names_those_that_do_not
     assert page["problems"] == ["n2: does not answer"]
     calm = asked(timelines(CannedAgents({})), "pods", "default", "web")  # the agent knows no trouble of it
     assert (calm["incidents"], calm["problems"]) == ([], [])
-    off = asked(timelines(CannedAgents({"/v1/explain?service=default/web": {"enabled": False}})), "pods", "default", "web")  # fmt: skip
+    off = asked(
+        timelines(CannedAgents({"/v1/explain?service=default/web": {"enabled": False}})), "pods", "default", "web"
+    )
     assert "switched off" in off["problems"][0]
     none = asked(timelines(CannedAgents({}, pattern="")), "pods", "default", "web")
     assert none["problems"] == []  # the trace process answers for all agents
@@ -166,7 +174,7 @@ def test_reported_stories_need_no_agent_and_are_not_shown_twice() -> None:
     other = story_page("n9", "default/unrelated", "default/sort", HOSTILE)
     rows = [StoryRow("n1", NOW_S, story), StoryRow("n9", NOW_S - 60, other)]
     alone = asked(timelines(CannedAgents({}, pattern=""), stories=rows), "pods", "default", "web")
-    assert [(each["node"], each["opened"]) for each in alone["incidents"]] == [("n1", NOW_S - 90.0)]
+    assert [(entry["node"], entry["opened"]) for entry in alone["incidents"]] == [("n1", NOW_S - 90.0)]
     both = asked(timelines(CannedAgents(pages()), stories=rows), "pods", "default", "web")
     assert both["incidents"] == alone["incidents"]
     assert both["events"] == alone["events"]
@@ -224,8 +232,8 @@ def test_latencies_are_kept_for_an_hour_and_for_a_bounded_number_of_pods() -> No
     points = kept.of("a", now_s)
     assert (len(points), points[-1], points[0]) == (KEPT, (float(now_s), KEPT + 49.0), (50.0 * SLOT_S, 50.0))
     assert kept.of("a", now_s + KEPT * SLOT_S) == ()
-    kept.seen(now_s, {f"p{k}": 1.0 for k in range(MOST_PODS + 10)})
-    assert kept.of(f"p{MOST_PODS + 5}", now_s) == ()
+    kept.seen(now_s, {f"p{k}": 1.0 for k in range(MAX_PODS + 10)})
+    assert kept.of(f"p{MAX_PODS + 5}", now_s) == ()
     later_s = now_s + 2 * KEPT * SLOT_S
     kept.seen(later_s, {"new": 2.0})
     assert kept.of("new", later_s) == ((float(later_s), 2.0),)

@@ -1,4 +1,6 @@
-"""The console over HTTP: nothing without a session, the same security headers everywhere, and answers of others passed on."""
+"""The console over HTTP: nothing without a session, the same security headers everywhere, and answers of others
+passed on.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +128,7 @@ def test_the_snapshot_is_sent_once(world: ConsoleWorld) -> None:
 
 
 def test_pods_are_found_and_pending_ones_come_first(world: ConsoleWorld) -> None:
-    assert [each["pod"] for each in read(world, "/api/pods")["pods"]] == ["default/q", "default/p"]
+    assert [entry["pod"] for entry in read(world, "/api/pods")["pods"]] == ["default/q", "default/p"]
     assert read(world, "/api/pods?state=pending")["count"] == 1
     assert read(world, "/api/pods?q=node-a")["pods"][0]["pod"] == "default/p"
     assert ask(world, "/api/pods?state=mad", **BEARER)[0] == 400
@@ -138,7 +140,7 @@ def test_pods_are_found_and_pending_ones_come_first(world: ConsoleWorld) -> None
 
 def test_a_node_has_its_pods_and_what_was_reported(world: ConsoleWorld) -> None:
     page = read(world, "/api/nodes/node-a")
-    assert [each["pod"] for each in page["pods"]] == ["default/p"]
+    assert [entry["pod"] for entry in page["pods"]] == ["default/p"]
     assert page["columns"][2] == 2000  # half of 4 CPUs, by the scheduler's report
     assert page["columns"][8] == 500
     assert ask(world, "/api/nodes/none", **BEARER)[0] == 404
@@ -150,7 +152,7 @@ def test_questions_reach_the_scheduler_unchanged_and_only_those_of_the_list(worl
     assert read(world, "/api/scheduler/pod/default/p")["headline"] == "it is on node-a"
     read(world, "/api/scheduler/pod/default/p?if=cpu%3D2%2Cnode%3Da")
     assert "/debug/explain/pods/default/p?if=cpu%3D2%2Cnode%3Da" in [
-        each.replace("=cpu=", "=cpu%3D").replace(",", "%2C").replace("node=a", "node%3Da") for each in world.asked
+        name.replace("=cpu=", "=cpu%3D").replace(",", "%2C").replace("node=a", "node%3Da") for name in world.asked
     ]
     status, _, body = ask(world, "/api/scheduler/pod/default/none", **BEARER)
     assert (status, json.loads(body)["source"]) == (404, "scheduler")
@@ -166,7 +168,7 @@ def test_questions_reach_the_scheduler_unchanged_and_only_those_of_the_list(worl
         before = len(world.asked)
         status = ask(world, f"/api/{path}", **BEARER)[0]
         assert status == 404
-        assert all("/debug/flags" not in each for each in world.asked[before:])
+        assert all("/debug/flags" not in name for name in world.asked[before:])
 
 
 def test_the_account_book_is_passed_on(world: ConsoleWorld) -> None:
@@ -177,7 +179,7 @@ def test_the_account_book_is_passed_on(world: ConsoleWorld) -> None:
     for path, status in (("tenants?limit=0", 400), ("incidents", 404), ("tenants/a/b", 404)):
         before = len(world.asked)
         assert ask(world, f"/api/credit/{path}", **BEARER)[0] == status
-        assert all("/credit" not in each for each in world.asked[before:])
+        assert all("/credit" not in name for name in world.asked[before:])
 
 
 def test_curves_and_snapshots_of_the_last_hour(world: ConsoleWorld) -> None:

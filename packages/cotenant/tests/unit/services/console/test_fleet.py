@@ -1,4 +1,6 @@
-"""The machine map's state: what is kept up to date change by change equals what is computed from the facts, on both sides of the wire."""
+"""The machine map's state: what is kept up to date change by change equals what is computed from the facts, on both
+sides of the wire.
+"""
 
 from __future__ import annotations
 
@@ -118,11 +120,11 @@ def test_a_viewer_that_follows_changes_sees_what_a_new_one_loads(events: list[tu
                 assert viewer.rows == new.rows
                 assert set(new.rows) == set(fleet.nodes)
     for name, row in fleet.nodes.items():
-        held = [each for each in fleet.pods.values() if each.node == name and not each.phase.is_final]
-        assert row.columns[1] == sum(each.cpu_m for each in held)
-        assert sorted(row.pods) == sorted(each.key for each in held)
+        held = [entry for entry in fleet.pods.values() if entry.node == name and not entry.phase.is_final]
+        assert row.columns[1] == sum(entry.cpu_m for entry in held)
+        assert sorted(row.pods) == sorted(entry.key for entry in held)
     assert sorted(fleet.pending) == sorted(
-        key for key, each in fleet.pods.items() if not each.node and not each.phase.is_final
+        key for key, entry in fleet.pods.items() if not entry.node and not entry.phase.is_final
     )
 
 

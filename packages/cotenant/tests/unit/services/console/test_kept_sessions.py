@@ -51,7 +51,7 @@ def test_a_session_that_was_ended_stays_so(kept: KeptSessions, tmp_path: Path) -
 def test_a_kubernetes_token_is_not_kept_and_neither_is_a_cookie(kept: KeptSessions, tmp_path: Path) -> None:
     time = Time()
     first = started(kept, time, tmp_path)
-    cookies = [asyncio.run(first.log_in(each)) for each in (TOKEN, "a-kubernetes-token")]
+    cookies = [asyncio.run(first.log_in(name)) for name in (TOKEN, "a-kubernetes-token")]
     text = (tmp_path / "sessions").read_text()
     assert all(cookie is not None for cookie in cookies)
     for cookie in cookies:

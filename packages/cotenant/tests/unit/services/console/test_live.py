@@ -1,4 +1,6 @@
-"""Live changes: one merged frame for a slow viewer, the same bytes for all at one position, a reload where nothing else is right."""
+"""Live changes: one merged frame for a slow viewer, the same bytes for all at one position, a reload where nothing
+else is right.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,7 @@ def test_a_viewer_that_does_not_read_gets_one_frame_with_everything_once_it_does
             use(fleet, live, "a", 100 * k)
             await asyncio.sleep(0)
         reading.set()
-        while not any(b"event: change" in each for each in sent):
+        while not any(b"event: change" in part for part in sent):
             await asyncio.sleep(0)
         for _ in range(20):
             await asyncio.sleep(0)
@@ -92,7 +94,7 @@ def test_a_viewer_that_does_not_read_gets_one_frame_with_everything_once_it_does
         assert live.viewers == 0
         return sent
 
-    changes = [each for each in asyncio.run(run()) if b"event: change" in each]
+    changes = [part for part in asyncio.run(run()) if b"event: change" in part]
     assert len(changes) == 1
     assert json.loads(changes[0].split(b"data: ")[-1])["rows"][0][3] == 4900
 
@@ -124,8 +126,8 @@ def test_a_viewer_is_told_of_the_sources_at_once_and_when_they_change() -> None:
         await stream
         return sent
 
-    told = [json.loads(each.split(b"data: ")[1]) for each in asyncio.run(run()) if each.startswith(b"event: sources")]
-    assert [each["cluster"]["ok"] for each in told] == [True, False]
+    told = [json.loads(part.split(b"data: ")[1]) for part in asyncio.run(run()) if part.startswith(b"event: sources")]
+    assert [entry["cluster"]["ok"] for entry in told] == [True, False]
 
 
 def test_a_session_that_ends_closes_the_stream() -> None:

@@ -13,7 +13,7 @@ from cotenant.model.cluster.observed import Phase
 from cotenant.model.machine.node_metric import Use
 from cotenant.services.console.fleet import Fleet, pod_row
 from cotenant.services.console.history import History
-from cotenant.services.console.questions import MOST_PODS, Questions
+from cotenant.services.console.questions import MAX_PODS, Questions
 from cotenant.services.console.sources import Sources
 from cotenant.services.console.upstream import Upstream
 
@@ -62,16 +62,16 @@ def test_pods_that_wait_come_first_and_those_that_have_ended_not_at_all(
 ) -> None:
     status, found = ask(questions, "pods", query)
     assert (status, found["count"]) == (200, len(names))
-    assert [each["pod"].partition("/")[2] for each in found["pods"]] == names
+    assert [entry["pod"].partition("/")[2] for entry in found["pods"]] == names
 
 
-@pytest.mark.parametrize("limit", [1, 2, 4, 5, MOST_PODS])
+@pytest.mark.parametrize("limit", [1, 2, 4, 5, MAX_PODS])
 def test_all_are_counted_and_so_many_are_sent(questions: Questions, limit: int) -> None:
     _, found = ask(questions, "pods", f"limit={limit}")
     assert (found["count"], len(found["pods"])) == (5, min(limit, 5))
 
 
-@pytest.mark.parametrize("query", ["limit=0", f"limit={MOST_PODS + 1}", "limit=x", "state=gone"])
+@pytest.mark.parametrize("query", ["limit=0", f"limit={MAX_PODS + 1}", "limit=x", "state=gone"])
 def test_a_wrong_query_is_refused_with_its_field(questions: Questions, query: str) -> None:
     status, found = ask(questions, "pods", query)
     assert status == 400
@@ -96,4 +96,4 @@ def test_one_object(questions: Questions, path: str, status: int) -> None:
 
 def test_a_node_is_listed_with_its_pods(questions: Questions) -> None:
     _, found = ask(questions, "nodes/a")
-    assert [each["pod"] for each in found["pods"]] == [f"default/{name}" for name in RUNNING]
+    assert [entry["pod"] for entry in found["pods"]] == [f"default/{name}" for name in RUNNING]

@@ -125,8 +125,8 @@ def test_of_two_replicas_each_period_is_booked_once(journal: Journal) -> None:
 
     async def scenario() -> None:
         for period in (1, 2, 3):
-            for each in (one, two, one):
-                await each.book(lambda accounts, p=period: accounts.period_ended(p, NOW_MS, HOUR_MS, uses))  # type: ignore[misc]
+            for booking in (one, two, one):
+                await booking.book(lambda accounts, p=period: accounts.period_ended(p, NOW_MS, HOUR_MS, uses))  # type: ignore[misc]
 
     asyncio.run(scenario())
     journal.validate()
@@ -190,7 +190,10 @@ def test_incidents_are_stored_once_and_explained(journal: Journal) -> None:
     leads[0] = False
     assert ask(pages, "POST", "/credit/v1/incidents", {**incident, "key": "n1-8"})[0] == 503
     status, tenants = ask(pages, "GET", "/credit/v1/tenants")
-    assert (status, [(each["tenant"], each["balance_milli"]) for each in tenants]) == (200, [("a", 900), ("b", -900)])
+    assert (status, [(tenant["tenant"], tenant["balance_milli"]) for tenant in tenants]) == (
+        200,
+        [("a", 900), ("b", -900)],
+    )
     assert ask(pages, "GET", "/credit/v1/tenants", client="10.0.0.9")[0] == 403
     status, one = ask(pages, "GET", "/credit/v1/entries/1")
     assert status == 200

@@ -1,4 +1,6 @@
-"""The extender considers the debt of a pod's quota as the scheduler does: bounded, switchable, and nothing but the violation term."""
+"""The extender considers the debt of a pod's quota as the scheduler does: bounded, switchable, and nothing but the
+violation term.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from tests.fakes.servers.extender_forms import GIB, NOW, report
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
-from cotenant.engine.plugins.quotas.credit import MOST_SURCHARGE, SURCHARGE_LEVELS, surcharge, surcharge_level
+from cotenant.engine.plugins.quotas.credit import MAX_SURCHARGE, SURCHARGE_LEVELS, surcharge, surcharge_level
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.registry import PluginRegistry
@@ -54,13 +56,13 @@ def test_debt_changes_the_violation_term_by_its_level_and_nothing_else(violation
     known = mirror(violation)
     calm, bad = scores(FoundingJudge(known, levels=SURCHARGE_LEVELS), known, debt)
     assert calm == plain[0]
-    more = violation * 20.0 * MOST_SURCHARGE * debt / SURCHARGE_LEVELS
+    more = violation * 20.0 * MAX_SURCHARGE * debt / SURCHARGE_LEVELS
     assert plain[1] - more - 1 <= bad <= plain[1]
 
 
 def test_levels_of_debt_are_bounded_and_credit_has_none() -> None:
-    assert [surcharge_level(each) for each in (-5000, -1000, -999, -250, -249, 0, 1000)] == [4, 4, 3, 1, 0, 0, 0]
-    assert [surcharge(each) for each in (-1000, -500, 0, 1000)] == [0.5, 0.25, 0.0, 0.0]
+    assert [surcharge_level(number) for number in (-5000, -1000, -999, -250, -249, 0, 1000)] == [4, 4, 3, 1, 0, 0, 0]
+    assert [surcharge(number) for number in (-1000, -500, 0, 1000)] == [0.5, 0.25, 0.0, 0.0]
 
 
 def test_a_pods_quota_is_found_by_its_label_and_a_new_standing_applies_at_once() -> None:
@@ -93,9 +95,12 @@ def test_credit_needs_a_cluster_and_the_founding_profile() -> None:
 def test_the_scheduler_and_the_extender_choose_alike(on: bool, chosen: dict[str, str]) -> None:
     quotas, standings, known = Quotas(QuotaSettings(credit=on)), QuotaStandings(), mirror(0.2)
     cluster = Cluster(profile("founding"), np.random.default_rng(1), plugins=PluginRegistry(quotas=quotas))
-    for each in (report("calm", 6.0, 16 * GIB, dominant_share=0.6), report("bad", 4.0, 16 * GIB, violation=0.2, dominant_share=0.6)):  # fmt: skip
-        cluster.node_seen(node(each.node, 8))
-        cluster.report(each.node, each.row())
+    for node_report in (
+        report("calm", 6.0, 16 * GIB, dominant_share=0.6),
+        report("bad", 4.0, 16 * GIB, violation=0.2, dominant_share=0.6),
+    ):
+        cluster.node_seen(node(node_report.node, 8))
+        cluster.report(node_report.node, node_report.row())
     for name, value in (("debtor", -1000), ("lender", 1000)):
         written = replace(quota(name, 1, 100), standing=value)
         quotas.quota_seen(written, NOW)
@@ -106,6 +111,6 @@ def test_the_scheduler_and_the_extender_choose_alike(on: bool, chosen: dict[str,
         calm, bad = scores(judge, known, standings.debt_of(asking))
         assert ("calm" if calm > bad else "bad") == chosen[name]
         cluster.pod_seen(ObservedPod(asking, f"uid-{name}", "cotenant", created_s=NOW), NOW)
-    bound = {each.uid: each.node for each in cluster.decide(NOW) if isinstance(each, Bind)}
+    bound = {instruction.uid: instruction.node for instruction in cluster.decide(NOW) if isinstance(instruction, Bind)}
     assert bound == {f"uid-{name}": where for name, where in chosen.items()}
     cluster.validate()

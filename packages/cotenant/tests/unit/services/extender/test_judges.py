@@ -127,10 +127,10 @@ def test_founding_ledger_takes_capacity_from_requests() -> None:
 @pytest.mark.parametrize("name", ["best-fit", "least-allocated", "cotenant", "kube-default"])
 def test_other_profiles_rank_by_residents(name: str) -> None:
     mirror = Mirror()
-    for each, milli in (("full", 8000), ("half", 4000), ("empty", 0)):
-        mirror.node_seen(node(each))
+    for entry, milli in (("full", 8000), ("half", 4000), ("empty", 0)):
+        mirror.node_seen(node(entry))
         if milli:
-            mirror.pod_seen(f"on-{each}", each, ask(milli, milli * 4 * GIB // 1000).shape)
+            mirror.pod_seen(f"on-{entry}", entry, ask(milli, milli * 4 * GIB // 1000).shape)
     mirror.sync()
     judge = ProfileJudge(mirror, profile(name))
     here = rows(mirror, "full", "half", "empty", "nobody-knows")

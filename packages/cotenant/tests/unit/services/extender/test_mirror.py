@@ -123,7 +123,7 @@ def test_reports_survive_a_new_building() -> None:
 
 
 def test_nodes_known_only_by_reports_are_bounded() -> None:
-    mirror = Mirror(most_nodes=5)
+    mirror = Mirror(max_nodes=5)
     for i in range(50):
         mirror.report_received(report(f"n{i}"))
     assert len(mirror.rows) <= 6 + 1
@@ -132,7 +132,7 @@ def test_nodes_known_only_by_reports_are_bounded() -> None:
 
 
 def test_nodes_of_requests_are_bounded_and_the_clusters_stay() -> None:
-    mirror = Mirror(most_nodes=20)
+    mirror = Mirror(max_nodes=20)
     mirror.node_seen(node("own"))
     mirror.pod_seen("u", "own", shape())
     for i in range(100):
@@ -143,7 +143,7 @@ def test_nodes_of_requests_are_bounded_and_the_clusters_stay() -> None:
 
 
 def test_shapes_are_bounded() -> None:
-    mirror = Mirror(most_shapes=10)
+    mirror = Mirror(max_shapes=10)
     mirror.node_seen(node("a"))
     mirror.pod_seen("u", "a", shape(123))
     for i in range(100):
@@ -156,7 +156,7 @@ def test_shapes_are_bounded() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_nothing_drifts(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    mirror = Mirror(most_nodes=12, most_shapes=6)
+    mirror = Mirror(max_nodes=12, max_shapes=6)
     truth: dict[str, tuple[str, int]] = {}
     there: set[str] = set()
     for _ in range(400):
@@ -179,8 +179,8 @@ def test_nothing_drifts(seed: int) -> None:
                 mirror.report_received(report(f"r{rng.integers(30)}"))
                 mirror.forget_unused()
         if rng.random() < 0.3:
-            for each in there:
-                assert requested(mirror, each) == sum(milli for on, milli in truth.values() if on == each)
+            for entry in there:
+                assert requested(mirror, entry) == sum(milli for on, milli in truth.values() if on == entry)
 
 
 def test_pods_that_come_and_go_without_a_request_leave_nothing() -> None:

@@ -31,12 +31,14 @@ def test_a_refused_node_is_told_with_its_figures() -> None:
 def test_both_resources_are_told() -> None:
     known = Known(report("full", cpu_used=7.0, memory_used=30.5 * GIB))
     assert known.filter(by_name(["full"]))["FailedNodes"]["full"] == (
-        "cpu: pod asks 2, node has 1 of 8 cores unused; memory: pod asks 4Gi, node has 1.5Gi of 32Gi unused (report 12 s old)"
+        "cpu: pod asks 2, node has 1 of 8 cores unused; memory: pod asks 4Gi, node has 1.5Gi of 32Gi unused (report "
+        "12 s old)"
     )
 
 
 def test_many_refused_nodes_share_few_texts() -> None:
-    # kube-scheduler writes every different text into the pod's condition: a thousand of them are 80 KB at every attempt.
+    # kube-scheduler writes every different text into the pod's condition: a thousand of them are 80 KB at every
+    # attempt.
     known = Known(
         *(report(f"cpu{i}", cpu_used=7.0 + i / 100) for i in range(50)),
         *(report(f"memory{i}", memory_used=(30 + i / 100) * GIB) for i in range(50)),
@@ -105,9 +107,9 @@ def test_prioritize_is_a_bare_list_in_the_order_given() -> None:
     known = Known(report("a"))
     raw = json.loads(known.extender.prioritize(by_name(["x", "a", "y"]), NOW))
     assert isinstance(raw, list)
-    assert [set(each) for each in raw] == [{"Host", "Score"}] * 3
-    assert [each["Host"] for each in raw] == ["x", "a", "y"]
-    assert all(type(each["Score"]) is int and 0 <= each["Score"] <= 10 for each in raw)
+    assert [set(entry) for entry in raw] == [{"Host", "Score"}] * 3
+    assert [entry["Host"] for entry in raw] == ["x", "a", "y"]
+    assert all(type(entry["Score"]) is int and 0 <= entry["Score"] <= 10 for entry in raw)
 
 
 def test_no_nodes() -> None:
@@ -154,7 +156,7 @@ def test_full_nodes_come_back_byte_by_byte() -> None:
     known = Known(report("full", cpu_used=8.0))
     nodes = [node("a"), node("full"), node("b")]
     # Spacing and order of keys as no encoder of ours would write them.
-    items = [json.dumps(each, indent=1).encode() for each in nodes]
+    items = [json.dumps(entry, indent=1).encode() for entry in nodes]
     body = (
         b'{"NodeNames":null,"Nodes":{"metadata":{},"items":[' + b",".join(items) + b']},"Pod":' + written(pod()) + b"}"
     )
@@ -171,7 +173,7 @@ def test_full_nodes_come_back_byte_by_byte() -> None:
 def test_full_nodes_without_report_are_judged_by_allocatable() -> None:
     known = Known()
     answer = known.filter(by_object([node("small", cpu="1"), node("large")]))
-    assert [each["metadata"]["name"] for each in answer["Nodes"]["items"]] == ["large"]
+    assert [entry["metadata"]["name"] for entry in answer["Nodes"]["items"]] == ["large"]
     assert answer["FailedAndUnresolvableNodes"] == {
         "small": "cpu: pod asks 2, node has 1 of 1 cores allocatable (no fresh report)"
     }

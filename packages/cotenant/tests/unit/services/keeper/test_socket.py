@@ -194,7 +194,7 @@ def test_the_descriptor_of_a_trigger_is_passed_on(tmp_path: Path) -> None:
         b"\x00\x00",
         b"\x00\x00\x00\x10half of it",
         b"\xff\xff\xff\xff",
-        wire.LENGTH.pack(wire.MOST_REQUEST_BYTES + 1) + b"x" * 100,
+        wire.LENGTH.pack(wire.MAX_REQUEST_BYTES + 1) + b"x" * 100,
         wire.LENGTH.pack(9) + b"not JSON!",
         wire.LENGTH.pack(2) + b"{}",
         wire.LENGTH.pack(0),
@@ -216,7 +216,7 @@ def test_a_malformed_message_ends_its_connection_and_nothing_else(tmp_path: Path
 
 def test_too_many_requests_in_one_message_are_refused(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
-        requests = (SetKnob(QUOTA, HALF, REASON),) * (wire.MOST_IN_ONE + 1)
+        requests = (SetKnob(QUOTA, HALF, REASON),) * (wire.MAX_IN_ONE + 1)
         reply = wire.reply((await keeper.raw(wire.frame(wire.Hold(requests))))[4:])
         assert isinstance(reply, wire.Refused)
         assert "at most" in reply.detail
@@ -251,7 +251,7 @@ def test_an_unauthorized_peer_is_disconnected_before_anything_is_read(tmp_path: 
 
 
 def test_strangers_take_no_connection_and_one_line_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    strangers = serving.MOST_CONNECTIONS * 3
+    strangers = serving.MAX_CONNECTIONS * 3
 
     class Alternating(Peers):
         """Allows only the first peer."""
@@ -342,7 +342,7 @@ def test_named_users_and_groups_may_connect() -> None:
 def test_connections_over_the_limit_are_closed_and_the_others_continue(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
         await still_serves(keeper)
-        extra = [await asyncio.open_unix_connection(str(keeper.path)) for _ in range(serving.MOST_CONNECTIONS + 10)]
+        extra = [await asyncio.open_unix_connection(str(keeper.path)) for _ in range(serving.MAX_CONNECTIONS + 10)]
         while keeper.server.counts.over_limit < 11:
             await asyncio.sleep(0)
         await still_serves(keeper)

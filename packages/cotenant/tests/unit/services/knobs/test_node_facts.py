@@ -58,4 +58,4 @@ def test_a_checkpoint_that_was_replaced_behind_its_mount_is_said_once(
         for _ in range(3):
             now[0] += 11.0
             assert facts().cpu_manager == "static"
-    assert [each.levelname for each in caplog.records] == ["WARNING"]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]

@@ -40,14 +40,14 @@ def test_a_successor_of_a_killed_process_has_its_identity_and_a_second_replica_a
         third.wait()
         assert again == name
     finally:
-        for each in (first, second):
-            each.kill()
-            each.wait()
+        for popen in (first, second):
+            popen.kill()
+            popen.wait()
 
 
 def test_clusters_namespaces_and_leases_have_identities_of_their_own(tmp_path: Path) -> None:
     asked = [("https://a", "n", "x"), ("https://b", "n", "x"), ("https://a", "m", "x"), ("https://a", "n", "y")]
-    found = [kept_identity(tmp_path, *each) for each in asked]
+    found = [kept_identity(tmp_path, *entry) for entry in asked]
     assert len(set(found)) == len(found)
     assert kept_identity(tmp_path, *asked[0]) not in found  # this process itself counts as another one
 

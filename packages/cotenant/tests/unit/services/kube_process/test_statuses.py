@@ -20,7 +20,9 @@ class Level:
 
 
 class Server:
-    """Takes statuses, after the failures that are set; records what it was asked to write, and for how long the writer slept."""
+    """Takes statuses, after the failures that are set; records what it was asked to write, and for how long the
+    writer slept.
+    """
 
     def __init__(self, *failures: Exception) -> None:
         self.failures = list(failures)

@@ -89,7 +89,7 @@ def test_priority_classes_that_nobody_defines_are_a_warning() -> None:
         """,
         PROFILE.replace("koord-batch", "other"),
     )
-    assert [(each.level, each.line) for each in found] == [("warning", 6), ("warning", 13)]
+    assert [(finding.level, finding.line) for finding in found] == [("warning", 6), ("warning", 13)]
 
 
 def test_a_quota_that_breaks_its_tree() -> None:
@@ -104,7 +104,7 @@ def test_a_quota_that_breaks_its_tree() -> None:
               min: {cpu: 2}
             """
         ),
-        key=lambda each: each.level == "change",
+        key=lambda finding: finding.level == "change",
     )
     assert (found.level, found.rule, found.line) == ("refused", "min-over-max", 7)
     assert change.rule == "mutate-quota"
@@ -168,5 +168,5 @@ def test_fields_of_the_wrong_type_are_findings() -> None:
         spec: {containers: [{name: main}]}
         """,
     )
-    assert [(each.level, each.rule) for each in found] == [("refused", "unreadable")] * 2
+    assert [(finding.level, finding.rule) for finding in found] == [("refused", "unreadable")] * 2
     assert "metadata.labels[version]" in found[1].message

@@ -12,7 +12,9 @@ from cotenant.services.nodeview.capabilities import Capability, capabilities
 
 def hook_of(tmp_path: Path) -> Capability:
     layout = CgroupTrees(tmp_path / "cgroup", "v1").layout
-    (found,) = (each for each in capabilities(layout, tmp_path / "nri.json") if "runtime hook" in each.what)
+    (found,) = (
+        capability for capability in capabilities(layout, tmp_path / "nri.json") if "runtime hook" in capability.what
+    )
     return found
 
 

@@ -1,4 +1,6 @@
-"""The hook as a process: connects again for ever, follows the agent's figures, and changes nothing unless the mode is act."""
+"""The hook as a process: connects again for ever, follows the agent's figures, and changes nothing unless the mode
+is act.
+"""
 
 from __future__ import annotations
 
@@ -192,7 +194,7 @@ def test_facts_come_from_the_agent_and_the_kubelets_checkpoint(tmp_path: Path) -
     facts.read()
     assert (facts.now.cpu_ratio_milli, facts.now.cpu_manager) == (1200, "static")
     assert facts.now.gpus is not None
-    assert [(each.uuid, each.healthy) for each in facts.now.gpus] == [("GPU-0", False)]
+    assert [(gpu_counters.uuid, gpu_counters.healthy) for gpu_counters in facts.now.gpus] == [("GPU-0", False)]
     ToldAgent.page = None
     now_s = KNOWN_FOR_S
     facts.read()

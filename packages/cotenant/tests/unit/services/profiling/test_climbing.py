@@ -1,4 +1,6 @@
-"""A run over a fake machine: the order of loads, the abort, and that no load is left on any path; signals and charts."""
+"""A run over a fake machine: the order of loads, the abort, and that no load is left on any path; signals and
+charts.
+"""
 
 from __future__ import annotations
 

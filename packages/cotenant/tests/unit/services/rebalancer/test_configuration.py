@@ -46,12 +46,15 @@ def test_the_example_is_read() -> None:
 def test_everything_that_is_applied() -> None:
     settings = parse_settings(
         text(
-            "lowThresholds: {cpu: 30}, highThresholds: {cpu: 60}, numberOfNodes: 2, nodeMetricExpirationSeconds: 300, nodeFit: false, "
+            "lowThresholds: {cpu: 30}, highThresholds: {cpu: 60}, numberOfNodes: 2, nodeMetricExpirationSeconds: 300, "
+            "nodeFit: false, "
             "evictableNamespaces: {exclude: [kube-system]}, podSelectors: [{selector: {matchLabels: {app: a}}}], "
             "anomalyCondition: {consecutiveAbnormalities: 2, timeout: 90s}, resourceWeights: {cpu: 2}, "
             "nodePools: [{name: big, nodeSelector: {matchLabels: {size: big}}, highThresholds: {cpu: 80}}]",
-            "evictLocalStoragePods: true, priorityThreshold: {value: 9000}, maxMigratingPerWorkload: '20%', maxUnavailablePerWorkload: 2, "
-            "maxMigratingGlobally: 5, maxMigratingPerNode: 1, skipEvictionGates: [PVC], labelSelector: {matchExpressions: [{key: x, operator: Exists}]}",
+            "evictLocalStoragePods: true, priorityThreshold: {value: 9000}, maxMigratingPerWorkload: '20%', "
+            "maxUnavailablePerWorkload: 2, "
+            "maxMigratingGlobally: 5, maxMigratingPerNode: 1, skipEvictionGates: [PVC], labelSelector: "
+            "{matchExpressions: [{key: x, operator: Exists}]}",
             "maxNoOfPodsToEvictTotal: 7\nnodeSelector: {matchLabels: {zone: a}}",
         ),
         "f",
@@ -86,25 +89,33 @@ def test_what_matters_only_where_moves_are_carried_out_is_listed() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (text("lowThresholds: {cpu: 70}, highThresholds: {cpu: 65}"), "args.lowThresholds.cpu: 70.0: expected at most highThresholds.cpu, 65"),
-        (text("lowThresholds: {cpu: -1}, highThresholds: {cpu: 65}"), "lowThresholds.cpu: -1.0: expected 0 to 100 percent"),
+        (text("lowThresholds: {cpu: 70}, highThresholds: {cpu: 65}"), "args.lowThresholds.cpu: 70.0: expected at most "
+            "highThresholds.cpu, 65"),
+        (text("lowThresholds: {cpu: -1}, highThresholds: {cpu: 65}"), "lowThresholds.cpu: -1.0: expected 0 to 100 "
+            "percent"),
         (text("highThresholds: {cpu: 165}"), "highThresholds.cpu: 165.0: expected 0 to 100 percent"),
         (text("lowThresholds: {cpu: 5}"), "lowThresholds.cpu: 5.0: expected highThresholds.cpu too"),
         (text("lowTresholds: {cpu: 5}"), "did you mean lowThresholds?"),
         (text(f"{TOP}, podSelectors: [{{selector: {{matchExpressions: [{{key: a, operator: 5}}]}}}}]"), "podSelectors[0].selector.matchExpressions[0].operator"),
-        (text(f"{TOP}, podSelectors: [{{selector: {{matchExpressions: [{{key: a, operator: Inn}}]}}}}]"), "operator: Inn: expected In or"),
+        (text(f"{TOP}, podSelectors: [{{selector: {{matchExpressions: [{{key: a, operator: Inn}}]}}}}]"), "operator: Inn: "
+            "expected In or"),
         (text("nodePools: [{name: a}]"), "nodePools[0]: a: expected lowThresholds and highThresholds"),
         (text(f"{TOP}, nodePools: [{{name: a}}, {{name: a}}]"), "nodePools[1].name: a: expected a name, each once"),
         (text(""), "without thresholds"),
         (text(f"{TOP}, paused: true"), "paused: True: expected false"),
         (text(f"{TOP}, numberOfNodes: -1"), "numberOfNodes: -1: expected 0 or more"),
-        (text(f"{TOP}, evictableNamespaces: {{include: [a], exclude: [b]}}"), "evictableNamespaces: include and exclude: expected one of them"),
+        (text(f"{TOP}, evictableNamespaces: {{include: [a], exclude: [b]}}"), "evictableNamespaces: include and "
+            "exclude: expected one of them"),
         (text(f"{TOP}, anomalyCondition: {{timeout: 5}}"), "anomalyCondition.timeout"),
-        (text(migration="skipEvictionGates: [Everything]"), "skipEvictionGates[0]: Everything: expected MaxUnavailablePerWorkload or"),
-        (text(migration="maxMigratingPerWorkload: many"), "maxMigratingPerWorkload: many: expected a number, or a percentage"),
+        (text(migration="skipEvictionGates: [Everything]"), "skipEvictionGates[0]: Everything: expected "
+            "MaxUnavailablePerWorkload or"),
+        (text(migration="maxMigratingPerWorkload: many"), "maxMigratingPerWorkload: many: expected a number, or a "
+            "percentage"),
         (text(migration="priorityThreshold: {name: high}"), "priorityThreshold.name: high: expected value"),
-        (text(balance="[{name: LowNodeUtilization}]"), "balance.enabled[0].name: LowNodeUtilization: expected LowNodeLoad or RemovePodsViolatingTopologySpreadConstraint or HighNodeUtilization or Defragmentation"),
-        (text(balance="[{name: HighNodeUtilization}]"), "HighNodeUtilization.thresholds: {}: expected percentages of requests"),
+        (text(balance="[{name: LowNodeUtilization}]"), "balance.enabled[0].name: LowNodeUtilization: expected "
+            "LowNodeLoad or RemovePodsViolatingTopologySpreadConstraint or HighNodeUtilization or Defragmentation"),
+        (text(balance="[{name: HighNodeUtilization}]"), "HighNodeUtilization.thresholds: {}: expected percentages of "
+            "requests"),
         (text(balance="[]"), "f: profiles: 0 of 1 enable a plugin that moves pods"),
         (text(head="maxNoOfPodsToEvictTotal: -2"), "maxNoOfPodsToEvictTotal: -2: expected 0 or more"),
         (b"kind: Pod", "f: kind: Pod: expected DeschedulerConfiguration"),
@@ -124,7 +135,8 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_how_moves_are_carried_out() -> None:
     given = text(
-        migration="defaultJobMode: EvictDirectly, defaultJobTTL: 10m, evictQPS: '2.5', evictBurst: 3, evictionPolicy: Delete, maxEvictionsPerMinute: 0, "
+        migration="defaultJobMode: EvictDirectly, defaultJobTTL: 10m, evictQPS: '2.5', evictBurst: 3, evictionPolicy: "
+        "Delete, maxEvictionsPerMinute: 0, "
         "defaultDeleteOptions: {gracePeriodSeconds: 7}, schedulerNames: [x], "
         "objectLimiters: {workload: {duration: 1m, maxMigrating: 2, burst: 4}, namespace: {duration: 1m}}",
         head="dryRun: false\ndeschedulingInterval: 30s\n",
@@ -191,7 +203,7 @@ def test_the_other_kinds_of_moves() -> None:
     assert kinds.packing == Packing({"cpu": 20}, 1, scope=PodScope(exclude=("a",)))
     assert kinds.defragmentation == Defragmentation(30.0, 2)
     assert kinds.objectives is not None
-    assert (kinds.objectives.misses.windows, kinds.objectives.misses.least_gain) == (5.0, 0.3)
+    assert (kinds.objectives.misses.windows, kinds.objectives.misses.min_gain) == (5.0, 0.3)
     assert kinds.objectives.hour_share == 0.002
     assert not parse_settings(text(), "f").kinds
 
@@ -202,10 +214,13 @@ def test_the_other_kinds_of_moves() -> None:
         ("windows: 5", "windows: 0", "pluginConfig[4].args.windows: 0: expected 1 or more"),
         ("waitsSeconds: 30", "waitsSeconds: -1", "waitsSeconds: -1.0: expected 0 or more seconds"),
         ("thresholds: {cpu: 20}", "thresholds: {cpu: 120}", "thresholds.cpu: 120"),
-        ("excludedTaints: [dedicated, team=x]", "includePreferNoSchedule: true", "includePreferNoSchedule: True: expected false"),
-        ("maxPercentPerHour: 0.2", "maxPercentPerHour: 0", "maxPercentPerHour: 0.0: expected more than 0, at most 100 percent"),
+        ("excludedTaints: [dedicated, team=x]", "includePreferNoSchedule: true", "includePreferNoSchedule: True: "
+            "expected false"),
+        ("maxPercentPerHour: 0.2", "maxPercentPerHour: 0", "maxPercentPerHour: 0.0: expected more than 0, at most 100 "
+            "percent"),
         ("maxPodsMoved", "maxPodMoved", "did you mean maxPodsMoved?"),
-        ("{name: MissedObjectives}", "{name: PodLifeTime}", "deschedule.enabled[3].name: PodLifeTime: expected RemovePodsViolatingNodeAffinity or"),
+        ("{name: MissedObjectives}", "{name: PodLifeTime}", "deschedule.enabled[3].name: PodLifeTime: expected "
+            "RemovePodsViolatingNodeAffinity or"),
     ],
 )  # fmt: skip
 def test_errors_of_the_other_kinds(before: str, after: str, words: str) -> None:

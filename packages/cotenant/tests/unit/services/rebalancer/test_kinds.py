@@ -1,4 +1,6 @@
-"""Args of the kinds of moves other than LowNodeLoad: the values at their bounds are taken, those beyond are refused with their field."""
+"""Args of the kinds of moves other than LowNodeLoad: the values at their bounds are taken, those beyond are refused
+with their field.
+"""
 
 from __future__ import annotations
 

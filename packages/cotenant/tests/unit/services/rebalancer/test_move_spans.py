@@ -33,7 +33,7 @@ class Sink:
         self.spans += spans
 
     def times(self) -> dict[str, tuple[float, float]]:
-        return {each.name: (each.start_s, each.end_s) for each in self.spans}
+        return {span.name: (span.start_s, span.end_s) for span in self.spans}
 
 
 def after(job: MigrationJob, *steps: tuple[Step, float]) -> MigrationJob:
@@ -45,7 +45,13 @@ def after(job: MigrationJob, *steps: tuple[Step, float]) -> MigrationJob:
 def test_a_move_has_its_steps_and_later_its_verdict() -> None:
     sink = Sink()
     spans = MoveSpans(sink)
-    steps = ((Step.RESERVATION_CREATED, 105.0), (Step.RESERVATION_SCHEDULED, 106.0), (Step.EVICTION, 136.0), (Step.POD_BOUND, 138.0), (Step.POD_READY, 140.0))  # fmt: skip
+    steps = (
+        (Step.RESERVATION_CREATED, 105.0),
+        (Step.RESERVATION_SCHEDULED, 106.0),
+        (Step.EVICTION, 136.0),
+        (Step.POD_BOUND, 138.0),
+        (Step.POD_READY, 140.0),
+    )
     moved = replace(after(JOB, *steps), phase=JobPhase.SUCCEEDED)
     spans.ended(moved, 140.25)
     assert sink.times() == {
@@ -69,7 +75,7 @@ def test_a_move_has_its_steps_and_later_its_verdict() -> None:
     }
     assert said.items() <= root.attributes.items()
     assert not root.error
-    assert {each.parent_id for each in sink.spans[1:]} == {root.span_id}
+    assert {span.parent_id for span in sink.spans[1:]} == {root.span_id}
 
     sink.spans.clear()
     spans.ended(moved.with_condition(Step.HELPED, "False", 320.0, "SourceNotRelieved", "cpu 80 -> 79"), 320.5)
@@ -99,7 +105,7 @@ def test_a_failed_move_names_the_step_that_did_not_end(
     begun_s = steps[-1][1] if steps else 100.0
     last = phases[-1]
     assert (last.name, last.start_s, last.end_s, last.error) == (failed, begun_s, 400.0, root.error)
-    assert [each.error for each in phases[:-1]] == [""] * len(steps)
+    assert [phase.error for phase in phases[:-1]] == [""] * len(steps)
 
 
 def test_a_round_says_what_it_found() -> None:

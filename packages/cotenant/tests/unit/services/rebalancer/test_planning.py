@@ -58,7 +58,8 @@ async def planned(api: FakeApi, folder: Path, config: str = CONFIG, **more: Any)
     (folder / "config.yaml").write_text(config)
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(
-        f"{{clusters: [{{name: c, cluster: {{server: '{api.url}'}}}}], contexts: [{{name: c, context: {{cluster: c}}}}], current-context: c}}"
+        f"{{clusters: [{{name: c, cluster: {{server: '{api.url}'}}}}], contexts: [{{name: c, context: {{cluster: "
+        f"c}}}}], current-context: c}}"
     )
     return await asyncio.to_thread(plan, PlanArguments(kubeconfig=kubeconfig, config=folder / "config.yaml", **more))
 
@@ -95,7 +96,7 @@ def test_local_storage_and_raw_allocatable_are_read(tmp_path: Path) -> None:
             for i in range(4):
                 pod(api, f"p{i}", "a", 0, volumes=[{"name": "v", "emptyDir": {}}])
             found = await planned(api, tmp_path)
-            assert {each.reason for each in found.kept} == {"it has local storage"}
+            assert {kept_pod.reason for kept_pod in found.kept} == {"it has local storage"}
             node(api, "a", '{"cpu": "100"}')
             assert (await planned(api, tmp_path)).pools[0].note == "no node is overloaded"
             node(api, "a", "[]")
@@ -107,7 +108,12 @@ def test_local_storage_and_raw_allocatable_are_read(tmp_path: Path) -> None:
 def objective(api: FakeApi, worst: str) -> None:
     spec = {"service": {"name": "web"}, "indicator": {"latency": {"below": "200ms"}}, "target": "99.9"}
     alert = {"severity": "critical", "window": "1h", "shortWindow": "5m", "factor": "14.4"}
-    status = {"state": "burning", "burn": {"5m": "30", "1h": "20"}, "alerts": [alert], "worstReplica": {"pod": worst, "node": "a", "burn": "55"}}  # fmt: skip
+    status = {
+        "state": "burning",
+        "burn": {"5m": "30", "1h": "20"},
+        "alerts": [alert],
+        "worstReplica": {"pod": worst, "node": "a", "burn": "55"},
+    }
     api.put("serviceobjectives", {"metadata": {"name": "web", "namespace": "default"}, "spec": spec, "status": status})
 
 
@@ -121,7 +127,9 @@ def test_objectives_that_burn_are_read_where_the_kind_is_installed(tmp_path: Pat
             if not installed:
                 api.faults.refuse = lambda method, path: 404 if path.endswith("/serviceobjectives") else 0
             found = await planned(api, tmp_path, MISSED)
-            assert [(move.pod, move.target, move.about) for move in found.moves] == ([("default/p1", "b", "objective default/web")] if installed else [])  # fmt: skip
+            assert [(move.pod, move.target, move.about) for move in found.moves] == (
+                [("default/p1", "b", "objective default/web")] if installed else []
+            )
             assert {method for method, _ in api.requests} == {"GET"}
 
     asyncio.run(scenario())

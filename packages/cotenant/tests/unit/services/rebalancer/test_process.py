@@ -1,4 +1,6 @@
-"""The rebalancer process against an API server: a dry run writes nothing, options decide whether it acts, and its metrics say so."""
+"""The rebalancer process against an API server: a dry run writes nothing, options decide whether it acts, and its
+metrics say so.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from cotenant.services.rebalancer.arguments import RunArguments, check
 from cotenant.services.rebalancer.main import options_of
 from cotenant.services.rebalancer.process import LISTEN, RebalancerProcess
 
-ONE_ROUND = CONFIG.replace("highThresholds: {cpu: 60}", "highThresholds: {cpu: 60}, anomalyCondition: {consecutiveAbnormalities: 1}")  # fmt: skip
+ONE_ROUND = CONFIG.replace(
+    "highThresholds: {cpu: 60}", "highThresholds: {cpu: 60}, anomalyCondition: {consecutiveAbnormalities: 1}"
+)
 ROOM = """
 kind: DeschedulerConfiguration
 dryRun: false
@@ -76,9 +80,18 @@ def test_room_is_marked_on_the_pod_that_waits_before_a_job_is_created(tmp_path: 
                 requests = {"requests": {"cpu": cpu, "memory": "1Gi"}}
                 spec = {"schedulerName": "cotenant", "containers": [{"name": "c", "resources": requests}]}
                 phase = {"phase": "Running" if on else "Pending"}
-                api.put("pods", {"metadata": {"name": name, "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {**spec, **({"nodeName": on} if on else {})}, "status": phase})  # fmt: skip
+                api.put(
+                    "pods",
+                    {
+                        "metadata": {"name": name, "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"},
+                        "spec": {**spec, **({"nodeName": on} if on else {})},
+                        "status": phase,
+                    },
+                )
             if refused:
-                api.faults.refuse = lambda method, path: 403 if (method, path.rpartition("/")[2]) == ("PATCH", "big") else 0  # fmt: skip
+                api.faults.refuse = lambda method, path: (
+                    403 if (method, path.rpartition("/")[2]) == ("PATCH", "big") else 0
+                )
             access = Access(api.url, FixedCredential(Credential("")))
             process = RebalancerProcess(access, options, "one", lambda client: Alone())
             stop = asyncio.Event()
@@ -87,7 +100,10 @@ def test_room_is_marked_on_the_pod_that_waits_before_a_job_is_created(tmp_path: 
                 await soon("a round", lambda: process.rounds.number > 0 and bool(process.rounds.created or refused))
                 await soon("writes", lambda: any(method in ("POST", "PATCH") for method, _ in api.requests))
                 if not refused:
-                    await soon("a job", lambda: any(method == "POST" and "podmigrationjobs" in path for method, path in api.requests))  # fmt: skip
+                    await soon(
+                        "a job",
+                        lambda: any(method == "POST" and "podmigrationjobs" in path for method, path in api.requests),
+                    )
             finally:
                 stop.set()
                 await running

@@ -22,7 +22,8 @@ from cotenant.services.rebalancer.scales import Scales
 
 KRUISE = "apps.kruise.io/v1alpha1"
 PAGES = {
-    f"/apis/{KRUISE}": b'{"resources": [{"name": "clonesets", "kind": "CloneSet"}, {"name": "clonesets/scale", "kind": "Scale"}, {"name": "lists", "kind": "List"}]}',
+    f"/apis/{KRUISE}": b'{"resources": [{"name": "clonesets", "kind": "CloneSet"}, {"name": "clonesets/scale", '
+    b'"kind": "Scale"}, {"name": "lists", "kind": "List"}]}',
     f"/apis/{KRUISE}/namespaces/default/clonesets/web/scale": b'{"spec": {"replicas": 5}}',
 }
 

@@ -9,4 +9,4 @@ from cotenant.services.rebalancer.configuration import DEFAULT
 def test_a_node_that_best_effort_work_fills_as_meant_is_not_overloaded() -> None:
     (pool,) = DEFAULT.pools
     assert pool.percentages.high["cpu"] >= SuppressConfig().threshold_percent + 5
-    assert DEFAULT.least_relief_percent > 0
+    assert DEFAULT.min_relief_percent > 0

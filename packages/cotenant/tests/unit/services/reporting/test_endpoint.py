@@ -29,8 +29,8 @@ GOOD: dict[str, Any] = {
 }
 
 
-def endpoint(most_nodes: int = 10, token: BearerToken | None = None) -> tuple[ReportEndpoint, Reports]:
-    reports = Reports(most_nodes)
+def endpoint(max_nodes: int = 10, token: BearerToken | None = None) -> tuple[ReportEndpoint, Reports]:
+    reports = Reports(max_nodes)
     return ReportEndpoint(reports, lambda: NOW, token), reports
 
 
@@ -144,7 +144,7 @@ def test_a_sender_that_hangs_up_gets_no_answer(ask: Callable[..., Any]) -> None:
 
 
 def test_as_many_nodes_as_are_kept(ask: Callable[..., Any]) -> None:
-    app, reports = endpoint(most_nodes=2)
+    app, reports = endpoint(max_nodes=2)
     for name in ("a", "b"):
         assert ask(app, "/", changed(node_name=name), headers=JSON).status == 204
     answered = ask(app, "/", changed(node_name="c"), headers=JSON)
@@ -196,7 +196,7 @@ def test_only_nodes_of_the_cluster_are_taken(ask: Callable[..., Any]) -> None:
     assert json.loads(stranger.body)["field"] == "node_name"
     known["node-1"] = True
     assert ask(app, "/metrics/report", changed(), headers=JSON).status == 204
-    assert [each.node for each in reports] == ["node-1"]
+    assert [report.node for report in reports] == ["node-1"]
     assert app.counts[ReportOutcome.UNKNOWN] == 1
 
 

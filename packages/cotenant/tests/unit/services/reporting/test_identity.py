@@ -110,7 +110,7 @@ def test_an_api_server_that_refuses_is_asked_again() -> None:
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identity, "MOST_KEPT", 2)
+    monkeypatch.setattr(identity, "MAX_KEPT", 2)
 
     async def scenario(nodes: TokenNodes, server: ScriptedServer, now: list[float]) -> None:
         for token in (b"a", b"b", b"c", b"c", b"a"):

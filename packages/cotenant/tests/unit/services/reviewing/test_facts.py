@@ -1,4 +1,6 @@
-"""What the webhook knows: what is gone is forgotten, and what a review admitted counts until the watch shows it or some seconds have passed."""
+"""What the webhook knows: what is gone is forgotten, and what a review admitted counts until the watch shows it or
+some seconds have passed.
+"""
 
 from __future__ import annotations
 

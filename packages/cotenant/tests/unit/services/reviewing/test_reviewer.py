@@ -367,7 +367,7 @@ def test_an_agent_evicts_pods_of_its_own_node(
 )
 def test_what_a_pod_holds_is_the_schedulers_to_write(name: str) -> None:
     w = World(holders=frozenset({"scheduler"}))
-    plain, noted, other = ({"metadata": {"annotations": each}} for each in ({}, {name: "{}"}, {name: "x"}))
+    plain, noted, other = ({"metadata": {"annotations": entry}} for entry in ({}, {name: "{}"}, {name: "x"}))
 
     def allowed(obj: Any, old: Any = None, user: str = "alice", *groups: str) -> bool:
         operation = "CREATE" if old is None else "UPDATE"
@@ -395,7 +395,7 @@ def test_a_quota_that_lists_namespaces_is_theirs_and_a_pod_that_runs_stays_in_it
             w.ask("/validate-pod", pod(label), operation, pod(old) if old else None, namespace=namespace)["allowed"]
         )
 
-    assert [allowed("below", each) for each in ("m", "home", "n")] == [True, True, False]
+    assert [allowed("below", entry) for entry in ("m", "home", "n")] == [True, True, False]
     assert allowed("open", "n")
     assert [allowed("open", "m", "below", node) for node in ("", "a")] == [True, False]
     assert [allowed("below", "n", "open", node) for node in ("", "a")] == [False, False]
@@ -442,8 +442,8 @@ def test_whether_quotas_have_pods_is_asked_only_where_a_rule_depends_on_it() -> 
     ):
         looked: set[str] = set()
 
-        async def has_pods(each: Quota, looked: set[str] = looked) -> bool:
-            looked.add(each.name)
+        async def has_pods(quota: Quota, looked: set[str] = looked) -> bool:
+            looked.add(quota.name)
             return False
 
         asyncio.run(check_written(made, old, others, has_pods))

@@ -24,7 +24,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.spans import SpanKind
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.kube_process.span_export import MOST_WAITING, SpanExporter
+from cotenant.services.kube_process.span_export import MAX_WAITING, SpanExporter
 from cotenant.services.kube_process.span_target import SpanTarget, span_target
 from cotenant.services.scheduler.attempt_spans import BIND, JUDGE, QUEUE, RESERVE, ROOT, AttemptSpans, TracedOutcomes
 from cotenant.services.scheduler.process import SchedulerProcess
@@ -44,7 +44,7 @@ class Sink:
         self.spans += spans
 
     def times(self) -> dict[str, tuple[float, float]]:
-        return {each.name: (each.start_s, each.end_s) for each in self.spans}
+        return {span.name: (span.start_s, span.end_s) for span in self.spans}
 
 
 class Engine:
@@ -81,8 +81,8 @@ def test_a_bound_pod_has_a_trace_of_its_phases() -> None:
         "bind": (101.0, 101.25),
     }
     root, *children = sink.spans
-    assert {each.parent_id for each in children} == {root.span_id}
-    assert len({each.span_id for each in sink.spans}) == 5
+    assert {child.parent_id for child in children} == {root.span_id}
+    assert len({span.span_id for span in sink.spans}) == 5
     said = {"k8s.pod.name": "web", "k8s.namespace.name": "shop", "k8s.node.name": "a", "cotenant.result": "scheduled"}
     assert said.items() <= root.attributes.items()
     outcomes.bound("uid-web", 102.0)  # unknown by now
@@ -160,14 +160,14 @@ def test_spans_beyond_the_queue_and_of_no_receiver_are_counted_as_dropped() -> N
 
         exporter = SpanExporter(SpanTarget("http://127.0.0.1:1/v1/traces"), "s", "one", sleep)
         span = OwnSpan("0a" * 16, "0b" * 8, "", "one", 1.0, 2.0)
-        exporter.add([span] * MOST_WAITING)
+        exporter.add([span] * MAX_WAITING)
         exporter.add([span])
         running = asyncio.create_task(exporter.run())
         await asyncio.wait_for(enough.wait(), patience(30.0))
         running.cancel()
         await asyncio.wait((running,))
         assert slept[:4] == [1.0, 1.0, 2.0, 4.0]
-        assert exporter.counts == {"exported": 0, "refused": 0, "dropped": MOST_WAITING + 1}
+        assert exporter.counts == {"exported": 0, "refused": 0, "dropped": MAX_WAITING + 1}
 
     asyncio.run(scenario())
 
@@ -204,7 +204,9 @@ def test_the_trace_process_shows_the_attempts_of_a_scheduler(
             ended.set()
             await running
             assert b'cotenant_scheduler_spans_total{outcome="exported"} 5.0' in scheduler.metrics.page()
-        assert [(each.service, each.operation) for each in operations] == [("cotenant-scheduler", "schedule pod")]
+        assert [(operation.service, operation.operation) for operation in operations] == [
+            ("cotenant-scheduler", "schedule pod")
+        ]
         ahead_s[0] = 60.0  # traces are shown once no span has arrived for a while
         (shown,) = await asyncio.to_thread(eventually, "a finished trace", lambda: client.traces([]).traces, 60.0)
         assert await asyncio.to_thread(showing.trace, shown.trace_id, url, token, None, False) == 0

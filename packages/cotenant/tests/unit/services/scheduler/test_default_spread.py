@@ -55,7 +55,7 @@ def nodes_of(replica_of: str, pods: int = 4, name: str = "best-fit", **spec: obj
         requests = Amounts.of({"cpu": 500, "memory": 1 << 30})
         pod = replace(Pod(f"p{i}", requests=requests, replica_of=replica_of), **spec)
         engine.pod_seen(ObservedPod(pod, f"u{i}", "cotenant", float(i)), 0.0)
-    found = [each.node for each in engine.decide(1.0) if isinstance(each, Bind)]
+    found = [instruction.node for instruction in engine.decide(1.0) if isinstance(instruction, Bind)]
     engine.validate()
     return found
 
@@ -82,7 +82,7 @@ def replace_spec(pod: PodObject, spec: PodSpec) -> PodObject:
 
 
 def test_only_kube_default_spreads_by_itself() -> None:
-    assert [each.name for each in PROFILES if each.default_spread] == ["kube-default"]
+    assert [entry.name for entry in PROFILES if entry.default_spread] == ["kube-default"]
 
 
 def test_an_unknown_value_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,10 @@ import pytest
 
 from cotenant.cli.main import main
 
-KUBECONFIG = "{clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], contexts: [{name: c, context: {cluster: c}}], current-context: c}"
+KUBECONFIG = (
+    "{clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], contexts: [{name: c, context: "
+    "{cluster: c}}], current-context: c}"
+)
 
 
 @pytest.mark.parametrize("option", ["--report-token-file", "--debug-token-file"])

@@ -91,7 +91,7 @@ def test_the_record_is_compact_json() -> None:
 @pytest.mark.parametrize("reasons", [0, 20, 200])
 def test_the_record_is_bounded(reasons: int) -> None:
     text = explaining.written(record(reasons, 3), 0.0, 1)
-    assert len(text.encode()) <= explaining.MOST_BYTES
+    assert len(text.encode()) <= explaining.MAX_BYTES
     assert msgspec.json.decode(text)["policy"] == "p"
 
 

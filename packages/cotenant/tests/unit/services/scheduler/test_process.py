@@ -385,7 +385,7 @@ def test_preemption_nominates_marks_and_deletes_with_grace() -> None:
             path = "/api/v1/namespaces/default/pods"
             writes = [(m, p) for m, p in api.requests if m in ("PATCH", "DELETE") or p.endswith("/binding")]
             order = [("PATCH", f"{path}/vip/status"), ("PATCH", f"{path}/batch/status"), ("DELETE", f"{path}/batch")]
-            assert [writes.index(each) for each in order] == sorted(writes.index(each) for each in order)
+            assert [writes.index(entry) for entry in order] == sorted(writes.index(entry) for entry in order)
             history = [obj for _, plural, _, obj in api.history if plural == "pods"]
             assert any(p["status"].get("nominatedNodeName") == "a" for p in history if p["metadata"]["name"] == "vip")
             marks = [c for p in history if p["metadata"]["name"] == "batch" for c in p["status"].get("conditions", ())]

@@ -53,11 +53,11 @@ class Run:
 
         async def go() -> CotenantError | None:
             settling = asyncio.create_task(self.binder.settle(self.bind, within_s))
-            for each in later:
+            for claim in later:
                 for _ in range(5):
                     await asyncio.sleep(0)
                 assert not settling.done()
-                self.volumes.put_claim("shop/data", each)
+                self.volumes.put_claim("shop/data", claim)
                 self.binder.changed()
             try:
                 await settling
@@ -76,7 +76,12 @@ def test_a_volume_is_reserved_for_the_claim_as_it_was_seen() -> None:
     ((kind, namespace, name, document),) = run.client.made
     assert (kind, namespace, name) == ("PersistentVolume", "", "v1")
     reference = document["spec"]["claimRef"]
-    assert (reference["namespace"], reference["name"], reference["uid"], reference["resourceVersion"]) == ("shop", "data", "u", "7")  # fmt: skip
+    assert (reference["namespace"], reference["name"], reference["uid"], reference["resourceVersion"]) == (
+        "shop",
+        "data",
+        "u",
+        "7",
+    )
     assert document["metadata"]["annotations"] == {BOUND_BY: "yes"}
 
 

@@ -32,8 +32,8 @@ def test_a_file_that_cannot_run_is_refused_by_its_name(text: str | None, tmp_pat
 
 
 def test_requests_fit_under_every_profile_in_a_cluster() -> None:
-    for each in PROFILES:
-        assert by_requests(cluster_profile("--profile", each.name)).fit is Fit.REQUESTS
+    for entry in PROFILES:
+        assert by_requests(cluster_profile("--profile", entry.name)).fit is Fit.REQUESTS
 
 
 def test_pods_with_lent_requests_fit_by_predicted_use_under_the_default() -> None:

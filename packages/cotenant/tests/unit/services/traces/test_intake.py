@@ -12,7 +12,7 @@ from tests.fakes.servers.jaeger_datagrams import CLIENT_SPAN, SERVER_SPAN
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.jaeger.udp_server import JaegerUdpServer
-from cotenant.drivers.otlp.decoding import MOST_BYTES
+from cotenant.drivers.otlp.decoding import MAX_BYTES
 from cotenant.drivers.otlp.grpc_server import METHOD, OtlpGrpcServer
 from cotenant.drivers.otlp.resources import span_tags
 from cotenant.engine.traces.trace_engine import TraceEngine
@@ -118,7 +118,7 @@ def test_a_turn_is_of_the_proven_namespace_whatever_the_addresses_and_of_each_co
 
         app.intake._is_busy = True
         senders = [*((f"10.0.0.{n}", "shop") for n in range(9)), ("10.1.0.1", "*"), ("10.1.0.2", "*"), ("10.2.0.1", "")]
-        tasks = [asyncio.create_task(export(*each)) for each in senders]
+        tasks = [asyncio.create_task(export(*sender)) for sender in senders]
         await asyncio.sleep(0)
         app.intake._next()
         await asyncio.gather(*tasks)
@@ -177,7 +177,7 @@ def test_calls_beyond_the_bound_are_refused_and_bodies_are_bounded_after_decompr
                 assert await call(b"").code() is grpc.StatusCode.RESOURCE_EXHAUSTED
                 go.set()
                 assert await first.code() is grpc.StatusCode.OK
-                packed = call(bytes(MOST_BYTES + 1), compression=grpc.Compression.Gzip)
+                packed = call(bytes(MAX_BYTES + 1), compression=grpc.Compression.Gzip)
                 assert await packed.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         finally:
             await server.stop()

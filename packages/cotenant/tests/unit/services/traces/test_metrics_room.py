@@ -30,7 +30,10 @@ def test_the_page_has_a_bound_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatc
             Given(number + 1, 0, f"{trace} {number}" + '"\\\n' * 40, SERVER, service=f"s{number}" * 50, trace=trace)
             for number in range(40)
         ]
-        calls = [Given(number + 100, 0, "call", CLIENT, trace=trace, tags={"peer.service": f"{number}" * 90}) for number in range(60)]  # fmt: skip
+        calls = [
+            Given(number + 100, 0, "call", CLIENT, trace=trace, tags={"peer.service": f"{number}" * 90})
+            for number in range(60)
+        ]
         engine.add(batch_of(*spans, *calls), NOW_S)
         engine.finish_all(NOW_S)
         page = TraceMetrics(engine).page()

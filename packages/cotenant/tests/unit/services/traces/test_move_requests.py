@@ -23,7 +23,7 @@ from cotenant.model.errors import InvalidInput, Transient
 from cotenant.model.machine.replica_signal import MaxAction
 from cotenant.model.traces.objective import ServiceObjective
 from cotenant.services.reporting.signals import ActionTaken
-from cotenant.services.traces.move_requests import MOST_WAITING, OLDEST_S, PER_MINUTE, MoveRequests
+from cotenant.services.traces.move_requests import MAX_WAITING, OLDEST_S, PER_MINUTE, MoveRequests
 
 CART = ServiceObjective("shop/cart-latency", "shop", "cart", threshold_us=80_000, max_action=MaxAction.EVICT)
 ASKED = ActionTaken(CART.key, "n1", "shop/cart-1", "move", "cart burns", float(EPOCH_S), culprit="batch/b")
@@ -152,10 +152,10 @@ def test_both_pods_run_on_the_node_that_asks(nodes: dict[str, str], caplog: pyte
 
 def test_requests_are_paced_bounded_and_dropped_when_they_are_old() -> None:
     world = World()
-    for second in range(MOST_WAITING + 2):
+    for second in range(MAX_WAITING + 2):
         world.moves.ask(replace_action(ASKED, at_s=ASKED.at_s + second))
     assert world.moves.counts["dropped"] == 2
-    world.run(lambda: sum(world.moves.counts.values()) == MOST_WAITING + 2)
+    world.run(lambda: sum(world.moves.counts.values()) == MAX_WAITING + 2)
     made_within_s = world.now_s - EPOCH_S - 1
     assert world.moves.counts["created"] <= PER_MINUTE + made_within_s * PER_MINUTE / 60
     assert world.moves.counts["created"] >= OLDEST_S / 60 * PER_MINUTE

@@ -55,8 +55,8 @@ class World:
 
     def requests(self, *ms: float, pod: str = "cart-1", host: str = "n1") -> None:
         spans = [
-            Given(n + 1, 0, "GET", SpanKind.SERVER, 0, each, "cart", "shop", host, pod=pod, trace=n + 1)
-            for n, each in enumerate(ms)
+            Given(n + 1, 0, "GET", SpanKind.SERVER, 0, value, "cart", "shop", host, pod=pod, trace=n + 1)
+            for n, value in enumerate(ms)
         ]
         self.engine.add(batch_of(*spans), self.now_s)
 

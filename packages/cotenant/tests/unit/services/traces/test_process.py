@@ -1,4 +1,6 @@
-"""The trace process: both protocols, its pages and the command line against it, and arguments that do not fit together."""
+"""The trace process: both protocols, its pages and the command line against it, and arguments that do not fit
+together.
+"""
 
 from __future__ import annotations
 
@@ -291,8 +293,8 @@ def test_a_token_is_needed_for_everything_but_health(tmp_path: Path, monkeypatch
         (TraceSettings(tls_cert=Path("x")), "--tls-cert, --tls-key"),
         (TraceSettings(client_ca=Path("x")), "--client-ca"),
         (TraceSettings(token_file=Path("/nonexistent/token")), "--token-file"),
-        (TraceSettings(most_skew_s=-1), "--most-skew-s"),
-        (TraceSettings(most_skew_s=float("nan")), "--most-skew-s"),
+        (TraceSettings(max_skew_s=-1), "--max-skew-s"),
+        (TraceSettings(max_skew_s=float("nan")), "--max-skew-s"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings: TraceSettings, field: str) -> None:

@@ -1,4 +1,6 @@
-"""Whose spans count: another tenant's neither burn nor dilute an objective, and without a proof of the sender's namespace nothing is done for it."""
+"""Whose spans count: another tenant's neither burn nor dilute an objective, and without a proof of the sender's
+namespace nothing is done for it.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ def world(*, trusts_all: bool = False) -> TraceEngine:
 
 
 def send(engine: TraceEngine, source: SpanSource, *ms: float) -> None:
-    spans = [Given(n + 1, 0, "POST", SpanKind.SERVER, 0, each, "cart", trace=n + 1) for n, each in enumerate(ms)]
+    spans = [Given(n + 1, 0, "POST", SpanKind.SERVER, 0, value, "cart", trace=n + 1) for n, value in enumerate(ms)]
     batch = batch_of(*spans)
     columns = batch.columns._replace(source=np.zeros(len(batch), np.int32))
     engine.add(replace(batch, columns=columns, sources=(source,)), NOW_S)
@@ -68,7 +70,7 @@ def counted(engine: TraceEngine) -> tuple[int, int, bool]:
 
 def condition(engine: TraceEngine) -> tuple[str, str, str]:
     (view,) = ObjectiveBoard(engine.objectives, lambda: NOW_S).views()
-    (found,) = [each for each in view.conditions if each.type == "Authenticated"]
+    (found,) = [condition_row for condition_row in view.conditions if condition_row.type == "Authenticated"]
     return found.status, found.message, view.max_action
 
 
@@ -76,7 +78,11 @@ def test_spans_that_nobody_vouches_for_are_observed_only() -> None:
     engine = world()
     send(engine, replace(OWN, sender=""), 500, 1)
     assert counted(engine) == (2, 1, False)
-    assert condition(engine) == ("False", "unauthenticated spans: observe only; no sender has proven to be of namespace shop", "observe")  # fmt: skip
+    assert condition(engine) == (
+        "False",
+        "unauthenticated spans: observe only; no sender has proven to be of namespace shop",
+        "observe",
+    )
     tracked = engine.objectives.get(CART.key)
     assert tracked is not None
     signal = replica_signal(engine.objectives, tracked, replace(OWN, sender=""), NOW_S)
@@ -96,7 +102,10 @@ STRANGERS = st.builds(
 )
 
 
-@given(st.lists(st.tuples(STRANGERS, st.lists(st.sampled_from([1.0, 500.0]), min_size=1, max_size=5)), max_size=6), st.integers(0, 6))  # fmt: skip
+@given(
+    st.lists(st.tuples(STRANGERS, st.lists(st.sampled_from([1.0, 500.0]), min_size=1, max_size=5)), max_size=6),
+    st.integers(0, 6),
+)
 def test_another_tenants_spans_neither_burn_nor_dilute(sent: list[tuple[SpanSource, list[float]]], at: int) -> None:
     engine = world()
     for number in range(max(len(sent), at) + 1):
@@ -116,7 +125,9 @@ def test_a_sender_speaks_for_its_own_namespaces_pods_and_a_collector_for_all() -
     send(engine, replace(OWN, sender=EVERYBODY), 1)
     assert counted(engine) == (1, 0, True)
     streams = SignalStreams(engine.objectives, lambda: NOW_S)
-    stream = streams._subscribe(Subscription("n1", (SubscribedPod("pay/db-1", "u9"), SubscribedPod("shop/cart-1", "u1"))))  # fmt: skip
+    stream = streams._subscribe(
+        Subscription("n1", (SubscribedPod("pay/db-1", "u9"), SubscribedPod("shop/cart-1", "u1")))
+    )
     assert stream.pod_of(OWN) == ("shop/cart-1", "u1")
     assert stream.pod_of(replace(OWN, pod_uid="u9")) is None  # another namespace's pod by its uid
     assert stream.pod_of(replace(OWN, pod_uid="u9", sender=EVERYBODY)) == ("pay/db-1", "u9")
@@ -129,7 +140,19 @@ def test_old_spans_of_strangers_neither_burn_nor_dilute_nor_take_a_share_of_a_ba
     tracked.since_s = NOW_S - 3600
     old = replace(OWN, sender=""), OWN, replace(OWN, sender="evil")
     for at_s in (NOW_S - 300, NOW_S):  # hours apart in one batch, and in the next
-        spans = [Given(n + 1, 0, "POST", SpanKind.SERVER, (at_s - EPOCH_S) * 1e3 - 500, (at_s - EPOCH_S) * 1e3, "cart", trace=int(at_s)) for n in range(30)]  # fmt: skip
+        spans = [
+            Given(
+                n + 1,
+                0,
+                "POST",
+                SpanKind.SERVER,
+                (at_s - EPOCH_S) * 1e3 - 500,
+                (at_s - EPOCH_S) * 1e3,
+                "cart",
+                trace=int(at_s),
+            )
+            for n in range(30)
+        ]
         batch = batch_of(*spans)
         columns = batch.columns._replace(source=np.arange(30, dtype=np.int32) % 3)
         engine.add(replace(batch, columns=columns, sources=old), NOW_S)
@@ -148,7 +171,7 @@ def test_a_strangers_copy_of_ids_is_no_repeat_of_the_owners_and_a_flood_of_them_
     assert counted(engine) == (2, 0, True)
     for trace in range(100):
         copied = batch_of(*[Given(n, trace=trace + 10) for n in range(1, 6)])
-        engine.add(replace(copied, sources=tuple(replace(each, sender="") for each in copied.sources)), NOW_S)
+        engine.add(replace(copied, sources=tuple(replace(source, sender="") for source in copied.sources)), NOW_S)
     send(engine, OWN, 1, 1)
     assert (counted(engine), engine.counts.repeated) == ((2, 0, True), 2)
 
@@ -210,7 +233,7 @@ def test_where_everybody_is_trusted_all_counts_and_nothing_is_said() -> None:
     send(engine, replace(OWN, sender=""), 500)
     assert counted(engine) == (1, 1, True)
     (view,) = ObjectiveBoard(engine.objectives, lambda: NOW_S).views()
-    assert "Authenticated" not in [each.type for each in view.conditions]
+    assert "Authenticated" not in [condition.type for condition in view.conditions]
 
 
 def test_reports_of_services_on_themselves_are_senders_too() -> None:
@@ -236,7 +259,7 @@ def review(username: str) -> Reply:
 def test_tokens_of_senders_and_of_askers_are_apart(tmp_path: Path) -> None:
     write(tmp_path, ask="the-token-of-those-who-ask", send="the-token-that-senders-share")
     write(tmp_path / "by-namespace", shop="the-token-of-the-shop-00", pay="the-token-of-the-pay-000")
-    ask, shared = (BearerToken(tmp_path / each, "token") for each in ("ask", "send"))
+    ask, shared = (BearerToken(tmp_path / name, "token") for name in ("ask", "send"))
     senders = Senders(lambda: 0.0, ask)
 
     async def of(token: str) -> str | None:
@@ -245,14 +268,17 @@ def test_tokens_of_senders_and_of_askers_are_apart(tmp_path: Path) -> None:
     async def scenario() -> None:
         assert [await of("the-token-of-those-who-ask"), await of("x")] == ["", None]  # one token for both
         senders.shared, senders.by_namespace = shared, NamespaceTokens(tmp_path / "by-namespace")
-        told = [await of(f"the-token-{each}") for each in ("of-those-who-ask", "that-senders-share", "of-the-shop-00", "of-the-pay-000")]  # fmt: skip
+        told = [
+            await of(f"the-token-{name}")
+            for name in ("of-those-who-ask", "that-senders-share", "of-the-shop-00", "of-the-pay-000")
+        ]
         assert told == [None, "", "shop", "pay"]
         (tmp_path / "by-namespace" / "pay").write_text("another-token-of-pay")
         senders.now = lambda: 60.0
         assert [await of("the-token-of-the-pay-000"), await of("another-token-of-pay")] == [None, "pay"]
         collectors = frozenset({f"{ACCOUNT}telemetry:collector"})
         users = [f"{ACCOUNT}shop:cart", f"{ACCOUNT}telemetry:collector", f"{ACCOUNT}telemetry:other", "alice", ""]
-        async with ScriptedServer({"POST": [review(each) for each in users]}) as api:
+        async with ScriptedServer({"POST": [review(name) for name in users]}) as api:
             access = Access(api.url, FixedCredential(Credential("")))
             async with Client(access, qps=1000, burst=1000, in_flight=4) as client:
                 senders.reviews = TokenReviews(
@@ -278,7 +304,10 @@ def test_both_protocols_take_a_senders_token_and_questions_do_not(tmp_path: Path
         await rpc.start()
         try:
             async with aiohttp.ClientSession() as session, grpc.aio.insecure_channel(str(rpc.address)) as channel:
-                for token, send, ask in (("the-token-of-the-shop-00", 200, 401), ("the-token-of-those-who-ask", 401, 200)):  # fmt: skip
+                for token, send, ask in (
+                    ("the-token-of-the-shop-00", 200, 401),
+                    ("the-token-of-those-who-ask", 401, 200),
+                ):
                     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
                     async with session.post(server.url + EXPORT, data=b'{"resourceSpans": []}', headers=headers) as got:
                         assert got.status == send
@@ -304,7 +333,7 @@ def test_who_is_trusted_by_the_settings(tmp_path: Path) -> None:
         replace(beyond, trust_senders=True): True,
         TraceSettings(http="127.0.0.1:0", grpc="0.0.0.0:0", insecure=True): False,
     }
-    assert {each: check(each).trusts_senders for each in cases} == cases
+    assert {trace_settings: check(trace_settings).trusts_senders for trace_settings in cases} == cases
     for wrong in (
         TraceSettings(review_senders=True),
         TraceSettings(collectors=("a/b",)),

@@ -15,7 +15,7 @@ from cotenant.engine.node.recovery.stages import Stage
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_state import NodeState
 from cotenant.services.agent.reports.stories import ChangedStories
-from cotenant.services.reporting.stories import MOST_INCIDENTS, StoryReport, decode, encode
+from cotenant.services.reporting.stories import MAX_INCIDENTS, StoryReport, decode, encode
 from cotenant.services.traces import story_board
 from cotenant.services.traces.story_board import FORGOTTEN_S, StoryBoard
 
@@ -40,8 +40,8 @@ def test_a_story_is_sent_when_it_changes_and_after_a_new_connection(
     for memory, state in troubled:
         sent += changed.look(memory, state, 1000.0 + state.at_us / 1e6, 1)
     memory, state = troubled[-1]
-    events = sum(len(each.events) for each in (*memory.ended, *memory.incidents))
-    proofs = sum(len(each.proofs) for each in (*memory.ended, *memory.incidents))
+    events = sum(len(incident.events) for incident in (*memory.ended, *memory.incidents))
+    proofs = sum(len(incident.proofs) for incident in (*memory.ended, *memory.incidents))
     assert 0 < len(sent) <= events + proofs
     assert {report.story.service for report in sent} == {"shop/web"}
     assert Stage.HOLDING in {report.story.incidents[0].stage for report in sent}
@@ -49,16 +49,16 @@ def test_a_story_is_sent_when_it_changes_and_after_a_new_connection(
     (again,) = changed.look(memory, state, 2000.0, 2)
     assert again.story.text
     assert decode(encode(again)) == msgspec.structs.replace(
-        again, story=replace(again.story, incidents=again.story.incidents[:MOST_INCIDENTS])
+        again, story=replace(again.story, incidents=again.story.incidents[:MAX_INCIDENTS])
     )
 
 
 def test_a_story_of_an_older_agent_is_read(troubled: list[tuple[RecoveryMemory, NodeState]]) -> None:
     (report,) = ChangedStories("n1").look(*troubled[-1], 2000.0, 1)
     written = msgspec.json.decode(encode(report))
-    for each in written["story"]["incidents"]:
-        del each["workload"]
-        for inner in (*each["candidates"], *each["proofs"]):
+    for entry in written["story"]["incidents"]:
+        del entry["workload"]
+        for inner in (*entry["candidates"], *entry["proofs"]):
             del inner["workload"]
     assert written["story"]["incidents"]
     assert decode(msgspec.json.encode(written)) == decode(encode(report))
@@ -84,7 +84,7 @@ def test_a_story_needs_a_service_and_a_bounded_number_of_incidents(
     (report,) = ChangedStories("n1").look(*troubled[-1], 1000.0, 1)
     for changes, field in (
         ({"service": "web"}, "story.service"),
-        ({"incidents": report.story.incidents[:1] * (MOST_INCIDENTS + 1)}, "story.incidents"),
+        ({"incidents": report.story.incidents[:1] * (MAX_INCIDENTS + 1)}, "story.incidents"),
     ):
         story = replace(report.story, **changes)  # type: ignore[arg-type]
         with pytest.raises(InvalidInput, match=field):

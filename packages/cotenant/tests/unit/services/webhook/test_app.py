@@ -134,9 +134,9 @@ def test_every_webhook_of_a_status_ignores_failures_under_either_policy() -> Non
     made: list[Any] = []
     for _, configuration in configurations(RULES, {"url": "https://h:1"}, "", "Fail"):
         made += configuration["webhooks"]
-    of_status = [each for each in made if each["rules"][0]["resources"][0].endswith("/status")]
-    assert {each["name"].partition(".")[0] for each in of_status} == {
+    of_status = [entry for entry in made if entry["rules"][0]["resources"][0].endswith("/status")]
+    assert {entry["name"].partition(".")[0] for entry in of_status} == {
         path.removeprefix("/") for path in application()._reviewer.status_paths
     }
-    assert {each["failurePolicy"] for each in of_status} == {"Ignore"}
-    assert {each["failurePolicy"] for each in made if each not in of_status} == {"Fail"}
+    assert {entry["failurePolicy"] for entry in of_status} == {"Ignore"}
+    assert {entry["failurePolicy"] for entry in made if entry not in of_status} == {"Fail"}

@@ -27,7 +27,9 @@ def test_the_manifests_are_what_the_webhook_makes() -> None:
 def test_all_webhooks_ignore_failures_and_leave_exempt_namespaces() -> None:
     rules = Rules(exempt=frozenset({"kube-system", "own"}), reservations=True, amplifies_nodes=True)
     made: list[Any] = [
-        webhook for _, each in configurations(rules, {"url": "https://h:1/"}, "Qg==") for webhook in each["webhooks"]
+        webhook
+        for _, configuration in configurations(rules, {"url": "https://h:1/"}, "Qg==")
+        for webhook in configuration["webhooks"]
     ]
     assert len(made) == 6
     for webhook in made:

@@ -44,7 +44,7 @@ def test_a_node_lends_while_any_such_resource_is_above_nought_on_whatever_page()
         [node("d", **{BATCH: "0", MID: "1Gi"}), {"metadata": {"name": "e"}}],
     )
     assert asyncio.run(offering(cast(Client, pages))) == ["a", "d"]
-    assert [each.get("continue") for each in pages.asked] == [None, "page-1"]
+    assert [entry.get("continue") for entry in pages.asked] == [None, "page-1"]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from cotenant.services.zones.client import ZoneClient
 from cotenant.services.zones.definition import ZoneDefinition
 from cotenant.services.zones.executing import execute_in, group_for, join
 from cotenant.services.zones.host import ZoneHost, ZoneQuota, setting_of
-from cotenant.services.zones.log_file import MOST_BYTES, ZoneLog, read_log
+from cotenant.services.zones.log_file import MAX_BYTES, ZoneLog, read_log
 from cotenant.services.zones.main import follow
 from cotenant.services.zones.opening import Host
 from cotenant.services.zones.runner import ZoneRunner
@@ -242,9 +242,9 @@ def test_settings_as_users_write_them() -> None:
 
 def test_a_log_is_bounded_and_has_the_last_lines(tmp_path: Path) -> None:
     log = ZoneLog(tmp_path, "shop", wall=lambda: 5.0)
-    for number in range(2 * MOST_BYTES // 4000 + 300):
+    for number in range(2 * MAX_BYTES // 4000 + 300):
         log(f"{number} " + "x" * 5000)
-    assert sum(each.stat().st_size for each in tmp_path.iterdir()) <= 2 * MOST_BYTES
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 2 * MAX_BYTES
     (tmp_path / "shop.log").open("a").write("not json\n")
     last = read_log(tmp_path, "shop", 2)
     assert [entry["at"] for entry in last] == [5.0, 5.0]

@@ -1,4 +1,6 @@
-"""The answers about zones: from ControlZones, whatever their authors and the writers of their statuses put into them."""
+"""The answers about zones: from ControlZones, whatever their authors and the writers of their statuses put into
+them.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ SPEC = {
 
 def zones(*objects: dict[str, Any]) -> Zones:
     found = Zones()
-    for each in objects:
-        found.seen(msgspec.convert(each, ControlZoneObject))
+    for entry in objects:
+        found.seen(msgspec.convert(entry, ControlZoneObject))
     return found
 
 
@@ -48,7 +50,7 @@ def test_a_zone_has_its_rules_and_the_nodes_without_it_first() -> None:
         {"applies_to": "", "kind": "batch", "weight": 0, "slice_us": 0, "late_ms": 0.0},
     ]
     assert zone["only_on"] == ["a", "b"]
-    assert [(each["node"], each["state"], each["outdated"]) for each in zone["nodes"]] == [
+    assert [(entry["node"], entry["state"], entry["outdated"]) for entry in zone["nodes"]] == [
         ("c", "refused", True),
         ("b", "canary", False),
         ("a", "active", False),
@@ -78,9 +80,9 @@ def test_fields_of_other_types_are_empty() -> None:
 
 def test_zones_come_by_name_and_go() -> None:
     section = zones(control_zone("b", SPEC), control_zone("a", SPEC))
-    assert [each["name"] for each in asked(section)] == ["a", "b"]
+    assert [entry["name"] for entry in asked(section)] == ["a", "b"]
     section.gone("a")
     section.gone("never")
-    assert [each["name"] for each in asked(section)] == ["b"]
+    assert [entry["name"] for entry in asked(section)] == ["b"]
     with pytest.raises(NotFound):
         asked(section, "b")

@@ -238,12 +238,12 @@ def test_an_ejected_scheduler_is_noticed_and_explained() -> None:
 
 
 def test_a_keeper_that_refuses_ends_at_the_fair_class_until_the_ban_ends() -> None:
-    keeper = MemoryKeeper(FakeKeeper(refuses=lambda each: "outside of the roots"))
+    keeper = MemoryKeeper(FakeKeeper(refuses=lambda entry: "outside of the roots"))
     runner, clock, _ = make(MemoryBackend(refuses=True), keeper)
     steps(runner, clock, 4)
     assert runner.zone.state is ZoneState.FAILED
     assert "outside of the roots" in runner.zone.history[-1].reason.text
-    keeper.fake.refuses = lambda each: ""
+    keeper.fake.refuses = lambda entry: ""
     clock.now_s += 99
     steps(runner, clock, 4)
     assert runner.zone.state is ZoneState.ACTIVE
@@ -327,7 +327,7 @@ def test_burn_rates_of_a_group_are_the_highest_fresh_ones_of_its_pods() -> None:
         fields = ("requests", "bad", "age_us")
         return {
             "group": group,
-            "signals": [{"budget_ppm": 10_000, **dict(zip(fields, each, strict=True))} for each in signals],
+            "signals": [{"budget_ppm": 10_000, **dict(zip(fields, signal, strict=True))} for signal in signals],
         }
 
     state = {

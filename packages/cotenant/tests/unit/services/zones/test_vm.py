@@ -1,4 +1,6 @@
-"""Zones in virtual machines: the guest's program against groups in a folder, the link to it, and the zone's end with its machine."""
+"""Zones in virtual machines: the guest's program against groups in a folder, the link to it, and the zone's end
+with its machine.
+"""
 
 from __future__ import annotations
 
@@ -117,7 +119,9 @@ def test_a_zone_runs_on_a_guest_and_ends_with_it(tmp_path: Path) -> None:
     async def main() -> None:
         async with linked(tmp_path / "agent.sock", inside.carry_out) as (link, end_guest):
             state = GuestState(link)
-            backends = {each: GuestBackend(state, each, (Mode.LATENCY,)) for each in (Backend.ROOT, Backend.WEIGHTS)}
+            backends = {
+                backend: GuestBackend(state, backend, (Mode.LATENCY,)) for backend in (Backend.ROOT, Backend.WEIGHTS)
+            }
             zone = Zone("box", ROWS, (Setting(Backend.WEIGHTS),), limits=ZoneLimits(canary_s=0.001))
             now_s = [0.0]
 
@@ -296,7 +300,7 @@ def test_a_machine_that_kvm_cannot_start_or_boot_runs_under_the_next_accelerator
     lines: list[str] = []
     found = asyncio.run(first_booted((first, "boots"), make, lines.append))
     assert found is made[1]
-    assert [each.stopped for each in made] == [True, False]
+    assert [machine.stopped for machine in made] == [True, False]
     assert f"{first} does not boot the guest here" in lines[0]
     with pytest.raises(Transient if first == "refuses" else Permanent, match=r"not (start|boot)"):
         asyncio.run(first_booted((first,), make, lines.append))

@@ -1,7 +1,8 @@
 """JSON request documents with bounded nesting.
 
-Problem: JSON arrives as a request body and inside protobuf messages, and a deeply nested document exhausts the decoder's stack. Choice: one
-decoder for both, which stops at the interpreter's limit; the decoded nesting is counted only if the number of brackets could exceed ours.
+Problem: JSON arrives as a request body and inside protobuf messages, and a deeply nested document exhausts the
+decoder's stack. Choice: one decoder for both, which stops at the interpreter's limit; the decoded nesting is counted
+only if the number of brackets could exceed ours.
 Limits: 256 levels (Kubernetes: 10,000).
 """
 
@@ -39,15 +40,17 @@ def decode_json(body: bytes, kind: str = "") -> Any:
 
 
 def _is_deep(document: Any) -> bool:
-    """Whether a document is nested deeper than `MAX_DEPTH`, found level by level: recursion would overflow the stack."""
+    """Whether a document is nested deeper than `MAX_DEPTH`, found level by level: recursion would overflow the
+    stack.
+    """
     level = [document]
     for _ in range(MAX_DEPTH):
         level = [
-            each
+            entry
             for one in level
             if type(one) is dict or type(one) is list
-            for each in (one.values() if type(one) is dict else one)
-            if type(each) is dict or type(each) is list
+            for entry in (one.values() if type(one) is dict else one)
+            if type(entry) is dict or type(entry) is list
         ]
         if not level:
             return False

@@ -1,7 +1,7 @@
 """Built-in admission of pods: priority, default tolerations, service account, requests from limits.
 
-Sources: Kubernetes documentation of the admission controllers Priority, DefaultTolerationSeconds and ServiceAccount, and "Resource
-Management for Pods and Containers" (a limit without a request is the request).
+Sources: Kubernetes documentation of the admission controllers Priority, DefaultTolerationSeconds and ServiceAccount,
+and "Resource Management for Pods and Containers" (a limit without a request is the request).
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class Priorities:
         self._default = ""
 
     def admit(self, pod: Manifest, world: ObjectLookup) -> None:
-        """Set the pod's priority from its class. Raises ApiError 403 if the class is unknown or the pod has a different priority."""
+        """Set the pod's priority from its class. Raises ApiError 403 if the class is unknown or the pod has a
+        different priority.
+        """
         self._refresh(world)
         spec = pod["spec"]
         name = spec.get("priorityClassName") or self._default
@@ -47,13 +49,15 @@ class Priorities:
         if given is not None and given != priority:
             raise _forbidden(
                 pod,
-                f"the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed "
+                f"the integer value of priority ({given}) must not be provided in pod spec; priority admission "
+                "controller computed "
                 f"{priority} from the given PriorityClass name",
             )
         if spec.get("preemptionPolicy") not in (None, policy):
             raise _forbidden(
                 pod,
-                f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; priority admission "
+                f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
+                "priority admission "
                 f"controller computed {policy} from the given PriorityClass name",
             )
         spec["priority"] = priority

@@ -1,7 +1,7 @@
 """pods/binding and bindings: assigns a pod to a node, with the scheduler's annotations and labels, in one write.
 
-Rules observed on a real server: a wrong UID, a second bind and a gated pod are 409; an unknown node is not checked; the annotations and
-labels of the Binding are merged into the pod; PodScheduled becomes True; the nomination is cleared.
+Rules observed on a real server: a wrong UID, a second bind and a gated pod are 409; an unknown node is not checked; the
+annotations and labels of the Binding are merged into the pod; PodScheduled becomes True; the nomination is cleared.
 """
 
 from __future__ import annotations
@@ -92,7 +92,10 @@ async def bind(context: Context, pods: Resource, target: Target, binding: Manife
         )
     if metadata.get("resourceVersion") and metadata["resourceVersion"] != str(stored.resource_version):
         given = metadata["resourceVersion"]
-        why = f"Precondition failed: ResourceVersion in precondition: {given}, ResourceVersion in object meta: {stored.resource_version}"
+        why = (
+            f"Precondition failed: ResourceVersion in precondition: {given}, ResourceVersion in object meta: "
+            f"{stored.resource_version}"
+        )
         raise conflict(pods, name, why)
     pod = stored.decode()
     if why := _refusal(pod):

@@ -1,8 +1,9 @@
 """Warnings for pods that Koordinator's webhook would refuse: classes, priorities and resources that do not go together.
 
-Problem: a pod such as a best-effort one at production priority runs on the local cluster and is refused on a cluster with Koordinator. Choice: the
-rules of `model/cluster/admission.py` as warnings of the API server, one for each broken rule; the pod is stored, because clusters without the webhook
-accept it. Limits: an update warns only of what it changes.
+Problem: a pod such as a best-effort one at production priority runs on the local cluster and is refused on a cluster
+with Koordinator. Choice: the rules of `model/cluster/admission.py` as warnings of the API server, one for each broken
+rule; the pod is stored, because clusters without the webhook accept it. Limits: an update warns only of what it
+changes.
 Source: Koordinator's validating webhook for pods.
 """
 
@@ -23,7 +24,9 @@ _BATCH = (BATCH_CPU, BATCH_MEMORY)
 
 
 def warnings(new: Manifest, old: Manifest | None) -> list[str]:
-    """A sentence for each rule that creating `new`, or changing `old` into it, breaks. Both are complete, valid pods."""
+    """A sentence for each rule that creating `new`, or changing `old` into it, breaks. Both are complete, valid
+    pods.
+    """
     labels = _labels(new)
     if old is None:
         if QOS_CLASS not in labels and not any(name in requests for requests in _all_requests(new) for name in _BATCH):
@@ -58,8 +61,8 @@ def _declared(pod: Manifest) -> Declared:
         priority_class=raw_class(labels.get(PRIORITY_CLASS), spec.get("priority")),
         sub_priority=labels.get(SUB_PRIORITY),
         requests=pod_requests(
-            [_amounts(each) for each in _containers(pod, "containers")],
-            [_amounts(each) for each in _containers(pod, "initContainers")],
+            [_amounts(container) for container in _containers(pod, "containers")],
+            [_amounts(container) for container in _containers(pod, "initContainers")],
             _parsed(spec.get("overhead")),
         ),
     )

@@ -1,9 +1,10 @@
 """pods/eviction: deletes a pod if its disruption budget allows.
 
-Problem: two concurrent evictions must not both consume the last allowed disruption. Choice: budget and pod are read, checked and written in
-one step of the event loop, so no write can interleave (the real server retries on conflicts instead). The eviction is recorded in the
-budget's status (`disruptedPods`, one disruption fewer), which its controller confirms. Source: Kubernetes documentation "API-initiated
-Eviction", policy/v1 API reference; behaviour at an unprocessed budget as observed on a real server (429).
+Problem: two concurrent evictions must not both consume the last allowed disruption. Choice: budget and pod are read,
+checked and written in one step of the event loop, so no write can interleave (the real server retries on conflicts
+instead). The eviction is recorded in the budget's status (`disruptedPods`, one disruption fewer), which its controller
+confirms. Source: Kubernetes documentation "API-initiated Eviction", policy/v1 API reference; behaviour at an
+unprocessed budget as observed on a real server (429).
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ def _budgets(context: Context, resource: Resource, pod: Stored) -> list[Stored]:
 
 
 def _may_evict_unready(pod: Manifest, budget: Manifest) -> bool:
-    """Whether an unready pod may be evicted without consuming a disruption: by the budget's policy, or because enough pods are healthy."""
+    """Whether an unready pod may be evicted without consuming a disruption: by the budget's policy, or because
+    enough pods are healthy.
+    """
     if _is_ready(pod):
         return False
     if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
@@ -130,7 +133,10 @@ def _consume(budget: Manifest, pod_name: str, stamp: str) -> None:
         )
         sync_error = condition.get("message", "")
         if sync_error and condition.get("reason") == "SyncFailed":
-            why = f"The disruption budget {name} does not allow evicting pods currently because it failed sync: {sync_error}"
+            why = (
+                f"The disruption budget {name} does not allow evicting pods currently because it failed sync: "
+                f"{sync_error}"
+            )
         elif healthy <= desired:
             why = f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
         else:

@@ -1,6 +1,7 @@
 """Pods: admission, phase Pending at creation, a mostly immutable spec, graceful deletion once bound.
 
-Sources: Kubernetes documentation "Pod Lifecycle" and "Pod Scheduling Readiness"; `admission` and `updates` for the rest.
+Sources: Kubernetes documentation "Pod Lifecycle" and "Pod Scheduling Readiness"; `admission` and `updates` for the
+rest.
 """
 
 from __future__ import annotations

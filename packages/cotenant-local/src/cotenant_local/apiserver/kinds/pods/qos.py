@@ -30,7 +30,9 @@ def _containers(spec: Manifest) -> Iterator[Any]:
 
 
 def qos_class(spec: Manifest) -> str:
-    """Guaranteed, Burstable or BestEffort. A missing request counts as the limit; pod-level resources, if set, decide alone."""
+    """Guaranteed, Burstable or BestEffort. A missing request counts as the limit; pod-level resources, if set,
+    decide alone.
+    """
     if isinstance(spec.get("resources"), dict) and spec["resources"]:
         return _class_of([spec["resources"]])
     return _class_of(
@@ -41,8 +43,8 @@ def qos_class(spec: Manifest) -> str:
 def _class_of(resources: list[Any]) -> str:
     is_any_set = False
     is_guaranteed = bool(resources)
-    for each in resources:
-        requests, limits = each.get("requests") or {}, each.get("limits") or {}
+    for resource in resources:
+        requests, limits = resource.get("requests") or {}, resource.get("limits") or {}
         for name in _COUNTED:
             limit = _amount(limits[name]) if name in limits else 0
             request = _amount(requests[name]) if name in requests else limit

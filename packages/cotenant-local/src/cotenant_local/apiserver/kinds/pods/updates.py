@@ -1,7 +1,7 @@
 """Updates of pods: image, deadline, added tolerations, removed scheduling gates; resources through /resize.
 
-Sources: Kubernetes documentation "Pod update and replacement", "Pod Scheduling Readiness", "Resize CPU and Memory Resources assigned to
-Containers", "Ephemeral Containers".
+Sources: Kubernetes documentation "Pod update and replacement", "Pod Scheduling Readiness", "Resize CPU and Memory
+Resources assigned to Containers", "Ephemeral Containers".
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from cotenant_local.apiserver.kinds.pods.qos import qos_class
 from cotenant_local.apiserver.verbs.errors import shown
 
 _UPDATABLE = (
-    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to "
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
+    "additions to "
     "existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
 _GROUPS = ("containers", "initContainers")
@@ -122,7 +123,10 @@ def _check_gated(masked: dict[str, Any], old: Manifest) -> list[Cause]:
     before, after = old.get("nodeSelector") or {}, masked.get("nodeSelector") or {}
     if before != after:
         if any(after.get(key) != value for key, value in before.items()):
-            why = f"Invalid value: {shown(after)}: only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+            why = (
+                f"Invalid value: {shown(after)}: only additions to spec.nodeSelector are allowed (no mutations or "
+                "deletions)"
+            )
             causes.append(Cause("FieldValueInvalid", why, "spec.nodeSelector"))
         _as_before(masked, old, "nodeSelector")
     was = dict(old.get("affinity") or {})
@@ -156,7 +160,9 @@ def _is_narrower(new: list[Any], old: list[Any]) -> bool:
 
 
 def merge_resize(new: Manifest, base: Manifest) -> Manifest:
-    """The stored pod with the containers' resources and resize policies of `new`. Raises ApiError 422 if the containers differ."""
+    """The stored pod with the containers' resources and resize policies of `new`. Raises ApiError 422 if the
+    containers differ.
+    """
     for group in _GROUPS:
         before, after = base["spec"].get(group) or [], new["spec"].get(group) or []
         if [container.get("name") for container in before] != [container.get("name") for container in after]:

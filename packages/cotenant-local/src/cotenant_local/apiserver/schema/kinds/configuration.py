@@ -1,6 +1,7 @@
 """ConfigMap, Secret, Namespace: defaults and rules.
 
-Sources: Kubernetes API reference v1; "Secrets" (stringData is written, data is read; types with required keys; at most 1 MiB).
+Sources: Kubernetes API reference v1; "Secrets" (stringData is written, data is read; types with required keys; at most
+1 MiB).
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from cotenant_local.apiserver.schema.kinds import field_errors
 
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _KEY_MESSAGE = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', "
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
+    "or 'key-name', "
     "regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 _MAX_BYTES = 1024 * 1024

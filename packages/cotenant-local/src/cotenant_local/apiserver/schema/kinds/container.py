@@ -1,7 +1,7 @@
 """Containers: defaults and rules.
 
-Sources: Kubernetes API reference v1 Container, Probe, ResourceRequirements; "Resource Management for Pods and Containers" (requests never
-above limits, extended resources whole and not overcommitted).
+Sources: Kubernetes API reference v1 Container, Probe, ResourceRequirements; "Resource Management for Pods and
+Containers" (requests never above limits, extended resources whole and not overcommitted).
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ def _default_http(action: Manifest) -> None:
 def check_container(
     container: Manifest, field: str, volumes: Any, taken_ports: set[tuple[str, str, int]], causes: list[Cause]
 ) -> None:
-    """Check one container. `volumes`: names that it may mount; `taken_ports`: host ports used by the pod's previous containers."""
+    """Check one container. `volumes`: names that it may mount; `taken_ports`: host ports used by the pod's previous
+    containers.
+    """
     if not container.get("image"):
         causes.append(field_errors.required(f"{field}.image"))
     elif container["image"] != container["image"].strip():
@@ -179,7 +181,7 @@ def _check_env(env: list[Manifest], field: str, causes: list[Cause]) -> None:
             )
         source = variable.get("valueFrom")
         if source is not None:
-            named = [each for each in _SOURCES if each in source]
+            named = [entry for entry in _SOURCES if entry in source]
             if variable.get("value"):
                 causes.append(
                     field_errors.invalid(
@@ -191,7 +193,8 @@ def _check_env(env: list[Manifest], field: str, causes: list[Cause]) -> None:
                     field_errors.invalid(
                         f"{field}[{index}].valueFrom",
                         "",
-                        "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
+                        "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or "
+                        "`fileKeyRef`",
                     )
                 )
             elif len(named) > 1:
@@ -245,7 +248,9 @@ def _check_amount(name: str, amount: str, field: str, causes: list[Cause]) -> in
 
 
 def _is_extended(name: str) -> bool:
-    """Whether it is whole and never overcommitted: a name with a prefix that is not of Kubernetes itself, such as `kubernetes.io/batch-cpu`."""
+    """Whether it is whole and never overcommitted: a name with a prefix that is not of Kubernetes itself, such as
+    `kubernetes.io/batch-cpu`.
+    """
     return "/" in name and "kubernetes.io/" not in name
 
 
@@ -267,7 +272,7 @@ def _check_mounts(mounts: list[Manifest], field: str, volumes: Any, causes: list
 
 
 def _check_probe(probe: Manifest, name: str, field: str, causes: list[Cause]) -> None:
-    handlers = [each for each in _HANDLERS if each in probe]
+    handlers = [entry for entry in _HANDLERS if entry in probe]
     if not handlers:
         causes.append(field_errors.required(field, "must specify a handler type"))
     causes += [

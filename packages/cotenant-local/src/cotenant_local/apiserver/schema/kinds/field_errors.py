@@ -1,8 +1,8 @@
 """Validation errors of fields, worded as in Kubernetes, and the syntax checks of names, labels and numbers.
 
-Problem: clients match on these messages, and each kind needs the same few checks. Choice: one function per reason (as apimachinery's
-`field` package) and one per rule, with results cached for repeated texts. Sources: Kubernetes documentation, Object Names and IDs, Labels
-and Selectors; the reasons of `StatusCause`.
+Problem: clients match on these messages, and each kind needs the same few checks. Choice: one function per reason (as
+apimachinery's `field` package) and one per rule, with results cached for repeated texts. Sources: Kubernetes
+documentation, Object Names and IDs, Labels and Selectors; the reasons of `StatusCause`.
 """
 
 from __future__ import annotations
@@ -24,20 +24,25 @@ _NAME_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _PORT_NAME = re.compile(r"[a-z0-9-]+")
 
 LABEL_MESSAGE = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric "
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
+    "with an alphanumeric "
     "character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
 SUBDOMAIN_MESSAGE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an "
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
+    "and end with an "
     "alphanumeric character (e.g. 'example.com', regex used for validation is "
     r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
 _NAME_MESSAGE = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
-    "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character "
+    "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
 _VALUE_MESSAGE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an "
     "alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
@@ -63,7 +68,7 @@ def invalid(field: str, value: Any, detail: str) -> Cause:
 
 def unsupported(field: str, value: Any, supported: Iterable[str]) -> Cause:
     """A value is not one of the supported values."""
-    listed = ", ".join(f'"{each}"' for each in sorted(supported))
+    listed = ", ".join(f'"{name}"' for name in sorted(supported))
     return Cause("FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {listed}", field)
 
 
@@ -129,7 +134,7 @@ def port_name_problem(text: str) -> str:
         return "must be no more than 15 characters"
     if not _PORT_NAME.fullmatch(text):
         return "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
-    if not any(each.isalpha() for each in text):
+    if not any(name.isalpha() for name in text):
         return "must contain at least one letter (a-z)"
     if "--" in text:
         return "must not contain consecutive hyphens"

@@ -1,7 +1,7 @@
 """Job: defaults and rules.
 
-Limits: the selector and the labels that tie pods to their Job contain its UID and are set by the kind's behaviour, which also checks the
-restart policy and immutable fields. Source: Kubernetes API reference batch/v1 Job.
+Limits: the selector and the labels that tie pods to their Job contain its UID and are set by the kind's behaviour,
+which also checks the restart policy and immutable fields. Source: Kubernetes API reference batch/v1 Job.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Scheduling directives of a pod: affinity, tolerations, topology spread, scheduling gates.
 
-Sources: Kubernetes API reference (Affinity, Toleration, TopologySpreadConstraint, PodSchedulingGate) and their validation messages.
+Sources: Kubernetes API reference (Affinity, Toleration, TopologySpreadConstraint, PodSchedulingGate) and their
+validation messages.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ def check_affinity(affinity: Manifest, field: str, causes: list[Cause]) -> None:
     if node:
         if _REQUIRED in node:
             node_selector(node[_REQUIRED], f"{field}.nodeAffinity.{_REQUIRED}", causes)
-        for index, each in enumerate(node.get(_PREFERRED, ())):
+        for index, entry in enumerate(node.get(_PREFERRED, ())):
             here = f"{field}.nodeAffinity.{_PREFERRED}[{index}]"
-            _check_weight(each, here, causes)
-            node_term(each.get("preference", {}), f"{here}.preference", causes)
+            _check_weight(entry, here, causes)
+            node_term(entry.get("preference", {}), f"{here}.preference", causes)
     for name in ("podAffinity", "podAntiAffinity"):
         pods = affinity.get(name)
         if pods:
             for index, term in enumerate(pods.get(_REQUIRED, ())):
                 _check_pod_term(term, f"{field}.{name}.{_REQUIRED}[{index}]", causes)
-            for index, each in enumerate(pods.get(_PREFERRED, ())):
+            for index, pod in enumerate(pods.get(_PREFERRED, ())):
                 here = f"{field}.{name}.{_PREFERRED}[{index}]"
-                _check_weight(each, here, causes)
-                _check_pod_term(each.get("podAffinityTerm", {}), f"{here}.podAffinityTerm", causes)
+                _check_weight(pod, here, causes)
+                _check_pod_term(pod.get("podAffinityTerm", {}), f"{here}.podAffinityTerm", causes)
 
 
 def _check_weight(preference: Manifest, field: str, causes: list[Cause]) -> None:
@@ -61,8 +62,8 @@ def _check_pod_term(term: Manifest, field: str, causes: list[Cause]) -> None:
 
 def check_tolerations(tolerations: list[Manifest], field: str, causes: list[Cause]) -> None:
     """Check tolerations."""
-    for index, each in enumerate(tolerations):
-        key, operator, effect = each.get("key"), each.get("operator", "Equal"), each.get("effect")
+    for index, toleration in enumerate(tolerations):
+        key, operator, effect = toleration.get("key"), toleration.get("operator", "Equal"), toleration.get("effect")
         if key:
             if why := field_errors.key_problem(key):
                 causes.append(field_errors.invalid(f"{field}[{index}].key", key, why))
@@ -74,7 +75,7 @@ def check_tolerations(tolerations: list[Manifest], field: str, causes: list[Caus
                     'operator must be Exists when `key` is empty, which means "match all values and all keys"',
                 )
             )
-        if "tolerationSeconds" in each and effect != "NoExecute":
+        if "tolerationSeconds" in toleration and effect != "NoExecute":
             causes.append(
                 field_errors.invalid(
                     f"{field}[{index}].effect",
@@ -83,15 +84,15 @@ def check_tolerations(tolerations: list[Manifest], field: str, causes: list[Caus
                 )
             )
         if operator == "Exists":
-            if each.get("value"):
+            if toleration.get("value"):
                 causes.append(
                     field_errors.invalid(
-                        f"{field}[{index}].operator", each, "value must be empty when `operator` is 'Exists'"
+                        f"{field}[{index}].operator", toleration, "value must be empty when `operator` is 'Exists'"
                     )
                 )
         elif operator == "Equal":
-            if why := field_errors.value_problem(each.get("value", "")):
-                causes.append(field_errors.invalid(f"{field}[{index}].operator", each["value"], why))
+            if why := field_errors.value_problem(toleration.get("value", "")):
+                causes.append(field_errors.invalid(f"{field}[{index}].operator", toleration["value"], why))
         else:
             causes.append(field_errors.unsupported(f"{field}[{index}].operator", operator, ("Equal", "Exists")))
         if effect and effect not in EFFECTS:
@@ -101,9 +102,13 @@ def check_tolerations(tolerations: list[Manifest], field: str, causes: list[Caus
 def check_spread(constraints: list[Manifest], field: str, causes: list[Cause]) -> None:
     """Check topology spread constraints."""
     seen: set[tuple[str, str]] = set()
-    for index, each in enumerate(constraints):
+    for index, constraint in enumerate(constraints):
         here = f"{field}[{index}]"
-        skew, key, when = each.get("maxSkew", 0), each.get("topologyKey"), each.get("whenUnsatisfiable")
+        skew, key, when = (
+            constraint.get("maxSkew", 0),
+            constraint.get("topologyKey"),
+            constraint.get("whenUnsatisfiable"),
+        )
         if skew <= 0:
             causes.append(field_errors.invalid(f"{here}.maxSkew", skew, "must be greater than zero"))
         if not key:
@@ -116,7 +121,7 @@ def check_spread(constraints: list[Manifest], field: str, causes: list[Cause]) -
             causes.append(field_errors.duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {when}}}"))
         else:
             seen.add((str(key), when))
-        min_domains = each.get("minDomains")
+        min_domains = constraint.get("minDomains")
         if min_domains is not None:
             if min_domains <= 0:
                 causes.append(field_errors.invalid(f"{here}.minDomains", min_domains, "must be greater than 0"))
@@ -129,19 +134,19 @@ def check_spread(constraints: list[Manifest], field: str, causes: list[Cause]) -
                     )
                 )
         causes += [
-            field_errors.unsupported(f"{here}.{name}", each[name], _POLICIES)
+            field_errors.unsupported(f"{here}.{name}", constraint[name], _POLICIES)
             for name in ("nodeAffinityPolicy", "nodeTaintsPolicy")
-            if name in each and each[name] not in _POLICIES
+            if name in constraint and constraint[name] not in _POLICIES
         ]
-        if "labelSelector" in each:
-            label_selector(each["labelSelector"], f"{here}.labelSelector", causes)
+        if "labelSelector" in constraint:
+            label_selector(constraint["labelSelector"], f"{here}.labelSelector", causes)
 
 
 def check_gates(gates: list[Manifest], field: str, causes: list[Cause]) -> None:
     """Check scheduling gates."""
     seen: set[str] = set()
-    for index, each in enumerate(gates):
-        name = each.get("name", "")
+    for index, gate in enumerate(gates):
+        name = gate.get("name", "")
         if not name:
             causes.append(field_errors.required(f"{field}.schedulingGates[{index}].name"))
         elif why := field_errors.key_problem(name):

@@ -1,9 +1,10 @@
 """Pods and pod templates: defaults and rules.
 
-Problem: the kind that is written most often has the most rules. Choice: plain functions, each a check that costs nothing if its field is
-absent; a spec is validated the same in a pod and in a template, and where the API differs the caller passes the difference. Limits:
-security contexts are not validated; which fields of an existing pod may change is the pod's behaviour on update, not its schema.
-Sources: Kubernetes API reference v1 PodSpec; the defaults that a v1.36 server shows on created pods; "Sidecar containers".
+Problem: the kind that is written most often has the most rules. Choice: plain functions, each a check that costs
+nothing if its field is absent; a spec is validated the same in a pod and in a template, and where the API differs the
+caller passes the difference. Limits: security contexts are not validated; which fields of an existing pod may change is
+the pod's behaviour on update, not its schema. Sources: Kubernetes API reference v1 PodSpec; the defaults that a v1.36
+server shows on created pods; "Sidecar containers".
 """
 
 from __future__ import annotations
@@ -90,7 +91,9 @@ def check_spec(
     restart: frozenset[str] = _RESTART,
     claims: frozenset[str] = _NO_VOLUMES,
 ) -> None:
-    """Check a pod's spec. `restart`: the restart policies that its owner allows; `claims`: volumes that its owner adds."""
+    """Check a pod's spec. `restart`: the restart policies that its owner allows; `claims`: volumes that its owner
+    adds.
+    """
     volumes = spec.get("volumes")
     mountable = (check_volumes(volumes, f"{field}.volumes", causes) if volumes else _NO_VOLUMES) | claims
     _check_containers(spec, field, mountable, causes)

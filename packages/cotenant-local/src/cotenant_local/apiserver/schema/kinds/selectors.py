@@ -18,9 +18,9 @@ def label_selector(selector: Manifest, field: str, causes: list[Cause]) -> None:
     pairs = selector.get("matchLabels")
     if pairs:
         field_errors.labels(pairs, f"{field}.matchLabels", causes)
-    for index, each in enumerate(selector.get("matchExpressions", ())):
+    for index, entry in enumerate(selector.get("matchExpressions", ())):
         here = f"{field}.matchExpressions[{index}]"
-        operator, values = each.get("operator"), each.get("values")
+        operator, values = entry.get("operator"), entry.get("values")
         if operator in _SET:
             if not values:
                 causes.append(
@@ -35,8 +35,8 @@ def label_selector(selector: Manifest, field: str, causes: list[Cause]) -> None:
                 )
         else:
             causes.append(field_errors.invalid(f"{here}.operator", operator or "", "not a valid selector operator"))
-        if why := field_errors.key_problem(each.get("key", "")):
-            causes.append(field_errors.invalid(f"{here}.key", each.get("key", ""), why))
+        if why := field_errors.key_problem(entry.get("key", "")):
+            causes.append(field_errors.invalid(f"{here}.key", entry.get("key", ""), why))
         for position, value in enumerate(values or ()):
             if why := field_errors.value_problem(value):
                 causes.append(field_errors.invalid(f"{here}.values[{position}]", value, why))
@@ -53,9 +53,9 @@ def node_selector(selector: Manifest, field: str, causes: list[Cause]) -> None:
 
 def node_term(term: Manifest, field: str, causes: list[Cause]) -> None:
     """Check one term of a node selector."""
-    for index, each in enumerate(term.get("matchExpressions", ())):
+    for index, entry in enumerate(term.get("matchExpressions", ())):
         here = f"{field}.matchExpressions[{index}]"
-        operator, values = each.get("operator"), each.get("values") or ()
+        operator, values = entry.get("operator"), entry.get("values") or ()
         if operator in _SET:
             if not values:
                 causes.append(
@@ -77,20 +77,20 @@ def node_term(term: Manifest, field: str, causes: list[Cause]) -> None:
                 )
         else:
             causes.append(field_errors.invalid(f"{here}.operator", operator or "", "not a valid selector operator"))
-        if why := field_errors.key_problem(each.get("key", "")):
-            causes.append(field_errors.invalid(f"{here}.key", each.get("key", ""), why))
-    for index, each in enumerate(term.get("matchFields", ())):
+        if why := field_errors.key_problem(entry.get("key", "")):
+            causes.append(field_errors.invalid(f"{here}.key", entry.get("key", ""), why))
+    for index, entry in enumerate(term.get("matchFields", ())):
         here = f"{field}.matchFields[{index}]"
-        if each.get("operator") not in _SET:
+        if entry.get("operator") not in _SET:
             causes.append(
-                field_errors.invalid(f"{here}.operator", each.get("operator", ""), "not a valid selector operator")
+                field_errors.invalid(f"{here}.operator", entry.get("operator", ""), "not a valid selector operator")
             )
-        elif len(each.get("values") or ()) != 1:
+        elif len(entry.get("values") or ()) != 1:
             causes.append(
                 field_errors.required(
                     f"{here}.values",
                     "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
                 )
             )
-        if each.get("key") != "metadata.name":
-            causes.append(field_errors.invalid(f"{here}.key", each.get("key", ""), "not a valid field selector key"))
+        if entry.get("key") != "metadata.name":
+            causes.append(field_errors.invalid(f"{here}.key", entry.get("key", ""), "not a valid field selector key"))

@@ -71,9 +71,9 @@ def check_service(obj: Manifest, old: Manifest | None) -> list[Cause]:
 def _check_ports(ports: list[Manifest], causes: list[Cause]) -> None:
     names: set[str] = set()
     numbers: set[tuple[str, int]] = set()
-    for index, each in enumerate(ports):
+    for index, port in enumerate(ports):
         here = f"spec.ports[{index}]"
-        name = each.get("name", "")
+        name = port.get("name", "")
         if not name:
             if len(ports) > 1:
                 causes.append(field_errors.required(f"{here}.name"))
@@ -82,11 +82,11 @@ def _check_ports(ports: list[Manifest], causes: list[Cause]) -> None:
         elif name in names:
             causes.append(field_errors.duplicate(f"{here}.name", name))
         names.add(name)
-        number = each.get("port", 0)
+        number = port.get("port", 0)
         field_errors.port(number, f"{here}.port", causes)
-        protocol = each.get("protocol", "")
+        protocol = port.get("protocol", "")
         field_errors.one_of(protocol, PROTOCOLS, f"{here}.protocol", causes)
-        field_errors.port_or_name(each.get("targetPort", number), f"{here}.targetPort", causes)
+        field_errors.port_or_name(port.get("targetPort", number), f"{here}.targetPort", causes)
         if (protocol, number) in numbers:
-            causes.append(field_errors.duplicate(here, each))
+            causes.append(field_errors.duplicate(here, port))
         numbers.add((protocol, number))

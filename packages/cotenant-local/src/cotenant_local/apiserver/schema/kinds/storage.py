@@ -1,7 +1,7 @@
 """PersistentVolume, PersistentVolumeClaim, StorageClass: defaults and rules.
 
-Sources: Kubernetes API reference v1 and storage.k8s.io/v1 (volumes retain their data unless a class says otherwise; a claim's spec is
-immutable except for its size).
+Sources: Kubernetes API reference v1 and storage.k8s.io/v1 (volumes retain their data unless a class says otherwise; a
+claim's spec is immutable except for its size).
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ def check_claim(obj: Manifest, old: Manifest | None) -> list[Cause]:
     check_claim_spec(spec, "spec", causes)
     if old is not None:
         before = old.get("spec", {})
-        size, was_size = (each.get("resources", {}).get("requests", {}).get("storage", "0") for each in (spec, before))
+        size, was_size = (
+            entry.get("resources", {}).get("requests", {}).get("storage", "0") for entry in (spec, before)
+        )
         if field_errors.nano(size) < field_errors.nano(was_size):
             causes.append(
                 field_errors.forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")

@@ -35,9 +35,9 @@ def default_volumes(volumes: list[Manifest]) -> None:
             for item in source.get("items", ()):
                 if "fieldRef" in item:
                     item["fieldRef"].setdefault("apiVersion", "v1")
-            for each in source.get("sources", ()):
-                if "serviceAccountToken" in each:
-                    each["serviceAccountToken"].setdefault("expirationSeconds", 3600)
+            for entry in source.get("sources", ()):
+                if "serviceAccountToken" in entry:
+                    entry["serviceAccountToken"].setdefault("expirationSeconds", 3600)
         host = volume.get("hostPath")
         if host is not None:
             host.setdefault("type", "")

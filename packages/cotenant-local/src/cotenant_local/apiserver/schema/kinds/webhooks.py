@@ -1,6 +1,7 @@
 """MutatingWebhookConfiguration and ValidatingWebhookConfiguration: defaults and rules.
 
-Source: Kubernetes API reference admissionregistration.k8s.io/v1 (defaults: Fail, Equivalent, ten seconds, empty selectors).
+Source: Kubernetes API reference admissionregistration.k8s.io/v1 (defaults: Fail, Equivalent, ten seconds, empty
+selectors).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Deployment, ReplicaSet, StatefulSet, DaemonSet: defaults and rules.
 
-Source: Kubernetes API reference apps/v1 (rolling updates of 25 %, ten old revisions, ten minutes of progress). Limits: that a selector
-exists, matches its template and is immutable, and other immutable fields, are checked by the kind's behaviour (`kinds/workloads.py` of the
-API server).
+Source: Kubernetes API reference apps/v1 (rolling updates of 25 %, ten old revisions, ten minutes of progress). Limits:
+that a selector exists, matches its template and is immutable, and other immutable fields, are checked by the kind's
+behaviour (`kinds/workloads.py` of the API server).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from cotenant_local.apiserver.schema.kinds.storage import check_claim_spec, defa
 
 _PERCENT = re.compile(r"[0-9]+%")
 _PERCENT_MESSAGE = (
-    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is "
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
+    "validation is "
     "'[0-9]+%')"
 )
 _ROLLING = "RollingUpdate"
@@ -113,7 +114,7 @@ def check_stateful_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
     """Validation errors of a StatefulSet."""
     spec = obj.get("spec", {})
     templates = spec.get("volumeClaimTemplates", ())
-    claims = frozenset(each.get("metadata", {}).get("name", "") for each in templates)
+    claims = frozenset(template.get("metadata", {}).get("name", "") for template in templates)
     causes = _check_common(obj, claims)
     field_errors.one_of(
         spec.get("podManagementPolicy"), frozenset({"OrderedReady", "Parallel"}), "spec.podManagementPolicy", causes
@@ -133,11 +134,11 @@ def check_stateful_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
         strategy.get("rollingUpdate", {}).get("partition"), "spec.updateStrategy.rollingUpdate.partition", causes
     )
     field_errors.not_negative(spec.get("ordinals", {}).get("start"), "spec.ordinals.start", causes)
-    for index, each in enumerate(templates):
+    for index, template in enumerate(templates):
         here = f"spec.volumeClaimTemplates[{index}]"
-        if not each.get("metadata", {}).get("name"):
+        if not template.get("metadata", {}).get("name"):
             causes.append(field_errors.required(f"{here}.metadata.name"))
-        check_claim_spec(each.get("spec", {}), f"{here}.spec", causes)
+        check_claim_spec(template.get("spec", {}), f"{here}.spec", causes)
     return causes
 
 

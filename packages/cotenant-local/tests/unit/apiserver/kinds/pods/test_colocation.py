@@ -64,7 +64,7 @@ def test_an_update_warns_of_what_it_changes() -> None:
     before = pod({QOS: "BE", CLASS: "koord-batch"})
     changed = pod({QOS: "BE", CLASS: "koord-free", SUB: "7"})
     found = warnings(changed, before)
-    assert [each.partition(": ")[2].partition(" cannot")[0] for each in found] == [
+    assert [name.partition(": ")[2].partition(" cannot")[0] for name in found] == [
         "the priority class",
         "the priority within the class",
     ]

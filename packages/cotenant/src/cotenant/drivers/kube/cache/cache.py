@@ -1,11 +1,12 @@
 """The objects of one kind as last received, and what changed.
 
-Problem: a server may send the same event twice, in the wrong order, or skip what happened while no watch was open; whoever keeps state must see
-each object's life as a consistent sequence. Choice: every event goes through here, and results in `Changed(old, new)` or nothing. An object
-never goes back to an older resource version, and one that was deleted is not restored by a late event. A name that is used again by
-another object (another UID) is a deletion followed by an addition.
-Limits: versions are compared only where both are whole numbers, as the API conventions allow to assume since v1.35 and every server has done;
-otherwise the last event wins. The memory of deletions is bounded.
+Problem: a server may send the same event twice, in the wrong order, or skip what happened while no watch was open;
+whoever keeps state must see each object's life as a consistent sequence. Choice: every event goes through here, and
+results in `Changed(old, new)` or nothing. An object never goes back to an older resource version, and one that was
+deleted is not restored by a late event. A name that is used again by another object (another UID) is a deletion
+followed by an addition.
+Limits: versions are compared only where both are whole numbers, as the API conventions allow to assume since v1.35 and
+every server has done; otherwise the last event wins. The memory of deletions is bounded.
 """
 
 from __future__ import annotations
@@ -112,7 +113,9 @@ class Cache(Generic[T]):
         return self._objects.get(key)
 
     def replace(self, objects: Iterable[T], resource_version: str, keep: Collection[str] = ()) -> list[Changed[T]]:
-        """Replace the content by a list; returns the differences. `keep` names objects that exist but could not be decoded."""
+        """Replace the content by a list; returns the differences. `keep` names objects that exist but could not be
+        decoded.
+        """
         known, self._objects = self._objects, {}
         changes: list[Changed[T]] = []
         for obj in objects:

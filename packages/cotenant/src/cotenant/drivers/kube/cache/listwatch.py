@@ -1,18 +1,20 @@
 """The state machine of a list/watch conversation with the API server, without I/O.
 
-Problem: a watch ends without an error, expires, repeats itself, stays silent, breaks off within a line, or meets a server that is away for
-half a minute; each needs a different next step, and none may lose or invent a change. Choice: the machine takes what was received and returns
-the next request: a page of a list, a watch, or a pause. Changes come back as `Notification`s (cache.py). The reflector (reflector.py)
-does the I/O.
+Problem: a watch ends without an error, expires, repeats itself, stays silent, breaks off within a line, or meets a
+server that is away for half a minute; each needs a different next step, and none may lose or invent a change. Choice:
+the machine takes what was received and returns the next request: a page of a list, a watch, or a pause. Changes come
+back as `Notification`s (cache.py). The reflector (reflector.py) does the I/O.
 
 - A list is read in pages. A page token that has expired (410) restarts the list in one piece.
-- With `streaming`, the list is requested as a watch (sendInitialEvents) and ends with a marked bookmark; a server that refuses, or that twice
-  ends it early, is asked for pages.
-- A watch that ends without an error continues from the last version seen. After 410 comes a list, whose difference is reported.
-- A watch that received nothing, not even a bookmark, for its whole time may wait for a version that will never come: a list follows.
+- With `streaming`, the list is requested as a watch (sendInitialEvents) and ends with a marked bookmark; a server that
+  refuses, or that twice ends it early, is asked for pages.
+- A watch that ends without an error continues from the last version seen. After 410 comes a list, whose difference is
+  reported.
+- A watch that received nothing, not even a bookmark, for its whole time may wait for a version that will never come: a
+  list follows.
 - A line that cannot be decoded ends the watch; a second one without any event in between leads to a list.
-- Failures pause: exponential, with jitter, capped. Only events of a watch, or a watch that stayed open, reset the count of failures: a list that
-  succeeds before a watch that always fails must not make a hot loop.
+- Failures pause: exponential, with jitter, capped. Only events of a watch, or a watch that stayed open, reset the count
+  of failures: a list that succeeds before a watch that always fails must not make a hot loop.
 
 Source: Kubernetes API concepts ("Efficient detection of changes", "Streaming lists", "Watch bookmarks").
 """
@@ -135,7 +137,9 @@ class ListWatch(Generic[T]):
         return notifications if continue_token else notifications + self._complete_list(resource_version)
 
     def on_absent(self, again_s: float) -> list[Notification[T]]:
-        """The server does not serve the kind (its definition is not installed): it has no objects. It is listed again after so long."""
+        """The server does not serve the kind (its definition is not installed): it has no objects. It is listed
+        again after so long.
+        """
         self._relist()
         notifications = self._complete_list("0") if len(self.cache) or not self.synced else []
         self._relist()

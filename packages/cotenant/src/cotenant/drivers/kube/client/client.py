@@ -1,7 +1,7 @@
 """Calls to the Kubernetes API: CRUD on any kind, and the few that a scheduler makes.
 
-Problem: callers want objects and errors, not bodies and codes. Choice: one method a call over `Transport` (transport.py); bodies are encoded and answers decoded by
-msgspec. Limits: what has no method here goes by `request`.
+Problem: callers want objects and errors, not bodies and codes. Choice: one method a call over `Transport`
+(transport.py); bodies are encoded and answers decoded by msgspec. Limits: what has no method here goes by `request`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Client(Transport):
         """Every object of a cluster-scoped kind that this selector matches, where there are few; in one answer."""
         query = {"fieldSelector": fields} if fields else {}
         listed = self._decode(_Listed, await self.request("GET", kind.path(), query=query))
-        return tuple(self._decode(kind.form, bytes(each)) for each in listed.items)
+        return tuple(self._decode(kind.form, bytes(raw)) for raw in listed.items)
 
     async def has_any(self, kind: Kind[Any], namespace: str, *, labels: str = "", fields: str = "") -> bool:
         """Whether there is any object of a kind that these selectors match; no namespace = in all of them."""
@@ -114,11 +114,13 @@ class Client(Transport):
     async def set_status(
         self, kind: Kind[Any], namespace: str, name: str, uid: str, status: Mapping[str, object], *, keeps: bool = False
     ) -> None:
-        """Write a custom object's status, only if it still is the one of `uid`: `Conflict` otherwise. `keeps`: fields that are not named stay.
+        """Write a custom object's status, only if it still is the one of `uid`: `Conflict` otherwise. `keeps`: fields
+        that are not named stay.
 
-        A merge patch that names the UID will not do: servers take a custom object's metadata from the stored one before they compare.
-        Definitions without the status subresource (Koordinator's own PodGroup and ElasticQuota) answer 404 for it, as for an object that is gone. The
-        object itself is patched then, which needs the verb `patch` on it; a server with the subresource ignores the status there, and that is noticed.
+        A merge patch that names the UID will not do: servers take a custom object's metadata from the stored one before
+        they compare. Definitions without the status subresource (Koordinator's own PodGroup and ElasticQuota) answer
+        404 for it, as for an object that is gone. The object itself is patched then, which needs the verb `patch` on
+        it; a server with the subresource ignores the status there, and that is noticed.
         """
         if kind.path("", "") not in self._without_status:
             try:

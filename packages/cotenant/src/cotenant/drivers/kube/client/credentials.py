@@ -1,11 +1,13 @@
-"""Credentials for the API server: a fixed token or certificate, a token in a file that is replaced, or the output of an exec plugin.
+"""Credentials for the API server: a fixed token or certificate, a token in a file that is replaced, or the output of an
+exec plugin.
 
-Problem: tokens expire while a scheduler runs for months. Choice: a source returns what is valid now without waiting (`current`), or None if it must
-be renewed, which may run a program (`renew`, one at a time); a refused credential is dropped (`reject`) and renewed once more.
-Limits: an exec plugin runs without a terminal, so one that must ask a person (interactiveMode Always) is refused. The old auth providers
-(gcp, azure, oidc inside the kubeconfig) left Kubernetes in v1.26 and are not here.
-Source: Kubernetes documentation, "Authenticating" (client-go credential plugins); service account tokens are read again every minute as in
-client-go.
+Problem: tokens expire while a scheduler runs for months. Choice: a source returns what is valid now without waiting
+(`current`), or None if it must be renewed, which may run a program (`renew`, one at a time); a refused credential is
+dropped (`reject`) and renewed once more. Limits: an exec plugin runs without a terminal, so one that must ask a person
+(interactiveMode Always) is refused. The old auth providers (gcp, azure, oidc inside the kubeconfig) left Kubernetes in
+v1.26 and are not here.
+Source: Kubernetes documentation, "Authenticating" (client-go credential plugins); service account tokens are read again
+every minute as in client-go.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ class CredentialSource(Protocol):
         """The credential that is valid now, or None: `renew` first."""
 
     async def renew(self, now_s: float) -> Credential:
-        """A credential that is valid now. `InvalidInput` where the source is broken, `Transient` where it failed this time."""
+        """A credential that is valid now. `InvalidInput` where the source is broken, `Transient` where it failed
+        this time.
+        """
 
     def reject(self, credential: Credential) -> None:
         """The server refused this one: do not return it again unless there is no other."""

@@ -1,8 +1,8 @@
 """The API server's refusals as errors, by what the caller should do.
 
-Problem: a caller must know whether to try again, to read again, or to give up, and HTTP codes mix these. Choice: one class for each different
-reaction; `retry_helps` says whether the same request may succeed later. Limits: of a request whose answer was lost only `Unavailable.maybe_done`
-is known: it may have taken effect.
+Problem: a caller must know whether to try again, to read again, or to give up, and HTTP codes mix these. Choice: one
+class for each different reaction; `retry_helps` says whether the same request may succeed later. Limits: of a request
+whose answer was lost only `Unavailable.maybe_done` is known: it may have taken effect.
 Source: Kubernetes API conventions, HTTP status codes and `Status` reasons.
 """
 
@@ -36,7 +36,9 @@ class Refused(Permanent):
 
 
 class Conflict(Refused):
-    """The object is not as the writer believed (409), or another one has its name (422 about its UID): read it again before deciding again."""
+    """The object is not as the writer believed (409), or another one has its name (422 about its UID): read it
+    again before deciding again.
+    """
 
 
 class AlreadyExists(Refused):
@@ -70,7 +72,9 @@ class Throttled(Transient):
 
 
 class Unavailable(Transient):
-    """No answer, or a server error (5xx, refused, cut, timed out). `maybe_done`: the request may have taken effect all the same."""
+    """No answer, or a server error (5xx, refused, cut, timed out). `maybe_done`: the request may have taken effect
+    all the same.
+    """
 
     retry_helps = True
 
@@ -133,7 +137,9 @@ def _status_of(body: bytes) -> Status:
 
 
 def _retry_after(status: Status, headers: Mapping[str, str] | None) -> float:
-    """Seconds, from the Status or the Retry-After header (its date form is not used by Kubernetes); 1 where neither is given."""
+    """Seconds, from the Status or the Retry-After header (its date form is not used by Kubernetes); 1 where neither
+    is given.
+    """
     if status.details is not None and status.details.retry_after_seconds:
         return float(status.details.retry_after_seconds)
     try:

@@ -1,9 +1,10 @@
 """Requests and streams to one API server: connections, credentials, limits.
 
-Problem: a scheduler's speed is bounded by the cost of a bind, and clients in general use spend more on models than on the wire. Choice:
-requests go over a pool of keep-alive connections (connections.py), streams and whatever needs a proxy over aiohttp; the rate and the number of requests in
-flight are limited by the arguments of the constructor (limits.py). Every failure is one of errors.py. Nothing is retried, except once after a 401 with a
-renewed credential, and a GET whose kept-alive connection turned out to be closed.
+Problem: a scheduler's speed is bounded by the cost of a bind, and clients in general use spend more on models than on
+the wire. Choice: requests go over a pool of keep-alive connections (connections.py), streams and whatever needs a proxy
+over aiohttp; the rate and the number of requests in flight are limited by the arguments of the constructor (limits.py).
+Every failure is one of errors.py. Nothing is retried, except once after a 401 with a renewed credential, and a GET
+whose kept-alive connection turned out to be closed.
 Limits: HTTP/1.1; no compression (it costs more CPU than a local network saves); watches do not count as in flight.
 """
 
@@ -45,8 +46,8 @@ _CONNECT_S = 10.0
 class Transport:
     """Requests to one API server. Use as an async context manager, or `close` it.
 
-    `qps` and `burst` are the client-side rate in requests a second (inf = none), `in_flight` the requests at once, `timeout_s`
-    the limit of one request from the first to the last byte.
+    `qps` and `burst` are the client-side rate in requests a second (inf = none), `in_flight` the requests at once,
+    `timeout_s` the limit of one request from the first to the last byte.
     """
 
     def __init__(
@@ -128,7 +129,9 @@ class Transport:
     async def stream(
         self, path: str, query: Mapping[str, str] | None = None, *, silence_s: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """A GET with an endless answer: yields its chunks, cut anywhere. `StreamTimeout` after `silence_s` without data."""
+        """A GET with an endless answer: yields its chunks, cut anywhere. `StreamTimeout` after `silence_s` without
+        data.
+        """
         await self.limiter.pace()
         credential = await self._authenticate()
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
@@ -291,7 +294,9 @@ class Transport:
 
 
 def _keep_alive(response: aiohttp.ClientResponse) -> None:
-    """Have the kernel notice within about a minute that the other end has vanished: a watch itself may rightly be silent."""
+    """Have the kernel notice within about a minute that the other end has vanished: a watch itself may rightly be
+    silent.
+    """
     transport = response.connection.transport if response.connection is not None else None
     sock = transport.get_extra_info("socket") if transport is not None else None
     if sock is None:

@@ -7,7 +7,9 @@ from cotenant.drivers.kube.kinds.parts import ObjectMeta
 
 
 class LeaseSpec(ApiStruct, frozen=True):
-    """The holder of a lease. Times are MicroTime text: they are written, shown, and never compared with this machine's clock."""
+    """The holder of a lease. Times are MicroTime text: they are written, shown, and never compared with this
+    machine's clock.
+    """
 
     holder_identity: Text = None
     lease_duration_seconds: Int32 | None = None

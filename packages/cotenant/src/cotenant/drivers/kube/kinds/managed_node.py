@@ -1,7 +1,8 @@
 """Node as the manager of lent resources reads it.
 
-Problem: annotations are written by people and by other components, and a bad one must not hide the node. Choice: what cannot be read is listed and takes no part; a
-node whose capacity cannot be read, or is not reported yet, is refused. Limits: CPU and memory.
+Problem: annotations are written by people and by other components, and a bad one must not hide the node. Choice: what
+cannot be read is listed and takes no part; a node whose capacity cannot be read, or is not reported yet, is refused.
+Limits: CPU and memory.
 Source: Koordinator, apis/extension/{node,node_reservation,resource,third_party}.go.
 """
 
@@ -82,7 +83,9 @@ def _use(amounts: Mapping[str, str | int | float], where: str) -> Use:
 
 
 def read_raw_allocatable(text: str, allocatable: Use) -> Use:
-    """Raw amounts from the annotation `RAW_ALLOCATABLE`; one that the annotation lacks is not amplified. Raises `InvalidInput`."""
+    """Raw amounts from the annotation `RAW_ALLOCATABLE`; one that the annotation lacks is not amplified. Raises
+    `InvalidInput`.
+    """
     given = json_object(RAW_ALLOCATABLE, text)
     found = _use({name: given[name] for name in (CPU_NAME, MEMORY_NAME) if name in given}, RAW_ALLOCATABLE)
     return Use(
@@ -109,18 +112,20 @@ def _reservation(text: str) -> Use:
 
 
 def _third_party(text: str) -> dict[str, int]:
-    """{"allocations": [{"priority": "koord-batch", "resources": {...}}]}: sums of what others hold of batch resources."""
+    """{"allocations": [{"priority": "koord-batch", "resources": {...}}]}: sums of what others hold of batch
+    resources.
+    """
     total: dict[str, int] = {}
     allocations = json_object(THIRD_PARTY_ANNOTATION, text).get("allocations") or []
     if not isinstance(allocations, list):
         raise InvalidInput(f"{THIRD_PARTY_ANNOTATION}: allocations", allocations, "a list")
-    for i, each in enumerate(allocations):
+    for i, allocation in enumerate(allocations):
         where = f"{THIRD_PARTY_ANNOTATION}: allocations[{i}]"
-        if not isinstance(each, Mapping) or not isinstance(each.get("resources") or {}, Mapping):
-            raise InvalidInput(where, each, "an object with priority and resources")
-        if each.get("priority") not in _BATCH:
+        if not isinstance(allocation, Mapping) or not isinstance(allocation.get("resources") or {}, Mapping):
+            raise InvalidInput(where, allocation, "an object with priority and resources")
+        if allocation.get("priority") not in _BATCH:
             continue
-        resources = each.get("resources") or {}
+        resources = allocation.get("resources") or {}
         for short in ("batch-cpu", "batch-memory"):
             long = SHORT[short]
             if long in resources:

@@ -1,8 +1,8 @@
 """Node: read for a scheduler, and its allocatable pools for the node's own agent.
 
-Problem: evictions against requests need the pools that requests are made from, batch and mid among them, and those change while the node runs. Choice:
-the agent reads the allocatable amounts of its Node object. Limits: for the agent, what is absent or cannot be read is none; a scheduler refuses a
-node whose size it cannot read.
+Problem: evictions against requests need the pools that requests are made from, batch and mid among them, and those
+change while the node runs. Choice: the agent reads the allocatable amounts of its Node object. Limits: for the agent,
+what is absent or cannot be read is none; a scheduler refuses a node whose size it cannot read.
 Source: Koordinator's batch and mid resources (batch-cpu and mid-cpu are in milli-CPU).
 """
 
@@ -78,7 +78,8 @@ def read_node(obj: NodeObject) -> Node:
     """A node. `InvalidInput` names what of it is wrong: without knowing its size, nothing can be placed on it."""
     meta, spec, status = obj.metadata, obj.spec or NodeSpec(), obj.status or NodeStatus()
     where = f"node {meta.name}"
-    # Without a Ready condition the kubelet has not reported yet. The taints of the node controller decide about placement, not this.
+    # Without a Ready condition the kubelet has not reported yet. The taints of the node controller decide about
+    # placement, not this.
     ready = any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions or ())
     return Node(
         name=meta.name or "",
@@ -88,7 +89,7 @@ def read_node(obj: NodeObject) -> Node:
         unschedulable=bool(spec.unschedulable),
         ready=ready,
         taints_decide=True,
-        images=tuple((name, each.size_bytes) for each in status.images or () for name in each.names or ()),
+        images=tuple((name, image.size_bytes) for image in status.images or () for name in image.names or ()),
         annotations=_known_annotations(meta.annotations),
     )
 
@@ -96,7 +97,7 @@ def read_node(obj: NodeObject) -> Node:
 def internal_address(obj: NodeObject) -> str:
     """The first internal address; empty where the node has none."""
     found = (obj.status.addresses if obj.status is not None else None) or ()
-    return next((each.address or "" for each in found if each.type == "InternalIP"), "")
+    return next((node_address.address or "" for node_address in found if node_address.type == "InternalIP"), "")
 
 
 def kubelet_version(obj: NodeObject) -> tuple[int, int] | None:

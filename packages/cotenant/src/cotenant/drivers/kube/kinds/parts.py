@@ -29,7 +29,9 @@ class OwnerReference(ApiStruct, frozen=True):
 
 
 class ObjectMeta(ApiStruct, frozen=True):
-    """The metadata of any object. `resource_version` is opaque by the API conventions; versions are compared only where both are numbers."""
+    """The metadata of any object. `resource_version` is opaque by the API conventions; versions are compared only
+    where both are numbers.
+    """
 
     name: Text = None
     generate_name: Text = None

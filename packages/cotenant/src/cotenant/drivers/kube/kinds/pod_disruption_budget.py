@@ -34,7 +34,9 @@ POD_DISRUPTION_BUDGETS = Kind("PodDisruptionBudget", "policy", "v1", "poddisrupt
 
 
 def read_budget(obj: PodDisruptionBudget) -> DisruptionBudget:
-    """A disruption budget. One whose status is older than its spec allows nothing, as in the eviction API. Raises `InvalidInput`."""
+    """A disruption budget. One whose status is older than its spec allows nothing, as in the eviction API. Raises
+    `InvalidInput`.
+    """
     meta, spec, status = obj.metadata, obj.spec or BudgetSpec(), obj.status or BudgetStatus()
     current = (status.observed_generation or 0) >= (meta.generation or 0)
     return DisruptionBudget(

@@ -1,6 +1,7 @@
 """Taints and tolerations: as the API writes them, and read as the model's values.
 
-Limits: `tolerationSeconds` is not read; it does not concern placement. Source: Kubernetes API reference (Taint, Toleration).
+Limits: `tolerationSeconds` is not read; it does not concern placement. Source: Kubernetes API reference (Taint,
+Toleration).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """TokenReview of authentication.k8s.io: the API server's word on whose a bearer token is.
 
-Source: Kubernetes API reference, v1.36; the extra field with the node's name is that of tokens bound to a pod, Kubernetes 1.30 and later.
+Source: Kubernetes API reference, v1.36; the extra field with the node's name is that of tokens bound to a pod,
+Kubernetes 1.30 and later.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """MutatingWebhookConfiguration and ValidatingWebhookConfiguration, as far as a webhook keeps its own.
 
-Limits: only names and how the webhooks are reached are decoded; what is written goes as a whole list or as a JSON patch.
+Limits: only names and how the webhooks are reached are decoded; what is written goes as a whole list or as a JSON
+patch.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 """Leader election by a Lease that several processes compete for: a state machine without I/O.
 
-Problem: at most one scheduler should act, machines' clocks disagree and jump, and requests hang. Choice: as in client-go, another's lease
-is judged only by how long this process has seen it unchanged, never by the times written in it, and every write names the version it was
-decided on, so of two writers one gets a conflict. A leader that has not renewed for `renew_deadline_s`, counted from the start of its last
-successful write, stops leading; that is shorter than the lease, so it stops before another may start. Its term lasts until another is seen to have held the
+Problem: at most one scheduler should act, machines' clocks disagree and jump, and requests hang. Choice: as in
+client-go, another's lease is judged only by how long this process has seen it unchanged, never by the times written in
+it, and every write names the version it was decided on, so of two writers one gets a conflict. A leader that has not
+renewed for `renew_deadline_s`, counted from the start of its last successful write, stops leading; that is shorter than
+the lease, so it stops before another may start. Its term lasts until another is seen to have held the
 lease: a leader that was merely slow renews and leads on, with all that it knows.
-- The time for which a lease was seen unchanged grows by at most two retry periods per read, so a clock that jumps does not expire it.
+- The time for which a lease was seen unchanged grows by at most two retry periods per read, so a clock that jumps does
+  not expire it.
 - A clock that goes back makes a leader stop (it cannot know for how long it has led) and a candidate restart its wait.
 - `release` empties the holder's name, so that the next leader need not wait.
-Limits: a leader that is paused between a check and an act (a stopped process) may act once too late; a bind names the pod's UID and is
-refused the second time, so nothing is bound twice.
+Limits: a leader that is paused between a check and an act (a stopped process) may act once too late; a bind names the
+pod's UID and is refused the second time, so nothing is bound twice.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ LONGEST_LEASE_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds. Shorter than the defaults of Kubernetes' own components (15, 10, 2): pods wait for a successor, within 8 s of a leader's death."""
+    """Seconds. Shorter than the defaults of Kubernetes' own components (15, 10, 2): pods wait for a successor,
+    within 8 s of a leader's death.
+    """
 
     lease_s: float = 6.0
     renew_deadline_s: float = 4.0
@@ -70,7 +74,9 @@ Instruction = ReadLease | WriteLease | Wait
 
 
 class Election:
-    """The view of one candidate. Times are seconds of a clock that also runs while the machine sleeps; `wall_s` is only written and shown."""
+    """The view of one candidate. Times are seconds of a clock that also runs while the machine sleeps; `wall_s` is
+    only written and shown.
+    """
 
     def __init__(self, namespace: str, name: str, identity: str, timing: Timing | None = None) -> None:
         if not identity:
@@ -158,7 +164,8 @@ class Election:
         self._next_s = now_s + self.timing.retry_s
 
     def release(self, wall_s: float) -> WriteLease | None:
-        """Stop leading. The write that lets another start at once; None where the lease, as last seen, is not held by this process.
+        """Stop leading. The write that lets another start at once; None where the lease, as last seen, is not held by
+        this process.
 
         A conflict means that this view was old (a renewal whose answer was not awaited): observe and release again.
         """

@@ -1,9 +1,10 @@
 """Leader election by a Lease: the I/O, and a clean hand-over.
 
-Problem: work must start only once the lease is held, stop before another may hold it, and be stopped before it is released. Choice: `run`
-campaigns, runs the work as a task, and renews beside it; election.py decides every step. A request that hangs is abandoned when the
-leadership it should prolong runs out. While the lease cannot be renewed the work must not write (`leading`), but it stays: where nobody else took the lease
-meanwhile it goes on with the next renewal, else it is stopped. On cancellation the work is stopped first, then the lease is released.
+Problem: work must start only once the lease is held, stop before another may hold it, and be stopped before it is
+released. Choice: `run` campaigns, runs the work as a task, and renews beside it; election.py decides every step. A
+request that hangs is abandoned when the leadership it should prolong runs out. While the lease cannot be renewed the
+work must not write (`leading`), but it stays: where nobody else took the lease meanwhile it goes on with the next
+renewal, else it is stopped. On cancellation the work is stopped first, then the lease is released.
 Limits: work that does not let itself be cancelled delays the hand-over.
 """
 
@@ -27,13 +28,17 @@ _log = logging.getLogger(__name__)
 
 
 def awake_or_asleep_s() -> float:
-    """Seconds of a clock that never goes back and that also runs while the machine is suspended, where the system has one."""
+    """Seconds of a clock that never goes back and that also runs while the machine is suspended, where the system
+    has one.
+    """
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 class LeaderElector:
-    """Competes for one Lease. `identity` must be unique among all candidates, also after a restart (host name and a random part)."""
+    """Competes for one Lease. `identity` must be unique among all candidates, also after a restart (host name and a
+    random part).
+    """
 
     def __init__(
         self,
@@ -81,9 +86,11 @@ class LeaderElector:
         return f"waits for {self._shown}, held by {self.holder or 'no process'}"
 
     async def run(self, work: Callable[[], Awaitable[None]], changed: Callable[[], None] = lambda: None) -> bool:
-        """Campaign, then do the work during the term. True when the work ended by itself, False when another took the lease (the work is stopped).
+        """Campaign, then do the work during the term. True when the work ended by itself, False when another took the
+        lease (the work is stopped).
 
-        `changed` is called where `leading` turns False during the term, and True again. An error of the work is raised again, after the lease has been released.
+        `changed` is called where `leading` turns False during the term, and True again. An error of the work is raised
+        again, after the lease has been released.
         """
         self._changed = changed
         await self._campaign()

@@ -1,7 +1,7 @@
 """Decoding of patch bodies, with limits on depth and size.
 
-Problem: a body may be JSON or YAML and nested without bound. Choice: msgspec reads JSON, `yaml_documents` YAML, and both refuse a depth that
-no API object has. Limits: a YAML body must be a single document, as on the real server.
+Problem: a body may be JSON or YAML and nested without bound. Choice: msgspec reads JSON, `yaml_documents` YAML, and
+both refuse a depth that no API object has. Limits: a YAML body must be a single document, as on the real server.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def copied(value: Manifest) -> Manifest:
 def copy_value(value: Any) -> Any:
     """A deep copy of any JSON value. Faster than encoding and decoding it, and it keeps the order of keys."""
     if type(value) is dict:
-        return {key: copy_value(each) if type(each) in _NESTED else each for key, each in value.items()}
+        return {key: copy_value(entry) if type(entry) in _NESTED else entry for key, entry in value.items()}
     if type(value) is list:
-        return [copy_value(each) if type(each) in _NESTED else each for each in value]
+        return [copy_value(entry) if type(entry) in _NESTED else entry for entry in value]
     return value
 
 
@@ -60,14 +60,16 @@ _NESTED = frozenset((dict, list))
 
 
 def refuse_deep(value: Any, limit: int = MAX_DEPTH) -> None:
-    """Raise ApiError 400 if a value is nested deeper than any API object, so that later recursive walks do not overflow the stack."""
+    """Raise ApiError 400 if a value is nested deeper than any API object, so that later recursive walks do not
+    overflow the stack.
+    """
     level = [value] if type(value) in _NESTED else []
     for _ in range(limit):
         level = [
-            each
+            entry
             for one in level
-            for each in (one.values() if type(one) is dict else one)
-            if type(each) is dict or type(each) is list
+            for entry in (one.values() if type(one) is dict else one)
+            if type(entry) is dict or type(entry) is list
         ]
         if not level:
             return

@@ -53,7 +53,8 @@ _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 _RAW = "io.k8s.apimachinery.pkg.runtime.RawExtension"
 _REF = "#/$defs/"
 
-# Pointers to strings in the Go types, for which an empty string differs from an absent one (a claim with "" has no class).
+# Pointers to strings in the Go types, for which an empty string differs from an absent one (a claim with "" has no
+# class).
 _POINTERS = frozenset({"storageClassName", "volumeAttributesClassName", "apiGroup", "ingressClassName"})
 # Defaults of keys of associative lists, which the definitions leave out: a port without a protocol is a TCP port.
 _KEY_DEFAULTS = {"protocol": "TCP"}
@@ -253,5 +254,5 @@ def _type_of(field: Manifest) -> str:
     """The JSON type of a field; the files write `["string", "null"]` for nullable fields."""
     kind: Any = field.get("type")
     if isinstance(kind, list):
-        kind = next((each for each in kind if each != "null"), "")
+        kind = next((entry for entry in kind if entry != "null"), "")
     return kind if isinstance(kind, str) else ""

@@ -1,8 +1,8 @@
 """The order of a merged list.
 
-Problem: the patch lists its elements in an order, and the object has other elements among them. Choice: elements named by the patch come in
-its order, starting at the position of the first one present; other elements keep their position among their neighbours. Merging twice
-changes nothing.
+Problem: the patch lists its elements in an order, and the object has other elements among them. Choice: elements named
+by the patch come in its order, starting at the position of the first one present; other elements keep their position
+among their neighbours. Merging twice changes nothing.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ def interleave(present: Sequence[Hashable], desired: Sequence[Hashable]) -> list
     result: list[Hashable] = []
     next_wanted = 0
     emitted: set[Hashable] = set()
-    for each in present:
-        if each not in named:
-            result.append(each)
+    for hashable in present:
+        if hashable not in named:
+            result.append(hashable)
             continue
-        while each not in emitted:
+        while hashable not in emitted:
             result.append(desired[next_wanted])
             emitted.add(desired[next_wanted])
             next_wanted += 1

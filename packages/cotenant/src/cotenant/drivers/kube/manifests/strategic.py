@@ -1,9 +1,10 @@
 """Strategic merge patches: merge patches that treat some lists as sets or as maps keyed by a field.
 
-Problem: kubectl apply and many controllers patch a container in a list by its name; directives in the patch delete, replace and reorder.
-Choice: one recursive merge guided by the kind's schema (merge keys and strategies as published by Kubernetes); the order of a merged list
-is that of `$setElementOrder` (elements that the patch does not name keep their position). Limits: built-in kinds only, as in Kubernetes.
-Source: Kubernetes' description of strategic merge patch (`$patch`, `$retainKeys`, `$deleteFromPrimitiveList`, `$setElementOrder`).
+Problem: kubectl apply and many controllers patch a container in a list by its name; directives in the patch delete,
+replace and reorder. Choice: one recursive merge guided by the kind's schema (merge keys and strategies as published by
+Kubernetes); the order of a merged list is that of `$setElementOrder` (elements that the patch does not name keep their
+position). Limits: built-in kinds only, as in Kubernetes. Source: Kubernetes' description of strategic merge patch
+(`$patch`, `$retainKeys`, `$deleteFromPrimitiveList`, `$setElementOrder`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _DELETED = object()  # the place of a removed element
 
 
 def strategic_merge(obj: Manifest, body: bytes | Manifest, node: SchemaNode = DEDUCED) -> Manifest:
-    """The patched object; `node`: its kind, without which lists are replaced. Raises ApiError 400 for a malformed patch, 422 for a list element without its merge key."""
+    """The patched object; `node`: its kind, without which lists are replaced. Raises ApiError 400 for a malformed
+    patch, 422 for a list element without its merge key.
+    """
     patch = read_mapping(body)
     refuse_deep(patch)
     return _merge_map(obj, patch, node)
@@ -46,7 +49,7 @@ def _merge_map(target: Manifest, patch: Manifest, node: SchemaNode) -> Manifest:
     if retained is not None:
         if not isinstance(retained, list):
             raise _bad(f"{_RETAIN} must be a list")
-        kept = {_identity(each) for each in retained}
+        kept = {_identity(entry) for entry in retained}
         for key in list(target):
             if key not in kept:
                 del target[key]
@@ -63,8 +66,8 @@ def _merge_map(target: Manifest, patch: Manifest, node: SchemaNode) -> Manifest:
                     raise _bad(f"invalid value type for {key}: it must be a list")
                 present = target.get(name)
                 if isinstance(present, list):
-                    removed = {_identity(each) for each in value}
-                    target[name] = [each for each in present if _identity(each) not in removed]
+                    removed = {_identity(entry) for entry in value}
+                    target[name] = [entry for entry in present if _identity(entry) not in removed]
             elif key not in (_PATCH, _RETAIN):
                 raise _bad(f"invalid directive {key}")
     for key, value in patch.items():
@@ -93,42 +96,42 @@ def _merge_map(target: Manifest, patch: Manifest, node: SchemaNode) -> Manifest:
 
 def _merge_list(present: list[Any], patch: list[Any], node: SchemaNode, order: list[Any] | None) -> list[Any]:
     if node.item.kind != tree.STRUCT:
-        if any(isinstance(each, dict | list) for each in patch):
+        if any(isinstance(entry, dict | list) for entry in patch):
             raise _bad(f"expected a list of scalars, got {_shown(patch)}")
-        known = {_identity(each) for each in present}
+        known = {_identity(entry) for entry in present}
         result = list(present)
-        for each in patch:
-            if each not in known:
-                known.add(each)
-                result.append(each)
+        for entry in patch:
+            if entry not in known:
+                known.add(entry)
+                result.append(entry)
         return _ordered(result, order, node) if order is not None else result
     key = node.merge_key
-    for each in patch:
-        if not isinstance(each, dict):
+    for entry in patch:
+        if not isinstance(entry, dict):
             raise _bad(f"expected a list of objects, got {_shown(patch)}")
-    if any(each.get(_PATCH) == "replace" for each in patch):
-        return [_without_directives(each) for each in patch if each.get(_PATCH) != "replace" or len(each) > 1]
+    if any(entry.get(_PATCH) == "replace" for entry in patch):
+        return [_without_directives(entry) for entry in patch if entry.get(_PATCH) != "replace" or len(entry) > 1]
     result = list(present)
     at: dict[Hashable, list[int]] = {}  # positions by merge key
     for index, other in enumerate(present):
         if isinstance(other, dict) and key in other:
             at.setdefault(_identity(other[key]), []).append(index)
-    for each in patch:
-        if each.get(_PATCH) not in (None, "delete", "merge"):
-            raise _bad(f"unknown patch type: {each[_PATCH]} in map: {_shown(each)}")
-        if key not in each:
-            raise _unmergeable(f"map: {_shown(each)} does not contain declared merge key: {key}")
-        identity = _identity(each[key])
-        if each.get(_PATCH) == "delete":
+    for entry in patch:
+        if entry.get(_PATCH) not in (None, "delete", "merge"):
+            raise _bad(f"unknown patch type: {entry[_PATCH]} in map: {_shown(entry)}")
+        if key not in entry:
+            raise _unmergeable(f"map: {_shown(entry)} does not contain declared merge key: {key}")
+        identity = _identity(entry[key])
+        if entry.get(_PATCH) == "delete":
             for index in at.pop(identity, ()):
                 result[index] = _DELETED
         elif identity in at:
             index = at[identity][0]
-            result[index] = _merge_map(result[index], each, node.item)
+            result[index] = _merge_map(result[index], entry, node.item)
         else:
             at[identity] = [len(result)]
-            result.append(_merge_map({}, each, node.item))
-    result = [each for each in result if each is not _DELETED]
+            result.append(_merge_map({}, entry, node.item))
+    result = [entry for entry in result if entry is not _DELETED]
     return _ordered(result, order, node) if order is not None else result
 
 
@@ -139,12 +142,13 @@ def _ordered(items: list[Any], order: list[Any], node: SchemaNode) -> list[Any]:
     def identity(item: Any) -> Hashable:
         return _identity(item.get(key) if key and isinstance(item, dict) else item)
 
-    merge_value = [identity(each) for each in order]
-    known = {identity(each): each for each in items}
+    merge_value = [identity(entry) for entry in order]
+    known = {identity(entry): entry for entry in items}
     if len(known) < len(items):  # duplicate keys (e.g. two ports with one number) cannot be told apart
         return items
     return [
-        known[each] for each in interleave([identity(each) for each in items], [w for w in merge_value if w in known])
+        known[hashable]
+        for hashable in interleave([identity(entry) for entry in items], [w for w in merge_value if w in known])
     ]
 
 
@@ -162,11 +166,11 @@ def _identity(value: Any) -> Hashable:
 def _without_directives(value: Any) -> Any:
     if type(value) is dict:
         return {
-            key: _without_directives(each)
-            for key, each in value.items()
-            if each is not None and not key.startswith("$")
+            key: _without_directives(entry)
+            for key, entry in value.items()
+            if entry is not None and not key.startswith("$")
         }
-    return [_without_directives(each) for each in value] if type(value) is list else value
+    return [_without_directives(entry) for entry in value] if type(value) is list else value
 
 
 def _shown(value: Any) -> str:

@@ -1,8 +1,9 @@
 """YAML documents of clients as JSON values, with bounds.
 
-Problem: YAML is read by Python code at some 10 microseconds a value, aliases expand without bound, and its types are more than JSON's.
-Choice: values and nesting are counted on the parser's events, before anything is built; aliases are refused, or counted as if written
-out; dates stay text, as Kubernetes reads them. A caller with an event loop decodes in a thread. Limits: one document; 100,000 values (a large manifest has 10,000).
+Problem: YAML is read by Python code at some 10 microseconds a value, aliases expand without bound, and its types are
+more than JSON's. Choice: values and nesting are counted on the parser's events, before anything is built; aliases are
+refused, or counted as if written out; dates stay text, as Kubernetes reads them. A caller with an event loop decodes in
+a thread. Limits: one document; 100,000 values (a large manifest has 10,000).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _loader: Any = None
 
 
 def decode(body: bytes, refusal: Refusal, *, allows_aliases: bool = False) -> Any:
-    """The document as plain JSON values. Raises `refusal(message)` for what is not YAML, has aliases, or exceeds the bounds.
+    """The document as plain JSON values. Raises `refusal(message)` for what is not YAML, has aliases, or exceeds the
+    bounds.
 
     `allows_aliases`: aliases are written out, within the same bounds.
     """
@@ -70,7 +72,7 @@ def _written_out(value: Any, known: dict[int, tuple[int, int]]) -> tuple[int, in
     found = known.get(id(value))
     if found is None:
         inner = [*value, *value.values()] if isinstance(value, dict) else value
-        parts = [_written_out(each, known) for each in inner]
+        parts = [_written_out(entry, known) for entry in inner]
         found = known[id(value)] = 1 + sum(one for one, _ in parts), sum(two for _, two in parts)
     return found
 

@@ -1,8 +1,9 @@
 """Writes Events in the background.
 
-Problem: decisions must not wait for an Event to be written, nor lose throughput to them. Choice: `record` only queues the Event (correlator.py);
-`run` writes the queue at a rate of its own, a few at a time. Transient failures are retried a few times, others are dropped; both
-are counted. Limits: Events not yet written are lost when the process dies; `flush` writes them at a clean stop.
+Problem: decisions must not wait for an Event to be written, nor lose throughput to them. Choice: `record` only queues
+the Event (correlator.py); `run` writes the queue at a rate of its own, a few at a time. Transient failures are retried
+a few times, others are dropped; both are counted. Limits: Events not yet written are lost when the process dies;
+`flush` writes them at a clean stop.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _log = logging.getLogger(__name__)
 
 
 class EventWriter:
-    """Writes Events at `qps` a second with at most `workers` requests in flight. Its client should have capacity beside the binds."""
+    """Writes Events at `qps` a second with at most `workers` requests in flight. Its client should have capacity
+    beside the binds.
+    """
 
     def __init__(
         self,
@@ -55,7 +58,9 @@ class EventWriter:
         self._tries: dict[str, int] = {}
 
     def record(self, about: ObjectReference, kind: str, reason: str, message: str) -> bool:
-        """Queue an Event about an object (`kind` Normal or Warning); returns at once. False = dropped: the queue is full."""
+        """Queue an Event about an object (`kind` Normal or Warning); returns at once. False = dropped: the queue is
+        full.
+        """
         taken = self.correlator.record(about, kind, reason, message, self._now())
         if taken:
             self._some.set()

@@ -1,8 +1,9 @@
 """Filters that no eviction can change: a node's readiness, its taints, and its labels.
 
-Problem: reasons count the nodes that each filter rejects, and preemption must not clear a node that a filter rejects in any case. Choice: these filters are
-listed here once, in kube-scheduler's order of plugins; both read the list (engine/cycle/rejections.py, engine/cycle/eviction/preemption.py). Nodes with equal
-taints are evaluated once. Limits: rules of narrowing say themselves whether evictions help (`Rule.yields`).
+Problem: reasons count the nodes that each filter rejects, and preemption must not clear a node that a filter rejects in
+any case. Choice: these filters are listed here once, in kube-scheduler's order of plugins; both read the list
+(engine/cycle/rejections.py, engine/cycle/eviction/preemption.py). Nodes with equal taints are evaluated once. Limits:
+rules of narrowing say themselves whether evictions help (`Rule.yields`).
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def fixed_filters(encoder: Encoder, k: int) -> Iterator[FixedFilter]:
     for found in _repelled(encoder, k):
         repelled |= found.fails
         yield found
-    # past 64 taints their bits are among the selector's: a node that repels the shape is not counted against its selector
+    # past 64 taints their bits are among the selector's: a node that repels the shape is not counted against its
+    # selector
     mismatched = ~node_affinity.mask(nodes, shapes, k, every)
     if encoder.taints_overflow:
         mismatched &= ~repelled
@@ -50,8 +52,8 @@ def fixed_filters(encoder: Encoder, k: int) -> Iterator[FixedFilter]:
 def passing(encoder: Encoder, k: int) -> Mask:
     """`bool[N]`: rows that pass all of these filters."""
     left = np.ones(encoder.all_rows, dtype=np.bool_)
-    for each in fixed_filters(encoder, k):
-        left &= ~each.fails
+    for fixed_filter in fixed_filters(encoder, k):
+        left &= ~fixed_filter.fails
     return left
 
 

@@ -1,9 +1,10 @@
 """What a preemption would break: jobs that need all of their members, as reported by plugins.
 
-Problem: evicting one member of a job ends the job and frees one place. Choice: a job can spare the members above its minimum; evicting one more
-loses all of its placed members. It may be lost only if every one of its members may be evicted; otherwise only the spare members of lowest priority
-are candidates. The choice itself is pure (policy/placement/preemption.py, policy/quota/preemption.py). Limits: a job that needs another one which does
-not name it in turn is not lost with it.
+Problem: evicting one member of a job ends the job and frees one place. Choice: a job can spare the members above its
+minimum; evicting one more loses all of its placed members. It may be lost only if every one of its members may be
+evicted; otherwise only the spare members of lowest priority are candidates. The choice itself is pure
+(policy/placement/preemption.py, policy/quota/preemption.py). Limits: a job that needs another one which does not name
+it in turn is not lost with it.
 """
 
 from __future__ import annotations
@@ -44,16 +45,16 @@ class JobLosses:
 
     def job_of(self, entry: PodInfo) -> Job | None:
         """The job that a placed pod is a member of; None for a pod that runs on its own."""
-        found = (each.job_of(entry, self._is_going) for each in self._roster.evicting)
+        found = (evicting.job_of(entry, self._is_going) for evicting in self._roster.evicting)
         return next((job for job in found if job is not None), None)
 
     def keys_of(self, entry: PodInfo) -> tuple[str, ...]:
         """The keys of the groups that are placed together with a pod, its own included."""
-        return tuple(key for each in self._roster.grouping for key in each.together(entry).keys)
+        return tuple(key for grouping in self._roster.grouping for key in grouping.together(entry).keys)
 
     def jobs(self) -> tuple[Job, ...]:
         """Every job with members on nodes."""
-        return tuple(job for each in self._roster.evicting for job in each.jobs(self._is_going))
+        return tuple(job for evicting in self._roster.evicting for job in evicting.jobs(self._is_going))
 
     def at_stake(
         self,
@@ -65,7 +66,10 @@ class JobLosses:
         none_falls: bool = False,
         gone: frozenset[int] = frozenset(),
     ) -> AtStake:
-        """For a preemptor of this priority, of the gangs `own`. `priorities` are by number, as the preemptor sees them. `none_falls`: no member that a job needs is a candidate; `gone`: numbers of pods that are removed already."""
+        """For a preemptor of this priority, of the gangs `own`. `priorities` are by number, as the preemptor sees
+        them. `none_falls`: no member that a job needs is a candidate; `gone`: numbers of pods that are removed
+        already.
+        """
         own = frozenset(own)
         whole: list[tuple[list[PodInfo], int]] = []
         of, spared = np.full(len(priorities), -1, dtype=np.int64), list[int]()
@@ -87,14 +91,14 @@ class JobLosses:
 
 def _table(whole: Sequence[tuple[Sequence[PodInfo], int]], covering: Covering) -> Jobs:
     ranks = [[_importance(entry) for entry in members] for members, _ in whole]
-    highest = [max(each) for each in ranks]
+    highest = [max(rank) for rank in ranks]
     earliest = [
-        min(_started_s(entry) for entry, own in zip(members, each, strict=True) if own == top)
-        for (members, _), each, top in zip(whole, ranks, highest, strict=True)
+        min(_started_s(entry) for entry, own in zip(members, element, strict=True) if own == top)
+        for (members, _), element, top in zip(whole, ranks, highest, strict=True)
     ]
     numbers = tuple(tuple(entry.number for entry in members) for members, _ in whole)
-    group, covered, bears = covering(np.array([number for each in numbers for number in each], dtype=np.int64))
-    ends = np.cumsum([len(each) for each in numbers])[:-1]
+    group, covered, bears = covering(np.array([number for element in numbers for number in element], dtype=np.int64))
+    ends = np.cumsum([len(element) for element in numbers])[:-1]
     over = [
         int((covered[groups] & (covered[groups].cumsum(axis=0) > bears)).any(axis=1).sum())
         for groups in np.split(group, ends)
@@ -103,8 +107,8 @@ def _table(whole: Sequence[tuple[Sequence[PodInfo], int]], covering: Covering) -
         np.array([spare for _, spare in whole], dtype=np.int64),
         np.array(over, dtype=np.int64),
         np.array(highest, dtype=np.int64),
-        np.array([sum(each) for each in ranks], dtype=np.int64),
-        np.array([len(each) for each in numbers], dtype=np.int64),
+        np.array([sum(rank) for rank in ranks], dtype=np.int64),
+        np.array([len(element) for element in numbers], dtype=np.int64),
         np.array(earliest, dtype=np.float64),
         numbers,
     )

@@ -1,11 +1,13 @@
 """Pods with a nominated node that wait for their victims to end, and the resources reserved for them.
 
-Problem: between the eviction and the bind the victims terminate, and the freed resources must neither go to pods of lower priority nor be
-withheld from pods of higher priority. Choice: a nominated pod's requests count on its node for pods of its own or lower priority, and are
-suspended while pods of higher priority, or the pod itself, are evaluated; its rules count as well. It waits in a group of its own, and is woken when
-its last victim is gone. The same holds for a pod for which a rebalancer makes room: it waits for the pods that are being moved, which are not victims, so another
-preemptor may still evict them; devices that are free already cannot be set aside, so other pods that ask for devices are kept off its node meanwhile. Source: kube-scheduler's nominator. Limits: a pod without rules of its own is not affected by the
-nominated pod's rules; a gang of which some members ask for devices is kept off such nodes as a whole.
+Problem: between the eviction and the bind the victims terminate, and the freed resources must neither go to pods of
+lower priority nor be withheld from pods of higher priority. Choice: a nominated pod's requests count on its node for
+pods of its own or lower priority, and are suspended while pods of higher priority, or the pod itself, are evaluated;
+its rules count as well. It waits in a group of its own, and is woken when its last victim is gone. The same holds for a
+pod for which a rebalancer makes room: it waits for the pods that are being moved, which are not victims, so another
+preemptor may still evict them; devices that are free already cannot be set aside, so other pods that ask for devices
+are kept off its node meanwhile. Source: kube-scheduler's nominator. Limits: a pod without rules of its own is not
+affected by the nominated pod's rules; a gang of which some members ask for devices is kept off such nodes as a whole.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ class Nominations:
     def add(
         self, entry: PodInfo, node: str, victims: set[str], moving: Collection[str] = frozenset()
     ) -> tuple[str, ...]:
-        """Nominate the node. Returns the uids of pods of lower priority nominated for the same node, which should be tried elsewhere."""
+        """Nominate the node. Returns the uids of pods of lower priority nominated for the same node, which should
+        be tried elsewhere.
+        """
         uid = entry.seen.uid
         displaced = tuple(
             other for other in self.on(node) if self.by_uid[other].entry.seen.pod.priority < entry.seen.pod.priority
@@ -60,8 +64,8 @@ class Nominations:
         self.by_uid[uid] = Nomination(entry, node, set(victims), set(moving))
         for victim in victims:
             self._waits_for.setdefault(victim, set()).add(uid)
-        for each in moving:
-            self._moves_for.setdefault(each, set()).add(uid)
+        for name in moving:
+            self._moves_for.setdefault(name, set()).add(uid)
         self._assignments.reserve(entry, node)
         return displaced
 
@@ -71,10 +75,10 @@ class Nominations:
         if nomination is None:
             return False
         for index, pods in ((self._waits_for, nomination.victims), (self._moves_for, nomination.moving)):
-            for each in pods:
-                index[each].discard(uid)
-                if not index[each]:
-                    del index[each]
+            for pod in pods:
+                index[pod].discard(uid)
+                if not index[pod]:
+                    del index[pod]
         if uid in self._assignments.reserved:
             self._assignments.release(nomination.entry)
         return True
@@ -95,7 +99,9 @@ class Nominations:
         return frozenset(nomination.moving) if nomination is not None else frozenset()
 
     def victim_gone(self, uid: str) -> tuple[str, ...]:
-        """A pod is gone. Returns the preemptors whose last victim it was, and pods for which it was moved: what is left to move may not be needed."""
+        """A pod is gone. Returns the preemptors whose last victim it was, and pods for which it was moved: what is
+        left to move may not be needed.
+        """
         waited = {*self._waits_for.pop(uid, ()), *self._moves_for.pop(uid, ())}
         ready = []
         for preemptor in sorted(waited):
@@ -116,7 +122,9 @@ class Nominations:
         return uid in self._waits_for
 
     def wait_for(self, uid: str, ending: set[str]) -> bool:
-        """Wait for more ending pods on the node of a nominated pod that did not fit yet. Whether it waits for any, or for one that is moved."""
+        """Wait for more ending pods on the node of a nominated pod that did not fit yet. Whether it waits for any,
+        or for one that is moved.
+        """
         victims, moving = self.by_uid[uid].victims, self.by_uid[uid].moving
         for victim in ending:
             victims.add(victim)
@@ -142,8 +150,9 @@ class Nominations:
     def segments(self, pods: list[tuple[PodInfo, Group]]) -> Iterator[Segment]:
         """The pods in runs that may be placed together; reserved resources are set as each run must see them.
 
-        A nominated pod is tried alone, first on its own node only; if that fails, again on every node. A pod that has rules about
-        others is tried alone if pods of equal or higher priority are nominated: its rules must hold with those assigned as well.
+        A nominated pod is tried alone, first on its own node only; if that fails, again on every node. A pod that has
+        rules about others is tried alone if pods of equal or higher priority are nominated: its rules must hold with
+        those assigned as well.
         """
         if not self.by_uid:
             yield Segment(pods, EVERYWHERE, True)
@@ -183,7 +192,9 @@ class Nominations:
             self._resume(suspended)
 
     def closed_to(self, entries: Sequence[PodInfo]) -> list[int]:
-        """Rows on which pods that are placed together are not placed where one of them asks for devices: a rebalancer frees devices there, one by one, for another pod that is not less important."""
+        """Rows on which pods that are placed together are not placed where one of them asks for devices: a
+        rebalancer frees devices there, one by one, for another pod that is not less important.
+        """
         asking = [entry.seen.pod.priority for entry in entries if asks_devices(entry.seen.pod.requests)]
         if not self._moves_for or not asking:
             return []
@@ -244,11 +255,12 @@ class Nominations:
             there = nomination.node in self._assignments.encoder.node_rows
             if there != (uid in self._assignments.reserved):
                 raise Permanent(
-                    f"pod {nomination.entry.seen.pod.key} is nominated for {nomination.node}, and resources should {'' if there else 'not '}be reserved"
+                    f"pod {nomination.entry.seen.pod.key} is nominated for {nomination.node}, and resources should "
+                    f"{'' if there else 'not '}be reserved"
                 )
             if any(uid not in self._waits_for.get(victim, ()) for victim in nomination.victims):
                 raise Permanent(f"pod {nomination.entry.seen.pod.key} waits for a victim that is not indexed")
-            if any(uid not in self._moves_for.get(each, ()) for each in nomination.moving):
+            if any(uid not in self._moves_for.get(name, ()) for name in nomination.moving):
                 raise Permanent(f"pod {nomination.entry.seen.pod.key} waits for a moved pod that is not indexed")
         if not self._assignments.reserved.keys() <= self.by_uid.keys():
             raise Permanent("resources are reserved for a pod without a nomination")

@@ -1,10 +1,12 @@
 """When a pod without a feasible node may preempt, and its message if it may not.
 
-Problem: victims take their grace period to end, and a pod that is tried again meanwhile must not evict more; nominated pods are
-neither free resources nor victims. Choice: a pod that waits for victims, its own or any that end on its nominated node, may not preempt as long as it would fit there without
-them: a node that was tainted, or taken by others, is not waited for. A victim that has not ended `OVERDUE_S` after it should have is not waited for either, and room is made
-elsewhere if there is any. Resources reserved for pods of lower priority are suspended while victims are searched (engine/cycle/eviction/preemption.py), and a victim that is ending already
-is waited for, not evicted again. Best-effort work evicts best-effort work only: the number of its priority class says how it compares with its like.
+Problem: victims take their grace period to end, and a pod that is tried again meanwhile must not evict more; nominated
+pods are neither free resources nor victims. Choice: a pod that waits for victims, its own or any that end on its
+nominated node, may not preempt as long as it would fit there without them: a node that was tainted, or taken by others,
+is not waited for. A victim that has not ended `OVERDUE_S` after it should have is not waited for either, and room is
+made elsewhere if there is any. Resources reserved for pods of lower priority are suspended while victims are searched
+(engine/cycle/eviction/preemption.py), and a victim that is ending already is waited for, not evicted again. Best-effort
+work evicts best-effort work only: the number of its priority class says how it compares with its like.
 Source: kube-scheduler's DefaultPreemption plugin, which waits for what never ends. Limits: extenders are not asked.
 """
 
@@ -65,8 +67,8 @@ class Preempting:
     def overdue_at_s(self, now_s: float) -> float:
         """When the next pod that a preemptor waits for becomes overdue; inf = never."""
         by_number, soonest = self._assignments.pods, inf
-        for each in self._nominations.each():
-            for other in map(self._assignments.residents.get(each.node, {}).get, each.victims):
+        for nomination in self._nominations.each():
+            for other in map(self._assignments.residents.get(nomination.node, {}).get, nomination.victims):
                 ends_s = float(by_number.ends_s[other.number]) + OVERDUE_S if other is not None else inf
                 if now_s < ends_s < soonest:
                     soonest = ends_s
@@ -100,14 +102,18 @@ class Preempting:
         return ineligible(seen.preempts, seen.pod.priority, below, hopeless)
 
     def fits_without(self, entry: PodInfo, ending: Sequence[PodInfo], now_s: float, overdue: bool) -> bool:
-        """Whether a nominated pod fits on its node without these; those that are overdue count as gone with `overdue` only."""
+        """Whether a nominated pod fits on its node without these; those that are overdue count as gone with
+        `overdue` only.
+        """
         row = self._assignments.encoder.node_rows.get(self._nominations.node_of(entry.seen.uid), -1)
         if row < 0:
             return False
         suspended = self._yielding(entry)
         self._assignments.suspend(suspended)
         try:
-            return self._fits_on(row, entry, [each for each in ending if overdue or not self.is_overdue(each)], now_s)
+            return self._fits_on(
+                row, entry, [pod_info for pod_info in ending if overdue or not self.is_overdue(pod_info)], now_s
+            )
         finally:
             self._assignments.resume(suspended)
 
@@ -127,7 +133,9 @@ class Preempting:
         return bool((self._assignments.pods.evictable_by(pod.is_best_effort)[assigned] < pod.priority).any())
 
     def look(self, entry: PodInfo, priority: int, stake: AtStake, only: Mask = EVERYWHERE) -> Preemption:
-        """The victims for a pod as if it had this priority, on rows of `only`; reserved resources count as currently set."""
+        """The victims for a pod as if it had this priority, on rows of `only`; reserved resources count as
+        currently set.
+        """
         assignments = self._assignments
         return preempt(
             assignments.encoder,
@@ -153,7 +161,7 @@ class Preempting:
             if other is entry or other.seen.pod.priority < priority:
                 continue
             here = assignments.residents.get(assignments.names[other.row], {})
-            victims = [here[each].number for each in self._nominations.victims_of(uid) if each in here]
+            victims = [here[name].number for name in self._nominations.victims_of(uid) if name in here]
             before = found.get(other.row, Nominated((), frozenset()))
             found[other.row] = Nominated((*before.pods, other.number), before.ending | frozenset(victims))
         return found
@@ -220,7 +228,7 @@ class Preempting:
     def _fits_without(self, entry: PodInfo, found: Preemption, now_s: float) -> bool:
         """Whether the pod fits on the node without all of these."""
         by_number = self._assignments.pods.by_number
-        return self._fits_on(found.row, entry, [by_number[each] for each in (*found.victims, *found.rest)], now_s)
+        return self._fits_on(found.row, entry, [by_number[victim] for victim in (*found.victims, *found.rest)], now_s)
 
     def _fits_on(self, row: int, entry: PodInfo, gone: Sequence[PodInfo], now_s: float) -> bool:
         assignments, placing = self._assignments, self._placing

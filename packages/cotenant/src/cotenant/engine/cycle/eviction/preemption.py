@@ -1,11 +1,13 @@
-"""Builds the preemption problem from the cluster's state: the constraints of a pod on each node, and the candidates for eviction.
+"""Builds the preemption problem from the cluster's state: the constraints of a pod on each node, and the candidates for
+eviction.
 
-Problem: the choice of victims (policy/placement/preemption.py) is a pure function of columns of numbers, while a node is ruled out by requests,
-predicted use, ports, claims, anti-affinity in both directions and spread. Choice: each of them becomes a column here. For a rule over a
-domain the rest of the domain is subtracted from the limit, so the column is about the node alone. Required affinity can only be lost by
-removals, so it is checked once, with every candidate removed. Gangs that evictions would break come from engine/cycle/eviction/losses.py; resources that their members
-free on other nodes are not considered. Limits: as in kube-scheduler, a node on which a required neighbour has lower
-priority is not cleared; anti-affinity and spread of nominated pods are not counted.
+Problem: the choice of victims (policy/placement/preemption.py) is a pure function of columns of numbers, while a node
+is ruled out by requests, predicted use, ports, claims, anti-affinity in both directions and spread. Choice: each of
+them becomes a column here. For a rule over a domain the rest of the domain is subtracted from the limit, so the column
+is about the node alone. Required affinity can only be lost by removals, so it is checked once, with every candidate
+removed. Gangs that evictions would break come from engine/cycle/eviction/losses.py; resources that their members free
+on other nodes are not considered. Limits: as in kube-scheduler, a node on which a required neighbour has lower priority
+is not cleared; anti-affinity and spread of nominated pods are not counted.
 """
 
 from __future__ import annotations
@@ -173,11 +175,12 @@ def preempt(
 ) -> Preemption:
     """The victims for the pod `number` of this priority, and their node.
 
-    `priorities[P]`, `sub_priorities[P]` and `started_s[P]` (Unix seconds, NaN = not started) are by pod number and cover every resident. Priority
-    decides which pods may be evicted; sub-priority orders victims of equal priority.
-    `stake` has the jobs that it could break, `only` the rows to search. `nominated`, by row: for node rules, which hold nothing for nominated pods; the
-    ledger holds their requests already.
-    With a `stand_in` (engine/explain/what_if.py) the encoder and ledger are read for that number, and the narrowing for `number`.
+    `priorities[P]`, `sub_priorities[P]` and `started_s[P]` (Unix seconds, NaN = not started) are by pod number and
+    cover every resident. Priority decides which pods may be evicted; sub-priority orders victims of equal priority.
+    `stake` has the jobs that it could break, `only` the rows to search. `nominated`, by row: for node rules, which hold
+    nothing for nominated pods; the ledger holds their requests already.
+    With a `stand_in` (engine/explain/what_if.py) the encoder and ledger are read for that number, and the narrowing for
+    `number`.
     """
     shape = encoder.shape_of(number if stand_in < 0 else stand_in)
     assigned = np.flatnonzero(ledger.row >= 0)
@@ -213,7 +216,9 @@ def preempt(
 def _resource_columns(
     encoder: Encoder, ledger: Ledger, profile: PlacementProfile, k: int, pods: Int, surplus_m: Int
 ) -> Iterator[Column]:
-    """The profile's fit, resource by resource, then the group limit and the load limit. `surplus_m`: milli-CPU that a pod frees beside its request."""
+    """The profile's fit, resource by resource, then the group limit and the load limit. `surplus_m`: milli-CPU that
+    a pod frees beside its request.
+    """
     shapes, of_pod = ledger.shapes, ledger.shape[pods]
     for demand in demands(encoder.axis.names, ledger.nodes, shapes, k, profile):
         if demand.resource >= 0:
@@ -267,18 +272,22 @@ def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: In
         for key, counts in by_key.items():
             held = np.add.reduce([count.rows(size) for count in counts])
             yield _anti_column(reason, narrowing.regions.domains(key), held, weights.sum(counts))
-    for each, known_as in narrowing.applying(number):
-        if isinstance(each, Clearing):
-            yield from each.columns(known_as, pods, rows)
+    for node_rules, known_as in narrowing.applying(number):
+        if isinstance(node_rules, Clearing):
+            yield from node_rules.columns(known_as, pods, rows)
 
 
 def _exact(narrowing: Narrowing, number: int, nominated: Mapping[int, Nominated]) -> Exact | None:
     """What node rules answer on a row; None if no such rule applies to the pod."""
-    vacating = [(each, known_as) for each, known_as in narrowing.applying(number) if isinstance(each, Vacating)]
+    vacating = [
+        (node_rules, known_as)
+        for node_rules, known_as in narrowing.applying(number)
+        if isinstance(node_rules, Vacating)
+    ]
 
     def on_row(row: int) -> Vacate | None:
         pods, ending = nominated.get(row, _NOBODY)
-        found = [vacate for each, known_as in vacating if (vacate := each.vacate(known_as, row, pods)) is not None]
+        found = [vacate for entry, known_as in vacating if (vacate := entry.vacate(known_as, row, pods)) is not None]
         return _Together(found, ending) if found else None
 
     return on_row if vacating else None
@@ -296,15 +305,15 @@ class _Together:
         self._ending = ending
         self.reason = parts[0].reason
         sizes: dict[int, int] = {}
-        for each in parts:
-            for pod, size in each.sizes.items():
+        for vacate in parts:
+            for pod, size in vacate.sizes.items():
                 sizes[pod] = sizes.get(pod, 0) + size
         self.sizes: Mapping[int, int] = sizes
 
     def fits(self, removed: frozenset[int]) -> bool:
-        for each in self._parts:
-            if not each.fits(removed | self._ending):
-                self.reason = each.reason
+        for vacate in self._parts:
+            if not vacate.fits(removed | self._ending):
+                self.reason = vacate.reason
                 return False
         return True
 

@@ -1,9 +1,10 @@
 """What must be free on a node for a pod to fit, as amounts with limits.
 
-Problem: filters return yes or no, while an explanation needs the missing amount and preemption needs to know which pods could free it. Choice: the profile's fit,
-the group limit and the load limit as *demands*: residents add up to `held`, and the pod fits where that is at most `limit`. The verdict equals
-that of `compiled.rejection`, checked by a property test. Source: kube-scheduler's NodeResourcesFit for fit by requests. Limits: limits on predicted
-use are rounded down to whole units.
+Problem: filters return yes or no, while an explanation needs the missing amount and preemption needs to know which pods
+could free it. Choice: the profile's fit, the group limit and the load limit as *demands*: residents add up to `held`,
+and the pod fits where that is at most `limit`. The verdict equals that of `compiled.rejection`, checked by a property
+test. Source: kube-scheduler's NodeResourcesFit for fit by requests. Limits: limits on predicted use are rounded down to
+whole units.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from cotenant.policy.placement.profiles import PlacementProfile
 
 
 class Demand(NamedTuple):
-    """One amount that residents share with the newcomer. Exactly one of `resource`, `estimate` and `group` says which."""
+    """One amount that residents share with the newcomer. Exactly one of `resource`, `estimate` and `group` says
+    which.
+    """
 
     plugin: str
     reason: str
@@ -38,7 +41,9 @@ class Demand(NamedTuple):
 def demands(
     names: tuple[str, ...], nodes: NodeArrays, shapes: ShapeArrays, k: int, profile: PlacementProfile
 ) -> Iterator[Demand]:
-    """What shape k needs by the profile's fit. `names` are the resource axis'; a resource that is not requested is not asked about."""
+    """What shape k needs by the profile's fit. `names` are the resource axis'; a resource that is not requested is
+    not asked about.
+    """
     request, params, knobs = shapes.request[k], shapes.params[k], profile.knobs
     cpu_use_milli, memory_use = float(params[Param.USE_CPU]) * 1000.0, float(params[Param.USE_MEMORY])
     cpu = nodes.capacity[:, CPU]

@@ -1,9 +1,11 @@
-"""The doctor's findings: what would be refused, fought over or missing if an agent with these settings acted on this node.
+"""The doctor's findings: what would be refused, fought over or missing if an agent with these settings acted on this
+node.
 
-Problem: an agent that acts beside other writers can undo their work, have its own undone, or do nothing at all, and each shows only later, on some pods.
-Choice: pure checks over what was found, by the owner's table. A conflict is what makes acting pointless or harmful: another writer of the same knobs,
-limits that would not stand, no group that may be written. A warning is a policy that is on and does less than it says. A note is what is left to its owner
-by design, or would help. Limits: knobs are not tried; what an administrator's own tools write is not known.
+Problem: an agent that acts beside other writers can undo their work, have its own undone, or do nothing at all, and
+each shows only later, on some pods. Choice: pure checks over what was found, by the owner's table. A conflict is what
+makes acting pointless or harmful: another writer of the same knobs, limits that would not stand, no group that may be
+written. A warning is a policy that is on and does less than it says. A note is what is left to its owner by design, or
+would help. Limits: knobs are not tried; what an administrator's own tools write is not known.
 """
 
 from __future__ import annotations
@@ -54,41 +56,44 @@ def findings(found: NodeFound, settings: AgentSettings) -> tuple[Finding, ...]:
         *_holdings(found),
         *_kernel(found, settings),
     )
-    return tuple(sorted(every, key=lambda each: list(Severity).index(each.severity)))
+    return tuple(sorted(every, key=lambda finding: list(Severity).index(finding.severity)))
 
 
 def conflicts(every: Iterable[Finding]) -> tuple[Finding, ...]:
     """Those that forbid acting."""
-    return tuple(each for each in every if each.severity is Severity.CONFLICT)
+    return tuple(finding for finding in every if finding.severity is Severity.CONFLICT)
 
 
 def _writers(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
-    for each in found.writers:
+    for writer in found.writers:
         touched = [
             root
             for root in settings.roots
-            if not each.groups or any(within(root, (other,)) or within(other, (root,)) for other in each.groups)
+            if not writer.groups or any(within(root, (other,)) or within(other, (root,)) for other in writer.groups)
         ]
         if not settings.roots or touched:
             below = f" below {_paths(touched)}" if touched else ""
-            text = f"{each.what} ({each.where}) writes knobs of groups{below}: each would undo the other's values"
+            text = f"{writer.what} ({writer.where}) writes knobs of groups{below}: each would undo the other's values"
             yield Finding(Severity.CONFLICT, "other writers", text, "end it on this node, or observe only")
 
 
 def _groups(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
     if len(found.roots) > 1:
-        text = f"there are {len(found.roots)} groups of kubelets, {_paths(found.roots)}: one may be left from another driver"
+        text = (
+            f"there are {len(found.roots)} groups of kubelets, {_paths(found.roots)}: one may be left from another "
+            "driver"
+        )
         yield Finding(Severity.WARNING, "groups", text, "remove the one that the kubelet does not use")
-    strange = [each for each in found.absent if kind_of(each) is not None]
+    strange = [entry for entry in found.absent if kind_of(entry) is not None]
     best_effort = [best_effort_group(root) for root in found.roots]
     if strange and found.roots:
         text = f"`writable` names {_paths(strange)}, which no kubelet here has; its groups are {_paths(found.roots)}"
         severity = Severity.CONFLICT if len(strange) == len(settings.roots) else Severity.WARNING
         to_do = f"name {_paths(best_effort)} for best-effort work, or set kubelet_groups: best-effort"
         yield Finding(severity, "groups", text, to_do)
-    for each in found.absent:
-        if each not in strange or not found.roots:
-            yield Finding(Severity.NOTE, "groups", f"/{each} does not exist (yet): it is waited for")
+    for entry in found.absent:
+        if entry not in strange or not found.roots:
+            yield Finding(Severity.NOTE, "groups", f"/{entry} does not exist (yet): it is waited for")
     if not settings.roots:
         name = f"for best-effort work: {_paths(best_effort)}" if best_effort else "the groups of best-effort work"
         yield Finding(Severity.WARNING, "groups", "`writable` names no group: no knob may be written", f"name {name}")
@@ -195,8 +200,14 @@ def _services(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
     }
     of_services -= {"own_cpus"} if found.kubelet.is_static else set()
     if of_services:
-        text = f"{', '.join(sorted(of_services))}: on, but `writable` has best-effort groups only: nothing is written for services"
-        to_do = f"add {_paths(found.roots)} to `writable` and to the keeper's roots (kubelet_groups: all), or switch them off"
+        text = (
+            f"{', '.join(sorted(of_services))}: on, but `writable` has best-effort groups only: nothing is written "
+            "for services"
+        )
+        to_do = (
+            f"add {_paths(found.roots)} to `writable` and to the keeper's roots (kubelet_groups: all), or switch "
+            "them off"
+        )
         yield Finding(Severity.WARNING, "services", text, to_do)
 
 
@@ -244,8 +255,8 @@ def _driver(root: str) -> Driver:
 
 
 def _paths(groups: Iterable[str]) -> str:
-    return ", ".join(f"/{each}" for each in groups)
+    return ", ".join(f"/{group}" for group in groups)
 
 
 def _names(knobs: Iterable[Knob]) -> str:
-    return ", ".join(str(each) for each in knobs)
+    return ", ".join(str(knob) for knob in knobs)

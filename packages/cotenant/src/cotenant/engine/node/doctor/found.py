@@ -19,7 +19,9 @@ class KeeperFound:
 
 @dataclass(frozen=True, slots=True)
 class OtherWriter:
-    """A process that writes knobs of this node, besides the kubelet, its runtime and systemd. `groups`: below these only; () = any."""
+    """A process that writes knobs of this node, besides the kubelet, its runtime and systemd. `groups`: below these
+    only; () = any.
+    """
 
     what: str  # "koordlet", "another keeper", ...
     where: str  # "process 7"

@@ -1,6 +1,8 @@
-"""The knobs that each node policy writes on a kubelet's groups, as data: for the doctor and for the table of modes in the agent's guide.
+"""The knobs that each node policy writes on a kubelet's groups, as data: for the doctor and for the table of modes in
+the agent's guide.
 
-Limits: on a kubelet's node, as the policies write there; which pods are meant is each policy's own matter. Traffic and cache classes belong to nobody else.
+Limits: on a kubelet's node, as the policies write there; which pods are meant is each policy's own matter. Traffic and
+cache classes belong to nobody else.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ _PODS = frozenset({Level.POD, Level.CONTAINER})
 
 @dataclass(frozen=True, slots=True)
 class PolicyKnobs:
-    """`policy`: a field of PolicySettings. `qos`: the Kubernetes classes of the groups. `what` says to people what is held."""
+    """`policy`: a field of PolicySettings. `qos`: the Kubernetes classes of the groups. `what` says to people what
+    is held.
+    """
 
     policy: str
     what: str

@@ -1,13 +1,15 @@
-"""Tracks what the keeper holds for the agent: the difference between the desired values and what was requested, over time.
+"""Tracks what the keeper holds for the agent: the difference between the desired values and what was requested, over
+time.
 
-Problem: a value is desired every second, an answer may be lost, a knob may be refused for ever, and another process may keep writing it. Choice:
-one entry per knob with a small state machine (`knob_entry.py`). A value is requested when it is new, changed, or a third of its lease is over; a
-refused knob backs off, longer each time; a knob that another process wrote is left alone for a while; what is no longer desired is given back at
-once, and again until that is answered or the lease has expired. Limits: answers are matched to requests by their order only, as the keeper
+Problem: a value is desired every second, an answer may be lost, a knob may be refused for ever, and another process may
+keep writing it. Choice: one entry per knob with a small state machine (`knob_entry.py`). A value is requested when it
+is new, changed, or a third of its lease is over; a refused knob backs off, longer each time; a knob that another
+process wrote is left alone for a while; what is no longer desired is given back at once, and again until that is
+answered or the lease has expired. Limits: answers are matched to requests by their order only, as the keeper
 guarantees.
 
-A knob that cannot be undone (memory.reclaim) is a one-shot write, not a lease: requested once for each new verdict that contains it, never renewed,
-never given back.
+A knob that cannot be undone (memory.reclaim) is a one-shot write, not a lease: requested once for each new verdict that
+contains it, never renewed, never given back.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ class KnobTracker:
         return self._entries.get(target)
 
     def leases_found(self, leases: tuple[KnobLease, ...], now_us: int) -> None:
-        """All leases of the keeper: those from before this agent's start count as desired by no policy until one asks; those it lost are over."""
+        """All leases of the keeper: those from before this agent's start count as desired by no policy until one
+        asks; those it lost are over.
+        """
         self._unchanged = None
         kept = {lease.target: lease for lease in leases if lease.state in (LeaseState.HELD, LeaseState.INTENDED)}
         for target, lease in kept.items():
@@ -79,8 +83,8 @@ class KnobTracker:
     ) -> Changes:
         """The requests to send to the keeper.
 
-        `fresh`: the policies that decided just now; only their one-shot writes are requested. `measured`: whether they had rates to decide by;
-        until then, leases of an earlier agent that no policy asks for are left as they are.
+        `fresh`: the policies that decided just now; only their one-shot writes are requested. `measured`: whether they
+        had rates to decide by; until then, leases of an earlier agent that no policy asks for are left as they are.
         """
         if wanted is self._unchanged and now_us < self._unchanged_until_us:
             return _NOTHING
@@ -116,7 +120,9 @@ class KnobTracker:
         return changes
 
     def _remember_unchanged(self, wanted: Mapping[Target, Desired], is_quiet: bool) -> None:
-        """While the desired values do not change, most ticks have nothing to request; remember that to skip the per-knob checks."""
+        """While the desired values do not change, most ticks have nothing to request; remember that to skip the
+        per-knob checks.
+        """
         entries = self._entries.values()
         is_unchanged = is_quiet and self._entries.keys() == wanted.keys()
         if is_unchanged and all(
@@ -284,7 +290,9 @@ class KnobTracker:
         return entry
 
     def unreachable(self) -> None:
-        """No pending request counts as in flight any more; what may be held counts until its lease would have expired."""
+        """No pending request counts as in flight any more; what may be held counts until its lease would have
+        expired.
+        """
         self._unchanged = None
         for entry in self._entries.values():
             while entry.pending:

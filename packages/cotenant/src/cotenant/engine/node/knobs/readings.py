@@ -1,7 +1,8 @@
 """The current values of the knobs that policies read: which to read next, and what was last read or confirmed.
 
-Problem: policies compare current with desired values, for some knobs of every group, and reading them all each second would cost more than the
-policies. Choice: a value is trusted for a while, ours from the keeper's answer; unknown values are read at once, old ones a few at a time, oldest first.
+Problem: policies compare current with desired values, for some knobs of every group, and reading them all each second
+would cost more than the policies. Choice: a value is trusted for a while, ours from the keeper's answer; unknown values
+are read at once, old ones a few at a time, oldest first.
 Limits: a foreign write is seen when its knob is read again, or when the keeper finds it at the next renewal.
 """
 
@@ -12,7 +13,7 @@ from types import MappingProxyType
 
 from cotenant.model.machine.knob import Target
 
-_LEAST_A_TICK = 8
+_MIN_A_TICK = 8
 
 
 class Readings:
@@ -38,12 +39,14 @@ class Readings:
         """What to read before the next sample, sorted."""
         unknown = [target for target, at in self._targets.items() if at is None]
         old = [(at, target) for target, at in self._targets.items() if at is not None and now_us - at >= self._age_us]
-        few = max(_LEAST_A_TICK, -(-2 * len(self._targets) * self._period_us // self._age_us))
+        few = max(_MIN_A_TICK, -(-2 * len(self._targets) * self._period_us // self._age_us))
         old.sort(key=lambda entry: (entry[0], _place(entry[1])))
         return tuple(sorted((*unknown, *(target for _, target in old[:few])), key=_place))
 
     def read(self, asked: tuple[Target, ...], knobs: Mapping[Target, str], now_us: int) -> None:
-        """Take in the result of reading `asked`; targets missing in `knobs` could not be read and are unknown. Further targets in `knobs` are taken too."""
+        """Take in the result of reading `asked`; targets missing in `knobs` could not be read and are unknown.
+        Further targets in `knobs` are taken too.
+        """
         for target in asked:
             if target in self._targets:
                 self._targets[target] = now_us

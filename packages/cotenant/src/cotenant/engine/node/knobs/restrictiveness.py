@@ -1,8 +1,8 @@
 """The rank of a knob's value by how restrictive it is, so that of two desired values the more restrictive one wins.
 
-Problem: two policies want different values of one knob, and which one wins must not depend on the order in which they run. Choice: each knob's
-canonical text becomes a rank; the smaller rank wins. Limits: ranks are totally ordered, so one value wins as a whole; parts of two values are
-never mixed, since no policy asked for the mixture.
+Problem: two policies want different values of one knob, and which one wins must not depend on the order in which they
+run. Choice: each knob's canonical text becomes a rank; the smaller rank wins. Limits: ranks are totally ordered, so one
+value wins as a whole; parts of two values are never mixed, since no policy asked for the mixture.
 
     quota, burst, weights, memory.high, memory.max       less is more restrictive; "max" is least
     io.max                                               more limits over all devices, then smaller ones
@@ -24,7 +24,7 @@ from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import UNLIMITED, Knob, Scope
 from cotenant.model.machine.knob_values import (
-    MOST_PERIOD_US,
+    MAX_PERIOD_US,
     canonical,
     parse_bytes,
     parse_cpu_max,
@@ -53,7 +53,7 @@ def _quota(value: str) -> Rank:
     if limit.quota_us is None:
         return (_UNLIMITED,)
     # Rates compare across periods; of equal rates the shorter period throttles for less time at once.
-    return (limit.quota_us * MOST_PERIOD_US // limit.period_us, -limit.period_us)
+    return (limit.quota_us * MAX_PERIOD_US // limit.period_us, -limit.period_us)
 
 
 def _less(value: str) -> Rank:

@@ -1,6 +1,7 @@
 """What one step of an incident is decided on: the node's state and samples, and which pods are cleared.
 
-Problem: the order of the rungs and the choice of one need the same answers about pods, trouble and cause. Choice: one frozen value a sample with those questions. Limits: none.
+Problem: the order of the rungs and the choice of one need the same answers about pods, trouble and cause. Choice: one
+frozen value a sample with those questions. Limits: none.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class Facts:
         return next((entry for entry in self.state.pods if entry.pod.uid == uid), None)
 
     def members(self, culprit: str) -> tuple[PodUse, ...]:
-        """The pods that a culprit is: the one of this uid, or the best-effort pods of this workload; none where it has left."""
+        """The pods that a culprit is: the one of this uid, or the best-effort pods of this workload; none where it
+        has left.
+        """
         return tuple(
             entry
             for entry in self.state.pods
@@ -66,7 +69,8 @@ class Facts:
     def is_cleared(self, culprit: str, victim: str) -> bool:
         """Whether the pod or workload must not be named for the service now."""
         return any(
-            each.culprit == culprit and each.victim == victim and self.now_us < each.until_us for each in self.cleared
+            cleared.culprit == culprit and cleared.victim == victim and self.now_us < cleared.until_us
+            for cleared in self.cleared
         )
 
     def cause(self, incident: Incident) -> Attribution | None:

@@ -1,9 +1,12 @@
 """What incidents cost their victims and who caused it, for whoever books it.
 
-Problem: an incident names a culprit, tries actions on it for minutes, and may clear it again; a report must say once what stands. Choice: a pure reading of the incidents that are kept. For
-each culprit of an incident there is a verdict: `proven` where limiting it helped, `cleared` where it did not or another cause was found, `attributed` where the incident ended without a proof.
-While an action is measured there is none. The harm is the CPU that the victim requests, or uses where it requests none, times the time from the first bad sample to the first calm,
-times the share of the level above the threshold: a service at twice its threshold loses half. Limits: recurrences of an incident are not counted again; a victim that left has no harm.
+Problem: an incident names a culprit, tries actions on it for minutes, and may clear it again; a report must say once
+what stands. Choice: a pure reading of the incidents that are kept. For each culprit of an incident there is a verdict:
+`proven` where limiting it helped, `cleared` where it did not or another cause was found, `attributed` where the
+incident ended without a proof. While an action is measured there is none. The harm is the CPU that the victim requests,
+or uses where it requests none, times the time from the first bad sample to the first calm, times the share of the level
+above the threshold: a service at twice its threshold loses half. Limits: recurrences of an incident are not counted
+again; a victim that left has no harm.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ BURNS_MILLI = 1000
 
 @dataclass(frozen=True, slots=True)
 class Harm:
-    """One culprit of one incident. Pods are namespace/name, levels millionths, times microseconds of the agent's clock."""
+    """One culprit of one incident. Pods are namespace/name, levels millionths, times microseconds of the agent's
+    clock.
+    """
 
     number: int  # of the incident
     culprit: str
@@ -57,7 +62,7 @@ def _of(incident: Incident, victim: PodUse | None, now_us: int) -> Iterable[Harm
             continue
         found = incident.attribution
         named = found.culprit if found is not None and found.culprit is not None else None
-        until_us = next(each for each in (incident.recovered_us, incident.ended_us, now_us) if each is not None)
+        until_us = next(number for number in (incident.recovered_us, incident.ended_us, now_us) if number is not None)
         lasted_us = max(0, until_us - incident.opened_us)
         yield Harm(
             number=incident.number,

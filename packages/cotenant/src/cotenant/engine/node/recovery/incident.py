@@ -1,8 +1,10 @@
-"""One incident: a service in trouble, from the first bad samples to its recovery, with what was done and what it brought.
+"""One incident: a service in trouble, from the first bad samples to its recovery, with what was done and what it
+brought.
 
-Problem: the story must be told later from the incident alone, and memory must not grow while a service flaps. Choice: a frozen value with its stage, the attribution, the
-current lease, the proofs so far and the last events; proofs and events are bounded. Limits: a level is the deciding signal in millionths of the objective, or of the
-signal's unit where there is none.
+Problem: the story must be told later from the incident alone, and memory must not grow while a service flaps. Choice: a
+frozen value with its stage, the attribution, the current lease, the proofs so far and the last events; proofs and
+events are bounded. Limits: a level is the deciding signal in millionths of the objective, or of the signal's unit where
+there is none.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from dataclasses import dataclass, replace
 from cotenant.engine.node.recovery.stages import Rung, Stage, check
 from cotenant.policy.interference.attribution.attribute import Attribution
 
-MOST_EVENTS = 48
-MOST_PROOFS = 16
+MAX_EVENTS = 48
+MAX_PROOFS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class Incident:
         check(self.stage, stage)
         events = (*self.events, Event(now_us, stage, text))
         # The first event is the beginning of the story: it is kept.
-        events = (events[0], *events[1:][-(MOST_EVENTS - 1) :])
+        events = (events[0], *events[1:][-(MAX_EVENTS - 1) :])
         ended = now_us if stage in (Stage.RECOVERED, Stage.GONE) else None
         return replace(self, stage=stage, since_us=now_us, events=events, ended_us=ended, **changes)  # type: ignore[arg-type]
 
@@ -107,7 +109,7 @@ class Incident:
         """With the last proof replaced where it is of the same action, else added."""
         same = bool(self.proofs) and self.proofs[-1].at_us == proof.at_us and self.proofs[-1].rung is proof.rung
         before = self.proofs[:-1] if same else self.proofs
-        return replace(self, proofs=(*before, proof)[-MOST_PROOFS:])
+        return replace(self, proofs=(*before, proof)[-MAX_PROOFS:])
 
     @property
     def recovered_after_us(self) -> int | None:

@@ -1,13 +1,17 @@
-"""One step of an incident: act on the named culprit at the mildest permitted rung, prove the action, hold it, release it, or back down.
+"""One step of an incident: act on the named culprit at the mildest permitted rung, prove the action, hold it, release
+it, or back down.
 
-Problem: an action on the wrong pod, or a useless one on the right pod, must end by itself, and a culprit that returns must not be found anew each time. Choice: a pure
-function over the incident and the node's samples. After an action only samples that lie wholly behind it count; their mean is compared with the level before. Recovered:
-the lease lasts on for its time. Improved: the next rung. Not improved: the lease ends and the pod is cleared for this service; the first rung, which is not aimed at
-the culprit, goes on to the next one where the same pod is still named. When the trouble returns after a lease, the same rung is used again for twice as long, and the next one
-after some recurrences. Before each stronger rung the cause is asked again, so a cause that was the service's own ends the action. Limits: two actions for one service are never
-in force at once; where two services have the same culprit, each has its own incident.
+Problem: an action on the wrong pod, or a useless one on the right pod, must end by itself, and a culprit that returns
+must not be found anew each time. Choice: a pure function over the incident and the node's samples. After an action only
+samples that lie wholly behind it count; their mean is compared with the level before. Recovered: the lease lasts on for
+its time. Improved: the next rung. Not improved: the lease ends and the pod is cleared for this service; the first rung,
+which is not aimed at the culprit, goes on to the next one where the same pod is still named. When the trouble returns
+after a lease, the same rung is used again for twice as long, and the next one after some recurrences. Before each
+stronger rung the cause is asked again, so a cause that was the service's own ends the action. Limits: two actions for
+one service are never in force at once; where two services have the same culprit, each has its own incident.
 
-Source: proof by comparing before and during: Zhang et al., CPI2, EuroSys'13, section 5; the ladder: docs/guide/recovery.md.
+Source: proof by comparing before and during: Zhang et al., CPI2, EuroSys'13, section 5; the ladder:
+docs/guide/recovery.md.
 """
 
 from __future__ import annotations
@@ -70,7 +74,9 @@ def _with_calm(incident: Incident, facts: Facts) -> Incident:
 
 
 def _with_quota(incident: Incident, facts: Facts) -> Incident:
-    """Note how far best-effort work is held while the trouble lasts: the guard, and not this ladder, may be what ends it."""
+    """Note how far best-effort work is held while the trouble lasts: the guard, and not this ladder, may be what
+    ends it.
+    """
     state = facts.state
     value = state.knobs.get(Target(state.best_effort_group, Knob.CPU_MAX)) if state.best_effort_group else None
     if value is None or not facts.in_trouble(incident.victim):
@@ -125,7 +131,8 @@ def _climb(
     """Take the next permitted rung above one, the same one `again`, or the first."""
     now, culprit = facts.now_us, found.culprit
     assert culprit is not None
-    # The deciding signal may have changed since the opening, where the latency became silent: levels and threshold are of one signal.
+    # The deciding signal may have changed since the opening, where the latency became silent: levels and threshold are
+    # of one signal.
     incident = replace(incident, attribution=found, threshold_ppm=found.threshold_ppm)
     rung = next_rung(incident, facts, culprit.identity, above, again)
     if rung is None:
@@ -146,7 +153,9 @@ def _climb(
 
 
 def _reading(incident: Incident, facts: Facts, from_us: int, whole: bool = True) -> Reading | None:
-    """The mean over samples that lie behind an instant, `whole` or by their end; before any action (0), over the bad ones."""
+    """The mean over samples that lie behind an instant, `whole` or by their end; before any action (0), over the
+    bad ones.
+    """
     signal = incident.attribution.signal if incident.attribution is not None else None
     levels, burns = [], []
     for sample, service in facts.history.of(incident.victim):
@@ -234,7 +243,10 @@ def _proven(
             return _climb(incident, facts, again, lease.rung), ()
         if improved and lease.rung not in LEAVING:
             until = now + settings.lease_us
-            text = f"{effect}: improved, and no stronger action is permitted; {lease.rung} is held for {settings.lease_us // 1_000_000} s"
+            text = (
+                f"{effect}: improved, and no stronger action is permitted; {lease.rung} is held for "
+                f"{settings.lease_us // 1_000_000} s"
+            )
             return incident.to(Stage.HOLDING, now, text, lease=replace(lease, until_us=until)), ()
     cleared = Cleared(lease.culprit, incident.victim, now + settings.cleared_us)
     text = f"{effect}: {lease.rung} did not help, it ends, and {lease.called} is cleared"
@@ -264,7 +276,8 @@ def _released(incident: Incident, facts: Facts) -> Incident:
     if proof is not None:
         after = _reading(incident, facts, incident.since_us)
         if after is None and facts.in_trouble(incident.victim):
-            # It is back before one window lies wholly behind the release: the first bad samples since are the level without the action.
+            # It is back before one window lies wholly behind the release: the first bad samples since are the level
+            # without the action.
             after = _reading(incident, facts, incident.since_us, whole=False)
         incident = incident.with_proof(replace(proof, after=after))
     if _is_over(incident, facts):

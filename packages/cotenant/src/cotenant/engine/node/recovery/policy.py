@@ -1,8 +1,9 @@
 """The recovery of services as one node policy: samples, incidents, and the knobs and evictions of their leases.
 
-Problem: the ladder must take part in the resolution of knobs, the pacing of evictions and the leases of the keeper like any other policy. Choice: `decide` over one `NodeState`
-and a frozen memory; each open incident moves by one step per sample, and the verdict is what the leases in force desire. Where the agent dies, the keeper's time to live ends
-them. Limits: one incident per service at a time; the last ones that ended are kept for explanations.
+Problem: the ladder must take part in the resolution of knobs, the pacing of evictions and the leases of the keeper like
+any other policy. Choice: `decide` over one `NodeState` and a frozen memory; each open incident moves by one step per
+sample, and the verdict is what the leases in force desire. Where the agent dies, the keeper's time to live ends them.
+Limits: one incident per service at a time; the last ones that ended are kept for explanations.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from cotenant.policy.interference.series import job_of
 from cotenant.policy.nodeqos.io.disk_limits import IoLimits, disk_groups, io_max
 
 RULE = "recovery"
-MOST_ENDED = 64
-_LEAST_PART_M = 20  # of a pod, where a workload's cap is divided among its pods
+MAX_ENDED = 64
+_MIN_PART_M = 20  # of a pod, where a workload's cap is divided among its pods
 _IN_FORCE = frozenset({Stage.ACTING, Stage.HOLDING})
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryMemory:
-    """State between calls; bounded by the window, the services of the node and `MOST_ENDED`."""
+    """State between calls; bounded by the window, the services of the node and `MAX_ENDED`."""
 
     history: NodeSamples = field(default_factory=NodeSamples)
     incidents: tuple[Incident, ...] = ()  # open ones
@@ -52,7 +53,7 @@ def decide(state: NodeState, settings: RecoverySettings, memory: RecoveryMemory)
 
 def _advanced(state: NodeState, settings: RecoverySettings, memory: RecoveryMemory) -> RecoveryMemory:
     history = extended(memory.history, state, settings.attribution)
-    cleared = tuple(each for each in memory.cleared if state.at_us < each.until_us)
+    cleared = tuple(element for element in memory.cleared if state.at_us < element.until_us)
     open_ones: list[Incident] = []
     ended, opened = list(memory.ended), memory.opened
     proven = dict(memory.proven)
@@ -73,7 +74,7 @@ def _advanced(state: NodeState, settings: RecoverySettings, memory: RecoveryMemo
             )
             cleared = (*cleared, *more)
             open_ones.append(incident)
-    return RecoveryMemory(history, tuple(open_ones), tuple(ended[-MOST_ENDED:]), cleared, opened, proven)
+    return RecoveryMemory(history, tuple(open_ones), tuple(ended[-MAX_ENDED:]), cleared, opened, proven)
 
 
 def _newly_proven(before: Incident, after: Incident) -> list[Proof]:
@@ -130,7 +131,7 @@ def _verdict(state: NodeState, settings: RecoverySettings, memory: RecoveryMemor
         for group in groups:
             if not group or lease.group_m is None:
                 continue
-            part_m = lease.group_m if len(groups) == 1 else max(_LEAST_PART_M, lease.group_m // len(groups))
+            part_m = lease.group_m if len(groups) == 1 else max(_MIN_PART_M, lease.group_m // len(groups))
             _restrict(knobs, Target(group, Knob.CPU_MAX), part_m, reason)
             if (lease.rung is Rung.IDLE or lease.rung in LEAVING) and Knob.CPU_IDLE in state.supported:
                 target = Target(group, Knob.CPU_IDLE)

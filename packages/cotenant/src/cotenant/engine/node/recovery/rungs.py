@@ -1,7 +1,9 @@
 """Which rung may be used against a culprit, and what it sets.
 
-Problem: a rung must be configured, permitted by the objective of the service, and possible for the culprit: a service is never limited, and a move needs a process that asks for it. Choice: the mildest
-rung that is all three; caps are shares of what was used while the service was in trouble. Limits: whether a move is answered is not known here; the time to live of its lease ends it.
+Problem: a rung must be configured, permitted by the objective of the service, and possible for the culprit: a service
+is never limited, and a move needs a process that asks for it. Choice: the mildest rung that is all three; caps are
+shares of what was used while the service was in trouble. Limits: whether a move is answered is not known here; the time
+to live of its lease ends it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from cotenant.policy.interference.attribution.samples import Sample
 def next_rung(
     incident: Incident, facts: Facts, culprit: str, above: Rung | None, least: Rung | None = None
 ) -> Rung | None:
-    """The mildest rung above one, or not below `least`, that is configured, permitted by the objective, and possible for this culprit."""
+    """The mildest rung above one, or not below `least`, that is configured, permitted by the objective, and
+    possible for this culprit.
+    """
     most, order = max_action(facts.entry(incident.victim), facts.settings), list(Rung)
     for rung in facts.settings.rungs:
         if above is not None and order.index(rung) <= order.index(above):
@@ -32,10 +36,14 @@ def next_rung(
 
 
 def max_action(entry: PodUse | None, settings: RecoverySettings) -> MaxAction:
-    """The strongest action for a service: its objective's, where its health is judged by one, else the configured one."""
+    """The strongest action for a service: its objective's, where its health is judged by one, else the configured
+    one.
+    """
     if entry is None or entry.health is None or not entry.health.objective:
         return settings.max_action
-    signal = next((each for each in entry.signals if each.objective == entry.health.objective), None)
+    signal = next(
+        (replica_signal for replica_signal in entry.signals if replica_signal.objective == entry.health.objective), None
+    )
     if signal is None:
         return settings.max_action
     return signal.max_action if signal.guard else MaxAction.OBSERVE
@@ -47,7 +55,8 @@ def _is_possible(rung: Rung, facts: Facts, culprit: str, incident: Incident) -> 
         return False
     may_leave = all(entry.pod.is_named and not entry.pod.host_application for entry in members)
     if rung is Rung.MOVE:
-        # Requests travel with the reports for objectives, and the process that asks for the move checks the objective. One pod of many would be of no use.
+        # Requests travel with the reports for objectives, and the process that asks for the move checks the objective.
+        # One pod of many would be of no use.
         return bool(incident.objective) and may_leave and len(members) == 1
     if not all(entry.pod.best_effort for entry in members):
         return False
@@ -66,7 +75,10 @@ def _is_possible(rung: Rung, facts: Facts, culprit: str, incident: Incident) -> 
 def no_rung(incident: Incident, facts: Facts, culprit: str) -> str:
     """Why no rung is possible."""
     if any(not entry.pod.best_effort for entry in facts.members(culprit)):
-        return "it is itself a service: nothing on this node may limit it, and a move needs a ServiceObjective with maxAction evict"
+        return (
+            "it is itself a service: nothing on this node may limit it, and a move needs a ServiceObjective with "
+            "maxAction evict"
+        )
     most = max_action(facts.entry(incident.victim), facts.settings)
     return f"no stronger action is permitted (maxAction {most})"
 
@@ -84,10 +96,10 @@ def cap_m(incident: Incident, facts: Facts, culprit: str, rung: Rung) -> int | N
     bad = _bad(incident, facts)
     if rung is Rung.CAP:
         used_m = sum(_used_m(sample, culprit) for sample in bad) // max(1, len(bad))
-        return max(settings.least_cap_m, used_m * settings.cap_ppm // PPM)
+        return max(settings.min_cap_m, used_m * settings.cap_ppm // PPM)
     best_effort = {entry.pod.uid for entry in facts.state.best_effort_pods()}
     used_m = sum(sum(sample.activity.get(uid, 0) for uid in best_effort) for sample in bad) // max(1, len(bad))
-    return max(settings.least_cap_m, used_m * settings.tighten_ppm // PPM)
+    return max(settings.min_cap_m, used_m * settings.tighten_ppm // PPM)
 
 
 def disk_bps(incident: Incident, facts: Facts, culprit: str, rung: Rung) -> int | None:

@@ -1,7 +1,8 @@
 """Settings of the recovery ladder.
 
-Problem: how long an action lasts, when it counts as proven, and how strong it may be differ between nodes. Choice: each is a setting; off unless configured.
-Limits: an objective's own `maxAction` replaces `max_action` for its replicas; one that does not allow the guard to act only observes.
+Problem: how long an action lasts, when it counts as proven, and how strong it may be differ between nodes. Choice: each
+is a setting; off unless configured. Limits: an objective's own `maxAction` replaces `max_action` for its replicas; one
+that does not allow the guard to act only observes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class RecoverySettings:
     max_action: MaxAction = MaxAction.IDLE  # for services without an objective measured from spans
     tighten_ppm: int = 500_000  # share of best-effort use that the first rung leaves
     cap_ppm: int = 300_000  # share of the culprit's use that a cap leaves
-    least_cap_m: int = 100  # no cap is below
+    min_cap_m: int = 100  # no cap is below
     disk_ppm: int = 300_000  # share of the culprit's disk use that its limit leaves
     min_disk_bps: int = 1 << 20  # no limit is below; bytes per second
     idle_cap_m: int = 100  # cap beside the idle class
@@ -54,7 +55,7 @@ class RecoverySettings:
             "proof_us",
             "lease_us",
             "recurrences",
-            "least_cap_m",
+            "min_cap_m",
             "idle_cap_m",
             "min_disk_bps",
             "leave_us",

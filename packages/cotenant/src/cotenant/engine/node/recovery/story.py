@@ -1,7 +1,9 @@
-"""The story of a service as one chain: objective, burn, victim replica, cause with its evidence, actions with their proofs, recovery in seconds.
+"""The story of a service as one chain: objective, burn, victim replica, cause with its evidence, actions with their
+proofs, recovery in seconds.
 
-Problem: "what happened to my service, and what was done" must be answered from one place, while it happens and an hour later. Choice: made from the incidents that the policy
-keeps, open ones first; each link has its figures, and a sentence for people. Limits: of this node's replicas only, and of the last incidents that are kept.
+Problem: "what happened to my service, and what was done" must be answered from one place, while it happens and an hour
+later. Choice: made from the incidents that the policy keeps, open ones first; each link has its figures, and a sentence
+for people. Limits: of this node's replicas only, and of the last incidents that are kept.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class IncidentStory:
-    """One incident of one replica. Times in microseconds of the agent's clock, levels in millionths, burn in thousandths."""
+    """One incident of one replica. Times in microseconds of the agent's clock, levels in millionths, burn in
+    thousandths.
+    """
 
     number: int
     stage: Stage
@@ -70,10 +74,16 @@ class ServiceStory:
 def story(
     asked: str, node: str, state: NodeState | None, memory: RecoveryMemory | None, now_us: int
 ) -> ServiceStory | None:
-    """The story of a workload or of one pod, by namespace/name; None where neither it nor an incident of it is known."""
-    entries = [] if state is None else [each for each in state.services() if asked in (job_of(each), each.pod.key)]
+    """The story of a workload or of one pod, by namespace/name; None where neither it nor an incident of it is
+    known.
+    """
+    entries = (
+        []
+        if state is None
+        else [service for service in state.services() if asked in (job_of(service), service.pod.key)]
+    )
     known = () if memory is None else (*reversed(memory.incidents), *reversed(memory.ended))
-    incidents = tuple(_of(each) for each in known if asked in (each.service, each.name))
+    incidents = tuple(_of(incident) for incident in known if asked in (incident.service, incident.name))
     if not entries and not incidents:
         return None
     text = tuple(_sentences(asked, entries, incidents, memory is not None, now_us))
@@ -159,7 +169,10 @@ def _short(reading: Reading | None) -> str:
 
 def _proof(proof: Proof) -> str:
     outcome = "is being proven" if proof.helped is None else "helped" if proof.helped else "did not help"
-    text = f"{proof.rung} for {proof.workload or proof.culprit} {outcome}: before {_short(proof.before)}, during {_short(proof.during)}"
+    text = (
+        f"{proof.rung} for {proof.workload or proof.culprit} {outcome}: before {_short(proof.before)}, during "
+        f"{_short(proof.during)}"
+    )
     return text if proof.after is None else f"{text}, after {_short(proof.after)}"
 
 
@@ -195,10 +208,10 @@ def _sentences(
             )
     if enabled and not incidents:
         yield "it has had no trouble since the agent started"
-    for each in incidents:
-        ago = max(0, now_us - each.opened_us) / 1e6
-        yield f"incident {each.number} ({each.stage}), {ago:.0f} s ago"
-        for link in each.chain:
+    for incident in incidents:
+        ago = max(0, now_us - incident.opened_us) / 1e6
+        yield f"incident {incident.number} ({incident.stage}), {ago:.0f} s ago"
+        for link in incident.chain:
             yield f"  {link.link:<9} {link.text}"
 
 
@@ -210,4 +223,7 @@ def has_least_weight(pod: NodePod) -> bool:
 def _health(pod: NodePod, entry: PodUse) -> str:
     assert entry.health is not None
     measured = entry.health.p99_us if entry.health.at_target_us is None else entry.health.at_target_us
-    return f"{measured / 1000:g} ms against {(pod.objective_p99_us or 0) / 1000:g} ms, {entry.health.age_us / 1e6:.1f} s ago"
+    return (
+        f"{measured / 1000:g} ms against {(pod.objective_p99_us or 0) / 1000:g} ms, "
+        f"{entry.health.age_us / 1e6:.1f} s ago"
+    )

@@ -1,12 +1,15 @@
 """Back-off of NonStrict gangs that released their nodes because their waiting time was over.
 
-Problem: a gang that can never complete takes nodes, holds them for its waiting time, releases them and takes them again; pods that fit beside it never get the room.
-Choice: after each waiting time that ended without completion, the gang is in back-off, with all gangs that are placed together with it, for twice as long as before.
-In back-off its members are placed as those of a Strict gang: all that are needed, or none, so it can still complete whenever it fits, and holds nothing meanwhile.
-The first back-off is at least the waiting time, so that a gang holds nodes for at most half of the time, and longer than any pod's back-off, so that every pod is tried.
-The count ends when the gang completes, changes its specification, or loses its last member.
+Problem: a gang that can never complete takes nodes, holds them for its waiting time, releases them and takes them
+again; pods that fit beside it never get the room. Choice: after each waiting time that ended without completion, the
+gang is in back-off, with all gangs that are placed together with it, for twice as long as before. In back-off its
+members are placed as those of a Strict gang: all that are needed, or none, so it can still complete whenever it fits,
+and holds nothing meanwhile. The first back-off is at least the waiting time, so that a gang holds nodes for at most
+half of the time, and longer than any pod's back-off, so that every pod is tried. The count ends when the gang
+completes, changes its specification, or loses its last member.
 
-Source: the doubling is that of kube-scheduler's back-off; Koordinator's gangs have none beyond that of each pod. Limits: kept in memory, so a restart forgets it.
+Source: the doubling is that of kube-scheduler's back-off; Koordinator's gangs have none beyond that of each pod.
+Limits: kept in memory, so a restart forgets it.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import inf
 
-MOST_DOUBLINGS = 10  # the longest back-off is 1024 times the first
+MAX_DOUBLINGS = 10  # the longest back-off is 1024 times the first
 
 
 @dataclass(slots=True)
@@ -35,7 +38,7 @@ class GangBackOffs:
     def copy(self) -> GangBackOffs:
         """The same back-offs, independent of these."""
         made = GangBackOffs()
-        made._of = {key: replace(each) for key, each in self._of.items()}
+        made._of = {key: replace(back_off) for key, back_off in self._of.items()}
         return made
 
     def each(self) -> Iterable[object]:
@@ -43,16 +46,18 @@ class GangBackOffs:
         return self._of.values()
 
     def start(self, keys: Iterable[str], first_s: float, now_s: float) -> None:
-        """The waiting time of these gangs, which are placed together, is over. `first_s`: the length of a first back-off."""
+        """The waiting time of these gangs, which are placed together, is over. `first_s`: the length of a first
+        back-off.
+        """
         keys = tuple(keys)
         times = 1 + max((self.times(key) for key in keys), default=0)
-        length_s = first_s * 2.0 ** min(times - 1, MOST_DOUBLINGS)
+        length_s = first_s * 2.0 ** min(times - 1, MAX_DOUBLINGS)
         for key in keys:
             self._of[key] = _BackOff(times, length_s, now_s + length_s)
 
     def end_due(self, now_s: float) -> tuple[str, ...]:
         """End the back-offs whose time is over, and return their gangs; the counts stay."""
-        due = tuple(key for key, each in self._of.items() if each.active and each.until_s <= now_s)
+        due = tuple(key for key, back_off in self._of.items() if back_off.active and back_off.until_s <= now_s)
         for key in due:
             self._of[key].active = False
         return due
@@ -84,4 +89,4 @@ class GangBackOffs:
 
     def next_s(self) -> float:
         """When `end_due` will next return a gang, inf for never."""
-        return min((each.until_s for each in self._of.values() if each.active), default=inf)
+        return min((back_off.until_s for back_off in self._of.values() if back_off.active), default=inf)

@@ -1,11 +1,15 @@
-"""The gangs of a cluster as the scheduling cycle asks about them: the gate, the key in the queue, permits, and descriptions.
+"""The gangs of a cluster as the scheduling cycle asks about them: the gate, the key in the queue, permits, and
+descriptions.
 
-Problem: each member's event may concern every member, and a round asks about thousands of pods. Choice: the records are kept by engine/plugins/gangs/membership.py; here the
-gangs that changed are processed once before a round (`turn`): members whose gate or key changed are queued again, and PodGroups get their status. Nothing is placed
-here: a bundle of Strict gangs is queued under one key (`Whole`) and placed by engine/plugins/gangs/judging.py; members of NonStrict gangs are placed one by one, hold their
-nodes (engine/plugins/gangs/waiting.py), and are queued under one key only while their gang is in back-off (engine/plugins/gangs/back_off.py).
+Problem: each member's event may concern every member, and a round asks about thousands of pods. Choice: the records are
+kept by engine/plugins/gangs/membership.py; here the gangs that changed are processed once before a round (`turn`):
+members whose gate or key changed are queued again, and PodGroups get their status. Nothing is placed here: a bundle of
+Strict gangs is queued under one key (`Whole`) and placed by engine/plugins/gangs/judging.py; members of NonStrict gangs
+are placed one by one, hold their nodes (engine/plugins/gangs/waiting.py), and are queued under one key only while their
+gang is in back-off (engine/plugins/gangs/back_off.py).
 
-Limits: a bundle with one Strict gang is Strict as a whole; topology counts for Strict gangs. Source: Koordinator, pkg/scheduler/plugins/coscheduling.
+Limits: a bundle with one Strict gang is Strict as a whole; topology counts for Strict gangs. Source: Koordinator,
+pkg/scheduler/plugins/coscheduling.
 """
 
 from __future__ import annotations
@@ -62,13 +66,16 @@ class GangDirectory(GangMembership):
             return None
         together = self.bundle_of(gang)
         gangs = [self._gangs[key] for key in together]
-        if not any(each.is_strict() for each in gangs):
-            backs_off = any(map(self._back_offs.is_active, together)) and not all(each.goes_alone() for each in gangs)
+        if not any(element.is_strict() for element in gangs):
+            backs_off = any(map(self._back_offs.is_active, together)) and not all(
+                element.goes_alone() for element in gangs
+            )
             return Whole(together, NAME) if backs_off else gang.key
         required = any(
-            each.spec is not None and each.spec.topology is not None and each.spec.topology.required for each in gangs
+            element.spec is not None and element.spec.topology is not None and element.spec.topology.required
+            for element in gangs
         )
-        if not required and all(each.goes_alone() for each in gangs):
+        if not required and all(element.goes_alone() for element in gangs):
             return gang.key
         return Whole(together, NAME)
 
@@ -112,7 +119,7 @@ class GangDirectory(GangMembership):
         gangs = [gang for key in self._reckoned if (gang := self._gangs.get(key)) is not None]
         self._reckoned.clear()
         keys = dict.fromkeys(key for gang in gangs for key in self.bundle_of(gang))
-        placed = [each.members[uid] for key in keys for each in (self._gangs[key],) for uid in each.placed]
+        placed = [entry.members[uid] for key in keys for entry in (self._gangs[key],) for uid in entry.placed]
         if placed:
             self.host.may_go(placed)
 
@@ -159,7 +166,9 @@ class GangDirectory(GangMembership):
         return 1 if gang is None or gang.goes_alone() else max(1, gang.tally().lacks())
 
     def permit(self, entry: PodInfo) -> bool:
-        """Whether a member may be bound as soon as it has a node: its gang, and every gang that it names, are satisfied then."""
+        """Whether a member may be bound as soon as it has a node: its gang, and every gang that it names, are
+        satisfied then.
+        """
         gang = self._of.get(entry.seen.uid)
         if gang is None or gang.goes_alone():
             return True
@@ -178,14 +187,15 @@ class GangDirectory(GangMembership):
         return tuple(found)
 
     def representative(self, gang: Gang) -> PodInfo | None:
-        """The member whose rank in the queue is that of all gangs that are placed together; None where none is queued, or members go alone.
+        """The member whose rank in the queue is that of all gangs that are placed together; None where none is queued,
+        or members go alone.
 
         Koordinator queues this member only; here all of them are queued under one key.
         """
         gangs = [self._gangs[key] for key in self.bundle_of(gang)]
-        if all(each.goes_alone() for each in gangs):
+        if all(element.goes_alone() for element in gangs):
             return None
-        queued = (entry for each in gangs for entry in each.members.values() if entry.state is State.QUEUED)
+        queued = (entry for element in gangs for entry in element.members.values() if entry.state is State.QUEUED)
         return next(queued, None)
 
     def holding(self) -> tuple[Gang, ...]:
@@ -197,7 +207,9 @@ class GangDirectory(GangMembership):
         return tuple(gang for gang in self._gangs.values() if gang.placed)
 
     def back_off(self, keys: tuple[str, ...], first_s: float, now_s: float) -> None:
-        """Gangs that are placed together hold no nodes for a while; their members must be queued again. `first_s`: the length of a first back-off."""
+        """Gangs that are placed together hold no nodes for a while; their members must be queued again. `first_s`:
+        the length of a first back-off.
+        """
         self._back_offs.start(keys, first_s, now_s)
 
     def back_off_of(self, keys: Iterable[str]) -> str:

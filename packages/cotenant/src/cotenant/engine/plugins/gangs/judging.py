@@ -1,13 +1,16 @@
 """Placement of a bundle of gangs in one transaction: bound together, or undone without a trace.
 
-Problem: members placed one by one take resources from one another and from other pods, and a gang with half of its nodes is of no use. Choice: one transaction per
-bundle and round: the plugins admit every member, all are placed in one run, and only then does anything count. If every gang that must be satisfied is, the members with
-a node are bound and the others are placed alone later. Otherwise ledger, narrowing, node rules, admissions and nominations are as before, and the bundle gets one
-verdict: which member failed, and why, beside those that were placed. It is tried again like every rejected group, after events that may help a member.
-Nothing is held meanwhile, so there is no time-out. Members with the largest requests go first. A gang with a topology is tried in the domains of its keys
+Problem: members placed one by one take resources from one another and from other pods, and a gang with half of its
+nodes is of no use. Choice: one transaction per bundle and round: the plugins admit every member, all are placed in one
+run, and only then does anything count. If every gang that must be satisfied is, the members with a node are bound and
+the others are placed alone later. Otherwise ledger, narrowing, node rules, admissions and nominations are as before,
+and the bundle gets one verdict: which member failed, and why, beside those that were placed. It is tried again like
+every rejected group, after events that may help a member. Nothing is held meanwhile, so there is no time-out. Members
+with the largest requests go first. A gang with a topology is tried in the domains of its keys
 (engine/plugins/gangs/topology.py).
 
-Limits: one order of members and the profile's own choice of nodes: a gang that would fit in another arrangement may be rejected.
+Limits: one order of members and the profile's own choice of nodes: a gang that would fit in another arrangement may be
+rejected.
 """
 
 from __future__ import annotations
@@ -74,7 +77,10 @@ class GangJudging:
         if why is not None and (not admitted or self._gangs.lacking(keys, admitted)):
             self._withdraw(admitted)
             first, refusal = why
-            words = f"{self._name(keys)}: {len(admitted)} of {len(entries)} members are admitted; {first.seen.pod.key} is not: {refusal.message}"
+            words = (
+                f"{self._name(keys)}: {len(admitted)} of {len(entries)} members are admitted; "
+                f"{first.seen.pod.key} is not: {refusal.message}"
+            )
             verdict = self._unevaluated(first, Refused(refusal.plugin, words, refusal.missing), now_s)
             self._post_filter(keys, entries, admitted, replace(verdict, subject=self._name(keys)), now_s)
             self._rejected.append(_Rejected(group, verdict, False))
@@ -95,7 +101,7 @@ class GangJudging:
         """Queue what was rejected in this round, with a preemption where one helps."""
         rejected, self._rejected = self._rejected, []
         allowance, searches = _PREEMPTIONS_A_ROUND, _SEARCHES_A_ROUND
-        for group, verdict, by_nodes in ((each.group, each.verdict, each.by_nodes) for each in rejected):
+        for group, verdict, by_nodes in ((element.group, element.verdict, element.by_nodes) for element in rejected):
             if not group.pods or FILTER in verdict.filters:  # the cycle sets it aside
                 continue
             entries = [self._pods.by_uid[uid] for uid in group.pods]
@@ -140,8 +146,8 @@ class GangJudging:
         failure: Verdict | None = None
         nominations = self._components.nominations
         closed = nominations.closed_to(entries)
-        for each in places(self._components.assignments, self._gangs, keys, entries, self._nominated(entries)):
-            place = each._replace(only=nominations.without(each.only, closed))
+        for entry in places(self._components.assignments, self._gangs, keys, entries, self._nominated(entries)):
+            place = entry._replace(only=nominations.without(entry.only, closed))
             found = self._attempt(keys, entries, place, now_s)
             if (
                 isinstance(found, Verdict) and self._placer.drew
@@ -247,7 +253,7 @@ class GangJudging:
         missing = {tally.key: tally.lacks() for tally in self._gangs.lacking(keys, ())}
         admitted_uids = {entry.seen.uid for entry in admitted}
         needed: list[PodInfo] = []
-        for entry in sorted(entries, key=lambda each: each.seen.uid not in admitted_uids):
+        for entry in sorted(entries, key=lambda pod_info: pod_info.seen.uid not in admitted_uids):
             key = self._gangs.key_of(entry.seen.uid)
             if missing.get(key, 0) > 0:
                 missing[key] -= 1
@@ -281,7 +287,9 @@ class GangJudging:
         )
 
     def _fits_later(self, group: Group, entries: list[PodInfo], now_s: float, overdue: bool) -> bool:
-        """Whether a nominated bundle fits once what ends for it is gone; those that are overdue count as gone with `overdue` only."""
+        """Whether a nominated bundle fits once what ends for it is gone; those that are overdue count as gone with
+        `overdue` only.
+        """
         nominations, preempting, placing = (
             self._components.nominations,
             self._components.preempting,
@@ -295,10 +303,14 @@ class GangJudging:
         leaving = [self._pods.by_uid[uid] for uid in sorted(going) if uid in self._pods.by_uid]
         mark = placing.mark()
         with self._without_nominations(entries), trial(self._components.assignments) as off:
-            off.remove(each for each in leaving if each.node and (overdue or not preempting.is_overdue(each)))
+            off.remove(
+                pod_info for pod_info in leaving if pod_info.node and (overdue or not preempting.is_overdue(pod_info))
+            )
             found = self._try(group, self._keys(entries), entries, now_s)
             if not isinstance(found, Verdict):
-                placing.undo([entry for entry, each in zip(entries, found, strict=True) if each.row >= 0], mark)
+                placing.undo(
+                    [entry for entry, judgement in zip(entries, found, strict=True) if judgement.row >= 0], mark
+                )
                 self._placer.undo(now_s)
         return not isinstance(found, Verdict)
 
@@ -345,7 +357,9 @@ class GangJudging:
 
     @contextmanager
     def _without_nominations(self, entries: list[PodInfo]) -> Iterator[None]:
-        """Hide the nominations of the bundle and of less important pods; those that are still valid are restored at the end."""
+        """Hide the nominations of the bundle and of less important pods; those that are still valid are restored at
+        the end.
+        """
         assignments, nominations = self._components.assignments, self._components.nominations
         if not assignments.reserved:
             yield

@@ -1,7 +1,8 @@
 """Strict gangs as jobs: members on nodes that are of use only together, and how many of them can be spared.
 
-Problem: preemption knows no gangs, only what is lost with a pod (engine/cycle/eviction/losses.py). Choice: a bundle of gangs that are placed together is one job; members that
-are leaving count neither as placed nor as spared again. Limits: a bundle can spare what the scarcest of its gangs can.
+Problem: preemption knows no gangs, only what is lost with a pod (engine/cycle/eviction/losses.py). Choice: a bundle of
+gangs that are placed together is one job; members that are leaving count neither as placed nor as spared again. Limits:
+a bundle can spare what the scarcest of its gangs can.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from cotenant.model.groups.gang import Disruption, Mode
 
 def job_of_bundle(keys: tuple[str, ...], gangs: Sequence[Gang], is_going: Callable[[PodInfo], bool]) -> Job | None:
     """The job of gangs that are placed together; None where none of them is Strict, or each member may go by itself."""
-    specs = [each.spec for each in gangs if each.spec is not None]
+    specs = [gang.spec for gang in gangs if gang.spec is not None]
     if not any(spec.mode is Mode.STRICT and spec.disruption is not Disruption.SINGLE for spec in specs):
         return None
     whole = any(spec.disruption is Disruption.ALL for spec in specs)
     spare: list[int] = []
     members: list[PodInfo] = []
-    for each in gangs:
-        stay = [entry for entry in map(each.members.get, each.placed) if entry is not None and not is_going(entry)]
-        spare.append(len(stay) - (each.spec.min_available if each.spec is not None else 0))
+    for gang in gangs:
+        stay = [entry for entry in map(gang.members.get, gang.placed) if entry is not None and not is_going(entry)]
+        spare.append(len(stay) - (gang.spec.min_available if gang.spec is not None else 0))
         members += stay
     spared = 0 if whole else max(0, min(spare))
     return Job(keys, tuple(sorted(members, key=_least_important_first)), spared)

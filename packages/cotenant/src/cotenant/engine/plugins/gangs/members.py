@@ -1,9 +1,10 @@
 """One gang as the engine sees it: its specification, its members, and which of them have a node.
 
-Problem: every question about a gang is a count of members by state. Choice: one mutable record per gang, changed by engine/plugins/gangs/membership.py only. A member is
-*placed* (bound, or its bind is decided), *holding* (NonStrict: it keeps a node until the minimum is reached), or without a node. Members that have ended count as placed
-while others of the gang still are placed. Where none is, those that succeeded count as long as they are not all of the gang: so the last member's second try needs only
-itself. Limits: a gang that has run to its end and gets new members starts over.
+Problem: every question about a gang is a count of members by state. Choice: one mutable record per gang, changed by
+engine/plugins/gangs/membership.py only. A member is *placed* (bound, or its bind is decided), *holding* (NonStrict: it
+keeps a node until the minimum is reached), or without a node. Members that have ended count as placed while others of
+the gang still are placed. Where none is, those that succeeded count as long as they are not all of the gang: so the
+last member's second try needs only itself. Limits: a gang that has run to its end and gets new members starts over.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class Gang:
     def goes_alone(self) -> bool:
         """Whether its members are placed one by one: it was satisfied once.
 
-        Where fewer than the minimum are bound and enough wait (a scheduler that died between binds), those are still placed together.
+        Where fewer than the minimum are bound and enough wait (a scheduler that died between binds), those are still
+        placed together.
         """
         if self.spec is None or self.spec.match_policy is not MatchPolicy.ONCE_SATISFIED:
             return False

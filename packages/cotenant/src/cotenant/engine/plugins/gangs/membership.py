@@ -1,11 +1,14 @@
 """Gangs and their members, kept up to date by the events of pods and PodGroups.
 
-Problem: PodGroups and pods arrive, change and leave in any order, and each such event may change whether hundreds of pods may be scheduled. Choice: one record per gang
-(engine/plugins/gangs/members.py), changed by each event; gangs whose gate or key in the queue may have changed, and gangs whose status may have, are noted and
-processed once before the next round (engine/plugins/gangs/directory.py). That a gang was satisfied once is remembered while it has members. After a restart it
-is derived from the members that are bound: at least the minimum, or any where the missing ones no longer exist.
+Problem: PodGroups and pods arrive, change and leave in any order, and each such event may change whether hundreds of
+pods may be scheduled. Choice: one record per gang (engine/plugins/gangs/members.py), changed by each event; gangs whose
+gate or key in the queue may have changed, and gangs whose status may have, are noted and processed once before the next
+round (engine/plugins/gangs/directory.py). That a gang was satisfied once is remembered while it has members. After a
+restart it is derived from the members that are bound: at least the minimum, or any where the missing ones no longer
+exist.
 
-Source: Koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go. Limits: a PodGroup has precedence over annotations as a whole, not field by field.
+Source: Koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go. Limits: a PodGroup has precedence over
+annotations as a whole, not field by field.
 """
 
 from __future__ import annotations
@@ -238,13 +241,13 @@ class GangMembership(Plugin):
         """Read its specification from the PodGroup, else from the oldest member."""
         before, group, obstacle = gang.spec, gang.group, gang.obstacle
         groups = self._groups.get(gang.key, {})
-        gang.group = next((groups[each] for each in POD_GROUP_APIS if each in groups), None)
+        gang.group = next((groups[name] for name in POD_GROUP_APIS if name in groups), None)
         if gang.group is None or group is None or gang.group.uid != group.uid:
             gang.status = gang.group.status if gang.group is not None else None
         if gang.group is not None:
             gang.spec, gang.problems = from_pod_group(gang.group)
             if len(groups) > 1:
-                other = next(each for each in groups if each != gang.group.api_group)
+                other = next(name for name in groups if name != gang.group.api_group)
                 gang.problems += (f"the PodGroup of {other} does not count beside that of {gang.group.api_group}",)
         elif gang.oldest is not None:
             seen = gang.oldest.seen
@@ -279,7 +282,7 @@ class GangMembership(Plugin):
         gang.spec = replace(spec, topology=found.topology)
         gang.obstacle = found.obstacle if spec.mode is Mode.STRICT else ""  # others are not gathered
         wrong = network.wrong if network is not None else ()
-        gang.problems += (*found.messages, *(f"ClusterNetworkTopology {DEFAULT}: {each}" for each in wrong))
+        gang.problems += (*found.messages, *(f"ClusterNetworkTopology {DEFAULT}: {name}" for name in wrong))
 
     def _read_gathered(self) -> None:
         """Read the specifications of all gangs with gather rules again."""

@@ -1,8 +1,10 @@
 """The gangs plugin: the extension points through which gangs take part in scheduling.
 
-Problem: gangs take part in every step of scheduling, and each step has rules of its own. Choice: one class that the scheduling cycle calls, over parts with one subject
-each: the records (membership.py), free resources (min_resources.py), the gate, queue keys and permits (directory.py), placement of Strict bundles (judging.py) with preemption (preemption.py), and the nodes
-that NonStrict members hold (waiting.py). Source: Koordinator, pkg/scheduler/plugins/coscheduling. Limits: those of its parts.
+Problem: gangs take part in every step of scheduling, and each step has rules of its own. Choice: one class that the
+scheduling cycle calls, over parts with one subject each: the records (membership.py), free resources
+(min_resources.py), the gate, queue keys and permits (directory.py), placement of Strict bundles (judging.py) with
+preemption (preemption.py), and the nodes that NonStrict members hold (waiting.py). Source: Koordinator,
+pkg/scheduler/plugins/coscheduling. Limits: those of its parts.
 """
 
 from __future__ import annotations
@@ -39,9 +41,11 @@ class Gangs(GangDirectory, Grouping, Evicting):
         self._waiting: GangWaiting | None = None
 
     def capture(self) -> Callable[[], Gangs]:
-        """A maker of gangs with the same PodGroups, networks, back-offs and ended members, and no pods, for a copy of the engine; it reads nothing of these later."""
+        """A maker of gangs with the same PodGroups, networks, back-offs and ended members, and no pods, for a copy
+        of the engine; it reads nothing of these later.
+        """
         groups, ended, once = (
-            {key: dict(each) for key, each in self._groups.items()},
+            {key: dict(group) for key, group in self._groups.items()},
             dict(self._ended),
             set(self._once),
         )
@@ -49,7 +53,7 @@ class Gangs(GangDirectory, Grouping, Evicting):
 
         def make() -> Gangs:
             made = Gangs()
-            made._groups = {key: dict(each) for key, each in groups.items()}
+            made._groups = {key: dict(group) for key, group in groups.items()}
             made._ended, made._once = ended.copy(), once.copy()
             made._networks, made._back_offs = networks.copy(), back_offs.copy()
             return made

@@ -1,12 +1,17 @@
 """Victims for a whole Strict gang, selected by simulated evictions on the real arrays, which are restored.
 
-Problem: evicting for one member after another costs other pods their nodes although the gang may not fit in the end. Choice: the gang is placed as far as it fits.
-For each missing member victims are selected as for a single pod (less important ones, gangs spared first, then pods whose budgets are spent, no more than needed), removed from
-their nodes for the moment, and the member is placed there. A Strict gang that cannot spare a victim is evicted whole, and the resources that it frees on other nodes are used
-for the next members; since it is evicted in any case, a second simulation starts without it, and counts if it costs fewer pods. If the minimum is reached, also when all
-members are placed again without any victim, victims and nodes are the plan. A gang with a required topology is simulated in one domain after another, and the domain with the
-least loss counts. Members that own reservations draw from them in a simulation as when they are placed, and victims for one of them are searched with its reservations hidden too; where
-one drew, the same is simulated without drawing, and the lesser loss counts. Limits: what a victim drew returns to its reservation, not to the gang; victims for at most `MOST_SEARCHES` members per simulation; budgets are counted node by node; a preferred topology is not considered.
+Problem: evicting for one member after another costs other pods their nodes although the gang may not fit in the end.
+Choice: the gang is placed as far as it fits. For each missing member victims are selected as for a single pod (less
+important ones, gangs spared first, then pods whose budgets are spent, no more than needed), removed from their nodes
+for the moment, and the member is placed there. A Strict gang that cannot spare a victim is evicted whole, and the
+resources that it frees on other nodes are used for the next members; since it is evicted in any case, a second
+simulation starts without it, and counts if it costs fewer pods. If the minimum is reached, also when all members are
+placed again without any victim, victims and nodes are the plan. A gang with a required topology is simulated in one
+domain after another, and the domain with the least loss counts. Members that own reservations draw from them in a
+simulation as when they are placed, and victims for one of them are searched with its reservations hidden too; where one
+drew, the same is simulated without drawing, and the lesser loss counts. Limits: what a victim drew returns to its
+reservation, not to the gang; victims for at most `MAX_SEARCHES` members per simulation; budgets are counted node by
+node; a preferred topology is not considered.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ from cotenant.engine.plugins.gangs.topology import Place, places_to_clear
 from cotenant.model.arrays import Int, Mask
 from cotenant.policy.placement.preemption import Preemption
 
-MOST_SEARCHES = 128
+MAX_SEARCHES = 128
 
 
 def place_each(
@@ -39,7 +44,9 @@ def place_each(
     now_s: float,
     drawing: bool,
 ) -> list[Judgement]:
-    """Place each on the very row it is expected on, of so many `rows`; those with -1 on rows of `others`; in this order."""
+    """Place each on the very row it is expected on, of so many `rows`; those with -1 on rows of `others`; in this
+    order.
+    """
     every = np.arange(rows)
     return [placer.place([entry], now_s, others if row < 0 else every == row, drawing)[0] for entry, row in expected]
 
@@ -88,7 +95,9 @@ class GangPreempting:
         self._placer = placer
 
     def attempt(self, keys: tuple[str, ...], entries: list[PodInfo], now_s: float) -> Plan | str:
-        """A plan, or why there is none. The nominations of the bundle and of less important pods must be hidden; nothing is changed."""
+        """A plan, or why there is none. The nominations of the bundle and of less important pods must be hidden;
+        nothing is changed.
+        """
         if any(not entry.seen.preempts for entry in entries):
             return "not eligible due to preemptionPolicy=Never"
         priority = min(entry.seen.pod.priority for entry in entries)
@@ -97,7 +106,7 @@ class GangPreempting:
             self._gangs,
             keys,
             priority,
-            self._least_requests(keys, entries),
+            self._min_requests(keys, entries),
             all(entry.seen.pod.is_best_effort for entry in entries),
         )
         jobs = self._components.losses.jobs() if places else ()
@@ -111,8 +120,10 @@ class GangPreempting:
                 best = found
         return best or why
 
-    def _least_requests(self, keys: tuple[str, ...], entries: list[PodInfo]) -> Int:
-        """`int64[R]`: the least that as many members as are missing request beside what they may draw from reservations."""
+    def _min_requests(self, keys: tuple[str, ...], entries: list[PodInfo]) -> Int:
+        """`int64[R]`: the least that as many members as are missing request beside what they may draw from
+        reservations.
+        """
         assignments = self._components.assignments
         requests = assignments.ledger.shapes.request[[entry.shape for entry in entries]]
         missing = max(1, sum(tally.lacks() for tally in self._gangs.lacking(keys, ())))
@@ -191,8 +202,8 @@ class GangPreempting:
                 placed.append(entry)
                 continue
             looks += 1
-            if looks > MOST_SEARCHES:
-                return f"preemption: victims are searched for {MOST_SEARCHES} members at most"
+            if looks > MAX_SEARCHES:
+                return f"preemption: victims are searched for {MAX_SEARCHES} members at most"
             stake = preempting.at_stake(task.jobs, entry, task.priority, gone=off.numbers())
             look, draws = self._look(task, entry, stake)
             if look.row < 0:

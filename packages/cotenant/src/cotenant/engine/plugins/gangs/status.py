@@ -1,8 +1,9 @@
 """The status of a gang: for its PodGroup, and for people.
 
-Problem: a PodGroup's status should be written when it changes and not at every event, and why a gang waits is spread over its record, its gate and other gangs.
-Choice: both are made from the record (engine/plugins/gangs/members.py) when they are due; nothing is decided here. Limits: a Finished or Failed PodGroup whose members were
-deleted keeps its last counts.
+Problem: a PodGroup's status should be written when it changes and not at every event, and why a gang waits is spread
+over its record, its gate and other gangs. Choice: both are made from the record (engine/plugins/gangs/members.py) when
+they are due; nothing is decided here. Limits: a Finished or Failed PodGroup whose members were deleted keeps its last
+counts.
 """
 
 from __future__ import annotations
@@ -113,9 +114,9 @@ def _contradictions(gang: Gang, spec: GangSpec | None, judged_with: tuple[str, .
     ]
     if spec.declared:  # those of a gang without a PodGroup are among its problems
         ignored = dict.fromkeys(
-            each for entry in gang.members.values() for each in (entry.seen.demands.gang or NO_NOTES).wrong
+            name for entry in gang.members.values() for name in (entry.seen.demands.gang or NO_NOTES).wrong
         )
-        found += [f"pods: {each}" for each in ignored]
+        found += [f"pods: {name}" for name in ignored]
     found += [
         f"gang {other} is named, and does not name {gang.key} back: it must be satisfied first, by itself"
         for other in spec.groups

@@ -1,10 +1,11 @@
 """The domains in which a bundle of gangs is tried, in order.
 
-Problem: a job whose members communicate a lot runs faster, or only, inside one rack. Choice: masks of rows in the order of trial, made by
-policy/placement/gangs/together.py from the free resources: domains of the narrowest key to those of the widest, then all nodes. In a domain of a preferred key all members
-must fit, so that a job is not split for a narrower domain. Where members are placed already, their domain comes first, and is the only one if the key is required.
-A preemption considers the domains of a required key only, those that lack least first. Limits: `MOST_TRIES` domains per key; the keys of the first gang of a bundle
-that has some count for all of it; NonStrict gangs have no topology.
+Problem: a job whose members communicate a lot runs faster, or only, inside one rack. Choice: masks of rows in the order
+of trial, made by policy/placement/gangs/together.py from the free resources: domains of the narrowest key to those of
+the widest, then all nodes. In a domain of a preferred key all members must fit, so that a job is not split for a
+narrower domain. Where members are placed already, their domain comes first, and is the only one if the key is required.
+A preemption considers the domains of a required key only, those that lack least first. Limits: `MAX_TRIES` domains per
+key; the keys of the first gang of a bundle that has some count for all of it; NonStrict gangs have no topology.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from cotenant.model.cluster.topology import Domains
 from cotenant.model.groups.gang import GangTopology
 from cotenant.policy.placement.gangs.together import rows_of, with_room, within_reach
 
-MOST_TRIES = 16
+MAX_TRIES = 16
 
 
 class Place(NamedTuple):
@@ -78,7 +79,7 @@ def _domains(
             numbers = (own,) if last or own in numbers else numbers
         elif last and occupied:
             continue  # its members are outside all domains of the key
-        for number in numbers[:MOST_TRIES]:
+        for number in numbers[:MAX_TRIES]:
             yield Place(rows_of(domains, number), f"{key}={domains.names[number]}", not (last and own >= 0))
     if topology.required and not occupied:
         yield from _minimum_only(assignments, topology, free, found, counts, _least(gangs, keys))
@@ -92,7 +93,9 @@ def places_to_clear(
     asked: Int,
     best_effort: bool = False,
 ) -> tuple[Place, ...]:
-    """Where evictions of pods below the priority, only of best-effort pods with `best_effort`, may make room for `asked[R]` in total: all nodes, or domains of the required key."""
+    """Where evictions of pods below the priority, only of best-effort pods with `best_effort`, may make room for
+    `asked[R]` in total: all nodes, or domains of the required key.
+    """
     ledger, topology = assignments.ledger, topology_of(gangs, keys)
     nodes = ledger.nodes
     yielding = np.zeros_like(nodes.requested)
@@ -113,11 +116,13 @@ def places_to_clear(
     if occupied:
         own = _own(domains, occupied)
         numbers = tuple(number for number in numbers if number == own)
-    return tuple(Place(rows_of(domains, number), f"{key}={domains.names[number]}") for number in numbers[:MOST_TRIES])
+    return tuple(Place(rows_of(domains, number), f"{key}={domains.names[number]}") for number in numbers[:MAX_TRIES])
 
 
 def may_be_together(assignments: Assignments, gangs: GangDirectory, keys: tuple[str, ...], rows: Mask) -> bool:
-    """Whether members may be placed on all of these rows: with a required key they must be in one domain, that of the placed members."""
+    """Whether members may be placed on all of these rows: with a required key they must be in one domain, that of
+    the placed members.
+    """
     topology = topology_of(gangs, keys)
     if topology is None or not topology.required:
         return True
@@ -156,7 +161,7 @@ def _minimum_only(
     domains = assignments.narrowing.regions.domains(key)
     fewer = np.maximum(1, counts * least // members)
     nodes, shapes = assignments.ledger.nodes, assignments.ledger.shapes
-    for number in with_room(domains, nodes.ready, free, shapes.request[found], fewer)[:MOST_TRIES]:
+    for number in with_room(domains, nodes.ready, free, shapes.request[found], fewer)[:MAX_TRIES]:
         yield Place(rows_of(domains, number), f"{key}={domains.names[number]}")
 
 

@@ -1,15 +1,19 @@
-"""Nodes that members of NonStrict gangs hold while their gang is incomplete: binding, release, and the way out of a deadlock.
+"""Nodes that members of NonStrict gangs hold while their gang is incomplete: binding, release, and the way out of a
+deadlock.
 
-Problem: nodes held by gangs that never complete are lost to all other pods, and two such gangs may each wait for what the other holds. Choice:
-(1) As soon as every gang that must be satisfied is, all of their members that hold nodes are bound.
-(2) A gang that holds nodes for longer than its waiting time releases all of them, with the gangs that are placed together with it. It yields to the most important of the other
-gangs that hold nodes, and backs off: for a time that doubles with every such release it takes nodes only all together (engine/plugins/gangs/back_off.py).
-(3) When every NonStrict gang that holds nodes is stuck (each of its missing members was rejected, and no preemption is in progress), at least two hold nodes, and none is
-held back, the least important one (the youngest among equals) releases its nodes and yields to the most important one: its members wait before the gate until that one is
-complete, gone, or has released its nodes, or until its own waiting time is over once more. No gang yields to one that needs it. One gang per round, so that
-no more is released than needed (policy/placement/gangs/deadlock.py).
+Problem: nodes held by gangs that never complete are lost to all other pods, and two such gangs may each wait for what
+the other holds. Choice: (1) As soon as every gang that must be satisfied is, all of their members that hold nodes are
+bound. (2) A gang that holds nodes for longer than its waiting time releases all of them, with the gangs that are placed
+together with it. It yields to the most important of the other gangs that hold nodes, and backs off: for a time that
+doubles with every such release it takes nodes only all together (engine/plugins/gangs/back_off.py). (3) When every
+NonStrict gang that holds nodes is stuck (each of its missing members was rejected, and no preemption is in progress),
+at least two hold nodes, and none is held back, the least important one (the youngest among equals) releases its nodes
+and yields to the most important one: its members wait before the gate until that one is complete, gone, or has released
+its nodes, or until its own waiting time is over once more. No gang yields to one that needs it. One gang per round, so
+that no more is released than needed (policy/placement/gangs/deadlock.py).
 
-Limits: a single gang that is stuck keeps its nodes until its waiting time is over; a member that is preempted releases its node and is not evicted.
+Limits: a single gang that is stuck keeps its nodes until its waiting time is over; a member that is preempted releases
+its node and is not evicted.
 """
 
 from __future__ import annotations
@@ -33,7 +37,9 @@ class GangWaiting:
         self._gangs = gangs
 
     def expire(self, now_s: float) -> bool:
-        """Bind members whose gang needs no more, and release nodes that were held for too long. Whether any pod left a node."""
+        """Bind members whose gang needs no more, and release nodes that were held for too long. Whether any pod
+        left a node.
+        """
         moved = False
         gangs = self._gangs.holding()
         for gang in gangs:
@@ -78,7 +84,9 @@ class GangWaiting:
             self._release(gives, way.to, now_s)
 
     def _end_window(self, gang: Gang, now_s: float) -> None:
-        """The waiting time of a gang is over: it and the gangs that are placed together with it release their nodes and back off."""
+        """The waiting time of a gang is over: it and the gangs that are placed together with it release their nodes
+        and back off.
+        """
         keys = self._gangs.bundle_of(gang)
         others = [
             other
@@ -87,11 +95,11 @@ class GangWaiting:
         ]
         to = _most_important(others).key if others else ""
         self._gangs.back_off(keys, max(gang.wait_s(), 2 * self._components.queue.longest_backoff_s), now_s)
-        for each in map(self._gangs.get, keys):
-            for entry in each.members.values() if each is not None else ():
+        for element in map(self._gangs.get, keys):
+            for entry in element.members.values() if element is not None else ():
                 self._pods.requeue(entry, now_s)  # at once: in this round it would take what is released
-            if each is not None:
-                self._release(each, to, now_s)
+            if element is not None:
+                self._release(element, to, now_s)
 
     def _release(self, gang: Gang, to: str, now_s: float) -> None:
         if to:

@@ -1,9 +1,11 @@
 """Accounts of one quota tree, and of the pods outside all trees: requested, admitted and used amounts.
 
-Problem: a batch of pods is admitted in order before any of them is assigned, thousands of times a second, and every sum must equal the result of checking each
-pod separately. Choice: a tree (policy/quota) holds requests and use and computes the runtimes; a compiled table holds the same use plus the amounts of
-admitted, unassigned pods, and checks a whole batch in order. Limits are copied into the table only for the quotas of the batch, and only after a runtime may
-have changed. Only resources limited by some quota of the tree are counted. Limits: when the quotas themselves change, the accounts are rebuilt from the pods.
+Problem: a batch of pods is admitted in order before any of them is assigned, thousands of times a second, and every sum
+must equal the result of checking each pod separately. Choice: a tree (policy/quota) holds requests and use and computes
+the runtimes; a compiled table holds the same use plus the amounts of admitted, unassigned pods, and checks a whole
+batch in order. Limits are copied into the table only for the quotas of the batch, and only after a runtime may have
+changed. Only resources limited by some quota of the tree are counted. Limits: when the quotas themselves change, the
+accounts are rebuilt from the pods.
 """
 
 from __future__ import annotations
@@ -25,12 +27,14 @@ from cotenant.policy.quota.headroom import HeadroomRules, Limit, compare, reject
 from cotenant.policy.quota.headroom_arrays import HeadroomTable, add_use, admit_in_order, fits_now
 from cotenant.policy.quota.tree import QuotaTree
 
-_MOST_REQUESTS = 65_536  # distinct requests; above this the accounts are rebuilt
+_MAX_REQUESTS = 65_536  # distinct requests; above this the accounts are rebuilt
 
 
 @dataclass(slots=True, eq=False)
 class Account:
-    """Quota state of one pod. The fields that select its quota are copied, because the entry may have changed by the time the pod leaves."""
+    """Quota state of one pod. The fields that select its quota are copied, because the entry may have changed by
+    the time the pod leaves.
+    """
 
     entry: PodInfo
     namespace: str
@@ -136,7 +140,7 @@ class TreeAccounts:
     @property
     def is_crowded(self) -> bool:
         """Whether so many distinct requests were recorded that rebuilding the accounts is cheaper."""
-        return len(self._wants) > _MOST_REQUESTS
+        return len(self._wants) > _MAX_REQUESTS
 
     def add(self, account: Account) -> None:
         """Add an arriving pod and its request."""
@@ -203,7 +207,8 @@ class TreeAccounts:
         beyond = [(resource, n) for resource, n in asked if resource in most and n > most.get(resource)]
         if beyond:
             figures = "; ".join(
-                f"{format_amount(resource, n)} {resource} are asked, the maximum is {format_amount(resource, most.get(resource))}"
+                f"{format_amount(resource, n)} {resource} are asked, the maximum is "
+                f"{format_amount(resource, most.get(resource))}"
                 for resource, n in beyond
             )
             resources = " and ".join(resource for resource, _ in beyond)
@@ -252,7 +257,8 @@ class TreeAccounts:
             for account in members.values():
                 if account.quota != name or (account.node and account.admitted):
                     raise Permanent(
-                        f"pod {account.uid} of quota {account.quota} is listed under quota {name}, admitted {account.admitted}"
+                        f"pod {account.uid} of quota {account.quota} is listed under quota {name}, admitted "
+                        f"{account.admitted}"
                     )
                 fresh.ask(name, account.asked)
                 if account.node:
@@ -356,7 +362,9 @@ class Outside:
 
 
 class Uncounted:
-    """Accounts of the placeholder pods of reservations. No quota counts them: the owner pods are counted when they arrive, and need free quota then."""
+    """Accounts of the placeholder pods of reservations. No quota counts them: the owner pods are counted when they
+    arrive, and need free quota then.
+    """
 
     def add(self, account: Account) -> None:
         """Do nothing: nothing is counted."""

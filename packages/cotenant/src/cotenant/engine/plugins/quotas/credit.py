@@ -1,15 +1,17 @@
 """What the credit of a quota influences, and by how much at most.
 
-Problem: credit should let a tenant that lent to others come first among equals, and must not overturn priorities, gangs or guarantees. Choice: a standing of -1000 to 1000 changes three things.
+Problem: credit should let a tenant that lent to others come first among equals, and must not overturn priorities, gangs
+or guarantees. Choice: a standing of -1000 to 1000 changes three things.
 
     weight   of the quota when lent and unreserved resources are shared: 0.5 to 1.5 times. Minima are divided before and do not depend on weights, so the guarantee stays. A quota whose
              runtime falls below its use by this is also the first to give back, by revocation
-    order    pods count as having arrived up to `MOST_ADVANCE_S` earlier or later; priority, sub-priority, services before batch, and deadlines are compared before arrival
+    order    pods count as having arrived up to `MAX_ADVANCE_S` earlier or later; priority, sub-priority, services before batch, and deadlines are compared before arrival
     score    a quota in debt: the founding score's violation term of its pods is up to 1.5 times as large, in steps of an eighth, so that they avoid nodes whose services miss their objectives. It never
              excludes a node, and a quota with credit has the published score
 
-The share is bounded, and a pod that waits longer than twice `MOST_ADVANCE_S` precedes every later pod of its rank, so none starves. Limits: weights are integers, so a weight of a few units changes in whole
-steps; a changed standing affects the order of pods that are queued afterwards, and the score of those that arrive afterwards.
+The share is bounded, and a pod that waits longer than twice `MAX_ADVANCE_S` precedes every later pod of its rank, so
+none starves. Limits: weights are integers, so a weight of a few units changes in whole steps; a changed standing
+affects the order of pods that are queued afterwards, and the score of those that arrive afterwards.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ from dataclasses import replace
 from cotenant.model.groups.quota import NO_LIMIT, Quota
 from cotenant.model.resources import Amounts
 
-MOST_STANDING = 1000
-MOST_ADVANCE_S = 60.0
-MOST_SURCHARGE = 0.5
+MAX_STANDING = 1000
+MAX_ADVANCE_S = 60.0
+MAX_SURCHARGE = 0.5
 SURCHARGE_LEVELS = 4  # beside none: few, because each makes shapes of its own
 
 
@@ -29,9 +31,9 @@ def weighted(quota: Quota, standing: int) -> Quota:
     """The quota with its weight changed by the standing; a weight above 0 stays above 0."""
     if not standing:
         return quota
-    factor = 2 * MOST_STANDING + bounded(standing)
+    factor = 2 * MAX_STANDING + bounded(standing)
     weight = {
-        name: min(NO_LIMIT, max(1, amount * factor // (2 * MOST_STANDING))) if amount else 0
+        name: min(NO_LIMIT, max(1, amount * factor // (2 * MAX_STANDING))) if amount else 0
         for name, amount in quota.weight
     }
     return replace(quota, shared_weight=Amounts.of(weight))
@@ -39,12 +41,12 @@ def weighted(quota: Quota, standing: int) -> Quota:
 
 def advance_s(standing: int) -> float:
     """By how many seconds the quota's pods count as having arrived earlier; negative = later."""
-    return MOST_ADVANCE_S * bounded(standing) / MOST_STANDING
+    return MAX_ADVANCE_S * bounded(standing) / MAX_STANDING
 
 
 def surcharge_level(standing: int) -> int:
     """0 without debt, to `SURCHARGE_LEVELS` at the bound."""
-    return max(0, -bounded(standing)) * SURCHARGE_LEVELS // MOST_STANDING
+    return max(0, -bounded(standing)) * SURCHARGE_LEVELS // MAX_STANDING
 
 
 def surcharge(standing: int) -> float:
@@ -54,9 +56,9 @@ def surcharge(standing: int) -> float:
 
 def surcharge_of(level: int) -> float:
     """The surcharge of a level."""
-    return MOST_SURCHARGE * level / SURCHARGE_LEVELS
+    return MAX_SURCHARGE * level / SURCHARGE_LEVELS
 
 
 def bounded(standing: int) -> int:
     """The standing within its bounds."""
-    return max(-MOST_STANDING, min(MOST_STANDING, standing))
+    return max(-MAX_STANDING, min(MAX_STANDING, standing))

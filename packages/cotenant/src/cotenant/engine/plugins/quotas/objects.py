@@ -1,9 +1,11 @@
 """Selects the usable quota objects of a cluster, reports problems of the others, and maps pods to quotas.
 
-Problem: quota objects are written separately, and any of them may have an unknown parent, excessive amounts or a duplicate name; pods may name quotas that
-do not exist. Choice: the largest consistent subset is used (policy/quota/usable.py), and every other object gets problem messages. A pod of a quota
-whose object is not used waits with a message, because a typing error must not make it unlimited. A pod that names a quota without an object, or a parent
-quota, belongs to the default quota, as upstream does. Limits: of two objects with the same name, the first by namespace is used.
+Problem: quota objects are written separately, and any of them may have an unknown parent, excessive amounts or a
+duplicate name; pods may name quotas that do not exist. Choice: the largest consistent subset is used
+(policy/quota/usable.py), and every other object gets problem messages. A pod of a quota whose object is not used waits
+with a message, because a typing error must not make it unlimited. A pod that names a quota without an object, or a
+parent quota, belongs to the default quota, as upstream does. Limits: of two objects with the same name, the first by
+namespace is used.
 """
 
 from __future__ import annotations
@@ -37,17 +39,17 @@ class Sorted:
         self._spaces: dict[str, str] = {}  # namespace -> the refused quota that claims its pods
         self._found: dict[str, list[str]] = {}
         named: dict[str, QuotaObject] = {}
-        for each in sorted(objects, key=lambda each: (each.quota.name, each.key)):
-            name = each.quota.name
+        for entry in sorted(objects, key=lambda quota_object: (quota_object.quota.name, quota_object.key)):
+            name = entry.quota.name
             if name == ROOT_QUOTA:
                 continue  # upstream creates this object; its contents are not needed
             if name in named:
-                self._note(each, f"{named[name].key} has this name, and is used")
+                self._note(entry, f"{named[name].key} has this name, and is used")
                 continue
-            named[name] = each
-            for text in each.wrong:
-                self._refuse(each, text)
-        good = [each.quota for each in named.values() if not each.wrong]
+            named[name] = entry
+            for text in entry.wrong:
+                self._refuse(entry, text)
+        good = [quota_object.quota for quota_object in named.values() if not quota_object.wrong]
         kept, violations = select_usable(defaulted(good))
         self.quotas = kept
         names = {quota.name for quota in kept}
@@ -104,17 +106,20 @@ class Sorted:
             self.kept_out = _sum(self.kept_out, out)
             for quota in quotas:
                 if not is_known and quota.parent == ROOT_QUOTA:
-                    text = f"it is used, but its tree {tree_id} has nothing to divide: a quota with the label is-root says how much there is"
+                    text = (
+                        f"it is used, but its tree {tree_id} has nothing to divide: a quota with the label is-root "
+                        "says how much there is"
+                    )
                     self._note(self.used[quota.name], text)
 
-    def _refuse(self, each: QuotaObject, text: str) -> None:
-        self._note(each, text)
-        self._refused.setdefault(each.quota.name, text)
-        for namespace in each.quota.namespaces:
-            self._spaces.setdefault(namespace, each.quota.name)
+    def _refuse(self, quota_object: QuotaObject, text: str) -> None:
+        self._note(quota_object, text)
+        self._refused.setdefault(quota_object.quota.name, text)
+        for namespace in quota_object.quota.namespaces:
+            self._spaces.setdefault(namespace, quota_object.quota.name)
 
-    def _note(self, each: QuotaObject, text: str) -> None:
-        self._found.setdefault(each.key, []).append(text)
+    def _note(self, quota_object: QuotaObject, text: str) -> None:
+        self._found.setdefault(quota_object.key, []).append(text)
 
 
 def _sum(one: Amounts, other: Amounts) -> Amounts:

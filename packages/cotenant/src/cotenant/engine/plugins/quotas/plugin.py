@@ -1,10 +1,12 @@
 """Elastic quota plugin: admission of pods, preemption within a quota, revocation of overuse, and quota status.
 
-Problem: pods, nodes and quota objects arrive and change in any order, and each quota's runtime, use and promises must always match the observed state.
-Choice: objects, nodes and pods are stored; a changed quota object causes the trees to be rebuilt from them before the next scheduling attempt, and any other
-change only updates sums (engine/plugins/quotas/accounts.py). Compiled code admits a batch in order and counts each pod before it checks the next. A change that
-may help a refused pod (a pod of a tree is unassigned or leaves, a quota or the total changes) raises an event; the accounts are checked before the pod is
-retried. Limits: a pod with scheduling gates counts as requested too; pods that other schedulers have not bound yet are not counted as used.
+Problem: pods, nodes and quota objects arrive and change in any order, and each quota's runtime, use and promises must
+always match the observed state. Choice: objects, nodes and pods are stored; a changed quota object causes the trees to
+be rebuilt from them before the next scheduling attempt, and any other change only updates sums
+(engine/plugins/quotas/accounts.py). Compiled code admits a batch in order and counts each pod before it checks the
+next. A change that may help a refused pod (a pod of a tree is unassigned or leaves, a quota or the total changes)
+raises an event; the accounts are checked before the pod is retried. Limits: a pod with scheduling gates counts as
+requested too; pods that other schedulers have not bound yet are not counted as used.
 
 Source: Koordinator's elasticquota plugin.
 """
@@ -61,7 +63,9 @@ class Quotas(Evicting):
         self._now_s = 0.0
 
     def capture(self) -> Callable[[], Quotas]:
-        """A maker of quotas with the same objects and no nodes or pods, for a copy of the engine; it reads nothing of these later."""
+        """A maker of quotas with the same objects and no nodes or pods, for a copy of the engine; it reads nothing
+        of these later.
+        """
         settings, objects = self.settings, dict(self._objects)
 
         def make() -> Quotas:
@@ -244,7 +248,9 @@ class Quotas(Evicting):
         return self._preempting.obstacle(account) or self._falling_gang(account)
 
     def _falling_gang(self, account: Account) -> str:
-        """Why a member of a Strict gang must not be placed beside members that all leave: alone it is of no use. Empty if it may be."""
+        """Why a member of a Strict gang must not be placed beside members that all leave: alone it is of no use.
+        Empty if it may be.
+        """
         if not self._preempting.is_evicting and not self._revoking.is_evicting:
             return ""
         job = self.host.job_of(account.entry)
@@ -262,7 +268,9 @@ class Quotas(Evicting):
             self.host.happened(Event.QUOTA)  # other pods were refused because this one was counted
 
     def post_filter(self, pods: Sequence[PodInfo], verdict: Verdict, now_s: float) -> Verdict:
-        """Where it refused a whole group, evict pods of lower priority from the same quotas, if that admits all of `pods`."""
+        """Where it refused a whole group, evict pods of lower priority from the same quotas, if that admits all of
+        `pods`.
+        """
         if verdict.subject and self.name in verdict.filters:
             self._evict_for(pods, verdict.subject, now_s)
         return verdict
@@ -346,7 +354,7 @@ class Quotas(Evicting):
 
     def names(self) -> tuple[str, ...]:
         """Names of all quotas, used or not, including the built-in ones outside trees."""
-        return tuple(sorted({each.quota.name for each in self._objects.values()} | set(OUTSIDE)))
+        return tuple(sorted({quota_object.quota.name for quota_object in self._objects.values()} | set(OUTSIDE)))
 
     def is_kept_for(self, uid: str) -> bool:
         """Whether quota that becomes free is kept for this pod."""
@@ -365,7 +373,7 @@ class Quotas(Evicting):
         if world is None:
             return None
         promise = self._preempting.promise_of(name)
-        of_name = [each for each in self._objects.values() if each.quota.name == name]
+        of_name = [quota_object for quota_object in self._objects.values() if quota_object.quota.name == name]
         kept_for = promise.name if promise is not None else ""
         return describe(world, name, of_name, self._revoking.over_since_s(name), kept_for)
 

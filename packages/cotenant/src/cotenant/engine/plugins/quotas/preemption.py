@@ -1,15 +1,19 @@
-"""Preemption within a quota: a pod or a whole gang refused by its quota may evict pods of lower priority from the same quota.
+"""Preemption within a quota: a pod or a whole gang refused by its quota may evict pods of lower priority from the same
+quota.
 
-Problem: a pod must not wait because lower-priority pods use up its quota, and between eviction and placement another lower-priority pod of that quota must
-not take the freed amount. Choice: victims are chosen by quota arithmetic alone (policy/quota/preemption.py) and evicted like any pod, within their disruption
-budgets. Any suitable node may then be chosen, so no node is nominated (quota is not tied to a node). The freed amount is kept by a promise
-instead: while it stands, pods of that quota with lower priority are refused. Pods that are alike preempt together, as many of them as evictions can admit. A quota has at most one
-promise; it ends when its pods are admitted or leave, or after PROMISED_S. While a pod of the quota is terminating, no further pod is evicted. Pods of the default and the system quota are never victims. A Strict gang
-is chosen only if other pods do not suffice, and is then evicted whole. Only its spare members are evicted if a member has too high a priority, is not
-preemptible or belongs to another quota, or if the disruption budgets do not allow evicting the whole gang (refused evictions would leave a part of it).
-Members scheduled together preempt together: in all of their quotas or in none.
-Limits: free room on nodes is not checked; a victim protected by its disruption budget is chosen last, and stays; gang members that are scheduled one by one
-do not preempt here.
+Problem: a pod must not wait because lower-priority pods use up its quota, and between eviction and placement another
+lower-priority pod of that quota must not take the freed amount. Choice: victims are chosen by quota arithmetic alone
+(policy/quota/preemption.py) and evicted like any pod, within their disruption budgets. Any suitable node may then be
+chosen, so no node is nominated (quota is not tied to a node). The freed amount is kept by a promise instead: while it
+stands, pods of that quota with lower priority are refused. Pods that are alike preempt together, as many of them as
+evictions can admit. A quota has at most one promise; it ends when its pods are admitted or leave, or after PROMISED_S.
+While a pod of the quota is terminating, no further pod is evicted. Pods of the default and the system quota are never
+victims. A Strict gang is chosen only if other pods do not suffice, and is then evicted whole. Only its spare members
+are evicted if a member has too high a priority, is not preemptible or belongs to another quota, or if the disruption
+budgets do not allow evicting the whole gang (refused evictions would leave a part of it). Members scheduled together
+preempt together: in all of their quotas or in none.
+Limits: free room on nodes is not checked; a victim protected by its disruption budget is chosen last, and stays; gang
+members that are scheduled one by one do not preempt here.
 
 Source: Koordinator's elasticquota/preempt.go.
 """
@@ -91,7 +95,7 @@ class QuotaPreempting:
         if not seen.preempts or account.quota in self._of:
             return False
         members = books.members[account.quota].values()
-        if not any(each.node and each.preemptible and _may_evict(account, each) for each in members):
+        if not any(member.node and member.preemptible and _may_evict(account, member) for member in members):
             return False
         return self._plan(books, books.tree, (account,), "", 0.0, host) is not None
 
@@ -103,7 +107,8 @@ class QuotaPreempting:
         host: Host,
         together: bool = True,
     ) -> tuple[Evict, ...]:
-        """Return the evictions that admit all of these pods, and record the promises; empty if preemption cannot help in every quota, or not now.
+        """Return the evictions that admit all of these pods, and record the promises; empty if preemption cannot help
+        in every quota, or not now.
 
         `lots`: per quota, the accounts of its tree and of the pods. A quota with enough room already gets no promise.
         """
@@ -128,10 +133,13 @@ class QuotaPreempting:
         found: list[Evict] = []
         for promise in promises:
             self._of[promise.quota] = replace(promise, together=together)
-            what = f"{name} of the same quota {promise.quota} is more important ({promise.priority}) and does not fit beside it"
+            what = (
+                f"{name} of the same quota {promise.quota} is more important ({promise.priority}) and does not fit "
+                "beside it"
+            )
             found += [
-                Evict(Victim(each.uid, each.entry.seen.pod.key, each.entry.node), REASON, what)
-                for each in promise.victims.values()
+                Evict(Victim(victim.uid, victim.entry.seen.pod.key, victim.entry.node), REASON, what)
+                for victim in promise.victims.values()
             ]
         return tuple(found)
 
@@ -144,7 +152,7 @@ class QuotaPreempting:
         if quota in self._of:
             self._behind.update(dict.fromkeys(uids, quota))
             return True
-        if any(each.node and each.entry.seen.terminating for each in books.members[quota].values()):
+        if any(member.node and member.entry.seen.terminating for member in books.members[quota].values()):
             self._later.update(dict.fromkeys(uids, quota))
             return True
         return False
@@ -170,7 +178,7 @@ class QuotaPreempting:
             chosen = preempt(without, quota, newcomer, others, self._rules).victims
         uids |= dict.fromkeys(pod.uid for pod in chosen)
         victims = {uid: books.members[quota][uid] for uid in uids}
-        return Promise(frozenset(each.uid for each in accounts), name, quota, priority, now_s + PROMISED_S, victims)
+        return Promise(frozenset(entry.uid for entry in accounts), name, quota, priority, now_s + PROMISED_S, victims)
 
     def may_try(self, account: Account) -> bool:
         """Whether the pod may retry preemption after having waited."""
@@ -191,7 +199,9 @@ class QuotaPreempting:
         return any(ended)
 
     def end(self, account: Account) -> bool:
-        """End the promise of a pod that was assigned or left, and of its gang. Returns whether a waiting pod may retry now."""
+        """End the promise of a pod that was assigned or left, and of its gang. Returns whether a waiting pod may
+        retry now.
+        """
         self._later.pop(account.uid, None)
         self._behind.pop(account.uid, None)
         self._ready.discard(account.uid)
@@ -244,8 +254,10 @@ class QuotaPreempting:
 def _candidates(
     members: Mapping[str, Account], newcomers: Sequence[Account], priority: int, host: Host
 ) -> tuple[list[QuotaPod], dict[str, tuple[str, ...]]]:
-    """The possible victims, with a gang evicted whole as one entry; and for each such entry's UID the UIDs of all gang members."""
-    only_its_like = any(each.entry.seen.pod.is_best_effort for each in newcomers)
+    """The possible victims, with a gang evicted whole as one entry; and for each such entry's UID the UIDs of all
+    gang members.
+    """
+    only_its_like = any(newcomer.entry.seen.pod.is_best_effort for newcomer in newcomers)
     lower = {
         uid: account
         for uid, account in members.items()
@@ -270,13 +282,13 @@ def _candidates(
         if own is not None and own.keys == job.keys:
             continue
         pods += [
-            as_quota_pod(lower[each], host.breaks_budget(lower[each].entry))
-            for each in uids[: job.spare]
-            if each in lower
+            as_quota_pod(lower[name], host.breaks_budget(lower[name].entry))
+            for name in uids[: job.spare]
+            if name in lower
         ]
         if job.spare < len(uids) and may_go_whole(job, lower, host):
             whole[uids[-1]] = uids
-            pods.append(as_one([lower[each] for each in uids[job.spare :]]))
+            pods.append(as_one([lower[name] for name in uids[job.spare :]]))
     return pods, whole
 
 

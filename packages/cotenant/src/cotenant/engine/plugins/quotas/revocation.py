@@ -1,14 +1,17 @@
 """Revocation of overuse: evicts jobs of quotas above their runtime when other quotas of the tree wait for their share.
 
-Problem: quota A borrows what B does not need; when B's pods arrive, A's runtime falls while its pods still run. Evicting at once would cause churn, evicting
-part of a gang leaves a job that holds resources without progress, and evicting without a waiting pod is waste. Choice: overuse must last for a delay. Then,
-while another quota of the tree has waiting jobs, whole jobs are first evicted for quotas that wait for what they are owed (policy/quota/reclaim.py). After
-that, if a quota waits for its share of lent resources, quotas still over are reduced to their runtime, again by whole jobs (policy/quota/revocation.py). A
-job is a gang; any other pod, and each spare member of a Strict gang, is a job of its own. Lowest priority goes first, and among equals a pod before a gang.
-A Strict gang is evicted whole in all quotas of the tree at once. It is not evicted if a member is not preemptible or outside the tree, or if the disruption
-budgets do not allow evicting all of it (refused evictions would leave a part of it). In a tree with a configured total, not the sum of nodes, use beyond
-that total is revoked too. Terminating pods count as gone. All evictions are simulated on a copy of the tree, so that later claims see earlier evictions.
-Limits: free room on nodes is not checked; a victim protected by its disruption budget is chosen again after another delay.
+Problem: quota A borrows what B does not need; when B's pods arrive, A's runtime falls while its pods still run.
+Evicting at once would cause churn, evicting part of a gang leaves a job that holds resources without progress, and
+evicting without a waiting pod is waste. Choice: overuse must last for a delay. Then, while another quota of the tree
+has waiting jobs, whole jobs are first evicted for quotas that wait for what they are owed (policy/quota/reclaim.py).
+After that, if a quota waits for its share of lent resources, quotas still over are reduced to their runtime, again by
+whole jobs (policy/quota/revocation.py). A job is a gang; any other pod, and each spare member of a Strict gang, is a
+job of its own. Lowest priority goes first, and among equals a pod before a gang. A Strict gang is evicted whole in all
+quotas of the tree at once. It is not evicted if a member is not preemptible or outside the tree, or if the disruption
+budgets do not allow evicting all of it (refused evictions would leave a part of it). In a tree with a configured total,
+not the sum of nodes, use beyond that total is revoked too. Terminating pods count as gone. All evictions are simulated
+on a copy of the tree, so that later claims see earlier evictions. Limits: free room on nodes is not checked; a victim
+protected by its disruption budget is chosen again after another delay.
 """
 
 from __future__ import annotations
@@ -124,20 +127,22 @@ class Revoking:
                     running[account.uid] = account
         waiting = jobs_waiting(tree, waits, self._settings.rules, host)
         members = _jobs(running, host)
-        jobs = {key: each.job for key, each in members.items()}
+        jobs = {key: member.job for key, member in members.items()}
         going: dict[str, _Eviction] = {}
 
         def take(keys: Iterable[str], why: str, alone: bool = False) -> bool:
-            """Evict the jobs of `keys` that have dependent jobs, with those; if `alone`, the jobs that have none. Returns whether any was evicted."""
+            """Evict the jobs of `keys` that have dependent jobs, with those; if `alone`, the jobs that have none.
+            Returns whether any was evicted.
+            """
             found = False
             for key in keys:
                 if key not in jobs or bool(members[key].evicted_with) == alone:
                     continue
                 found = True
-                for each in (key, *members[key].evicted_with):
-                    if each in jobs:
-                        job = jobs.pop(each)
-                        going[each] = _Eviction(job, why)
+                for name in (key, *members[key].evicted_with):
+                    if name in jobs:
+                        job = jobs.pop(name)
+                        going[name] = _Eviction(job, why)
                         tree.release(job.quota, job.held, job.preemptible)
             return found
 
@@ -162,17 +167,19 @@ class Revoking:
                 chosen = _excess_jobs(tree, name, jobs.values(), chosen)
             take(chosen, why, alone=True)
         evictions = []
-        for each in going.values():
-            for account in members[each.job.key].accounts:
+        for eviction in going.values():
+            for account in members[eviction.job.key].accounts:
                 self._leaving[account.uid] = now_s + max(LEAVING_S, self._settings.revoke_after_s)
-                message = f"{self._overuse_text(books, each.job.quota)}; {each.why}"
+                message = f"{self._overuse_text(books, eviction.job.quota)}; {eviction.why}"
                 evictions.append(Evict(Victim(account.uid, account.entry.seen.pod.key, account.node), REASON, message))
         return evictions
 
     def _reduction_reason(
         self, tree_id: str, tree: QuotaTree, name: str, waiting: Mapping[str, Sequence[Amounts]]
     ) -> str:
-        """Why a quota still over must be reduced to its runtime: another waits for its share, or the tree exceeds its configured total. Empty if it need not."""
+        """Why a quota still over must be reduced to its runtime: another waits for its share, or the tree exceeds
+        its configured total. Empty if it need not.
+        """
         runtime = tree.runtime(name)
         beyond = over(tree.used(name), runtime)
         claimant = next(
@@ -192,7 +199,8 @@ class Revoking:
     def _overuse_text(self, books: TreeAccounts, quota: str) -> str:
         used, runtime = dict(books.tree.used(quota)), dict(books.tree.runtime(quota))
         figures = ", ".join(
-            f"{format_amount(resource, used[resource])} {resource} where it may use {format_amount(resource, runtime[resource])}"
+            f"{format_amount(resource, used[resource])} {resource} where it may use "
+            f"{format_amount(resource, runtime[resource])}"
             for resource in over(tuple(used.items()), tuple(runtime.items()))
         )
         return f"quota {quota} has used {figures} for more than {self._settings.revoke_after_s:g} s"

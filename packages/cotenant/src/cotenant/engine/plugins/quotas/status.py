@@ -1,8 +1,9 @@
 """Quota descriptions for queries, with every term of the runtime, and the status written to quota objects.
 
-Problem: "why may my team use only 35 cores" depends on a dozen numbers, and the object must show the same numbers in the form upstream's tools expect. Choice: a
-frozen description for queries, and a status that is emitted only if it has changed, for all objects together every few seconds. Limits: the status is
-output only and is never read back; for a quota that is not used, only the problem is written.
+Problem: "why may my team use only 35 cores" depends on a dozen numbers, and the object must show the same numbers in
+the form upstream's tools expect. Choice: a frozen description for queries, and a status that is emitted only if it has
+changed, for all objects together every few seconds. Limits: the status is output only and is never read back; for a
+quota that is not used, only the problem is written.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from cotenant.policy.quota.nodes import RuntimeTerms
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One resource of a quota: the terms of its runtime, and the message that explains them. Amounts are in the resource's unit."""
+    """One resource of a quota: the terms of its runtime, and the message that explains them. Amounts are in the
+    resource's unit.
+    """
 
     terms: RuntimeTerms
     reason: Reason

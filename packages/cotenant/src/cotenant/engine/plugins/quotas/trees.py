@@ -1,8 +1,9 @@
 """The quota trees built from the usable quota objects, with the account of every pod; rebuilt when an object changes.
 
-Problem: the effect of a changed object on pods (another parent, another tree, a namespace that moves to another quota) is error-prone to apply incrementally.
-Choice: everything is rebuilt from the objects and the pods; only the set of admitted pods is carried over. Between rebuilds, pods are added to and removed from
-the accounts. Limits: a rebuild costs some microseconds per pod.
+Problem: the effect of a changed object on pods (another parent, another tree, a namespace that moves to another quota)
+is error-prone to apply incrementally. Choice: everything is rebuilt from the objects and the pods; only the set of
+admitted pods is carried over. Between rebuilds, pods are added to and removed from the accounts. Limits: a rebuild
+costs some microseconds per pod.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class QuotaWorld:
         self.sorted = Sorted(objects.values())
         quotas = self.sorted.quotas
         if settings.credit:
-            quotas = tuple(weighted(each, self.sorted.used[each.name].standing) for each in quotas)
+            quotas = tuple(weighted(quota, self.sorted.used[quota.name].standing) for quota in quotas)
         self.forest = Forest(quotas, settings.scale_minima, settings.guarantee_use)
         limited = frozenset(self.forest.tree().resources())
         self.outside = {name: Outside(name, self.forest, limited) for name in OUTSIDE}
@@ -122,7 +123,7 @@ class QuotaWorld:
 
     def problems(self, objects: Sequence[QuotaObject]) -> tuple[str, ...]:
         """Why these objects are not used, or which violations are tolerated."""
-        return tuple(text for each in objects for text in self.sorted.problems.get(each.key, ()))
+        return tuple(text for quota_object in objects for text in self.sorted.problems.get(quota_object.key, ()))
 
     # ---- totals of the trees
 

@@ -1,9 +1,10 @@
 """Jobs that wait for resources of a tree: those that their quotas would admit if other quotas released overuse.
 
-Problem: evicting for a pod that still could not run is waste, and would repeat forever; a pod too large for its quota must not block smaller ones behind it.
-Choice: a job is the waiting members of a gang, in all their quotas, or a single pod. In each quota, members count in order of priority while they fit
-its runtime, and its minimum if they are not preemptible. A gang with fewer counted members than must be placed together is skipped: quota is not its
-only obstacle. Limits: free room on nodes is not checked; each job is compared with the runtime of its quota separately.
+Problem: evicting for a pod that still could not run is waste, and would repeat forever; a pod too large for its quota
+must not block smaller ones behind it. Choice: a job is the waiting members of a gang, in all their quotas, or a single
+pod. In each quota, members count in order of priority while they fit its runtime, and its minimum if they are not
+preemptible. A gang with fewer counted members than must be placed together is skipped: quota is not its only obstacle.
+Limits: free room on nodes is not checked; each job is compared with the runtime of its quota separately.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ def who_waits(books: TreeAccounts) -> dict[str, list[Account]]:
     """Unassigned pods in state QUEUED or HELD by quota, highest priority first."""
     found: dict[str, list[Account]] = {}
     for name, members in books.members.items():
-        here = [each for each in members.values() if not each.node and each.entry.state in (State.QUEUED, State.HELD)]
+        here = [
+            member
+            for member in members.values()
+            if not member.node and member.entry.state in (State.QUEUED, State.HELD)
+        ]
         if here:
             found[name] = sorted(here, key=_rank)
     return found
@@ -68,7 +73,7 @@ def _that_fit(tree: QuotaTree, quota: str, part: Sequence[Account], rules: Headr
             continue
         if not account.preemptible:
             short = shortages(tree, quota, kept + account.asked, False, rules)
-            if any(each.limit is Limit.MINIMUM for each in short):
+            if any(shortage.limit is Limit.MINIMUM for shortage in short):
                 continue
             kept = kept + account.asked
         asked = asked + account.asked

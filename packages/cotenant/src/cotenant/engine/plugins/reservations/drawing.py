@@ -1,11 +1,14 @@
-"""One scheduling attempt of an owner pod: the reservation to use per node, with the reserved amounts released meanwhile.
+"""One scheduling attempt of an owner pod: the reservation to use per node, with the reserved amounts released
+meanwhile.
 
-Problem: an owner must be evaluated as if the reservation were absent, in the node sums and in every rule about co-located pods, and the previous state must
-be restored afterwards. Choice: one reservation per node is chosen beforehand, best first. Their placeholder pods are removed from the ledger and the narrowing
-for the attempt and restored afterwards; the reservations used then shrink. If no node accepts the pod with its best reservation, the second best of each node
-are tried, and so on. A partly used reservation keeps its pod slot on the node, so the owner needs another slot. Limits: to rank several reservations on a
-node, the fit of the remaining request is estimated from requests; the profile's own filters decide. With many reservations for one pod, scores are compared
-over a few nodes at a time.
+Problem: an owner must be evaluated as if the reservation were absent, in the node sums and in every rule about
+co-located pods, and the previous state must be restored afterwards. Choice: one reservation per node is chosen
+beforehand, best first. Their placeholder pods are removed from the ledger and the narrowing for the attempt and
+restored afterwards; the reservations used then shrink. If no node accepts the pod with its best reservation, the second
+best of each node are tried, and so on. A partly used reservation keeps its pod slot on the node, so the owner needs
+another slot. Limits: to rank several reservations on a node, the fit of the remaining request is estimated from
+requests; the profile's own filters decide. With many reservations for one pod, scores are compared over a few nodes at
+a time.
 """
 
 from __future__ import annotations
@@ -75,7 +78,11 @@ class Drawing:
 
 def _lending(assignments: Assignments, entry: PodInfo) -> list[Lending]:
     """The node rules that apply to this pod and support lending."""
-    return [each for each in assignments.narrowing.node_rules_of(entry.number) if isinstance(each, Lending)]
+    return [
+        node_rules
+        for node_rules in assignments.narrowing.node_rules_of(entry.number)
+        if isinstance(node_rules, Lending)
+    ]
 
 
 def candidates(
@@ -83,8 +90,9 @@ def candidates(
 ) -> Iterator[dict[int, Record]]:
     """Yield maps of row -> reservation the pod would use there, better ones first, a few rows at a time.
 
-    The best one of every row comes first, then the second best of every row that has two, and so on; the caller stops at the first success. Among equal
-    ranks on their rows, a lower order comes first; within one map the profile's score decides. `only` is a mask over rows; empty = all.
+    The best one of every row comes first, then the second best of every row that has two, and so on; the caller stops
+    at the first success. Among equal ranks on their rows, a lower order comes first; within one map the profile's score
+    decides. `only` is a mask over rows; empty = all.
     """
     request = entry.seen.pod.requests
     ranked: dict[int, list[tuple[Rank, Record]]] = {}

@@ -1,10 +1,12 @@
 """Members of a gang that is judged as a whole, drawing from reservations.
 
-Problem: all members are placed before any is reported, and all may be undone, so what one member draws must be unavailable to the next and available again after a
-refusal. Choice: members that may draw are placed first, one at a time, like any owner; each draw is recorded with the reservation as a *draft*, which counts as
-drawn, and the stand-in shrinks at once. When the gang is accepted, drafts are confirmed as its members are assigned; when it is refused, they are dropped, and
-no pod is woken. A search for victims places members in the same way, and looks for victims of a member also with its reservations hidden. Limits: topology domains are chosen by
-the room besides reservations; a gang with members that require reservations preempts no pod.
+Problem: all members are placed before any is reported, and all may be undone, so what one member draws must be
+unavailable to the next and available again after a refusal. Choice: members that may draw are placed first, one at a
+time, like any owner; each draw is recorded with the reservation as a *draft*, which counts as drawn, and the stand-in
+shrinks at once. When the gang is accepted, drafts are confirmed as its members are assigned; when it is refused, they
+are dropped, and no pod is woken. A search for victims places members in the same way, and looks for victims of a member
+also with its reservations hidden. Limits: topology domains are chosen by the room besides reservations; a gang with
+members that require reservations preempts no pod.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ class GangDrafts:
         self._lifecycle.settle()
 
     def place(self, entries: Sequence[PodInfo], now_s: float, only: Mask, drawing: bool) -> list[Judgement]:
-        """As `Placing.place`, with members that may draw first, if `drawing`. A member that requires a reservation and draws from none is not placed."""
+        """As `Placing.place`, with members that may draw first, if `drawing`. A member that requires a reservation
+        and draws from none is not placed.
+        """
         found: dict[str, Judgement] = {}
         for entry in entries if drawing else ():
             may_draw = self._waiters.open_for(entry)

@@ -1,6 +1,7 @@
 """Instructions and views of reservations. Values only.
 
-A reservation is represented in the engine by a pod, its stand-in, with the reservation's UID and a name that no pod can have.
+A reservation is represented in the engine by a pod, its stand-in, with the reservation's UID and a name that no pod can
+have.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class ReservationStatus:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """Write the node that was found for a reservation. Report as for a bind: `Cluster.sending`, then `bound` or `bind_failed`."""
+    """Write the node that was found for a reservation. Report as for a bind: `Cluster.sending`, then `bound` or
+    `bind_failed`.
+    """
 
     key: str  # the reservation's name
     uid: str

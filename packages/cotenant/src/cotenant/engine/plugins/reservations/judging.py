@@ -1,8 +1,9 @@
 """Evaluation of reservation owners: each alone, first on the nodes of its reservations, then like any other pod.
 
-Problem: reserved room is free for an owner and taken for any other pod, and both are in one queue. Choice: an owner is taken out of its run and evaluated
-alone, with the placeholder pods of its usable reservations hidden and its rows restricted to theirs; then, unless it requires a reservation, on all nodes.
-Nominated pods work the same way (engine/cycle/eviction/nominations.py). Limits: an owner uses one reservation.
+Problem: reserved room is free for an owner and taken for any other pod, and both are in one queue. Choice: an owner is
+taken out of its run and evaluated alone, with the placeholder pods of its usable reservations hidden and its rows
+restricted to theirs; then, unless it requires a reservation, on all nodes. Nominated pods work the same way
+(engine/cycle/eviction/nominations.py). Limits: an owner uses one reservation.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class OwnersFirst:
         return self._drawing.drawn_on(entry.row)
 
     def segments(self, given: Iterable[Segment]) -> Iterator[Segment]:
-        """Yield the runs with each owner on its own: first on its reservations, then, unless it requires one, like any other pod."""
+        """Yield the runs with each owner on its own: first on its reservations, then, unless it requires one, like
+        any other pod.
+        """
         hopeless: set[int] = set()  # groups with a pod that found no node: their other pods would not either
         for segment in given:
             if self._records:
@@ -107,7 +110,9 @@ class OwnersFirst:
         self._lifecycle.settle()
 
     def would_hide(self, entry: PodInfo, nodes: NodeArrays, axis: ResourceAxis) -> tuple[int, ...]:
-        """Numbers of the placeholder pods of the reservations this pod may use, at most one per node. For queries: no state is changed."""
+        """Numbers of the placeholder pods of the reservations this pod may use, at most one per node. For queries:
+        no state is changed.
+        """
         may_draw = self._waiters.open_for(entry)
         first: dict[int, Record] = {}
         for few in candidates(entry, may_draw, nodes, axis, EVERYWHERE) if may_draw else ():

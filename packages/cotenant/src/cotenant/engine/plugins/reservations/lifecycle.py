@@ -1,8 +1,9 @@
 """Reservations over time: their ends, their stand-ins, and the statuses to write.
 
-Problem: owners that arrive or leave, deadlines, deleted nodes and lost writes each change what a reservation holds or what its status should be, in any order.
-Choice: an event only marks the reservation; `settle` computes from the record whether it ends, how large its stand-in must be and which status it should have,
-and applies that. Limits: a status that the server does not show is requested again after half a minute.
+Problem: owners that arrive or leave, deadlines, deleted nodes and lost writes each change what a reservation holds or
+what its status should be, in any order. Choice: an event only marks the reservation; `settle` computes from the record
+whether it ends, how large its stand-in must be and which status it should have, and applies that. Limits: a status that
+the server does not show is requested again after half a minute.
 """
 
 from __future__ import annotations
@@ -143,7 +144,9 @@ class Lifecycle:
     # ---- one reservation
 
     def reconcile(self, uid: str, now_s: float, judging: bool = False) -> None:
-        """End the reservation if that is due, update its stand-in, and report its status. `judging` False = only the stand-in; the rest waits for `settle`."""
+        """End the reservation if that is due, update its stand-in, and report its status. `judging` False = only
+        the stand-in; the rest waits for `settle`.
+        """
         record = self._records[uid]
         if self._engine is None:
             return
@@ -224,7 +227,9 @@ class Lifecycle:
                 queue.wake(group, now_s, "Reservation")
 
     def requeue(self, pods: Iterable[PodInfo], now_s: float) -> None:
-        """Queue these pods again: the reservations that they may draw from, and with them their queue keys, have changed."""
+        """Queue these pods again: the reservations that they may draw from, and with them their queue keys, have
+        changed.
+        """
         if self._engine is None:
             return
         for entry in pods:

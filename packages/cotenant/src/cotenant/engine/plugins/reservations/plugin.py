@@ -1,10 +1,11 @@
 """The reservation plugin: reservations are placed like pods, their owners draw from them, and they end on time.
 
-Problem: reserved resources must be unavailable to other pods and free for owners, and nothing may be lost or counted twice through failed binds, deleted owners,
-expiry or a restart. Choice: a reservation is represented by a pod, its *stand-in*, that requests what is left of it. The stand-in is queued, ranked, judged and
-explained like any pod; its bind becomes a status to write. The remainder is computed from the pods that have drawn, so a change of owners only marks the
-reservation. This plugin records who has drawn; lifecycle.py has what follows over time, waiting.py which pods may draw, judging.py how owners are judged,
-preallocation.py how a reservation is placed on room that running pods use.
+Problem: reserved resources must be unavailable to other pods and free for owners, and nothing may be lost or counted
+twice through failed binds, deleted owners, expiry or a restart. Choice: a reservation is represented by a pod, its
+*stand-in*, that requests what is left of it. The stand-in is queued, ranked, judged and explained like any pod; its
+bind becomes a status to write. The remainder is computed from the pods that have drawn, so a change of owners only
+marks the reservation. This plugin records who has drawn; lifecycle.py has what follows over time, waiting.py which pods
+may draw, judging.py how owners are judged, preallocation.py how a reservation is placed on room that running pods use.
 
 Devices and CPUs are held by number by the stand-in, as by any pod, and written to the reservation's annotations.
 
@@ -64,14 +65,16 @@ class Reservations(Grouping):
         self.for_gangs = GangDrafts(self._waiters, self._lifecycle)
 
     def capture(self) -> Callable[[], Reservations]:
-        """A maker of the reservations that hold something, without pods, for a copy of the engine; it reads nothing of these later."""
+        """A maker of the reservations that hold something, without pods, for a copy of the engine; it reads nothing
+        of these later.
+        """
         kept_s = self._lifecycle.kept_s
         found = tuple(record.as_written() for record in self._records.values() if not record.has_ended)
 
         def make() -> Reservations:
             made = Reservations(kept_s)
-            for each in found:
-                made.seen(each, 0.0)
+            for reservation in found:
+                made.seen(reservation, 0.0)
             return made
 
         return make
@@ -244,7 +247,9 @@ class Reservations(Grouping):
             del self._drawn[uid]
 
     def sign(self, entry: PodInfo) -> Hashable:
-        """Pods with different reservations are in different groups; a reservation that may take pods is in one of its own."""
+        """Pods with different reservations are in different groups; a reservation that may take pods is in one of
+        its own.
+        """
         if self._preallocating.applies(entry) is not None:
             return entry.seen.uid
         found = self._waiters.kept_for(entry.seen.uid)
@@ -292,7 +297,9 @@ class Reservations(Grouping):
     # ---- judgement
 
     def divide(self, segments: Iterable[Segment]) -> Iterator[Segment]:
-        """See `Grouping`: owners are judged alone, first on the nodes of their reservations, then, unless they require one, like any other pod."""
+        """See `Grouping`: owners are judged alone, first on the nodes of their reservations, then, unless they
+        require one, like any other pod.
+        """
         return self._owners.segments(segments)
 
     def rows_changed(self, rows: Collection[int], now_s: float) -> None:
@@ -307,30 +314,49 @@ class Reservations(Grouping):
         if not self._records:
             return instructions
         told: list[Instruction] = []
-        for each in instructions:
-            if isinstance(each, (Bind, Unschedulable, ClearNomination, Preempt)) and is_stand_in(each.key):
-                told += self._translated(each, now_s)
-            elif isinstance(each, Evict) and is_stand_in(each.victim.key):
+        for instruction in instructions:
+            if isinstance(instruction, (Bind, Unschedulable, ClearNomination, Preempt)) and is_stand_in(
+                instruction.key
+            ):
+                told += self._translated(instruction, now_s)
+            elif isinstance(instruction, Evict) and is_stand_in(instruction.victim.key):
                 self.host.count("a reservation cannot be evicted")
-            elif isinstance(each, Unschedulable) and each.uid in self._waiters:
-                told.append(replace(each, message=f"{each.message} {' '.join(self.about(each.uid))}"))
+            elif isinstance(instruction, Unschedulable) and instruction.uid in self._waiters:
+                told.append(
+                    replace(instruction, message=f"{instruction.message} {' '.join(self.about(instruction.uid))}")
+                )
             else:
-                told.append(each)
+                told.append(instruction)
         return tuple(told)
 
-    def _translated(self, each: Bind | Unschedulable | ClearNomination | Preempt, now_s: float) -> list[Instruction]:
-        record = self._records.get(each.uid)
+    def _translated(
+        self, instruction: Bind | Unschedulable | ClearNomination | Preempt, now_s: float
+    ) -> list[Instruction]:
+        record = self._records.get(instruction.uid)
         if record is None:
             return []
-        if isinstance(each, Bind):
+        if isinstance(instruction, Bind):
             record.refusal = ""
-            granted = record.granted(each.node, now_s)
+            granted = record.granted(instruction.node, now_s)
             has = None if record.decided_before else record.reservation.holds
             record.decided_before = True
             takes = tuple(owner_of(entry) for entry in record.taken.values())
-            return [Reserve(record.reservation.name, each.uid, each.node, granted, each.record, each.holds, has, takes)]
-        if isinstance(each, Unschedulable):
-            record.refusal = " ".join(filter(None, (each.message, self._preallocating.sentence(each.uid))))
+            return [
+                Reserve(
+                    record.reservation.name,
+                    instruction.uid,
+                    instruction.node,
+                    granted,
+                    instruction.record,
+                    instruction.holds,
+                    has,
+                    takes,
+                )
+            ]
+        if isinstance(instruction, Unschedulable):
+            record.refusal = " ".join(
+                filter(None, (instruction.message, self._preallocating.sentence(instruction.uid)))
+            )
             status = record.status(now_s)
             if status is not None and not record.is_written(status):
                 record.last_status, record.last_status_s = status, now_s
@@ -353,8 +379,8 @@ class Reservations(Grouping):
 
     def on_node(self, node: str) -> tuple[ReservationView, ...]:
         """The reservations that hold resources on a node."""
-        here = (each for each in self._records.values() if each.node == node and not each.has_ended)
-        return tuple(sorted(map(view, here), key=lambda each: each.name))
+        here = (record for record in self._records.values() if record.node == node and not record.has_ended)
+        return tuple(sorted(map(view, here), key=lambda entry: entry.name))
 
     def about(self, uid: str) -> tuple[str, ...]:
         """Why a waiting pod does not draw from its reservations, in sentences."""
@@ -362,7 +388,9 @@ class Reservations(Grouping):
         return sentences(entry, self._waiters.kept_for(uid)) if entry is not None else ()
 
     def would_hide(self, entry: PodInfo, nodes: NodeArrays, axis: ResourceAxis) -> tuple[int, ...]:
-        """Numbers of the stand-ins that this pod may draw from, at most one per node. For queries: no state is changed."""
+        """Numbers of the stand-ins that this pod may draw from, at most one per node. For queries: no state is
+        changed.
+        """
         return self._owners.would_hide(entry, nodes, axis)
 
     # ---- validation

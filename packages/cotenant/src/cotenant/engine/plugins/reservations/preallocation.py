@@ -1,11 +1,12 @@
 """Placement of reservations with `preAllocation`: on nodes whose running pods become their first owners.
 
-Problem: the reservation must be evaluated as if these pods were absent, and they must count as its owners from then on, although their annotations and the
-reservation's status are written later and either write may fail. Choice: the candidates of each waiting reservation are kept up to date with the
-assignments; for an attempt the chosen pods of a few nodes are hidden from the ledger and the narrowing, and restored afterwards. The pods of the selected
-node are *taken*: they count as owners until their own annotations say so, the bind fails, or they leave. Limits: until the status is written, the node counts
-the pods and the whole reservation, so it takes no other pod in between; pods of a failed write keep their annotation, which counts on the reservation's node
-only, and are preferred in the next attempt.
+Problem: the reservation must be evaluated as if these pods were absent, and they must count as its owners from then on,
+although their annotations and the reservation's status are written later and either write may fail. Choice: the
+candidates of each waiting reservation are kept up to date with the assignments; for an attempt the chosen pods of a few
+nodes are hidden from the ledger and the narrowing, and restored afterwards. The pods of the selected node are *taken*:
+they count as owners until their own annotations say so, the bind fails, or they leave. Limits: until the status is
+written, the node counts the pods and the whole reservation, so it takes no other pod in between; pods of a failed write
+keep their annotation, which counts on the reservation's node only, and are preferred in the next attempt.
 """
 
 from __future__ import annotations
@@ -192,7 +193,9 @@ class PreAllocating:
         return f"{len(found)} running pods can be pre-allocated to it, and without them it fits on none of their nodes."
 
     def _selections(self, record: Record, segment: Segment) -> Iterator[dict[int, _Selection]]:
-        """Maps of row -> pods to take there, for a few rows at a time: the best of each row first, then the second best."""
+        """Maps of row -> pods to take there, for a few rows at a time: the best of each row first, then the second
+        best.
+        """
         assignments, reservation = self._engine_access.components.assignments, record.reservation
         nodes, axis = assignments.ledger.nodes, assignments.encoder.axis
         by_row: dict[int, list[PodInfo]] = {}

@@ -1,8 +1,9 @@
 """The state of one reservation, and an index of reservations by their owners.
 
-Problem: the object, what follows from it (who has drawn, what is left) and the last requested status change at different times. Choice: one record per
-reservation, from which everything else is computed; an index by owner keys, so that a pod is compared only with the reservations that may name it. Limits: an
-owner entry without name, UID or label value is compared with every pod.
+Problem: the object, what follows from it (who has drawn, what is left) and the last requested status change at
+different times. Choice: one record per reservation, from which everything else is computed; an index by owner keys, so
+that a pod is compared only with the reservations that may name it. Limits: an owner entry without name, UID or label
+value is compared with every pod.
 """
 
 from __future__ import annotations
@@ -105,7 +106,9 @@ class Record:
         return replace(self.reservation, node=self.node, phase=Phase.AVAILABLE, holds=holds)
 
     def wanted_stand_in(self, scheduler: str) -> ObservedPod | None:
-        """The stand-in that it should have now; None if it holds nothing. `scheduler`: the name for one whose template names none."""
+        """The stand-in that it should have now; None if it holds nothing. `scheduler`: the name for one whose
+        template names none.
+        """
         if self.has_ended:
             return None
         reservation = self.reservation
@@ -149,7 +152,7 @@ class Record:
 
     def _status(self, phase: Phase, node: str, found: tuple[Condition, ...], now_s: float) -> ReservationStatus:
         reservation = self.reservation
-        before = {each.type: each for each in reservation.conditions}
+        before = {condition.type: condition for condition in reservation.conditions}
         drawn = self.bound if node else []
         left = kept_after(Kept(self.reserved, self.held), [_drawn_by(entry) for entry in drawn]).amounts
         return ReservationStatus(
@@ -160,7 +163,10 @@ class Record:
             allocatable=_some(self.reserved) if node else reservation.allocatable,
             allocated=allocated(self.reserved, left) if node else reservation.allocated,
             owners=tuple(sorted(map(owner_of, drawn), key=_by_name)),
-            conditions=tuple(replace(each, since_s=_since_s(before.get(each.type), each, now_s)) for each in found),
+            conditions=tuple(
+                replace(condition, since_s=_since_s(before.get(condition.type), condition, now_s))
+                for condition in found
+            ),
         )
 
     def is_written(self, status: ReservationStatus) -> bool:
@@ -211,7 +217,9 @@ class Index:
 
 
 def given(entry: PodInfo) -> Holdings:
-    """What the pod was allocated: by its annotations once it is bound. Before, they may be copied, or left by a failed bind."""
+    """What the pod was allocated: by its annotations once it is bound. Before, they may be copied, or left by a
+    failed bind.
+    """
     return entry.seen.holds if entry.seen.node else entry.holds
 
 

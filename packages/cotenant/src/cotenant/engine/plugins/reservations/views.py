@@ -1,6 +1,7 @@
 """Views and messages about reservations: the state of one, and why a pod that requires one has none.
 
-Choice: frozen values and messages built from records, for `cotenant explain` and for waiting pods. Limits: the state is that of the last scheduling attempt.
+Choice: frozen values and messages built from records, for `cotenant explain` and for waiting pods. Limits: the state is
+that of the last scheduling attempt.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ def view(record: Record) -> ReservationView:
     """The current state of one reservation."""
     reservation, end, entry = record.reservation, record.end, record.entry
     kept = record.kept if not record.has_ended else Kept(NOTHING)
-    said = next((each.message for each in reservation.conditions if not each.status and each.message), "")
+    said = next(
+        (condition.message for condition in reservation.conditions if not condition.status and condition.message), ""
+    )
     return ReservationView(
         name=reservation.name,
         uid=reservation.uid,
@@ -67,7 +70,9 @@ def why_not(record: Record, entry: PodInfo) -> str:
 
 
 def sentences(entry: PodInfo, kept: Sequence[Record]) -> tuple[str, ...]:
-    """Why a waiting pod cannot use the reservations kept for it, at most `_MAX_LISTED` messages and a count of the rest."""
+    """Why a waiting pod cannot use the reservations kept for it, at most `_MAX_LISTED` messages and a count of the
+    rest.
+    """
     told = sorted({_sentence(why_not(record, entry)) for record in kept})
     more = (f"{len(told) - _MAX_LISTED} more reservations are kept for it.",) if len(told) > _MAX_LISTED else ()
     return (*told[:_MAX_LISTED], *more)

@@ -1,7 +1,8 @@
 """Maps waiting pods to the reservations they may use, and back.
 
-Problem: pods and reservations arrive, leave and change owners at any time. Choice: the relation is stored on both sides, so that each direction is a single
-lookup; an index by owner keys finds the matches. Limits: whether a reservation has room, or is open, is not checked here.
+Problem: pods and reservations arrive, leave and change owners at any time. Choice: the relation is stored on both
+sides, so that each direction is a single lookup; an index by owner keys finds the matches. Limits: whether a
+reservation has room, or is open, is not checked here.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Waiters:
     def open_for(self, entry: PodInfo) -> list[Record]:
         """The open reservations that the pod may use now, by their own rules and its reservation affinity."""
         found = self.kept_for(entry.seen.uid)
-        return [each for each in found if each.is_open and not obstacle(each.reservation, entry.seen)]
+        return [record for record in found if record.is_open and not obstacle(record.reservation, entry.seen)]
 
     def find(self, uid: str) -> PodInfo | None:
         """The waiting pod with this UID, if any."""
@@ -80,7 +81,7 @@ class Waiters:
 
     def _unlink(self, record: Record) -> None:
         for pod in list(record.waiting):
-            self._kept[pod] = tuple(each for each in self._kept[pod] if each is not record)
+            self._kept[pod] = tuple(entry for entry in self._kept[pod] if entry is not record)
 
 
 def insists(entry: PodInfo) -> bool:

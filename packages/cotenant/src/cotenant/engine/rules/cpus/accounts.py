@@ -1,10 +1,11 @@
 """The CPU account of one node: the reported topology, the claims of pods, and the free CPUs.
 
-Problem: a topology may be reported after the pods, change while pods run, or disappear. The CPUs of a pod come from an annotation that any client can
-write, so two pods may claim the same CPU, or one that is offline or reserved for the kubelet. Choice: claims are stored as reported, by pod number, in
-order of arrival. For each claim the ledger holds what was free when the claim was entered. It is recomputed from the claims when the reported topology
-changes, or when a pod leaves while there are conflicting claims. Limits: which of two conflicting pods holds a CPU in the ledger does not matter: the
-CPU is not free either way.
+Problem: a topology may be reported after the pods, change while pods run, or disappear. The CPUs of a pod come from an
+annotation that any client can write, so two pods may claim the same CPU, or one that is offline or reserved for the
+kubelet. Choice: claims are stored as reported, by pod number, in order of arrival. For each claim the ledger holds what
+was free when the claim was entered. It is recomputed from the claims when the reported topology changes, or when a pod
+leaves while there are conflicting claims. Limits: which of two conflicting pods holds a CPU in the ledger does not
+matter: the CPU is not free either way.
 """
 
 from __future__ import annotations
@@ -118,7 +119,9 @@ class CpuAccount:
         return self.labels == node.labels and self.annotation == node.annotations.get(AMPLIFICATION_RATIO)
 
     def _set_ratios(self) -> None:
-        """By the node's annotation, else by the reported topology; an annotation that cannot be read counts as absent."""
+        """By the node's annotation, else by the reported topology; an annotation that cannot be read counts as
+        absent.
+        """
         topology = self.reported
         reported = Ratios(topology.ratio_ppm, topology.memory_ratio_ppm) if topology is not None else NOT_AMPLIFIED
         try:
@@ -127,7 +130,9 @@ class CpuAccount:
             self.ratios = reported
 
     def claim(self, number: int, claim: Claim) -> int:
-        """Enter a pod's claim. Returns the mask of claimed CPUs that it cannot have: claimed by others, reserved, or absent."""
+        """Enter a pod's claim. Returns the mask of claimed CPUs that it cannot have: claimed by others, reserved,
+        or absent.
+        """
         if number in self.claims:
             raise Permanent(f"{claim.pod} holds CPUs of this node already")
         self.claims[number] = claim
@@ -205,10 +210,12 @@ class CpuAccount:
 
 
 def validate_accounts(accounts: Mapping[str, CpuAccount], assigned: Mapping[str, Mapping[int, Claim]]) -> None:
-    """Check each account, and that it holds the claims of the pods on its node: `assigned`, by node and pod number. Raises `Permanent`."""
-    for name, each in accounts.items():
-        each.validate(name)
-        if each.claims != assigned.get(name, {}):
+    """Check each account, and that it holds the claims of the pods on its node: `assigned`, by node and pod number.
+    Raises `Permanent`.
+    """
+    for name, account in accounts.items():
+        account.validate(name)
+        if account.claims != assigned.get(name, {}):
             raise Permanent(f"the CPU claims of node {name} differ from the pods assigned to it")
     unknown = sorted(assigned.keys() - accounts.keys())
     if unknown:
@@ -225,13 +232,13 @@ def _enter(standing: _Derived, number: int, claim: Claim, ratio_ppm: int) -> Non
     if had:
         ledger = ledger.given(CpuHolding(uid, had, claim.exclusive))
     held = claim.numa or tuple(
-        NumaAmount(each.id, (each.mask & claim.cpus).bit_count() * 1000)
-        for each in ledger.topology.numa
-        if each.mask & claim.cpus
+        NumaAmount(cpu_group.id, (cpu_group.mask & claim.cpus).bit_count() * 1000)
+        for cpu_group in ledger.topology.numa
+        if cpu_group.mask & claim.cpus
     )
     if claim.cpus and ratio_ppm > PPM:
-        own_m = {each.id: 1000 * (each.mask & claim.cpus).bit_count() for each in ledger.topology.numa}
-        held = tuple(_amplified(each, own_m.get(each.node, 0), ratio_ppm) for each in held)
+        own_m = {cpu_group.id: 1000 * (cpu_group.mask & claim.cpus).bit_count() for cpu_group in ledger.topology.numa}
+        held = tuple(_amplified(numa_amount, own_m.get(numa_amount.node, 0), ratio_ppm) for numa_amount in held)
     if held:
         amounts = amounts.given(uid, held)
     standing.node = CpuNode(ledger, amounts, node.options)

@@ -1,7 +1,8 @@
 """The answer of one node to one CPU need, and a key that is equal for nodes with equal answers.
 
-Problem: judging takes tens of microseconds per node, and thousands of nodes are in the same state. Choice: a key of everything the answer depends on,
-so that nodes with equal keys are judged once (verdicts.py). Limits: a pod with CPUs reserved for it on a row is judged there separately (`Cpus.draw`).
+Problem: judging takes tens of microseconds per node, and thousands of nodes are in the same state. Choice: a key of
+everything the answer depends on, so that nodes with equal keys are judged once (verdicts.py). Limits: a pod with CPUs
+reserved for it on a row is judged there separately (`Cpus.draw`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from cotenant.policy.placement.refusal import Refusal
 
 
 def likeness(node: CpuNode | None, need: CpuNeed, marks: Iterable[int]) -> Hashable:
-    """Equal for nodes with equal answers. `node` None: no topology reported; `marks`: of the aligned providers (engine/framework/node_rules.NumaProvider)."""
+    """Equal for nodes with equal answers. `node` None: no topology reported; `marks`: of the aligned providers
+    (engine/framework/node_rules.NumaProvider).
+    """
     if node is None:
         return False
     aligned = policy_of(node, need) is not TopologyPolicy.NONE

@@ -1,9 +1,9 @@
 """The CPU accounts of all nodes, and the encoder's rows that they belong to.
 
-Problem: topologies are reported by node name, before or after the node is known, and the CPU rule judges rows. Choice: accounts by name (accounts.py),
-a map from rows to nodes that follows the encoder's revision, and a version per row that increases with every change, from which cached verdicts know
-what to judge again. What own CPUs take beside requests on amplified nodes is withheld from the capacity of the row. Limits: after a change of any
-node all rows are compared once.
+Problem: topologies are reported by node name, before or after the node is known, and the CPU rule judges rows. Choice:
+accounts by name (accounts.py), a map from rows to nodes that follows the encoder's revision, and a version per row that
+increases with every change, from which cached verdicts know what to judge again. What own CPUs take beside requests on
+amplified nodes is withheld from the capacity of the row. Limits: after a change of any node all rows are compared once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cotenant.model.cpus.topology import CpuTopology
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.cpus.node_fit import CpuNode
 
-_MOST_TOPOLOGIES = 4096
+_MAX_TOPOLOGIES = 4096
 
 
 class CpuNodes:
@@ -86,9 +86,9 @@ class CpuNodes:
     def _keep_alive(self, topology: CpuTopology) -> None:
         if id(topology) in self._topologies:
             return
-        if len(self._topologies) >= _MOST_TOPOLOGIES:
-            current = [each.reported.topology for each in self.accounts.values() if each.reported is not None]
-            self._topologies = {id(each): each for each in current}
+        if len(self._topologies) >= _MAX_TOPOLOGIES:
+            current = [account.reported.topology for account in self.accounts.values() if account.reported is not None]
+            self._topologies = {id(cpu_topology): cpu_topology for cpu_topology in current}
             self._forget()
         self._topologies[id(topology)] = topology
 
@@ -149,7 +149,9 @@ class CpuNodes:
                 self._note(row, node)
 
     def validate(self, assigned: Mapping[str, Mapping[int, Claim]]) -> None:
-        """Check each account against the claims of the pods on its node: `assigned`, by node and pod number. Raises `Permanent`."""
+        """Check each account against the claims of the pods on its node: `assigned`, by node and pod number. Raises
+        `Permanent`.
+        """
         validate_accounts(self.accounts, assigned)
         if self.reporting != sum(account.reported is not None for account in self.accounts.values()):
             raise Permanent("the number of nodes with a reported topology is wrong")

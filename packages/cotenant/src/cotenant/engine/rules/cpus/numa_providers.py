@@ -1,7 +1,8 @@
 """NUMA hints from other node rules, collected for the CPU rule, which hosts the NUMA alignment.
 
-Problem: the host judges ten thousand rows per pod and must not query every provider (engine/framework/node_rules.py) for each of them. Choice: the
-marks of the providers say which rows may have new hints, and their kinds say which pods have equal hints; hints are computed only when a row is judged.
+Problem: the host judges ten thousand rows per pod and must not query every provider (engine/framework/node_rules.py)
+for each of them. Choice: the marks of the providers say which rows may have new hints, and their kinds say which pods
+have equal hints; hints are computed only when a row is judged.
 Limits: resource names must be unique across providers.
 """
 
@@ -27,24 +28,24 @@ class NumaProviders:
 
     def kind(self, number: int) -> Kind:
         """Equal for pods with equal hints."""
-        kinds = tuple(each.numa_kind(number) for each in self._providers)
+        kinds = tuple(provider.numa_kind(number) for provider in self._providers)
         return () if all(kind is None for kind in kinds) else kinds
 
     def marks(self, kind: Kind) -> tuple[Int, ...]:
         """`int64[N]` of each provider that has something for such pods."""
         pairs = zip(self._providers, kind, strict=False)
-        return tuple(each.numa_marks() for each, own in pairs if own is not None)
+        return tuple(pair.numa_marks() for pair, own in pairs if own is not None)
 
     def of(self, number: int, kind: Kind, row: int, without: frozenset[int] = frozenset()) -> Provider:
         """The combined hints for a pod on one row, `without` some residents."""
         if not kind:
             return no_hints
-        asked = [each for each, own in zip(self._providers, kind, strict=True) if own is not None]
+        asked = [provider for provider, own in zip(self._providers, kind, strict=True) if own is not None]
 
         def hints(numa_nodes: tuple[int, ...]) -> Hints:
             found: dict[str, tuple[Hint, ...] | None] = {}
-            for each in asked:
-                found |= each.numa_hints(number, row, numa_nodes, without)
+            for numa_provider in asked:
+                found |= numa_provider.numa_hints(number, row, numa_nodes, without)
             return found
 
         return hints

@@ -1,17 +1,21 @@
-"""CPUs and NUMA nodes of a cluster: which nodes can give a pod exclusive CPUs, which CPUs they are, and which pods hold them.
+"""CPUs and NUMA nodes of a cluster: which nodes can give a pod exclusive CPUs, which CPUs they are, and which pods hold
+them.
 
-Problem: latency-critical pods get exclusive CPUs, close to one another and away from other such pods, on nodes whose topology is reported by another
-component; pods and topologies change at any time. Choice: a node rule (engine/framework/node_rules.py): accounts by node name (nodes.py), verdicts by
-need and row (verdicts.py), judged by policy/placement/cpus. What a pod was given is stored with its number, so that unassigning and reassigning it
-restores the same CPUs. Nodes without a topology cannot give exclusive CPUs. While no node reports a topology, exclusive CPUs are not managed: only pods
-that require them wait for one.
+Problem: latency-critical pods get exclusive CPUs, close to one another and away from other such pods, on nodes whose
+topology is reported by another component; pods and topologies change at any time. Choice: a node rule
+(engine/framework/node_rules.py): accounts by node name (nodes.py), verdicts by need and row (verdicts.py), judged by
+policy/placement/cpus. What a pod was given is stored with its number, so that unassigning and reassigning it restores
+the same CPUs. Nodes without a topology cannot give exclusive CPUs. While no node reports a topology, exclusive CPUs are
+not managed: only pods that require them wait for one.
 
-It hosts the NUMA alignment: where a NUMA policy of the pod or of the node applies, the hints of CPU and memory are merged with those of the other
-node rules (numa_providers.py), which ask here on which NUMA nodes of a row to allocate. A node's policy applies to every pod with requests for CPU,
-memory or devices, so from the first node with a policy on all pods are judged here (`Widening`).
+It hosts the NUMA alignment: where a NUMA policy of the pod or of the node applies, the hints of CPU and memory are
+merged with those of the other node rules (numa_providers.py), which ask here on which NUMA nodes of a row to allocate.
+A node's policy applies to every pod with requests for CPU, memory or devices, so from the first node with a policy on
+all pods are judged here (`Widening`).
 
-Limits: pods without exclusive CPUs are not bound by labels of the node that would bind every pod. CPUs are not reserved for a nominated pod; its
-request is. A node with a policy but without a reported topology aligns no pod that does not require it.
+Limits: pods without exclusive CPUs are not bound by labels of the node that would bind every pod. CPUs are not reserved
+for a nominated pod; its request is. A node with a policy but without a reported topology aligns no pod that does not
+require it.
 """
 
 from __future__ import annotations
@@ -52,7 +56,7 @@ from cotenant.policy.placement.refusal import Refusal
 
 NAME = "NodeNUMAResource"
 PREFERENCE_WEIGHT = 100.0  # score of a row that satisfies the preferences, on the scale of a profile's score
-_MOST_TOPOLOGIES = 4096
+_MAX_TOPOLOGIES = 4096
 
 
 @dataclass(slots=True)
@@ -70,7 +74,9 @@ class _Pod:
 
 
 class Cpus:
-    """The CPU rule. Implements `NodeRules`, `Clearing`, `Vacating`, `Widening`, `Surplus`, `Lending` and `NumaHost` of engine/framework/node_rules.py."""
+    """The CPU rule. Implements `NodeRules`, `Clearing`, `Vacating`, `Widening`, `Surplus`, `Lending` and `NumaHost`
+    of engine/framework/node_rules.py.
+    """
 
     name = NAME
 
@@ -84,13 +90,15 @@ class Cpus:
         self.may_widen = False
 
     def capture(self) -> Callable[[], Cpus]:
-        """A maker of rules with the same topologies and no pods, for a copy of the engine; it reads nothing of these later."""
-        reported = tuple(each.reported for each in self._nodes.accounts.values() if each.reported is not None)
+        """A maker of rules with the same topologies and no pods, for a copy of the engine; it reads nothing of
+        these later.
+        """
+        reported = tuple(account.reported for account in self._nodes.accounts.values() if account.reported is not None)
 
         def make() -> Cpus:
             made = Cpus()
-            for each in reported:
-                made.topology_seen(each, 0.0)
+            for node_topology in reported:
+                made.topology_seen(node_topology, 0.0)
             return made
 
         return make
@@ -258,7 +266,9 @@ class Cpus:
         """From now on judge the pod on these rows by what is reserved for it there."""
         some = [row for row, kept in lent.items() if kept.holds.cpus is not None or kept.holds.devices]
         accounts = {row: self._nodes.account_at(row) for row in some}
-        self._pods[number].lent = {row: lent[row] for row, each in accounts.items() if each is not None and each.node}
+        self._pods[number].lent = {
+            row: lent[row] for row, account in accounts.items() if account is not None and account.node
+        }
 
     def keep(self, number: int, holds: Holdings) -> None:
         """Set the holdings of an unassigned pod to exactly these."""
@@ -324,7 +334,7 @@ class Cpus:
             need,
             self._nodes.account_at(row),
             lambda removed: self._providers.of(number, kind, row, removed),
-            tuple(own for each in nominated if (own := self.need_of(each)) is not None),
+            tuple(own for entry in nominated if (own := self.need_of(entry)) is not None),
         )
 
     def surplus_m(self, pods: Int) -> Int:
@@ -399,7 +409,7 @@ class Cpus:
         verdicts = self._by_need.of(need, kind)
 
         def key(row: int) -> Hashable:
-            return row not in nodes.at or likeness(nodes.standing(row), need, [int(each[row]) for each in marks])
+            return row not in nodes.at or likeness(nodes.standing(row), need, [int(mark[row]) for mark in marks])
 
         def judge(row: int) -> Answer:
             if row not in nodes.at:

@@ -1,7 +1,8 @@
 """Events of the CPU rule for the engine: topology changes, and counts of inconsistencies.
 
-Problem: pods that wait for CPUs must be tried again when a node reports more of them, and a node rule cannot raise events. Choice: a plugin that the
-CPU rule calls. Limits: every pod refused for CPUs is woken, not only those of one node.
+Problem: pods that wait for CPUs must be tried again when a node reports more of them, and a node rule cannot raise
+events. Choice: a plugin that the CPU rule calls. Limits: every pod refused for CPUs is woken, not only those of one
+node.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from cotenant.policy.placement.cpus.needs import cpu_need
 
 
 class CpuUpdates(Plugin):
-    """Raises topology events and counts inconsistencies. `need_of`: the CPU need of a pod, by its number; `snapshot`: that of the rule."""
+    """Raises topology events and counts inconsistencies. `need_of`: the CPU need of a pod, by its number;
+    `snapshot`: that of the rule.
+    """
 
     def __init__(
         self, name: str, need_of: Callable[[int], Hashable], snapshot: Callable[[], Callable[[], None]]

@@ -1,8 +1,9 @@
 """The answers of all nodes to one CPU need, cached until the node changes.
 
-Problem: every pod asks ten thousand nodes, and a placement changes one of them. Choice: one code per row and need, stored with the version of the row
-and the marks of the aligned providers it was computed from. Only rows with a new version or mark are judged again, and nodes in equal states are judged
-once. Limits: about twenty bytes per row and need; beyond `_MOST_NEEDS` the least recently used need is dropped.
+Problem: every pod asks ten thousand nodes, and a placement changes one of them. Choice: one code per row and need,
+stored with the version of the row and the marks of the aligned providers it was computed from. Only rows with a new
+version or mark are judged again, and nodes in equal states are judged once. Limits: about twenty bytes per row and
+need; beyond `_MAX_NEEDS` the least recently used need is dropped.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from cotenant.policy.placement.cpus.node_fit import Sets
 from cotenant.policy.placement.refusal import Refusal
 
 PASSES = 0
-_MOST_NEEDS = 512
-_MOST_ALIKE = 4096
+_MAX_NEEDS = 512
+_MAX_ALIKE = 4096
 
 
 class RefusalKind(NamedTuple):
@@ -31,7 +32,9 @@ class RefusalKind(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The answer of one node. `refusal` None = it passes; `kept`: preferences are satisfied too; `yields`: evictions could change a refusal."""
+    """The answer of one node. `refusal` None = it passes; `kept`: preferences are satisfied too; `yields`:
+    evictions could change a refusal.
+    """
 
     refusal: Refusal | None
     kept: bool = True
@@ -54,9 +57,11 @@ class Verdicts:
     def refresh(
         self, versions: Int, marks: tuple[Int, ...], key: Callable[[int], Hashable], judge: Callable[[int], Answer]
     ) -> None:
-        """Judge the rows that changed. `versions[N]`, `marks[N]`, the same number of marks each time; nodes with equal keys (None = no key) answer alike."""
+        """Judge the rows that changed. `versions[N]`, `marks[N]`, the same number of marks each time; nodes with
+        equal keys (None = no key) answer alike.
+        """
         size = len(versions)
-        current = [versions, *(each[:size] for each in marks)]
+        current = [versions, *(mark[:size] for mark in marks)]
         if size > len(self.codes) or not self._seen:
             self._grow(size - len(self.codes), len(current))
         changed = self._seen[0] != versions
@@ -68,7 +73,7 @@ class Verdicts:
             if answer is None:
                 answer = judge(row)
                 if at is not None:
-                    if len(self._alike) >= _MOST_ALIKE:
+                    if len(self._alike) >= _MAX_ALIKE:
                         self._alike.clear()
                     self._alike[at] = answer
             self._note(row, answer)
@@ -80,14 +85,14 @@ class Verdicts:
         none = np.zeros(more, dtype=np.bool_)
         self.codes = np.concatenate([self.codes, np.zeros(more, dtype=np.int64)])
         self.kept = np.concatenate([self.kept, none])
-        self.elsewhere = {name: np.concatenate([each, nowhere]) for name, each in self.elsewhere.items()}
+        self.elsewhere = {name: np.concatenate([row, nowhere]) for name, row in self.elsewhere.items()}
         before = self._seen or [nowhere[:0]] * kinds
-        self._seen = [np.concatenate([each, nowhere]) for each in before]
+        self._seen = [np.concatenate([row, nowhere]) for row in before]
 
     def _note(self, row: int, answer: Answer) -> None:
         self.kept[row] = answer.kept
-        for each in self.elsewhere.values():
-            each[row] = -1
+        for entry in self.elsewhere.values():
+            entry[row] = -1
         for name, nodes in answer.elsewhere:
             if name not in self.elsewhere:
                 self.elsewhere[name] = np.full(len(self.codes), -1, dtype=np.int64)
@@ -130,11 +135,11 @@ class VerdictsByNeed:
         key = (need, providers)
         found = self._by_need.pop(key, None) or Verdicts()
         self._by_need[key] = found  # most recently used last
-        if len(self._by_need) > _MOST_NEEDS:
+        if len(self._by_need) > _MAX_NEEDS:
             del self._by_need[next(iter(self._by_need))]
         return found
 
     def forget_alike(self) -> None:
         """`Verdicts.forget_alike` for all needs."""
-        for each in self._by_need.values():
-            each.forget_alike()
+        for verdicts in self._by_need.values():
+            verdicts.forget_alike()

@@ -1,6 +1,7 @@
 """The CPUs of one node as a value for display.
 
-Problem: "why does this pod not get its CPUs" is answered by listing their holders. Choice: the facts of one node in one frozen value, from its account.
+Problem: "why does this pod not get its CPUs" is answered by listing their holders. Choice: the facts of one node in one
+frozen value, from its account.
 Limits: pods without exclusive CPUs are not listed; they share the remaining CPUs.
 
 Source: Koordinator's endpoints availableCPUs and cpuTopologyOptions of NodeNUMAResource.
@@ -20,7 +21,9 @@ from cotenant.policy.placement.cpus.node_fit import AS_USUAL, NodeOptions
 
 @dataclass(frozen=True, slots=True)
 class CpuHolder:
-    """A pod with exclusive CPUs or NUMA amounts. `missing`: CPUs that it claims and cannot have: claimed by others too, or not available on the node."""
+    """A pod with exclusive CPUs or NUMA amounts. `missing`: CPUs that it claims and cannot have: claimed by others
+    too, or not available on the node.
+    """
 
     pod: str  # namespace/name
     cpus: tuple[int, ...]
@@ -73,7 +76,7 @@ def described(name: str, account: CpuAccount) -> CpusOfNode:
         cpus=_logical(reported.topology),
         options=node.options,
         ratio_ppm=account.ratios.cpu_ppm,
-        kept=tuple((each.who, numbers_in(each.cpus)) for each in reported.kept),
+        kept=tuple((reserved_cpus.who, numbers_in(reserved_cpus.cpus)) for reserved_cpus in reported.kept),
         available=numbers_in(free),
         numa=tuple(
             NumaRoomLeft(
@@ -98,6 +101,6 @@ def _logical(topology: CpuTopology) -> tuple[LogicalCpu, ...]:
                 for place, core in enumerate(topology.cores)
                 for cpu in numbers_in(core.mask)
             ),
-            key=lambda each: each.cpu,
+            key=lambda logical_cpu: logical_cpu.cpu,
         )
     )

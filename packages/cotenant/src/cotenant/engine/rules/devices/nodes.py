@@ -1,9 +1,10 @@
 """The devices of every node, their holders, and a number for the state of each node.
 
-Problem: ten thousand machines with eight GPUs are in a few hundred distinct states; judging every machine for every pod would judge the same state
-thousands of times. Choice: a ledger per node (policy/placement/devices/ledger.py), and one state number for all nodes with equal devices in equal use:
-an allocation valid on one is valid on all of them, with the same minors. Nodes are known by name, with or without a row; holders outlive the Device
-object. Limits: states are renumbered when there are too many.
+Problem: ten thousand machines with eight GPUs are in a few hundred distinct states; judging every machine for every pod
+would judge the same state thousands of times. Choice: a ledger per node (policy/placement/devices/ledger.py), and one
+state number for all nodes with equal devices in equal use: an allocation valid on one is valid on all of them, with the
+same minors. Nodes are known by name, with or without a row; holders outlive the Device object. Limits: states are
+renumbered when there are too many.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger
 from cotenant.policy.placement.devices.overlap import overlaps
 
 UNKNOWN = 0  # the state of a node without a Device object
-_MOST_STATES = 50_000
+_MAX_STATES = 50_000
 _NOTHING = DeviceLedger(())
 
 
@@ -122,7 +123,9 @@ class DeviceNodes:
     # ---- holders
 
     def take(self, name: str, uid: str, allocations: tuple[DeviceAllocation, ...], checked: bool = False) -> None:
-        """Enter a holding. One that does not fit beside the others is counted: another component must have allocated it."""
+        """Enter a holding. One that does not fit beside the others is counted: another component must have
+        allocated it.
+        """
         node = self.by_name.setdefault(name, DeviceNode(name))
         node.ledger = node.ledger.observed(DeviceHolding(uid, allocations))
         self._restate(node)
@@ -194,7 +197,7 @@ class DeviceNodes:
         return state
 
     def _restate(self, node: DeviceNode) -> None:
-        if len(self.ledgers) > max(_MOST_STATES, 4 * len(self.by_name)):
+        if len(self.ledgers) > max(_MAX_STATES, 4 * len(self.by_name)):
             self._start_over()
         node.state = self.state_of(node.ledger, node.form) if node.facts is not None else UNKNOWN
         if 0 <= node.row < len(self._rows):
@@ -229,7 +232,9 @@ class DeviceNodes:
             self._rows[node.row] = node.state
 
     def validate(self) -> None:
-        """Check that every ledger is the sum of its holdings, and every state that of its ledger. Raises `Permanent`."""
+        """Check that every ledger is the sum of its holdings, and every state that of its ledger. Raises
+        `Permanent`.
+        """
         states = self.states() if self._encoder is not None else self._rows
         for node in self.by_name.values():
             try:

@@ -1,8 +1,8 @@
 """Device requests of pods, read once for all pods with equal requests.
 
-Problem: thousands of pods ask for the same, and a choice of devices needs requests, hints and strategies together. Choice: one object per distinct ask,
-compared by identity, to which the cached verdicts about nodes are attached; a contradictory request is stored as a message. Limits: asks without pods
-are dropped only when there are many.
+Problem: thousands of pods ask for the same, and a choice of devices needs requests, hints and strategies together.
+Choice: one object per distinct ask, compared by identity, to which the cached verdicts about nodes are attached; a
+contradictory request is stored as a message. Limits: asks without pods are dropped only when there are many.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cotenant.model.resources import Amounts
 from cotenant.policy.placement.devices.allocation import DeviceAsk
 from cotenant.policy.placement.devices.strategy import Strategy, UsualPod
 
-_MOST_UNUSED = 256
+_MAX_UNUSED = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,16 @@ class DeviceSettings:
 
     shared: Strategy = Strategy.BINPACK  # for parts of a GPU, within a node and between nodes
     whole: Strategy = Strategy.BINPACK  # for whole devices
-    weight: float = 2.0  # of the strategy's 0 to 100 in a node's score; the profile's own has 1: it decides between otherwise equal nodes
+    # of the strategy's 0 to 100 in a node's score; the profile's own has 1: it decides between otherwise equal nodes
+    weight: float = 2.0
     usual: tuple[UsualPod, ...] = ()  # typical pods, for Strategy.FRAGMENTATION; without them it packs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ask:
-    """A distinct device request. `plain`: whole cards only, which can also be counted on a node without a Device object."""
+    """A distinct device request. `plain`: whole cards only, which can also be counted on a node without a Device
+    object.
+    """
 
     wanted: DeviceAsk
     plain: bool
@@ -54,7 +57,10 @@ def read_ask(pod: Pod, demands: Demands, settings: DeviceSettings) -> DeviceAsk 
     types = {request.type for request in requests}
     for hint in demands.device_hints:
         if hint.type not in types:
-            return f"device-allocate-hint: {hint.type.value}: expected a type that is requested; request it, or leave the hint out"
+            return (
+                f"device-allocate-hint: {hint.type.value}: expected a type that is requested; request it, or leave "
+                "the hint out"
+            )
     return DeviceAsk(
         requests,
         demands.device_hints,
@@ -78,7 +84,7 @@ class Asks:
         key = (pod.requests, (demands.device_hints, demands.joint_devices, demands.partition))
         found = self._known.get(key)
         if found is None:
-            if len(self._known) > 2 * _MOST_UNUSED:
+            if len(self._known) > 2 * _MAX_UNUSED:
                 self._known = {k: ask for k, ask in self._known.items() if isinstance(ask, Ask) and ask.pods}
             wanted = read_ask(pod, demands, self._settings)
             found = wanted if isinstance(wanted, str) else self._same(wanted, pod)

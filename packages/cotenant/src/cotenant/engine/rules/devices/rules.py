@@ -1,18 +1,23 @@
 """The device rule: which pods get which part of which device, chosen together with the node and written with the bind.
 
-Problem: GPUs and cards are allocated in parts and groups, which no sum over a row can check; the objects that describe them arrive late, change, and
-disappear while pods hold devices; and other components allocate devices too. Choice: a request is judged once per distinct state of a node's devices
-(nodes.py, verdicts.py), so a pod costs a look at the changed rows and one choice on the selected row. What a pod was given is in its `Holdings`, from
-which all state can be rebuilt. A pod assigned to a node with devices without a reported allocation (the kubelet chose, or the pod is only nominated) is
-assumed to hold what would be chosen for it, so that the free amount is right; the assumption is not written anywhere.
+Problem: GPUs and cards are allocated in parts and groups, which no sum over a row can check; the objects that describe
+them arrive late, change, and disappear while pods hold devices; and other components allocate devices too. Choice: a
+request is judged once per distinct state of a node's devices (nodes.py, verdicts.py), so a pod costs a look at the
+changed rows and one choice on the selected row. What a pod was given is in its `Holdings`, from which all state can be
+rebuilt. A pod assigned to a node with devices without a reported allocation (the kubelet chose, or the pod is only
+nominated) is assumed to hold what would be chosen for it, so that the free amount is right; the assumption is not
+written anywhere.
 
-Which resources are also checked by the row's sums: on a node with a Device object, those named in allocatable, since its kubelet counts them too; the
-others are checked here only. On a node without one, all: whole cards are counted, and a request that needs specific devices is refused.
+Which resources are also checked by the row's sums: on a node with a Device object, those named in allocatable, since
+its kubelet counts them too; the others are checked here only. On a node without one, all: whole cards are counted, and
+a request that needs specific devices is refused.
 
-Where a NUMA policy applies, the host of the alignment (engine/framework/node_rules.NumaHost) receives hints and returns the NUMA nodes of a row on which
-to allocate. The host refuses rows without an alignment; here rows are judged without it, and score and choice stay within the returned NUMA nodes.
+Where a NUMA policy applies, the host of the alignment (engine/framework/node_rules.NumaHost) receives hints and returns
+the NUMA nodes of a row on which to allocate. The host refuses rows without an alignment; here rows are judged without
+it, and score and choice stay within the returned NUMA nodes.
 
-Limits: assumed holdings are not aligned; the device that a kubelet plugin hands out may differ from the one chosen here.
+Limits: assumed holdings are not aligned; the device that a kubelet plugin hands out may differ from the one chosen
+here.
 
 Source: Koordinator, DeviceShare.
 """
@@ -64,7 +69,9 @@ class _Pod:
 
 
 class DeviceRules:
-    """Implements `NodeRules`, `Clearing`, `Vacating`, `Lending` and `NumaProvider` of engine/framework/node_rules.py."""
+    """Implements `NodeRules`, `Clearing`, `Vacating`, `Lending` and `NumaProvider` of
+    engine/framework/node_rules.py.
+    """
 
     name = PLUGIN
 
@@ -92,13 +99,18 @@ class DeviceRules:
     # ---- facts about nodes
 
     def capture(self) -> Callable[[], DeviceRules]:
-        """A maker of rules with the same devices and no pods, for a copy of the engine; it reads nothing of these later."""
-        settings, found = self.settings, tuple(each.facts for each in self.nodes.by_name.values() if each.facts)
+        """A maker of rules with the same devices and no pods, for a copy of the engine; it reads nothing of these
+        later.
+        """
+        settings, found = (
+            self.settings,
+            tuple(device_node.facts for device_node in self.nodes.by_name.values() if device_node.facts),
+        )
 
         def make() -> DeviceRules:
             made = DeviceRules(settings)
-            for each in found:
-                made.seen(each)
+            for node_devices in found:
+                made.seen(node_devices)
             return made
 
         return make
@@ -166,7 +178,9 @@ class DeviceRules:
                     yield Rule(PLUGIN, refusal.reason, left, False)
 
     def preferences(self, number: int, rows: Int) -> tuple[Part, ...]:
-        """The strategy's preference between nodes, 0 (worst) to 100 (best) like a profile's score; nothing where all are equal."""
+        """The strategy's preference between nodes, 0 (worst) to 100 (best) like a profile's score; nothing where
+        all are equal.
+        """
         ask = self._pods[number].ask
         if not isinstance(ask, Ask) or self.settings.weight == 0.0 or self._pods[number].lent:
             return ()
@@ -233,8 +247,8 @@ class DeviceRules:
         ask = self._pods[number].ask
         if not isinstance(ask, Ask):
             return None
-        others = [self._pods[each].ask for each in nominated if each in self._pods]
-        return device_vacate(ask, self.nodes.at(row), tuple(each for each in others if isinstance(each, Ask)))
+        others = [self._pods[entry].ask for entry in nominated if entry in self._pods]
+        return device_vacate(ask, self.nodes.at(row), tuple(entry for entry in others if isinstance(entry, Ask)))
 
     # ---- NumaProvider
 
@@ -326,14 +340,16 @@ class DeviceRules:
         if node is None:
             return verdict.chosen
         found = []
-        for each in verdict.chosen:
-            pool = node.ledger.pool(each.type)
-            device = pool.inventory.devices[each.minor] if pool is not None else None
-            same = device is None or device.id == each.id
+        for allocation in verdict.chosen:
+            pool = node.ledger.pool(allocation.type)
+            device = pool.inventory.devices[allocation.minor] if pool is not None else None
+            same = device is None or device.id == allocation.id
             found.append(
-                each
+                allocation
                 if same or device is None
-                else DeviceAllocation(each.type, each.minor, each.amounts, each.functions, device.id)
+                else DeviceAllocation(
+                    allocation.type, allocation.minor, allocation.amounts, allocation.functions, device.id
+                )
             )
         return tuple(found)
 

@@ -1,10 +1,11 @@
 """Which nodes can satisfy a device request, cached by node state.
 
-Problem: choosing devices takes microseconds per node, and there are thousands of nodes for each pod. Choice: an ask is judged once per node state
-(nodes.py) by a trial allocation: whether it fits, which minors, its score between nodes, or the reason and whether it would fit on an idle node. Per
-row only a code is stored, and a row is judged again when its state changes. Where allocations are restricted to NUMA nodes, the same is cached per
-state and NUMA node set; for each state, so are the sets that could serve. Limits: a few bytes per ask and row; beyond `_MOST_ASKS` the least recently
-used ask is dropped.
+Problem: choosing devices takes microseconds per node, and there are thousands of nodes for each pod. Choice: an ask is
+judged once per node state (nodes.py) by a trial allocation: whether it fits, which minors, its score between nodes, or
+the reason and whether it would fit on an idle node. Per row only a code is stored, and a row is judged again when its
+state changes. Where allocations are restricted to NUMA nodes, the same is cached per state and NUMA node set; for each
+state, so are the sets that could serve. Limits: a few bytes per ask and row; beyond `_MAX_ASKS` the least recently used
+ask is dropped.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from cotenant.policy.placement.numa import NUMA_IDS, Hint, Hints
 from cotenant.policy.placement.refusal import Refusal
 
 _FEW = 8
-_MOST_ASKS = 512
+_MAX_ASKS = 512
 _LOOKED_AT = 64  # states searched for the nearest miss of a reason
 NO_OBJECT = Refusal("no devices known on the node", "there is no Device object of its name")
 _COUNTED = ()  # no choice: whole cards are counted by the row's sums
@@ -95,7 +96,9 @@ class Verdicts:
         return found
 
     def hints(self, nodes: DeviceNodes, state: int, numa_nodes: tuple[int, ...]) -> Hints:
-        """Which of these NUMA nodes could serve on nodes of one state; empty where the ask does not fit, or nothing is chosen there."""
+        """Which of these NUMA nodes could serve on nodes of one state; empty where the ask does not fit, or nothing
+        is chosen there.
+        """
         if not self.of(nodes, state).chosen:
             return {}
         found = self._hints.get((state, numa_nodes))
@@ -104,7 +107,9 @@ class Verdicts:
         return {self.ask.name: found}
 
     def worths_within(self, nodes: DeviceNodes, where: Int) -> Float:
-        """`worths` with each row's choice restricted to NUMA nodes: `where[N]`, a mask or -1 = anywhere. Rows must be up to date."""
+        """`worths` with each row's choice restricted to NUMA nodes: `where[N]`, a mask or -1 = anywhere. Rows must
+        be up to date.
+        """
         aligned = np.flatnonzero(where >= 0)
         if not len(aligned):
             return self.worths
@@ -188,7 +193,7 @@ class VerdictsByAsk:
         """The verdicts on one ask, up to date."""
         found = self._by_ask.pop(ask, None) or Verdicts(ask)
         self._by_ask[ask] = found  # most recently used last
-        if len(self._by_ask) > _MOST_ASKS:
+        if len(self._by_ask) > _MAX_ASKS:
             del self._by_ask[next(iter(self._by_ask))]
         found.refresh(self._nodes)
         return found

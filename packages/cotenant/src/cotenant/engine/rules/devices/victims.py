@@ -1,9 +1,10 @@
 """The holders that block a pod on the devices of nodes, for the choice of preemption victims.
 
-Problem: whether evictions free the requested devices depends on which devices each victim holds. Choice: whether the pod fits without some residents is
-a trial allocation on the node's ledger without their holdings (`vacate`), the same that places the pod later. The columns are necessary conditions:
-all parts of one resource must sum to no more than the devices have in total less the request; they order the nodes by likely cost before the trials.
-Limits: an aligned choice (NUMA) is judged by the host of the alignment, which asks for hints without the same residents.
+Problem: whether evictions free the requested devices depends on which devices each victim holds. Choice: whether the
+pod fits without some residents is a trial allocation on the node's ledger without their holdings (`vacate`), the same
+that places the pod later. The columns are necessary conditions: all parts of one resource must sum to no more than the
+devices have in total less the request; they order the nodes by likely cost before the trials. Limits: an aligned choice
+(NUMA) is judged by the host of the alignment, which asks for hints without the same residents.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def device_vacate(ask: Ask, node: DeviceNode | None, nominated: tuple[Ask, ...] 
     types = {request.type for request in ask.wanted.requests}
     sizes = {
         int(holding.uid): sum(
-            _percent(node.ledger.pool(each.type), each) for each in holding.allocations if each.type in types
+            _percent(node.ledger.pool(allocation.type), allocation)
+            for allocation in holding.allocations
+            if allocation.type in types
         )
         for holding in node.ledger.holdings
     }
@@ -68,7 +71,9 @@ def device_vacate(ask: Ask, node: DeviceNode | None, nominated: tuple[Ask, ...] 
 
 
 def _percent(pool: Pool | None, part: DeviceAllocation) -> int:
-    """The part's share of its device, by the resource of which it takes most; 100 for a device that is not known any more."""
+    """The part's share of its device, by the resource of which it takes most; 100 for a device that is not known
+    any more.
+    """
     total = pool.inventory.totals[part.minor] if pool is not None and part.minor < len(pool.used) else None
     if pool is None or total is None:
         return 100
@@ -77,7 +82,9 @@ def _percent(pool: Pool | None, part: DeviceAllocation) -> int:
 
 
 def device_columns(nodes: DeviceNodes, verdicts: Verdicts, holders: Sequence[str], rows: Int) -> Iterator[Column]:
-    """A column for each requested type. `holders[V]`: each candidate's uid in its node's ledger, empty where it holds no device; `rows[V]`. `verdicts` are up to date."""
+    """A column for each requested type. `holders[V]`: each candidate's uid in its node's ledger, empty where it
+    holds no device; `rows[V]`. `verdicts` are up to date.
+    """
     size = len(verdicts.codes)
     refused = [
         (place, row, uid)
@@ -104,23 +111,25 @@ def device_columns(nodes: DeviceNodes, verdicts: Verdicts, holders: Sequence[str
             if row not in held_by:
                 held_by[row] = {holding.uid: holding.allocations for holding in node.ledger.holdings}
             weight[place] = sum(
-                pool.row(each)[column]
-                for each in held_by[row].get(uid, ())
-                if each.type is request.type
-                and each.minor < len(pool.used)
-                and pool.inventory.totals[each.minor] is not None
+                pool.row(allocation)[column]
+                for allocation in held_by[row].get(uid, ())
+                if allocation.type is request.type
+                and allocation.minor < len(pool.used)
+                and pool.inventory.totals[allocation.minor] is not None
             )
         yield Column(REASON_PARTS, held, limit, weight)
 
 
 def _room(pool: Pool, request: DeviceRequest) -> tuple[int, int, int] | None:
-    """The resource that the request needs most of, what healthy devices have of it in use, and what may stay in use; None where no device serves."""
+    """The resource that the request needs most of, what healthy devices have of it in use, and what may stay in
+    use; None where no device serves.
+    """
     inventory = pool.inventory
     found = fitting(Pool.empty(inventory), request.amounts, inventory.minors)
     needs = [row for row in found.need if row is not None]
     if not needs:
         return None
-    column = max(range(len(inventory.resources)), key=lambda each: min(row[each] for row in needs))
+    column = max(range(len(inventory.resources)), key=lambda number: min(row[number] for row in needs))
     healthy = [minor for minor in range(len(pool.used)) if inventory.healthy >> minor & 1]
     totals = [(inventory.totals[minor] or ())[column] for minor in healthy]
     used = sum(min(pool.used[minor][column], total) for minor, total in zip(healthy, totals, strict=True))

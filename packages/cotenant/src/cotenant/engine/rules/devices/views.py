@@ -62,9 +62,9 @@ def summary(node: DeviceNode, holders: Mapping[str, tuple[str, bool]]) -> NodeDe
     held: dict[tuple[DeviceType, int], list[HolderSummary]] = {}
     for holding in ledger.holdings:
         pod, is_guess = holders.get(holding.uid, (holding.uid, False))
-        for each in holding.allocations:
-            held.setdefault((each.type, each.minor), []).append(
-                HolderSummary(pod, each.amounts, tuple(one.bus for one in each.functions), is_guess)
+        for allocation in holding.allocations:
+            held.setdefault((allocation.type, allocation.minor), []).append(
+                HolderSummary(pod, allocation.amounts, tuple(one.bus for one in allocation.functions), is_guess)
             )
     found = [
         _device(pool, device, held.pop((device.type, device.minor), []))
@@ -107,8 +107,8 @@ def _device(pool: Pool, device: Device, holders: list[HolderSummary]) -> DeviceS
 
 def _vanished(type_: DeviceType, minor: int, ledger: DeviceLedger, holders: tuple[HolderSummary, ...]) -> DeviceSummary:
     used = NOTHING
-    for each in holders:
-        used = used + each.amounts
+    for holder in holders:
+        used = used + holder.amounts
     return DeviceSummary(
         type_, minor, _id(ledger, type_, minor), False, False, None, None, None, NOTHING, used, NOTHING, holders
     )

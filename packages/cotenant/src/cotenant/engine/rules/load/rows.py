@@ -1,9 +1,11 @@
-"""The room of every node by load, and its use, as arrays updated row by row; masks and scores over them by pod estimate.
+"""The room of every node by load, and its use, as arrays updated row by row; masks and scores over them by pod
+estimate.
 
-Problem: with load-aware placement every pod is checked against every node, and a cluster of ten thousand nodes receives two hundred metrics a second.
-Choice: a row holds the largest estimate that still fits, so a mask is two comparisons. A row is rewritten when its node, metric or residents change; a
-placement only subtracts the pod's estimate. Masks and scores are cached per estimate and follow a log of changed rows. Limits: the cache holds the
-`MOST_KEPT` most recently used estimates.
+Problem: with load-aware placement every pod is checked against every node, and a cluster of ten thousand nodes receives
+two hundred metrics a second. Choice: a row holds the largest estimate that still fits, so a mask is two comparisons. A
+row is rewritten when its node, metric or residents change; a placement only subtracts the pod's estimate. Masks and
+scores are cached per estimate and follow a log of changed rows. Limits: the cache holds the `MAX_KEPT` most recently
+used estimates.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.load_aware.standing import CLOSED, Source, Standing
 from cotenant.policy.placement.load_aware.usage import Basis
 
-MOST_KEPT = 64
+MAX_KEPT = 64
 _ANEW_OVER = 8  # above this share of changed rows (one in eight) everything is recomputed
 
 USUAL, PROD = 0, 1
@@ -86,7 +88,9 @@ class LoadRows:
         self._log.clear()
 
     def write(self, row: int, standing: Standing | None) -> bool:
-        """Set a row's standing; None for a row without a node. Returns whether a pod may pass now that did not before."""
+        """Set a row's standing; None for a row without a node. Returns whether a pod may pass now that did not
+        before.
+        """
         before = self.room[:, row].copy()
         if standing is None:
             self.room[:, row] = UNLIMITED
@@ -159,7 +163,7 @@ class LoadRows:
                 self._one(kept, ask, row)
             kept.at = len(self._log)
         self._kept[ask] = kept
-        if len(self._kept) > MOST_KEPT:
+        if len(self._kept) > MAX_KEPT:
             del self._kept[next(iter(self._kept))]
         if len(self._log) > 4 * size + 1024:
             self._log.clear()

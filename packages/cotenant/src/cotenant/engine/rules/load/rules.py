@@ -1,10 +1,11 @@
 """Load-aware placement: which nodes use too much or will soon, and which use the least.
 
-Problem: a node's use is reported once a minute, by an object that may be late, absent or wrong, while pods are placed by the thousand; and the rule
-applies to every pod, so nothing may be computed per node and pod. Choice: facts by node name; rows of room and use that follow them
-(engine/rules/load/rows.py); a pod counts by its estimate from its placement until a metric includes it. Off unless it has settings. Pods of a
-DaemonSet are not filtered, but they count. Limits: no preemption for load: evicting a pod does not lower a metric at once; a
-pod that fits by its estimate may use more. Which figures count for a node: policy/placement/load_aware/standing.py.
+Problem: a node's use is reported once a minute, by an object that may be late, absent or wrong, while pods are placed
+by the thousand; and the rule applies to every pod, so nothing may be computed per node and pod. Choice: facts by node
+name; rows of room and use that follow them (engine/rules/load/rows.py); a pod counts by its estimate from its placement
+until a metric includes it. Off unless it has settings. Pods of a DaemonSet are not filtered, but they count. Limits: no
+preemption for load: evicting a pod does not lower a metric at once; a pod that fits by its estimate may use more. Which
+figures count for a node: policy/placement/load_aware/standing.py.
 
 Source: Koordinator, the load-aware scheduling plugin.
 """
@@ -43,7 +44,7 @@ from cotenant.policy.placement.preference import Part
 
 NAME = "LoadAwareScheduling"
 
-_MOST_REMEMBERED = 4096
+_MAX_REMEMBERED = 4096
 _SAME_S = 0.5  # a metric whose time differs by less is the previous metric
 
 
@@ -81,7 +82,9 @@ class LoadAware:
         self.attach(Encoder(1.0))
 
     def capture(self) -> Callable[[], LoadAware]:
-        """A maker of the same rule with the same figures and no pods, for a copy of the engine; it reads nothing of this one later."""
+        """A maker of the same rule with the same figures and no pods, for a copy of the engine; it reads nothing of
+        this one later.
+        """
         settings, facts, now_s = self.settings if self.is_on else None, dict(self._facts), self._now_s
 
         def make() -> LoadAware:
@@ -256,7 +259,8 @@ class LoadAware:
             if len(wrong):
                 side, row, resource = wrong[0].tolist()
                 raise Permanent(
-                    f"the {what} of node {self._names[row] or row} is stored as {kept[side, row, resource]}, but should be {anew[side, row, resource]}"
+                    f"the {what} of node {self._names[row] or row} is stored as {kept[side, row, resource]}, but "
+                    f"should be {anew[side, row, resource]}"
                 )
         if (self._rows.closed != fresh.closed).any() or (self._rows.scored != fresh.scored).any():
             raise Permanent("the stored closed or scored flag of a node is wrong")
@@ -267,7 +271,9 @@ class LoadAware:
     # ---- runs of equal pods (engine/state/narrowing.py)
 
     def alike(self, number: int) -> Hashable:
-        """Pods with equal values take the same of every row, one after the other; None for a pod that is judged alone."""
+        """Pods with equal values take the same of every row, one after the other; None for a pod that is judged
+        alone.
+        """
         pod = self._pods[number]
         return pod.ask if pod.is_filtered and not self.settings.score_weight else None
 
@@ -282,7 +288,7 @@ class LoadAware:
         found = self._estimates.get(key)
         if found is None:
             its = class_of(pod.priority_class, pod.qos, pod.requests, pod.limits)
-            if len(self._estimates) >= _MOST_REMEMBERED:
+            if len(self._estimates) >= _MAX_REMEMBERED:
                 self._estimates.clear()
             found = self._estimates[key] = Ask(
                 estimate(pod.requests, pod.limits, its, self.settings), its is PriorityClass.PROD
@@ -360,7 +366,9 @@ class LoadAware:
         return standing(size, own, self._facts.get(node.name, Facts()), residents, self.settings, self._now_s)
 
     def _own(self, node: Node) -> tuple[NodeThresholds, Use | None]:
-        """The thresholds and raw size in the node's annotations; unreadable ones are counted, and the cluster's settings apply."""
+        """The thresholds and raw size in the node's annotations; unreadable ones are counted, and the cluster's
+        settings apply.
+        """
         if not node.annotations:
             return NO_THRESHOLDS, None
         key = node.annotations.get(USAGE_THRESHOLDS), node.annotations.get(RAW_ALLOCATABLE)
@@ -372,7 +380,7 @@ class LoadAware:
                 raw = raw_allocatable(key[1]) if key[1] is not None else raw
             except InvalidInput as error:
                 self._count(f"{error.field} cannot be read")
-            if len(self._annotations) >= _MOST_REMEMBERED:
+            if len(self._annotations) >= _MAX_REMEMBERED:
                 self._annotations.clear()
             found = self._annotations[key] = own, raw
         return found

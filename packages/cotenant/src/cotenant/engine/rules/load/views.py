@@ -1,7 +1,7 @@
 """A node's load as text and as a value for display.
 
-Choice: the figures used, the number of pods in them and the thresholds, in whole per cent, rounded as the filter rounds. Limits: per cent of the node's
-size, so two figures of one sentence may differ by one from their sum.
+Choice: the figures used, the number of pods in them and the thresholds, in whole per cent, rounded as the filter
+rounds. Limits: per cent of the node's size, so two figures of one sentence may differ by one from their sum.
 """
 
 from __future__ import annotations
@@ -58,9 +58,12 @@ class LoadView:
             return f"no use of {self.node} was ever reported: its load is not checked"
         side = self.usual
         return (
-            f"{self.node} uses {percent(side.use.cpu_m, self.size.cpu_m)} % of CPU and {percent(side.use.memory_bytes, self.size.memory_bytes)} % of memory, "
-            f"{percent(side.expected.cpu_m, self.size.cpu_m)} % and {percent(side.expected.memory_bytes, self.size.memory_bytes)} % more are expected of "
-            f"{side.counted} pods; thresholds {_threshold(side.cpu_threshold_pct)} and {_threshold(side.memory_threshold_pct)} "
+            f"{self.node} uses {percent(side.use.cpu_m, self.size.cpu_m)} % of CPU and "
+            f"{percent(side.use.memory_bytes, self.size.memory_bytes)} % of memory, "
+            f"{percent(side.expected.cpu_m, self.size.cpu_m)} % and "
+            f"{percent(side.expected.memory_bytes, self.size.memory_bytes)} % more are expected of "
+            f"{side.counted} pods; thresholds {_threshold(side.cpu_threshold_pct)} and "
+            f"{_threshold(side.memory_threshold_pct)} "
             f"({self.source}, {self.age_s:.0f} s old)"
         )
 

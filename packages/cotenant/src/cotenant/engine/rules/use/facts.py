@@ -1,7 +1,8 @@
 """What the rule of predicted use keeps of pods and nodes.
 
-Problem: a pod's measurements outlive its number in the engine, and a node's outlive its row. Choice: one record by UID, one by node name, one by number. Limits: the last measurement
-of a node only; earlier ones are in the moments of its pods.
+Problem: a pod's measurements outlive its number in the engine, and a node's outlive its row. Choice: one record by UID,
+one by node name, one by number. Limits: the last measurement of a node only; earlier ones are in the moments of its
+pods.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ def allocatable_use(node: Node) -> Use:
 
 
 def size_of(node: Node) -> Use:
-    """CPU and memory that a node has for pods, before amplification. Raises `InvalidInput` where the annotation of raw amounts cannot be read."""
+    """CPU and memory that a node has for pods, before amplification. Raises `InvalidInput` where the annotation of
+    raw amounts cannot be read.
+    """
     written = node.annotations.get(RAW_ALLOCATABLE) if node.annotations else None
     allocatable = allocatable_use(node)
     if written is None:

@@ -1,15 +1,19 @@
 """Batch and mid pods fit a node only where its pods are predicted to use no more CPU and memory than it has.
 
-Problem: a kubelet counts lent resources (batch-cpu and the like) apart from CPU and memory, so their sums say nothing about what is used of the machine, and the amounts are as old as the manager's last
-write. Choice: beside all requests, a pod with lent requests needs room by predicted use: the predictions of all pods on the node, its system use and the pod's own request at most its size. Services fit
-by requests alone. A pod's prediction changes when its node is measured, when that measurement becomes stale, and when the pod is assigned; a node's sum of predictions is kept as integers
-(`int64[N, 2]`), so a filter is two comparisons of columns. The rule sleeps until some node offers lent resources, which is how a scheduler knows that the cluster has a manager; then it counts all pods
-(`Widening`).
+Problem: a kubelet counts lent resources (batch-cpu and the like) apart from CPU and memory, so their sums say nothing
+about what is used of the machine, and the amounts are as old as the manager's last write. Choice: beside all requests,
+a pod with lent requests needs room by predicted use: the predictions of all pods on the node, its system use and the
+pod's own request at most its size. Services fit by requests alone. A pod's prediction changes when its node is
+measured, when that measurement becomes stale, and when the pod is assigned; a node's sum of predictions is kept as
+integers (`int64[N, 2]`), so a filter is two comparisons of columns. The rule sleeps until some node offers lent
+resources, which is how a scheduler knows that the cluster has a manager; then it counts all pods (`Widening`).
 
-Which measurements count: of a pod, by namespace/name, that is assigned to the measured node since before the measurement; so neither a predecessor's nor a namesake's on another node. A history belongs to a UID; that of a pod which this
-process has not measured continues the one that the node's agent reports.
-The node's size is its raw allocatable where it is amplified. Limits: what a pod requests without history may be far from its use; nominated pods are counted by their requests of lent resources only;
-a reservation counts with what is left of it.
+Which measurements count: of a pod, by namespace/name, that is assigned to the measured node since before the
+measurement; so neither a predecessor's nor a namesake's on another node. A history belongs to a UID; that of a pod
+which this process has not measured continues the one that the node's agent reports.
+The node's size is its raw allocatable where it is amplified. Limits: what a pod requests without history may be far
+from its use; nominated pods are counted by their requests of lent resources only; a reservation counts with what is
+left of it.
 """
 
 from __future__ import annotations
@@ -76,7 +80,9 @@ class PredictedUse:
         self.attach(Encoder(1.0))
 
     def capture(self) -> Callable[[], PredictedUse]:
-        """A maker of the same rule with the same measurements and no pods, for a copy of the engine; it reads nothing of this one later."""
+        """A maker of the same rule with the same measurements and no pods, for a copy of the engine; it reads
+        nothing of this one later.
+        """
         settings, facts, due, now_s = self.settings, dict(self._facts), list(self._due), self._now_s
         records = {uid: replace(record) for uid, record in self._records.items()}
         is_on = self.is_on
@@ -285,7 +291,9 @@ class PredictedUse:
         return answer
 
     def columns(self, number: int, pods: Int, rows: Int) -> Iterator[Column]:
-        """What residents are predicted to use, and what may be beside this pod; nothing for a pod without lent requests."""
+        """What residents are predicted to use, and what may be beside this pod; nothing for a pod without lent
+        requests.
+        """
         pod = self._pods[number]
         if pod.lent is None:
             return
@@ -313,16 +321,16 @@ class PredictedUse:
         fresh = facts is not None and facts.is_fresh
         return UseView(
             node=node,
-            size=Use(*(int(each) for each in self._limit[row])).plus(NO_USE if facts is None else facts.system),
+            size=Use(*(int(entry) for entry in self._limit[row])).plus(NO_USE if facts is None else facts.system),
             system=NO_USE if facts is None else facts.system,
-            predicted=Use(*(int(each) for each in self._held[row])),
+            predicted=Use(*(int(entry) for entry in self._held[row])),
             pods=len(pods),
             by_request=sum(not (fresh and pod.record.history.samples) for pod in pods.values()),
             measured_age_s=nan if facts is None else max(0.0, self._now_s - facts.updated_s),
             is_fresh=fresh,
             risk=self.settings.risk,
             offered=Amounts.of({name: offered.get(name) for name in LENT if offered.get(name) > 0}),
-            holders=tuple(sorted(holders, key=lambda each: each.pod)),
+            holders=tuple(sorted(holders, key=lambda holder: holder.pod)),
             written=self._encoder.node(row).annotations.get(LENT_TERMS) or "",
         )
 
@@ -334,14 +342,16 @@ class PredictedUse:
         facts = self._facts.get(self._names[pod.row])
         return PodUseView(
             pod.request,
-            Use(*(int(each) for each in self._of[number])),
+            Use(*(int(entry) for entry in self._of[number])),
             pod.record.history.samples,
             facts is not None and facts.is_fresh,
             pod.lent is not None,
         )
 
     def room_of(self, requests: Amounts) -> dict[str, Int]:
-        """`int64[N]` by lent resource that a pod requests: how much of it predicted use leaves on each row; empty for a pod that is not filtered."""
+        """`int64[N]` by lent resource that a pod requests: how much of it predicted use leaves on each row; empty
+        for a pod that is not filtered.
+        """
         found: dict[str, Int] = {}
         if self.is_awake and is_lent_to(requests):
             self.renew()
@@ -365,7 +375,8 @@ class PredictedUse:
 
         beside = f" and {text(view.system[at])} for the system" if view.system[at] else ""
         return (
-            f"node {view.node}: {text(view.predicted[at])} of {text(view.size[at])} {resource} predicted for {view.pods} pods{beside}, "
+            f"node {view.node}: {text(view.predicted[at])} of {text(view.size[at])} {resource} predicted for "
+            f"{view.pods} pods{beside}, "
             f"{view.source()}; this pod adds {text(asked)}"
         )
 

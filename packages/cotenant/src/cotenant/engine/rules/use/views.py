@@ -1,6 +1,7 @@
 """Predicted use and lent resources of a node, as values for display.
 
-Choice: every sentence has the figures that the filter compares, and says how many pods count by their requests and why. Limits: of the holders of lent resources the largest are named.
+Choice: every sentence has the figures that the filter compares, and says how many pods count by their requests and why.
+Limits: of the holders of lent resources the largest are named.
 """
 
 from __future__ import annotations
@@ -94,12 +95,15 @@ class UseView:
                 f"{amount_text(name, self.predicted[at])}{system} of {amount_text(name, self.size[at])} {name}"
             )
         pods = "1 pod" if self.pods == 1 else f"{self.pods} pods"
-        return f"{pods} on {self.node} are predicted to use {' and '.join(parts)} at {self.risk * 100:g} % risk, {self.source()}"
+        return (
+            f"{pods} on {self.node} are predicted to use {' and '.join(parts)} at {self.risk * 100:g} % risk, "
+            f"{self.source()}"
+        )
 
     def lent(self, resource: str) -> str:
         """How much of a lent resource is offered and held."""
-        held = sum(each.lent.get(resource) for each in self.holders)
-        pods = sum(each.lent.get(resource) > 0 for each in self.holders)
+        held = sum(holder.lent.get(resource) for holder in self.holders)
+        pods = sum(holder.lent.get(resource) > 0 for holder in self.holders)
         offered = format_amount(resource, self.offered.get(resource))
         by = "1 pod holds" if pods == 1 else f"{pods} pods hold"
         return f"{self.node} offers {offered} {resource}, {by} {format_amount(resource, held)}"
@@ -120,7 +124,7 @@ class UseView:
     def largest(self, resource: str) -> Iterator[str]:
         """The pods that hold most of a lent resource."""
         holding = sorted(
-            ((each.lent.get(resource), each.pod) for each in self.holders if each.lent.get(resource) > 0),
+            ((holder.lent.get(resource), holder.pod) for holder in self.holders if holder.lent.get(resource) > 0),
             key=lambda pair: (-pair[0], pair[1]),
         )
         for amount, pod in holding[:_SHOWN]:

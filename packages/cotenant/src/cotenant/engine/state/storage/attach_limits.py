@@ -1,10 +1,12 @@
 """How many volumes of a CSI driver a node can still attach.
 
-Problem: a node attaches a limited number of a driver's volumes; pods that share a volume need it once, and volumes may be attached of which no pod is known. Choice:
-the distinct volumes of each row are counted by driver, and a row is feasible where its volumes and the pod's further ones stay within the limit. Counts
-exist only for drivers that some node limits; without such a node a pod costs nothing more.
-Limits: counts are made again after a node is added or removed, or its labels change. For preemption a resident frees the volumes that it alone uses: volumes
-that two victims share are not found. Source: kube-scheduler's NodeVolumeLimits plugin.
+Problem: a node attaches a limited number of a driver's volumes; pods that share a volume need it once, and volumes may
+be attached of which no pod is known. Choice: the distinct volumes of each row are counted by driver, and a row is
+feasible where its volumes and the pod's further ones stay within the limit. Counts exist only for drivers that some
+node limits; without such a node a pod costs nothing more.
+Limits: counts are made again after a node is added or removed, or its labels change. For preemption a resident frees
+the volumes that it alone uses: volumes that two victims share are not found. Source: kube-scheduler's NodeVolumeLimits
+plugin.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ _UNLIMITED = np.int64(1) << np.int64(60)
 
 
 class DriverTotals(NamedTuple):
-    """For one driver: the volumes of each row, and how many may be there beside the pod; more than can be where the pod adds none."""
+    """For one driver: the volumes of each row, and how many may be there beside the pod; more than can be where the
+    pod adds none.
+    """
 
     driver: str
     held: Int  # [N]
@@ -56,19 +60,19 @@ class AttachLimits:
             del self._storage[storage.node]
         self._limiting.subtract(driver for driver, _ in before.limits)
         self._limiting.update(driver for driver, _ in storage.limits)
-        for each in before.attached - storage.attached:
-            self._attached_at[each].discard(storage.node)
-            if not self._attached_at[each]:
-                del self._attached_at[each]
-        for each in storage.attached - before.attached:
-            self._attached_at.setdefault(each, set()).add(storage.node)
+        for attachment in before.attached - storage.attached:
+            self._attached_at[attachment].discard(storage.node)
+            if not self._attached_at[attachment]:
+                del self._attached_at[attachment]
+        for attachment in storage.attached - before.attached:
+            self._attached_at.setdefault(attachment, set()).add(storage.node)
         if before.limits != storage.limits:
             self._revision = -1
         else:
             row = self._encoder.node_rows.get(storage.node, -1)
-            for each in before.attached ^ storage.attached:
-                if row >= 0 and not self._is_used(each, row):
-                    self._add(each.driver, row, 1 if each in storage.attached else -1)
+            for attachment in before.attached ^ storage.attached:
+                if row >= 0 and not self._is_used(attachment, row):
+                    self._add(attachment.driver, row, 1 if attachment in storage.attached else -1)
         return True
 
     def storages(self) -> tuple[NodeStorage, ...]:
@@ -81,36 +85,38 @@ class AttachLimits:
 
     def assign(self, attachments: Iterable[Attachment], row: int) -> None:
         """A pod with these volumes is assigned to a row."""
-        for each in set(attachments):
-            here = self._users.setdefault(each, Counter())
+        for attachment in set(attachments):
+            here = self._users.setdefault(attachment, Counter())
             here[row] += 1
-            if here[row] == 1 and not self._is_attached(each, row):
-                self._add(each.driver, row, 1)
+            if here[row] == 1 and not self._is_attached(attachment, row):
+                self._add(attachment.driver, row, 1)
 
     def unassign(self, attachments: Iterable[Attachment], row: int) -> None:
         """A pod with these volumes leaves its row."""
-        for each in set(attachments):
-            here = self._users[each]
+        for attachment in set(attachments):
+            here = self._users[attachment]
             here[row] -= 1
             if not here[row]:
                 del here[row]
                 if not here:
-                    del self._users[each]
-                if not self._is_attached(each, row):
-                    self._add(each.driver, row, -1)
+                    del self._users[attachment]
+                if not self._is_attached(attachment, row):
+                    self._add(attachment.driver, row, -1)
 
     def totals(self, attachments: Iterable[Attachment]) -> Iterator[DriverTotals]:
-        """For each driver of these volumes that some node limits: what rows hold, and what they may hold beside a pod with them."""
+        """For each driver of these volumes that some node limits: what rows hold, and what they may hold beside a
+        pod with them.
+        """
         by_driver: dict[str, set[Attachment]] = {}
-        for each in attachments:
-            if self.is_limited(each.driver):
-                by_driver.setdefault(each.driver, set()).add(each)
+        for attachment in attachments:
+            if self.is_limited(attachment.driver):
+                by_driver.setdefault(attachment.driver, set()).add(attachment)
         for driver, wanted in by_driver.items():
             counts, limits = self._of(driver)
             new = np.full(len(counts), len(wanted), dtype=np.int64)
-            for each in wanted:
-                present = set(self._users.get(each, ()))
-                present.update(self._rows(self._attached_at.get(each, ())))
+            for attachment in wanted:
+                present = set(self._users.get(attachment, ()))
+                present.update(self._rows(self._attached_at.get(attachment, ())))
                 new[list(present)] -= 1
             yield DriverTotals(driver, counts, np.where(new > 0, limits - new, _UNLIMITED))
 
@@ -125,13 +131,15 @@ class AttachLimits:
     def freed(
         self, driver: str, attachments: Iterable[Attachment], row: int, wanted: Callable[[Attachment], bool]
     ) -> int:
-        """How many of a driver's volumes a resident with these would free on its row, without those that are `wanted` there."""
+        """How many of a driver's volumes a resident with these would free on its row, without those that are
+        `wanted` there.
+        """
         return sum(
-            each.driver == driver
-            and self._users[each][row] == 1
-            and not self._is_attached(each, row)
-            and not wanted(each)
-            for each in set(attachments)
+            attachment.driver == driver
+            and self._users[attachment][row] == 1
+            and not self._is_attached(attachment, row)
+            and not wanted(attachment)
+            for attachment in set(attachments)
         )
 
     def _of(self, driver: str) -> tuple[Int, Int]:
@@ -155,10 +163,10 @@ class AttachLimits:
 
     def _present(self, driver: str) -> set[tuple[int, Attachment]]:
         """The volumes of a driver on every row, by pods or attached."""
-        found = {(row, each) for each, here in self._users.items() if each.driver == driver for row in here}
-        for each, names in self._attached_at.items():
-            if each.driver == driver:
-                found.update((row, each) for row in self._rows(names))
+        found = {(row, user) for user, here in self._users.items() if user.driver == driver for row in here}
+        for attachment, names in self._attached_at.items():
+            if attachment.driver == driver:
+                found.update((row, attachment) for row in self._rows(names))
         return found
 
     def _rows(self, names: Iterable[str]) -> Iterator[int]:

@@ -1,10 +1,11 @@
 """Feasible nodes of a pod's volumes, and the volume that each claim would take on a node.
 
-Problem: a claim may be bound to a volume with a node affinity, be provisioned where its pod is placed, or take one of several existing volumes; several claims
-of one pod must agree on a node without taking one volume twice, and a choice made for a pod is valid before the API server reports it. Choice: a row is
-feasible if every claim has an option there, and claims that compete get different volumes by augmenting paths, in the order listed (smallest first).
-Assigning a pod holds its choices; unassigning it frees them. Source: Kubernetes' VolumeBinding, VolumeRestrictions, NodeVolumeLimits and VolumeZone plugins
-(engine/state/storage/attach_limits.py, engine/state/storage/inline_disks.py).
+Problem: a claim may be bound to a volume with a node affinity, be provisioned where its pod is placed, or take one of
+several existing volumes; several claims of one pod must agree on a node without taking one volume twice, and a choice
+made for a pod is valid before the API server reports it. Choice: a row is feasible if every claim has an option there,
+and claims that compete get different volumes by augmenting paths, in the order listed (smallest first). Assigning a pod
+holds its choices; unassigning it frees them. Source: Kubernetes' VolumeBinding, VolumeRestrictions, NodeVolumeLimits
+and VolumeZone plugins (engine/state/storage/attach_limits.py, engine/state/storage/inline_disks.py).
 Limits: claims that share candidates are matched row by row in plain Python (about 5 us a row).
 """
 
@@ -166,7 +167,9 @@ class Volumes:
         )
 
     def attach_totals(self, number: int, pods: Int) -> Iterator[tuple[DriverTotals, Int]]:
-        """For each limited driver of the pod, what rows hold and may hold; and how many volumes each of the assigned `pods` would free."""
+        """For each limited driver of the pod, what rows hold and may hold; and how many volumes each of the
+        assigned `pods` would free.
+        """
         wanted = set(_attachments(self.needs.get(number, ())))
         for total in self.limits.totals(wanted):
             freed = np.zeros(len(pods), dtype=np.int64)
@@ -177,7 +180,9 @@ class Volumes:
             yield total, freed
 
     def rules(self, number: int, check: Callable[[], None] = lambda: None) -> Iterator[Rule]:
-        """The rules of the pod's claims and disks, in kube-scheduler's order of plugins. `check` is called for each disk, and raises where this costs too much."""
+        """The rules of the pod's claims and disks, in kube-scheduler's order of plugins. `check` is called for each
+        disk, and raises where this costs too much.
+        """
         needs = self.needs.get(number, ())
         size = self._regions.size()
         if any(self.users_elsewhere(number)):
@@ -275,11 +280,13 @@ class Volumes:
                         yield option.volume
 
         def find(first: int) -> bool:
-            """Give a claim a volume; each claim on the path passes its own to the one before it, and looks for another. As deep as there are claims, so without recursion."""
+            """Give a claim a volume; each claim on the path passes its own to the one before it, and looks for
+            another. As deep as there are claims, so without recursion.
+            """
             path, seen = [(first, options(first))], set[str]()
             wanted = [""]  # what each claim of the path would take
             while path:
-                volume = next((each for each in path[-1][1] if each not in seen), None)
+                volume = next((name for name in path[-1][1] if name not in seen), None)
                 if volume is None:
                     path.pop()
                     wanted.pop()

@@ -1,12 +1,15 @@
 """The cause of a service's trouble: the candidates in order with their confidence, and the pod that is named, if any.
 
-Problem: limiting a pod for trouble that the service has by itself costs work and helps no service. Choice: causes that exclude every pod are tested first: the
-service's own quota, and a service that it calls, unless the service's own waiting for a CPU names a pod. Then the shares of all signals are averaged, weighted by how directly each measures cause, and the mean is the
-confidence. A service that suffers at the same time
-without more demand is a fellow, and its activity explains nothing. A pod is named only where its confidence and its lead over the second candidate are sufficient, and only if it became more active when the trouble began,
-and was active in most of the bad samples, unless it ran on the CPU that the service waited for while the service's own demand was as before. Otherwise no pod is named,
-and the cause says why. Where none is named by itself, the pods of each best-effort workload are asked as one candidate (`workloads.py`).
-Limits: two pods that are always active together are not told apart; the confidence is a share of evidence, not a probability.
+Problem: limiting a pod for trouble that the service has by itself costs work and helps no service. Choice: causes that
+exclude every pod are tested first: the service's own quota, and a service that it calls, unless the service's own
+waiting for a CPU names a pod. Then the shares of all signals are averaged, weighted by how directly each measures
+cause, and the mean is the confidence. A service that suffers at the same time
+without more demand is a fellow, and its activity explains nothing. A pod is named only where its confidence and its
+lead over the second candidate are sufficient, and only if it became more active when the trouble began, and was active
+in most of the bad samples, unless it ran on the CPU that the service waited for while the service's own demand was as
+before. Otherwise no pod is named, and the cause says why. Where none is named by itself, the pods of each best-effort
+workload are asked as one candidate (`workloads.py`). Limits: two pods that are always active together are not told
+apart; the confidence is a share of evidence, not a probability.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from cotenant.policy.interference.attribution.evidence import (
 )
 from cotenant.policy.interference.attribution.samples import NodeSamples
 from cotenant.policy.interference.attribution.settings import WEIGHTS, AttributionSettings, Signal
-from cotenant.policy.interference.attribution.workloads import by_workload, most_active, workloads_of
+from cotenant.policy.interference.attribution.workloads import by_workload, max_active, workloads_of
 
 RULE = "attribution"
 _WAITING = frozenset({Signal.BLAME, Signal.RUN_DELAY, Signal.STALL})
@@ -129,7 +132,7 @@ def attribute(
     here = {entry.pod.uid for entry in state.best_effort_pods()}
     for name in set(workloads.values()):
         members = frozenset(uid for uid, workload in workloads.items() if workload == name and uid in here)
-        leaders[name] = most_active(parts, members)
+        leaders[name] = max_active(parts, members)
     return _found(together, parts_together, state, victim, settings, leaders)
 
 
@@ -141,10 +144,13 @@ def _found(
     settings: AttributionSettings,
     leaders: Mapping[str, str],
 ) -> Attribution:
-    """The answer by the evidence. `leaders`: a pod of each workload that is one candidate, by its name; "" where none is left."""
+    """The answer by the evidence. `leaders`: a pod of each workload that is one candidate, by its name; "" where
+    none is left.
+    """
     keys = {entry.pod.uid: entry.pod.key for entry in state.pods}
     callee = _callee(parts, settings)
-    # Where calls explain the latency, it shows nothing about the neighbours; waiting for a CPU still does, and a service that is called may be on the same node.
+    # Where calls explain the latency, it shows nothing about the neighbours; waiting for a CPU still does, and a
+    # service that is called may be on the same node.
     evidence = _evidence(history, parts, settings, set(_OF_REQUESTS) if callee is not None else set())
     candidates = _ranked(evidence, keys, leaders)
     if callee is not None and not (candidates and _is_culprit(parts, candidates, evidence, settings)):
@@ -153,7 +159,7 @@ def _found(
         return _answer(parts, state, victim, None, (), _cause_without_evidence(parts, settings))
     top = candidates[0]
     if top.cause is not Cause.POD:
-        is_sure = top.confidence_ppm >= settings.least_confidence_ppm
+        is_sure = top.confidence_ppm >= settings.min_confidence_ppm
         return _answer(parts, state, victim, top, candidates, top.cause if is_sure else Cause.UNKNOWN)
     if not _is_culprit(parts, candidates, evidence, settings):
         return _answer(parts, state, victim, top, candidates, Cause.UNKNOWN)
@@ -166,7 +172,7 @@ def _is_culprit(
     """Whether the first candidate is a pod, is certain, leads, and may be what has changed."""
     top = candidates[0]
     lead = top.confidence_ppm - (candidates[1].confidence_ppm if len(candidates) > 1 else 0)
-    sure = top.confidence_ppm >= settings.least_confidence_ppm and lead >= settings.least_lead_ppm
+    sure = top.confidence_ppm >= settings.min_confidence_ppm and lead >= settings.min_lead_ppm
     return top.cause is Cause.POD and sure and _may_be_the_change(parts, top, evidence, settings)
 
 
@@ -216,14 +222,16 @@ def _means_of(signal: Signal, parts: Split, found: Mapping[Signal, Evidence]) ->
 
 
 def _ranked(evidence: list[Evidence], keys: Mapping[str, str], leaders: Mapping[str, str]) -> tuple[Candidate, ...]:
-    """All candidates with evidence, by their weighted mean share; a signal without a share of a candidate counts as 0."""
-    total = sum(WEIGHTS[each.signal] for each in evidence)
-    names = sorted({name for each in evidence for name in each.shares})
+    """All candidates with evidence, by their weighted mean share; a signal without a share of a candidate counts as
+    0.
+    """
+    total = sum(WEIGHTS[entry.signal] for entry in evidence)
+    names = sorted({name for entry in evidence for name in entry.shares})
     candidates = []
     for name in names:
-        share = sum(WEIGHTS[each.signal] * each.shares.get(name, 0.0) for each in evidence) / total
-        by_disk = 2 * sum(WEIGHTS[each.signal] * each.by_disk.get(name, 0.0) for each in evidence) > share * total
-        terms = tuple(Term(each.signal.value, round(each.shares.get(name, 0.0) * PPM), "ppm") for each in evidence)
+        share = sum(WEIGHTS[entry.signal] * entry.shares.get(name, 0.0) for entry in evidence) / total
+        by_disk = 2 * sum(WEIGHTS[entry.signal] * entry.by_disk.get(name, 0.0) for entry in evidence) > share * total
+        terms = tuple(Term(entry.signal.value, round(entry.shares.get(name, 0.0) * PPM), "ppm") for entry in evidence)
         if name == Own.LOAD:
             found = Candidate(Cause.OWN_LOAD, "", "its own load", round(share * PPM), terms)
         elif name == Own.OUTSIDE:
@@ -235,7 +243,7 @@ def _ranked(evidence: list[Evidence], keys: Mapping[str, str], leaders: Mapping[
             found = Candidate(Cause.POD, name, keys.get(name, name), round(share * PPM), terms, by_disk=by_disk)
         if found.confidence_ppm:
             candidates.append(found)
-    return tuple(sorted(candidates, key=lambda each: (-each.confidence_ppm, each.cause, each.uid)))
+    return tuple(sorted(candidates, key=lambda candidate: (-candidate.confidence_ppm, candidate.cause, candidate.uid)))
 
 
 def _own_quota(parts: Split, settings: AttributionSettings) -> Candidate | None:
@@ -271,11 +279,13 @@ def _cause_without_evidence(parts: Split, settings: AttributionSettings) -> Caus
 
 
 def _may_be_the_change(parts: Split, top: Candidate, evidence: list[Evidence], settings: AttributionSettings) -> bool:
-    """Whether the pod became more active with the trouble, or ran instead of a service whose own demand was as before."""
+    """Whether the pod became more active with the trouble, or ran instead of a service whose own demand was as
+    before.
+    """
     suspect, means = top.identity, Means.DISK if top.by_disk else Means.CPU
     blamed = any(
-        each.signal is Signal.BLAME and each.shares.get(suspect, 0.0) * PPM >= settings.least_confidence_ppm
-        for each in evidence
+        entry.signal is Signal.BLAME and entry.shares.get(suspect, 0.0) * PPM >= settings.min_confidence_ppm
+        for entry in evidence
     )
     growth = parts.growth_ppm()
     if blamed and (growth is None or growth < settings.own_growth_ppm):
@@ -285,21 +295,22 @@ def _may_be_the_change(parts: Split, top: Candidate, evidence: list[Evidence], s
     active = dict(zip((sample.at_us for sample, _ in parts.pairs), activity_of(parts, suspect, means), strict=True))
     before = mean([active[sample.at_us] for sample, _ in parts.calm])
     during = mean([active[sample.at_us] for sample, _ in parts.bad])
-    if during - before < max(min_activity(settings, means), before * settings.least_rise_ppm / PPM):
+    if during - before < max(min_activity(settings, means), before * settings.min_rise_ppm / PPM):
         return False
     absent = sum(active[sample.at_us] < (before + during) / 2 for sample, _ in parts.bad)
-    if absent * PPM > settings.most_absent_ppm * len(parts.bad):
+    if absent * PPM > settings.max_absent_ppm * len(parts.bad):
         return False
-    if any(each.signal in _SLOWED or each.signal is Signal.IO_STALL for each in evidence):
+    if any(entry.signal in _SLOWED or entry.signal is Signal.IO_STALL for entry in evidence):
         return True
     if top.by_disk and parts.disk_pressure_rise_ppm() >= settings.min_disk_pressure_ppm:
         return True
     last = parts.bad[-1][1].levels
     if not top.by_disk and Signal.CPI in last and not _WAITING.isdisjoint(last):
         return False  # it neither waited longer nor ran slower
-    # Latency alone: a pod that happened to start with the trouble is not told from its cause until both have come and gone again.
+    # Latency alone: a pod that happened to start with the trouble is not told from its cause until both have come and
+    # gone again.
     is_active = [active[sample.at_us] >= (before + during) / 2 for sample, _ in parts.pairs]
-    return sum(now != then for now, then in pairwise(is_active)) >= settings.least_switches
+    return sum(now != then for now, then in pairwise(is_active)) >= settings.min_switches
 
 
 def _answer(

@@ -1,9 +1,11 @@
 """The evidence of each signal: which share of a service's trouble each candidate explains.
 
-Problem: a candidate is another pod, the service's own load, or work outside the pods, and no single signal distinguishes them on every node. Choice: samples are
-split into bad ones (above the threshold) and calm ones. Blame compares who ran while the service waited, per second of its CPU time, between the two. Every other
-signal is fitted on all candidates' activity together, as differences from calm; a candidate's share is what its coefficient explains of the mean excess, times the
-quality of the fit. What no candidate explains remains unexplained. A signal that did not rise gives no evidence. Limits: without calm samples only blame is evidence.
+Problem: a candidate is another pod, the service's own load, or work outside the pods, and no single signal
+distinguishes them on every node. Choice: samples are split into bad ones (above the threshold) and calm ones. Blame
+compares who ran while the service waited, per second of its CPU time, between the two. Every other signal is fitted on
+all candidates' activity together, as differences from calm; a candidate's share is what its coefficient explains of the
+mean excess, times the quality of the fit. What no candidate explains remains unexplained. A signal that did not rise
+gives no evidence. Limits: without calm samples only blame is evidence.
 
 Latency describes the window in which it was measured, so activity is averaged over that window before the fit.
 """
@@ -41,7 +43,9 @@ class Own(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A service's samples in the window, and which of them are bad by the deciding signal. An earlier trouble, that calm samples separate from the present one, is in `pairs` only."""
+    """A service's samples in the window, and which of them are bad by the deciding signal. An earlier trouble, that
+    calm samples separate from the present one, is in `pairs` only.
+    """
 
     uid: str
     signal: Signal
@@ -107,11 +111,13 @@ def split(history: NodeSamples, uid: str, settings: AttributionSettings) -> Spli
     calm = tuple(pair for pair in pairs if pair[1].levels[signal] <= threshold)
     if not bad:
         return None
-    return Split(uid, signal, threshold, pairs, bad, calm if len(calm) >= settings.least_calm else ())
+    return Split(uid, signal, threshold, pairs, bad, calm if len(calm) >= settings.min_calm else ())
 
 
 def _present(pairs: Pairs, signal: Signal, threshold_ppm: int, calm_samples: int) -> Pairs:
-    """The bad samples since the last stretch of so many calm ones: who was absent from an earlier trouble may well have caused this one."""
+    """The bad samples since the last stretch of so many calm ones: who was absent from an earlier trouble may well
+    have caused this one.
+    """
     found: list[tuple[Sample, ServiceSample]] = []
     calm = 0
     for pair in reversed(pairs):
@@ -164,12 +170,12 @@ def suspects(parts: Split, settings: AttributionSettings, means: Means = Means.C
             if uid != parts.uid:
                 used[uid] = used.get(uid, 0.0) + amount / len(parts.bad)
     active = [uid for uid, amount in used.items() if amount >= min_activity(settings, means)]
-    return tuple(sorted(sorted(active, key=lambda uid: (-used[uid], uid))[: settings.most_suspects]))
+    return tuple(sorted(sorted(active, key=lambda uid: (-used[uid], uid))[: settings.max_suspects]))
 
 
 def min_activity(settings: AttributionSettings, means: Means) -> int:
     """The mean activity in the bad samples below which a pod is no suspect."""
-    return settings.least_suspect_cpu_m if means is Means.CPU else settings.min_suspect_disk_bps
+    return settings.min_suspect_cpu_m if means is Means.CPU else settings.min_suspect_disk_bps
 
 
 def by_blame(parts: Split, settings: AttributionSettings) -> Evidence | None:
@@ -180,7 +186,7 @@ def by_blame(parts: Split, settings: AttributionSettings) -> Evidence | None:
     before = before or {}
     excess = {name: max(0.0, amount - before.get(name, 0.0)) for name, amount in during.items()}
     total = sum(excess.values())
-    if total * PPM < settings.least_waiting_ppm:
+    if total * PPM < settings.min_waiting_ppm:
         return None
     return Evidence(Signal.BLAME, {name: amount / total for name, amount in excess.items()})
 
@@ -210,12 +216,12 @@ def by_fit(
     None without calm samples, or where the signal did not rise.
     """
     known = [(sample, service) for sample, service in parts.pairs if signal in service.levels]
-    if not parts.calm or len(known) < 2 * settings.least_calm:
+    if not parts.calm or len(known) < 2 * settings.min_calm:
         return None
     calm_at, bad_at = ({sample.at_us for sample, _ in some} for some in (parts.calm, parts.bad))
     calm = [at for at, (sample, _) in enumerate(known) if sample.at_us in calm_at]
     bad = [at for at, (sample, _) in enumerate(known) if sample.at_us in bad_at]
-    if len(calm) < settings.least_calm or not bad:
+    if len(calm) < settings.min_calm or not bad:
         return None
     # Latency of a queue grows far more than the activity that fills it.
     target = _from_calm([log(1 + service.levels[signal] / threshold_ppm) for _, service in known], calm)
@@ -245,7 +251,9 @@ def by_fit(
 
 
 def rise_from(parts: Split, signal: Signal, usual_ppm: int, settings: AttributionSettings) -> int:
-    """The level above which a signal has risen: the usual one, or that of the calm samples where it is lower and requests tell which are calm. A start under load spoils the usual level for long."""
+    """The level above which a signal has risen: the usual one, or that of the calm samples where it is lower and
+    requests tell which are calm. A start under load spoils the usual level for long.
+    """
     levels = [float(service.levels[signal]) for _, service in parts.calm if signal in service.levels]
     if signal in _OF_REQUESTS or parts.signal not in _OF_REQUESTS or len(levels) < settings.usual_samples:
         return usual_ppm
@@ -291,7 +299,9 @@ def _of_pod(uid: str, means: Means) -> Callable[[Sample], float]:
 
 
 def _over_window(sample: Sample, service: ServiceSample, pairs: Pairs, amount: Callable[[Sample], float]) -> float:
-    """Mean activity over the latency window, by the overlap of each interval with it; of the sample itself where none overlaps."""
+    """Mean activity over the latency window, by the overlap of each interval with it; of the sample itself where
+    none overlaps.
+    """
     end_us = sample.at_us - service.age_us
     begin_us = end_us - max(service.window_us, sample.length_us)
     total = weight = 0.0

@@ -1,8 +1,10 @@
-"""What attribution keeps of each interval of the node: levels of every signal per service, activity per pod, and who ran while a service waited.
+"""What attribution keeps of each interval of the node: levels of every signal per service, activity per pod, and who
+ran while a service waited.
 
-Problem: evidence needs a minute of history of many services and pods in little memory. Choice: one value per interval with only the numbers that are used;
-samples older than the window are dropped. The usual level of signals without an objective is a running mean and deviation, updated while the service is not in
-trouble. Limits: at most `MOST_SAMPLES` samples; with a period below a quarter of a second the window is shorter than configured.
+Problem: evidence needs a minute of history of many services and pods in little memory. Choice: one value per interval
+with only the numbers that are used; samples older than the window are dropped. The usual level of signals without an
+objective is a running mean and deviation, updated while the service is not in trouble. Limits: at most `MAX_SAMPLES`
+samples; with a period below a quarter of a second the window is shorter than configured.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from math import sqrt
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
 from cotenant.policy.interference.attribution.settings import (
     FLOORS_PPM,
-    MOST_SAMPLES,
+    MAX_SAMPLES,
     AttributionSettings,
     Signal,
 )
@@ -101,10 +103,12 @@ class NodeSamples:
 
     def of(self, uid: str) -> tuple[tuple[Sample, ServiceSample], ...]:
         """The samples that contain a service, oldest first."""
-        return tuple((each, each.services[uid]) for each in self.samples if uid in each.services)
+        return tuple((sample, sample.services[uid]) for sample in self.samples if uid in sample.services)
 
     def deciding(self, uid: str, settings: AttributionSettings) -> Signal | None:
-        """The signal that decides whether the service is in trouble: the first one that its last sample has; None where there is none."""
+        """The signal that decides whether the service is in trouble: the first one that its last sample has; None
+        where there is none.
+        """
         last = self.samples[-1].services.get(uid) if self.samples else None
         if last is None:
             return None
@@ -132,14 +136,15 @@ def extended(history: NodeSamples, state: NodeState, settings: AttributionSettin
     sample = _sample(state, settings)
     if history.samples and sample.at_us <= history.samples[-1].at_us:
         history = NodeSamples(usual=history.usual)  # the clock went back
-    recent = tuple(each for each in history.samples if sample.at_us - each.at_us < settings.window_us)
-    after = NodeSamples((*recent, sample)[-MOST_SAMPLES:], history.usual)
+    recent = tuple(entry for entry in history.samples if sample.at_us - entry.at_us < settings.window_us)
+    after = NodeSamples((*recent, sample)[-MAX_SAMPLES:], history.usual)
     usual = {key: level for key, level in history.usual.items() if key[0] in sample.services}
     for uid, service in sample.services.items():
         if not after.in_trouble(uid, settings) and service.throttled_ppm <= settings.own_throttled_ppm:
             for signal in _LEARNED:
                 if signal in service.levels:
-                    # A single bad sample is no trouble yet; it counts as the threshold, so that it does not raise the usual level by much.
+                    # A single bad sample is no trouble yet; it counts as the threshold, so that it does not raise the
+                    # usual level by much.
                     before = usual.get((uid, signal), UsualLevel())
                     most = before.threshold_ppm(settings)
                     level = service.levels[signal]
@@ -151,7 +156,7 @@ def _sample(state: NodeState, settings: AttributionSettings) -> Sample:
     # A service whose group cannot be read may still report its latency.
     services = {entry.pod.uid: _service(entry, settings) for entry in state.services()}
     activity = {entry.pod.uid: entry.use.cpu_m for entry in state.pods if entry.use.cpu_m is not None}
-    blame = None if state.blame is None else {each.victim: each for each in blame_samples(state)}
+    blame = None if state.blame is None else {sample.victim: sample for sample in blame_samples(state)}
     outside_m = max(0, (state.host.cpu_m or 0) - sum(activity.values()))
     workloads = {entry.pod.uid: entry.pod.workload for entry in state.best_effort_pods() if entry.pod.workload}
     steal_ppm = state.host.steal_ppm or 0
@@ -187,7 +192,7 @@ def _service(entry: PodUse, settings: AttributionSettings) -> ServiceSample:
     window_us = age_us = 0
     if health is not None and health.window_us and health.age_us <= settings.health_age_us:
         rate = health.requests * 1_000_000_000 // health.window_us
-        if objective_us and health.requests >= settings.least_requests:
+        if objective_us and health.requests >= settings.min_requests:
             window_us, age_us = health.window_us, health.age_us
             budget_ppm = health.budget_ppm or settings.budget_ppm
             burn = health.over_objective * 1000 * PPM // (health.requests * budget_ppm)

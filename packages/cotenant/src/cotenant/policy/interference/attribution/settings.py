@@ -1,7 +1,8 @@
 """Settings of attribution.
 
-Problem: which signals a node has, and how certain an answer must be before a pod is limited for it, differ between nodes. Choice: the list of signals and every
-threshold is a setting; a signal that the node does not have is skipped. Limits: the weights of the signals are our own, by how directly each measures cause.
+Problem: which signals a node has, and how certain an answer must be before a pod is limited for it, differ between
+nodes. Choice: the list of signals and every threshold is a setting; a signal that the node does not have is skipped.
+Limits: the weights of the signals are our own, by how directly each measures cause.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from enum import StrEnum
 from cotenant.model.errors import InvalidInput
 
 SECOND_US = 1_000_000
-MOST_SAMPLES = 240
+MAX_SAMPLES = 240
 
 
 class Signal(StrEnum):
@@ -39,7 +40,8 @@ WEIGHTS = {
     Signal.SELF_TIME: 1.0,
     Signal.LATENCY: 1.0,
 }
-# A service alone on its node hardly waits, so that any wait would exceed its usual level; and one within its objective is not in trouble.
+# A service alone on its node hardly waits, so that any wait would exceed its usual level; and one within its objective
+# is not in trouble.
 FLOORS_PPM = {
     Signal.SELF_TIME: 1_000_000,
     Signal.LATENCY: 1_000_000,
@@ -59,7 +61,7 @@ class AttributionSettings:
     )  # in the order in which one of them decides whether a service is in trouble
     window_us: int = 60 * SECOND_US  # how far back evidence is taken from
     health_age_us: int = 15 * SECOND_US  # an older latency report is not used
-    least_requests: int = 20  # in a latency window; with fewer its p99 is not used
+    min_requests: int = 20  # in a latency window; with fewer its p99 is not used
     budget_ppm: int = (
         10_000  # requests that may miss an objective that a service reports itself: of the 99th percentile
     )
@@ -67,7 +69,7 @@ class AttributionSettings:
     trouble_of: int = 5  # ... of this many
     sigmas: int = 3  # threshold of a signal without an objective: its usual mean and this many deviations
     usual_samples: int = 10  # before the usual level of such a signal is known
-    least_calm: int = 3  # samples below the threshold, for a comparison of before and during
+    min_calm: int = 3  # samples below the threshold, for a comparison of before and during
     own_throttled_ppm: int = 100_000  # of its CFS periods: above, its own quota is the cause
     own_growth_ppm: int = (
         200_000  # growth of its requests (of its CPU use, where unknown) from which its own load is a candidate
@@ -76,19 +78,19 @@ class AttributionSettings:
         500_000  # least share of the excess latency that is its own time, else a service that it calls is the cause
     )
     min_waited_ppm: int = 20_000  # of elapsed time: a service without an objective that waited less did not wait
-    least_waiting_ppm: int = 50_000  # excess waiting per CPU time below which blame shows nothing
-    least_rise_ppm: int = 200_000  # growth of a suspect's activity, where its blame alone is not conclusive
-    most_absent_ppm: int = 300_000  # ... and share of the bad samples in which it may have been inactive
-    least_switches: int = 5  # of a suspect between active and inactive, where no signal but latency rose
-    least_suspect_cpu_m: int = 20  # a pod that used less in the bad samples is no suspect
+    min_waiting_ppm: int = 50_000  # excess waiting per CPU time below which blame shows nothing
+    min_rise_ppm: int = 200_000  # growth of a suspect's activity, where its blame alone is not conclusive
+    max_absent_ppm: int = 300_000  # ... and share of the bad samples in which it may have been inactive
+    min_switches: int = 5  # of a suspect between active and inactive, where no signal but latency rose
+    min_suspect_cpu_m: int = 20  # a pod that used less in the bad samples is no suspect
     min_suspect_disk_bps: int = (
         1 << 20
     )  # bytes per second; a pod that read and wrote less is no suspect by its disk use
     # rise of the machine's waiting for disks from which it is evidence, where the service's own is not known
     min_disk_pressure_ppm: int = 100_000
-    most_suspects: int = 16  # the most active ones
-    least_confidence_ppm: int = 600_000  # of the first candidate, to be named
-    least_lead_ppm: int = 200_000  # over the second one
+    max_suspects: int = 16  # the most active ones
+    min_confidence_ppm: int = 600_000  # of the first candidate, to be named
+    min_lead_ppm: int = 200_000  # over the second one
 
     def __post_init__(self) -> None:
         if not self.signals or len(set(self.signals)) < len(self.signals):
@@ -101,10 +103,10 @@ class AttributionSettings:
             value = getattr(self, name)
             if isinstance(value, int) and value < 0:
                 raise InvalidInput(f"attribution.{name}", value, "0 or more")
-        for name in ("window_us", "trouble_samples", "least_calm", "most_suspects", "usual_samples"):
+        for name in ("window_us", "trouble_samples", "min_calm", "max_suspects", "usual_samples"):
             if getattr(self, name) == 0:
                 raise InvalidInput(f"attribution.{name}", 0, "more than 0")
         if self.trouble_samples > self.trouble_of:
             raise InvalidInput("attribution.trouble_samples", self.trouble_samples, f"at most {self.trouble_of}")
-        if self.least_confidence_ppm > 1_000_000:
-            raise InvalidInput("attribution.least_confidence_ppm", self.least_confidence_ppm, "at most 1000000")
+        if self.min_confidence_ppm > 1_000_000:
+            raise InvalidInput("attribution.min_confidence_ppm", self.min_confidence_ppm, "at most 1000000")

@@ -1,7 +1,9 @@
 """The same samples with the best-effort pods of one workload as one candidate.
 
-Problem: the pods of a Job start together and do the same, so that none of them explains more than its part and none leads; and of a Job whose pods end and are replaced, none is there for
-long. Choice: their activity and blame are added up under the workload's name, over all pods that it had in the window. Limits: best-effort pods only; a service is asked for by itself.
+Problem: the pods of a Job start together and do the same, so that none of them explains more than its part and none
+leads; and of a Job whose pods end and are replaced, none is there for long. Choice: their activity and blame are added
+up under the workload's name, over all pods that it had in the window. Limits: best-effort pods only; a service is asked
+for by itself.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ def by_workload(history: NodeSamples, workloads: Mapping[str, str]) -> NodeSampl
     return NodeSamples(tuple(_merged(sample, workloads) for sample in history.samples), history.usual)
 
 
-def most_active(parts: Split, members: frozenset[str]) -> str:
+def max_active(parts: Split, members: frozenset[str]) -> str:
     """The uid of the pod that used most while the service was in trouble; "" where none is among `members`."""
     used: Counter[str] = Counter(dict.fromkeys(members, 0))
     for sample, _ in parts.bad:
@@ -42,7 +44,7 @@ def _merged(sample: Sample, workloads: Mapping[str, str]) -> Sample:
         activity[workloads.get(uid, uid)] += amount
     blame = sample.blame
     if blame is not None:
-        blame = {victim: _merged_blame(each, workloads) for victim, each in blame.items()}
+        blame = {victim: _merged_blame(blame_sample, workloads) for victim, blame_sample in blame.items()}
     disk: Counter[str] = Counter()
     for uid, amount in sample.disk.items():
         disk[workloads.get(uid, uid)] += amount

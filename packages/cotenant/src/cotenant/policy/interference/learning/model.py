@@ -1,19 +1,23 @@
 """The model of learned interference: its parameters, priors, forgetting, and how profiles are read from it.
 
-Problem: nobody declares how sensitive an application is and how much pressure it exerts, and both must be estimated from what an agent measures while the
-cluster runs. Choice: a Bayesian regression that is updated window by window. For a pod i of application A on a node, in one window:
+Problem: nobody declares how sensitive an application is and how much pressure it exerts, and both must be estimated
+from what an agent measures while the cluster runs. Choice: a Bayesian regression that is updated window by window. For
+a pod i of application A on a node, in one window:
 
     log signal_i = level_A + queue_A q(load_i) + sibling h(u) + log(1 + a_A P_i) + noise        P_i = sum over the other pods j of b_j use_j / half a node
 
-signal is what the pod suffers: its p99 over its objective; or, without requests, time per unit of progress or cycles per instruction. q is how the
-waiting time of a queue grows with its own load (Sakasegawa, 1977), so that a busy service is not taken for a disturbed one; h(u) is the share of
-hardware threads whose sibling is busy. Level, queue and sensitivity a have a joint normal posterior per application; pressure b has one of its own, and
-`sibling` is shared by all (extended Kalman filter, block-diagonal covariance; update.py). Before data every application has the same prior, or its declared
-profile. Without observations means return to the prior and variances grow back, exponentially with `memory_s`.
+signal is what the pod suffers: its p99 over its objective; or, without requests, time per unit of progress or cycles
+per instruction. q is how the waiting time of a queue grows with its own load (Sakasegawa, 1977), so that a busy service
+is not taken for a disturbed one; h(u) is the share of hardware threads whose sibling is busy. Level, queue and
+sensitivity a have a joint normal posterior per application; pressure b has one of its own, and `sibling` is shared by
+all (extended Kalman filter, block-diagonal covariance; update.py). Before data every application has the same prior, or
+its declared profile. Without observations means return to the prior and variances grow back, exponentially with
+`memory_s`.
 
-Limits: sensitivity x pressure is identified and not the scale of each, which the prior fixes; the law is linear in pressure, so under another law a profile is
-the slope where the application usually runs; covariances between applications are dropped; windows count as independent.
-Source: Mars et al., Bubble-Up, MICRO'11 (sensitivity and pressure); Maybeck, Stochastic Models, Estimation and Control I (Kalman filter).
+Limits: sensitivity x pressure is identified and not the scale of each, which the prior fixes; the law is linear in
+pressure, so under another law a profile is the slope where the application usually runs; covariances between
+applications are dropped; windows count as independent. Source: Mars et al., Bubble-Up, MICRO'11 (sensitivity and
+pressure); Maybeck, Stochastic Models, Estimation and Control I (Kalman filter).
 """
 
 from __future__ import annotations
@@ -31,8 +35,8 @@ from cotenant.model.errors import InvalidInput
 
 SMALLEST_RATIO, LARGEST_RATIO = 1e-3, 1e3  # signals outside are refused as absurd
 _TOLERANCE_STEPS = 12  # of the fixed point that gives the tolerated slowdown; it contracts by one half each
-_MOST_TOLERATED = 4.0
-_MOST_LOAD = 0.97
+_MAX_TOLERATED = 4.0
+_MAX_LOAD = 0.97
 
 
 class Column(IntEnum):
@@ -63,7 +67,9 @@ COLUMNS = len(Column) + 8  # the covariance has nine
 
 @dataclass(frozen=True, slots=True)
 class LearningSettings:
-    """Priors and noise. Standard deviations in the unit of the parameter. Raises `InvalidInput` for a value that is not positive."""
+    """Priors and noise. Standard deviations in the unit of the parameter. Raises `InvalidInput` for a value that is
+    not positive.
+    """
 
     sensitivity: float = 0.4  # published pairs slow down by 1.11 to 1.21 on average: the product of both is about 0.12
     sensitivity_sd: float = 0.35
@@ -81,7 +87,7 @@ class LearningSettings:
     sibling_sd: float = 0.1
     noise_sd: float = 0.085  # of a window's log signal, with what the model leaves out
     outlier: float = 3.0  # innovations beyond this many standard deviations are cut
-    most_load: float = 0.92  # windows of a queue closer to saturation say nothing about neighbours
+    max_load: float = 0.92  # windows of a queue closer to saturation say nothing about neighbours
     memory_s: float = 3 * 86_400.0
     longest_step_s: float = 7 * 86_400.0  # a clock that jumps ahead makes the model forget no more than this
     load_weight: float = 0.2  # of a new window in the smoothed load
@@ -98,7 +104,7 @@ class LearningSettings:
             [
                 self.noise_sd**2,
                 self.outlier,
-                self.most_load,
+                self.max_load,
                 self.memory_s,
                 self.longest_step_s,
                 self.queue,
@@ -116,7 +122,9 @@ def start(
     pressure: float | None = None,
     queues: bool = True,
 ) -> None:
-    """Set a row to the prior, in place. A declared value is the mean of its prior, None = not declared. `queues`: its signal is a latency."""
+    """Set a row to the prior, in place. A declared value is the mean of its prior, None = not declared. `queues`:
+    its signal is a latency.
+    """
     level, level_sd = (settings.level, settings.level_sd) if queues else (settings.other_level, settings.other_level_sd)
     line = table[row]
     line[:] = 0.0
@@ -140,7 +148,8 @@ def _prior(declared: float | None, mean: float, sd: float, settings: LearningSet
 
 
 def tolerated(table: Float, cores: Float) -> Float:
-    """By row: the slowdown by others, 1 to 4, at which the p99 just meets the objective at the application's highest load so far.
+    """By row: the slowdown by others, 1 to 4, at which the p99 just meets the objective at the application's highest
+    load so far.
 
     `cores`: requested by one pod of it, aligned with `table`. 4 where no load was seen.
     """
@@ -149,11 +158,11 @@ def tolerated(table: Float, cores: Float) -> Float:
     servers = np.maximum(cores, 1.0)
     power = np.sqrt(2.0 * (servers + 1.0)) - 1.0
     for _ in range(_TOLERANCE_STEPS):  # a slower service also queues longer
-        load = np.minimum(peak * slowdown, _MOST_LOAD)
+        load = np.minimum(peak * slowdown, _MAX_LOAD)
         waits = np.log1p(load**power / (servers * (1.0 - load)))
         slowdown = 0.5 * slowdown + 0.5 * np.exp(-(level + queue * waits))
-        slowdown = np.minimum(np.maximum(slowdown, 1.0), _MOST_TOLERATED)
-    return np.where(peak > 0.0, slowdown, _MOST_TOLERATED)
+        slowdown = np.minimum(np.maximum(slowdown, 1.0), _MAX_TOLERATED)
+    return np.where(peak > 0.0, slowdown, _MAX_TOLERATED)
 
 
 def profile(line: Float, allowance: float) -> InterferenceProfile:
@@ -171,7 +180,9 @@ def profile(line: Float, allowance: float) -> InterferenceProfile:
 
 
 def usable(signal: Float, use: Float, cores: Float) -> tuple[Float, Float]:
-    """Logarithms of the signals, and uses in cores; NaN where a value is absent, not finite or absurd (`use` beyond 4 times the request and 4 cores)."""
+    """Logarithms of the signals, and uses in cores; NaN where a value is absent, not finite or absurd (`use` beyond
+    4 times the request and 4 cores).
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         sane = np.isfinite(signal) & (signal >= SMALLEST_RATIO) & (signal <= LARGEST_RATIO)
         logs = np.where(sane, np.log(np.where(sane, signal, 1.0)), np.nan)

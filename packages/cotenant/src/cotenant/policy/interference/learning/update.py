@@ -1,9 +1,10 @@
 """The update of learned interference by one round of windows. Compiled; `observe.py_func` is the plain form.
 
-Problem: every window of every measured pod says something about its own application and about each pod beside it, several hundred thousand times a day. Choice: an
-extended Kalman step per window, linear in the number of pods on the node: three parameters of the pod's application with their full covariance, one pressure
-per neighbour, one global factor. The state is changed in place, in the order of the windows, so equal rounds give equal states. Limits: the covariances between
-a pod's sensitivity and its neighbours' pressures are dropped; an outlier is cut, not removed.
+Problem: every window of every measured pod says something about its own application and about each pod beside it,
+several hundred thousand times a day. Choice: an extended Kalman step per window, linear in the number of pods on the
+node: three parameters of the pod's application with their full covariance, one pressure per neighbour, one global
+factor. The state is changed in place, in the order of the windows, so equal rounds give equal states. Limits: the
+covariances between a pod's sensitivity and its neighbours' pressures are dropped; an outlier is cut, not removed.
 """
 
 from __future__ import annotations
@@ -25,21 +26,25 @@ _LEVEL0, _VLEVEL0 = int(Column.PRIOR_LEVEL), int(Column.PRIOR_LEVEL_VARIANCE)
 _B0, _VB0 = int(Column.PRIOR_PRESSURE), int(Column.PRIOR_PRESSURE_VARIANCE)
 
 # columns of `LearningSettings.array()`
-_NOISE, _OUTLIER, _MOST_LOAD, _MEMORY, _LONGEST, _QUEUE0, _VQUEUE0, _LOAD_WEIGHT = range(8)
-_MOST_RATIO = 0.97
+_NOISE, _OUTLIER, _MAX_LOAD, _MEMORY, _LONGEST, _QUEUE0, _VQUEUE0, _LOAD_WEIGHT = range(8)
+_MAX_RATIO = 0.97
 
 
 @inlined
 def waiting(cores: float, load: float) -> float:
-    """log of how much a queue of `cores` servers lengthens the time in it at `load` (share of the servers in use); Sakasegawa's approximation."""
+    """log of how much a queue of `cores` servers lengthens the time in it at `load` (share of the servers in use);
+    Sakasegawa's approximation.
+    """
     servers = max(cores, 1.0)
-    load = min(max(load, 0.0), _MOST_RATIO)
+    load = min(max(load, 0.0), _MAX_RATIO)
     return log(1.0 + load ** (sqrt(2.0 * (servers + 1.0)) - 1.0) / (servers * (1.0 - load)))
 
 
 @njit
 def forget(table: Float, row: int, now_s: float, settings: Float) -> None:
-    """Let a row's means return to its prior for the time since its last observation; a clock that went back forgets nothing."""
+    """Let a row's means return to its prior for the time since its last observation; a clock that went back forgets
+    nothing.
+    """
     before = table[row, _SEEN]
     table[row, _SEEN] = now_s
     if isnan(before) or now_s <= before:
@@ -74,7 +79,9 @@ def observe(
     now_s: float,
     settings: Float,
 ) -> int:
-    """Update `table` and `sibling` (mean and variance) in place by a `Round`; returns the number of windows that were used."""
+    """Update `table` and `sibling` (mean and variance) in place by a `Round`; returns the number of windows that
+    were used.
+    """
     h = np.zeros(3)
     gains = np.zeros(3)
     taken = 0
@@ -90,7 +97,7 @@ def observe(
         shared = (2.0 * busy - 1.0) / busy if busy > 0.5 else 0.0  # of the threads in use: their sibling is busy
         for i in range(low, high):
             load = use[i] / max(cores[i], 1e-3)
-            if isnan(signal[i]) or (queues[i] and load > settings[_MOST_LOAD]):
+            if isnan(signal[i]) or (queues[i] and load > settings[_MAX_LOAD]):
                 continue
             mine = row[i]
             others = max(0.0, total - weight[i] * table[mine, _PRESSURE] * use[i] / half)

@@ -1,12 +1,14 @@
 """CPU burst: services may exceed their CPU limit for a while, and limits are scaled to the machine's speed.
 
-Problem: a limit throttles a service at every short peak although its mean use is low and CPUs are idle. Choice: unused quota may be kept for the
-next peak (`cpu.max.burst`), and the quota of a throttled container is raised by a fifth per step, up to a multiple of its limit, as long as
-its tokens last and the shared CPUs are not busy; then it is lowered by a fifth per step. Limits: the kernel accepts no burst above the quota
-(sched/core.c, tg_set_cfs_bandwidth), so the desired burst is capped to it; a pod's quota follows its containers' where it has one. The policy
-returns values for parent and child; the order of writing is the engine's.
+Problem: a limit throttles a service at every short peak although its mean use is low and CPUs are idle. Choice: unused
+quota may be kept for the next peak (`cpu.max.burst`), and the quota of a throttled container is raised by a fifth per
+step, up to a multiple of its limit, as long as its tokens last and the shared CPUs are not busy; then it is lowered by
+a fifth per step. Limits: the kernel accepts no burst above the quota (sched/core.c, tg_set_cfs_bandwidth), so the
+desired burst is capped to it; a pod's quota follows its containers' where it has one. The policy returns values for
+parent and child; the order of writing is the engine's.
 
-Source: Koordinator, koordlet's CPU burst. Pods with own CPUs and best-effort pods are excluded; for best-effort pods only the limit is scaled.
+Source: Koordinator, koordlet's CPU burst. Pods with own CPUs and best-effort pods are excluded; for best-effort pods
+only the limit is scaled.
 """
 
 from __future__ import annotations
@@ -99,12 +101,12 @@ def decide(state: NodeState, config: BurstConfig, memory: BurstMemory) -> tuple[
     """Quotas and bursts that differ from the limits; all other knobs are restored."""
     pool, used = shared_use(state, config, memory)
     plans = [plan(entry, state, config, memory, pool) for entry in state.pods if _applies_to(entry, config)]
-    wanted = [knob for each in plans for knob in _desired(each, state, config, pool)]
+    wanted = [knob for pod_plan in plans for knob in _desired(pod_plan, state, config, pool)]
     reasons = [Reason("cpu-burst", f"load of the shared CPUs: {pool}")] if config.policy is not BurstPolicy.NONE else []
-    reasons += [Reason("cpu-burst", f"{each.pod.key}: {each.why}") for each in plans if each.why]
+    reasons += [Reason("cpu-burst", f"{pod_plan.pod.key}: {pod_plan.why}") for pod_plan in plans if pod_plan.why]
     if not wanted:
         reasons.append(Reason("cpu-burst", "no quota differs from its limit"))
-    buckets = tuple(part.bucket for each in plans for part in each.containers if part.bucket is not None)
+    buckets = tuple(part.bucket for pod_plan in plans for part in pod_plan.containers if part.bucket is not None)
     return Verdict(tuple(reasons), tuple(wanted)), BurstMemory(buckets, tuple(wanted), used)
 
 
@@ -137,7 +139,8 @@ def shared_use(
 ) -> tuple[PoolState, tuple[tuple[int, int], ...]]:
     """Load of the shared CPUs over the last intervals, and the intervals to remember.
 
-    Shared CPUs are those not requested by LSE or LSR pods; use of the system is included, use of best-effort pods is not.
+    Shared CPUs are those not requested by LSE or LSR pods; use of the system is included, use of best-effort pods is
+    not.
     """
     total_m, used_m = state.host.capacity_cpu_m, state.host.cpu_m
     if total_m <= 0:  # the machine's CPUs are not known
@@ -157,7 +160,9 @@ def shared_use(
 
 
 def static_burst_us(limit_m: int, config: BurstConfig) -> int:
-    """Unused quota that a container with this limit may keep, microseconds; 0 without a limit or where the policy does not allow it."""
+    """Unused quota that a container with this limit may keep, microseconds; 0 without a limit or where the policy
+    does not allow it.
+    """
     if config.policy not in (BurstPolicy.STATIC, BurstPolicy.AUTO):
         return 0
     return limit_m * config.burst_percent * config.period_us // 100_000
@@ -183,7 +188,8 @@ def plan(entry: PodUse, state: NodeState, node: BurstConfig, memory: BurstMemory
     base = sum(part.base_us for part in limited) if len(limited) == len(parts) else UNLIMITED_US
     quota = UNLIMITED_US
     if current is not None and current != UNLIMITED_US:
-        # With every container limited the kubelet keeps a pod's quota at their sum; otherwise the current quota moves by the same amount.
+        # With every container limited the kubelet keeps a pod's quota at their sum; otherwise the current quota moves
+        # by the same amount.
         moved = sum(part.quota_us - _before(part, state, memory, config) for part in limited)
         quota = sum(part.quota_us for part in limited) if base != UNLIMITED_US else max(1000, current + moved)
     return PodPlan(entry.pod, quota, base, sum(part.burst_us for part in parts), parts, why)
@@ -249,14 +255,16 @@ def _tokens(
     config: BurstConfig,
     memory: BurstMemory,
 ) -> tuple[Bucket | None, bool]:
-    """The container's bucket after this interval, and whether it may run above its limit. Unknown use counts as exactly the limit."""
+    """The container's bucket after this interval, and whether it may run above its limit. Unknown use counts as
+    exactly the limit.
+    """
     if config.quota_burst_period_s < 0:
         return None, True
     if config.quota_burst_percent < 100:
         return None, False
     key = f"{pod.uid}/{container.name}/{container.container_id}"
     capacity = capacity_of(config.quota_burst_period_s, config.quota_burst_percent)
-    bucket = next((each for each in memory.buckets if each.key == key and each.capacity == capacity), None)
+    bucket = next((entry for entry in memory.buckets if entry.key == key and entry.capacity == capacity), None)
     if bucket is None:
         bucket = Bucket(key, capacity, first(capacity, key), state.at_us)
     used_m = use.cpu_m if use is not None and use.cpu_m is not None else container.cpu_limit_m
@@ -268,13 +276,17 @@ def _tokens(
 def _applies_to(entry: PodUse, config: BurstConfig) -> bool:
     if entry.pod.phase is Phase.OVER or _pinned(entry.pod):
         return False
-    if entry.pod.annotations.get(ANNOTATION) is None and not any(each.cpu_limit_m > 0 for each in entry.pod.containers):
+    if entry.pod.annotations.get(ANNOTATION) is None and not any(
+        container.cpu_limit_m > 0 for container in entry.pod.containers
+    ):
         return False  # nothing to raise
     return not entry.pod.best_effort or config.ratio_milli > REFERENCE_MILLI
 
 
 def _pinned(pod: NodePod) -> bool:
-    """Whether a pod has own CPUs. A Guaranteed pod is LSR by default but shares CPUs unless it is labelled LSR or owns some."""
+    """Whether a pod has own CPUs. A Guaranteed pod is LSR by default but shares CPUs unless it is labelled LSR or
+    owns some.
+    """
     if pod.qos is QoSClass.LSE:
         return True
     return pod.qos is QoSClass.LSR and (bool(pod.own_cpus) or pod.labels.get(QOS_CLASS) == QoSClass.LSR.value)
@@ -295,28 +307,32 @@ def _before(part: ContainerPlan, state: NodeState, memory: BurstMemory, config: 
     return part.base_us if current is None or current == UNLIMITED_US else current
 
 
-def _desired(each: PodPlan, state: NodeState, config: BurstConfig, pool: PoolState) -> list[SetKnob]:
+def _desired(pod_plan: PodPlan, state: NodeState, config: BurstConfig, pool: PoolState) -> list[SetKnob]:
     desired: list[SetKnob] = []
     bounded_us = 0
-    for part in each.containers:
+    for part in pod_plan.containers:
         if part.base_us == UNLIMITED_US:
             continue
         unscaled_us = max(1000, part.container.cpu_limit_m * config.period_us // 1000)
         if part.quota_us != unscaled_us:
-            reason = _reason(each.pod, part, unscaled_us, config, pool)
+            reason = _reason(pod_plan.pod, part, unscaled_us, config, pool)
             desired += _quota(part.container.group, part.quota_us, config, state, reason)
         burst_us = min(part.burst_us, part.quota_us)
         bounded_us += burst_us
-        desired += _burst(part.container.group, burst_us, part.burst_us, each.pod, state)
-    if each.quota_us != UNLIMITED_US:
+        desired += _burst(part.container.group, burst_us, part.burst_us, pod_plan.pod, state)
+    if pod_plan.quota_us != UNLIMITED_US:
         changed = any(knob.target.knob is Knob.CPU_MAX for knob in desired)
         if changed:
-            text = f"{each.pod.key}: the pod's quota follows its containers'"
+            text = f"{pod_plan.pod.key}: the pod's quota follows its containers'"
             terms = tuple(
-                Term(p.container.name, p.quota_us, "us") for p in each.containers if p.base_us != UNLIMITED_US
+                Term(p.container.name, p.quota_us, "us") for p in pod_plan.containers if p.base_us != UNLIMITED_US
             )
-            desired = _quota(each.pod.group, each.quota_us, config, state, Reason("cpu-burst", text, terms)) + desired
-        desired += _burst(each.pod.group, min(bounded_us, each.quota_us), each.burst_us, each.pod, state)
+            desired = (
+                _quota(pod_plan.pod.group, pod_plan.quota_us, config, state, Reason("cpu-burst", text, terms)) + desired
+            )
+        desired += _burst(
+            pod_plan.pod.group, min(bounded_us, pod_plan.quota_us), pod_plan.burst_us, pod_plan.pod, state
+        )
     return desired
 
 
@@ -345,5 +361,8 @@ def _reason(pod: NodePod, part: ContainerPlan, unscaled_us: int, config: BurstCo
     if part.quota_us != part.base_us:
         terms.append(Term("burst", part.quota_us - part.base_us, "us"))
         notes.append(f"step {part.move}, load of the shared CPUs: {pool}")
-    text = f"{pod.key} {part.container.name}: quota {cpu_text(quota_m)} CPU for a limit of {cpu_text(part.container.cpu_limit_m)}"
+    text = (
+        f"{pod.key} {part.container.name}: quota {cpu_text(quota_m)} CPU for a limit of "
+        f"{cpu_text(part.container.cpu_limit_m)}"
+    )
     return Reason("cpu-burst", f"{text}: {'; '.join(notes)}", tuple(terms))

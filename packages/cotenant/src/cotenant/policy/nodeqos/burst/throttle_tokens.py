@@ -1,10 +1,11 @@
 """Token bucket that limits how long a container may run above its CPU limit.
 
-Problem: a quota that may be raised without end is no limit. Choice: a bucket of (maximum quota - limit) x time; running above the limit spends
-tokens, running well below it saves tokens, in between nothing changes. Limits: use is averaged over the interval; integers only, tokens in
-thousandths, where upstream counts whole seconds.
+Problem: a quota that may be raised without end is no limit. Choice: a bucket of (maximum quota - limit) x time; running
+above the limit spends tokens, running well below it saves tokens, in between nothing changes. Limits: use is averaged
+over the interval; integers only, tokens in thousandths, where upstream counts whole seconds.
 
-Source: Koordinator, koordlet's limiter of CFS quota burst (percentage points times seconds; spends from 100 % of the limit, saves below 60 %).
+Source: Koordinator, koordlet's limiter of CFS quota burst (percentage points times seconds; spends from 100 % of the
+limit, saves below 60 %).
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """CPU of best-effort work and the knobs that enforce it: allowance and guard, idle class, cpuset or quota.
 
-Problem: several rules limit the same work; on a kubelet's node it is in one group, elsewhere in many, and some machines lack knobs. Choice: the
-budget is the smaller of allowance and ceiling. It is set as a quota or a cpuset on the common group, or divided among the pods' groups where there is
-none; where a cpuset is too coarse for the guard, a quota is set besides. Best-effort groups are in the idle class while there are pods to protect:
-the idle class and a quota shorten the wake-up latency of services, weights do not. Limits: the cpuset of descendants with their own CPU lists is set
-on the groups that `NodeState.knobs` shows with a list (cgroup v1), parents before children; the order of writing is up to the engine.
+Problem: several rules limit the same work; on a kubelet's node it is in one group, elsewhere in many, and some machines
+lack knobs. Choice: the budget is the smaller of allowance and ceiling. It is set as a quota or a cpuset on the common
+group, or divided among the pods' groups where there is none; where a cpuset is too coarse for the guard, a quota is set
+besides. Best-effort groups are in the idle class while there are pods to protect: the idle class and a quota shorten
+the wake-up latency of services, weights do not. Limits: the cpuset of descendants with their own CPU lists is set on
+the groups that `NodeState.knobs` shows with a list (cgroup v1), parents before children; the order of writing is up to
+the engine.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from cotenant.policy.nodeqos.cpu.suppression import (
 from cotenant.policy.nodeqos.guard.config import GuardConfig
 from cotenant.policy.nodeqos.guard.policy import Ceiling, GuardMemory, judge
 
-LEAST_QUOTA_US = 1000  # the kernel's minimum
+MIN_QUOTA_US = 1000  # the kernel's minimum
 _IDLE = Reason("idle-class", "best-effort work runs only when no service needs the CPU")
 
 
@@ -56,7 +58,9 @@ class BestEffortCpuConfig:
 
 @dataclass(frozen=True, slots=True)
 class BestEffortCpuMemory:
-    """The guard's state, and the last desired values: used when a knob was not read, or an interval cannot be evaluated."""
+    """The guard's state, and the last desired values: used when a knob was not read, or an interval cannot be
+    evaluated.
+    """
 
     guard: GuardMemory = field(default_factory=GuardMemory)
     wanted: tuple[SetKnob, ...] = ()  # without the grace of starting pods
@@ -78,7 +82,9 @@ def decide(
     state = startup_grace.lowered(state, memory.grace)
     held = holders(state)
     idle = {knob.target.group: knob for knob in memory.wanted if knob.target.knob is Knob.CPU_IDLE}
-    ceiling, guard = judge(state, config.guard, memory.guard, bool(held) and all(_yields(each, idle) for each in held))
+    ceiling, guard = judge(
+        state, config.guard, memory.guard, bool(held) and all(_yields(entry, idle) for entry in held)
+    )
     reasons = [ceiling.reason]
     wanted: list[SetKnob] = []
     if not held:
@@ -134,7 +140,9 @@ def holders(state: NodeState) -> tuple[Holder, ...]:
 
 
 def _shares(entry: PodUse, state: NodeState) -> Iterator[tuple[str, Share]]:
-    """The groups that limit a pod: its own, or its containers' where the runtime could not start a container below a smaller quota (cgroup v1)."""
+    """The groups that limit a pod: its own, or its containers' where the runtime could not start a container below
+    a smaller quota (cgroup v1).
+    """
     pod = entry.pod
     if not pod.containers or not ruling(Target(pod.group, Knob.CPU_MAX), state.kubelet).raises_only:
         yield pod.group, Share(entry.use.cpu_m or 0, max(1, pod.cpu_request_m), _limit_m(pod))
@@ -197,14 +205,14 @@ def _limits(
     can_quota = Knob.CPU_MAX in state.supported
     use_cpuset = can_cpuset and suppressing and (wants_cpuset or not can_quota)
     desired: list[SetKnob] = []
-    most_m = state.host.capacity_cpu_m
+    max_m = state.host.capacity_cpu_m
     if use_cpuset:
         chosen = _chosen(budget.cpu_m, held, state, config.suppress, memory)
         desired += _cpusets(chosen, budget, held, state, memory)
-        most_m = len(chosen) * 1000
+        max_m = len(chosen) * 1000
     if can_quota and suppressing and not use_cpuset:
         desired += _quotas(budget, held, state, config.suppress, memory)
-    elif can_quota and ceiling.cpu_m < most_m:
+    elif can_quota and ceiling.cpu_m < max_m:
         # Also where the allowance is less: a list is of whole CPUs, at least two, and would let it pass.
         guard = budget if ceiling.cpu_m == budget.cpu_m else _ceiling_only(ceiling, state)
         desired += _quotas(guard, held, state, config.suppress, memory)
@@ -216,7 +224,9 @@ def _limits(
 
 
 def _may_narrow(held: tuple[Holder, ...], state: NodeState) -> bool:
-    """Whether the CPU lists of these groups are left to us: a kubelet's static CPU manager writes lists of its own below them."""
+    """Whether the CPU lists of these groups are left to us: a kubelet's static CPU manager writes lists of its own
+    below them.
+    """
     rulings = [ruling(Target(holder.group, Knob.CPUSET_CPUS), state.kubelet) for holder in held]
     return not any(one.is_refused or one.raises_only for one in rulings)
 
@@ -239,7 +249,9 @@ def _idle(
 
 
 def _yields(holder: Holder, idle: Mapping[str, SetKnob]) -> bool:
-    """Whether the group gives way to every service: in the idle class, or with the least weight, which a kubelet keeps on its best-effort group."""
+    """Whether the group gives way to every service: in the idle class, or with the least weight, which a kubelet
+    keeps on its best-effort group.
+    """
     kind = kind_of(holder.group)
     is_least = kind is not None and kind.level is Level.QOS and kind.qos is KubernetesQoS.BEST_EFFORT
     return is_least or holder.group in idle
@@ -265,7 +277,7 @@ def _quotas(
         )
         for holder in held
     ]
-    parts = divide(next_us, per_period, LEAST_QUOTA_US)
+    parts = divide(next_us, per_period, MIN_QUOTA_US)
     band_us = config.dead_band_ppm * state.host.capacity_cpu_m // 1_000_000 * period_us // 1000
     if (
         total_us != UNLIMITED_US
@@ -289,7 +301,7 @@ def _chosen(
 ) -> tuple[int, ...]:
     current: set[int] = set()
     given = [_given(holder, state) for holder in held]
-    cpus = [cpu for cpu in state.cpus if any(cpu.cpu in each for each in given)]
+    cpus = [cpu for cpu in state.cpus if any(cpu.cpu in group for group in given)]
     for holder in held:
         text = _standing(Target(holder.group, Knob.CPUSET_CPUS), state, memory)
         current.update(parse_cpus(text) if text else (cpu.cpu for cpu in state.cpus))
@@ -313,7 +325,9 @@ def _cpusets(
 
 
 def _given(holder: Holder, state: NodeState) -> frozenset[int]:
-    """The CPUs that a group may use by its owner: all, unless another writer has set a list. The group never gets others."""
+    """The CPUs that a group may use by its owner: all, unless another writer has set a list. The group never gets
+    others.
+    """
     online = frozenset(cpu.cpu for cpu in state.cpus)
     text = state.owners.get(Target(holder.group, Knob.CPUSET_CPUS))
     return (online & frozenset(parse_cpus(text)) if text else online) or online

@@ -1,11 +1,12 @@
 """Choose the logical CPUs of best-effort work, given their number.
 
-Problem: a service on one hardware thread slows down when the sibling thread is busy, and the memory bandwidth of one NUMA node is easily exhausted.
-Choice: both threads of a core together, cores round-robin over NUMA nodes and sockets; CPUs owned by other pods are excluded, and those of LSR
-pods are lent in proportion. Limits: CPUs in use now are not preferred, so a change of the number may migrate work.
+Problem: a service on one hardware thread slows down when the sibling thread is busy, and the memory bandwidth of one
+NUMA node is easily exhausted. Choice: both threads of a core together, cores round-robin over NUMA nodes and sockets;
+CPUs owned by other pods are excluded, and those of LSR pods are lent in proportion. Limits: CPUs in use now are not
+preferred, so a change of the number may migrate work.
 
-Source: Koordinator, koordlet's CPU suppression, cpuset form. Upstream changes nothing when fewer CPUs are free than wanted; here all free CPUs are
-taken if they are at least the minimum.
+Source: Koordinator, koordlet's CPU suppression, cpuset form. Upstream changes nothing when fewer CPUs are free than
+wanted; here all free CPUs are taken if they are at least the minimum.
 """
 
 from __future__ import annotations
@@ -42,9 +43,11 @@ def pick(count: int, cpus: Sequence[LogicalCpu]) -> tuple[int, ...]:
 def choose(
     count: int, least: int, cpus: Sequence[LogicalCpu], never: Collection[int], lent: Collection[int]
 ) -> tuple[int, ...]:
-    """The best-effort CPUs, ascending; () where fewer than `least` are available, in which case the current set should stay.
+    """The best-effort CPUs, ascending; () where fewer than `least` are available, in which case the current set should
+    stay.
 
-    `never`: CPUs of LSE pods, of the system, reserved ones. `lent`: CPUs of LSR pods; a proportional share of them is taken.
+    `never`: CPUs of LSE pods, of the system, reserved ones. `lent`: CPUs of LSR pods; a proportional share of them is
+    taken.
     """
     free = [cpu for cpu in cpus if cpu.cpu not in never]
     if len(free) < least:
@@ -59,7 +62,7 @@ def choose(
 def _buckets(cpus: Sequence[LogicalCpu]) -> list[list[LogicalCpu]]:
     """By NUMA node and socket, the largest first; within one by core."""
     grouped: dict[tuple[int, int], list[LogicalCpu]] = {}
-    for cpu in sorted(cpus, key=lambda each: (each.core, each.cpu)):
+    for cpu in sorted(cpus, key=lambda logical_cpu: (logical_cpu.core, logical_cpu.cpu)):
         grouped.setdefault((cpu.numa, cpu.socket), []).append(cpu)
     return sorted(grouped.values(), key=lambda bucket: (-len(bucket), bucket[0].cpu))
 

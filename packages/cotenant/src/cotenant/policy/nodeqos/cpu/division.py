@@ -1,9 +1,10 @@
 """Divide one amount of CPU among groups that have no common parent group to limit.
 
-Problem: on a machine without a best-effort group each best-effort pod needs its own quota, and quota given to a pod that does not use it is lost to the
-others. Choice: each pod first gets its estimated demand, which is 1.5 times its use and at least a tenth of its fair share, as far as weights allow
-(max-min fair), then the remainder is divided by weight; never above the pod's own limit. Limits: a pod that becomes active starts from that tenth and
-grows by half per interval while the others use their parts.
+Problem: on a machine without a best-effort group each best-effort pod needs its own quota, and quota given to a pod
+that does not use it is lost to the others. Choice: each pod first gets its estimated demand, which is 1.5 times its use
+and at least a tenth of its fair share, as far as weights allow (max-min fair), then the remainder is divided by weight;
+never above the pod's own limit. Limits: a pod that becomes active starts from that tenth and grows by half per interval
+while the others use their parts.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ class Share:
     limit_m: int | None = None  # its own limit
 
 
-def divide(total_m: int, shares: Sequence[Share], least_m: int) -> tuple[int, ...]:
-    """The amount of each, milli-CPU, in their order: `least_m` each, even where that exceeds `total_m`, and otherwise `total_m` in all
-    unless limits leave some of it unused."""
-    given = [least_m] * len(shares)
-    tops = [max(least_m, share.limit_m) if share.limit_m is not None else None for share in shares]
+def divide(total_m: int, shares: Sequence[Share], min_m: int) -> tuple[int, ...]:
+    """The amount of each, milli-CPU, in their order: `min_m` each, even where that exceeds `total_m`, and otherwise
+    `total_m` in all unless limits leave some of it unused.
+    """
+    given = [min_m] * len(shares)
+    tops = [max(min_m, share.limit_m) if share.limit_m is not None else None for share in shares]
     weight = sum(share.weight for share in shares)
     wants = [
-        _most(max(least_m, share.used_m * 3 // 2, total_m * share.weight // weight // 10), top)
+        _most(max(min_m, share.used_m * 3 // 2, total_m * share.weight // weight // 10), top)
         for share, top in zip(shares, tops, strict=True)
     ]
     left = _fill(total_m - sum(given), given, wants, [share.weight for share in shares])
@@ -55,7 +57,7 @@ def _fill(left: int, given: list[int], tops: Sequence[int | None], weights: Sequ
             given[i] += step
             left -= step
         if left == before:  # less than one unit each: it goes to the highest weights
-            for i in sorted(below, key=lambda each: (-weights[each], each))[:left]:
+            for i in sorted(below, key=lambda number: (-weights[number], number))[:left]:
                 given[i] += 1
                 left -= 1
     return max(0, left)

@@ -1,11 +1,14 @@
 """A bounded grace for best-effort pods that start: a little more quota for their group, for a few seconds.
 
-Problem: a container runtime does a container's start-up work in the container's own group, so under a tight quota that many share a container took 14 s from Created to
-Started. Choice: while a best-effort pod is young, the quota of the group that holds it is raised by a fixed amount, for two pods at most, only while it is tight, and at most until the
-pod has used as much CPU as a start takes. All of it is paid from two accounts, the pod's tenant's and the node's: what was given is owed and is forgiven at a fixed rate, and an account
-that owes too much gives nothing. So over any time T at most `burst + rate x T + one interval's worth` is given, whoever starts what, and a tenant that starts a pod each second lives on
-its own account alone. Limits: what is given is the group's, so busy pods in it share it; a container that is restarted in an old pod gets none, nor does a pod that was there before the
-agent; pods that no source has named yet share one tenant's account; a CPU set of at least two CPUs is never tight.
+Problem: a container runtime does a container's start-up work in the container's own group, so under a tight quota that
+many share a container took 14 s from Created to Started. Choice: while a best-effort pod is young, the quota of the
+group that holds it is raised by a fixed amount, for two pods at most, only while it is tight, and at most until the pod
+has used as much CPU as a start takes. All of it is paid from two accounts, the pod's tenant's and the node's: what was
+given is owed and is forgiven at a fixed rate, and an account that owes too much gives nothing. So over any time T at
+most `burst + rate x T + one interval's worth` is given, whoever starts what, and a tenant that starts a pod each second
+lives on its own account alone. Limits: what is given is the group's, so busy pods in it share it; a container that is
+restarted in an old pod gets none, nor does a pod that was there before the agent; pods that no source has named yet
+share one tenant's account; a CPU set of at least two CPUs is never tight.
 """
 
 from __future__ import annotations
@@ -29,11 +32,13 @@ _LONGEST_PAID_US = 30_000_000  # longer than this no value stands without a deci
 
 @dataclass(frozen=True, slots=True)
 class StartupGraceConfig:
-    """How much, how long and how often. An account may owe `burst_us` of CPU time and is forgiven `minute_us` of it in a minute. Raises `InvalidInput`."""
+    """How much, how long and how often. An account may owe `burst_us` of CPU time and is forgiven `minute_us` of it
+    in a minute. Raises `InvalidInput`.
+    """
 
     enabled: bool = True
     each_m: int = 200  # a starting pod, milli-CPU
-    most_pods: int = 2  # at a time
+    max_pods: int = 2  # at a time
     longest_us: int = 10_000_000  # a pod
     started_us: int = 1_000_000  # a pod that has used this much CPU time has started
     tight_m: int = 1000  # a group's quota is raised up to this, milli-CPU
@@ -43,7 +48,7 @@ class StartupGraceConfig:
     tenant_minute_us: int = 1_000_000
 
     def __post_init__(self) -> None:
-        for name in ("each_m", "most_pods", "longest_us", "started_us", "tight_m"):
+        for name in ("each_m", "max_pods", "longest_us", "started_us", "tight_m"):
             if getattr(self, name) <= 0:
                 raise InvalidInput(f"grace.{name}", getattr(self, name), "a number above 0")
         for name in ("burst_us", "minute_us", "tenant_burst_us", "tenant_minute_us"):
@@ -51,9 +56,9 @@ class StartupGraceConfig:
                 raise InvalidInput(f"grace.{name}", getattr(self, name), "0 or more microseconds")
 
     @property
-    def most_m(self) -> int:
+    def max_m(self) -> int:
         """The most that is given at a time, milli-CPU."""
-        return self.each_m * self.most_pods
+        return self.each_m * self.max_pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,9 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """A quota that was raised: what was set, what it would have been, and how much of it each tenant is to pay, milli-CPU."""
+    """A quota that was raised: what was set, what it would have been, and how much of it each tenant is to pay,
+    milli-CPU.
+    """
 
     target: Target
     value: str
@@ -87,8 +94,10 @@ class StartupGraceMemory:
 
 
 def lowered(state: NodeState, memory: StartupGraceMemory) -> NodeState:
-    """The state with each quota that was raised as it would be without: steps and dead bands are of the budget, not of the grace."""
-    ours = {each.target: each.without for each in memory.raised if state.knobs.get(each.target) == each.value}
+    """The state with each quota that was raised as it would be without: steps and dead bands are of the budget, not
+    of the grace.
+    """
+    ours = {raised.target: raised.without for raised in memory.raised if state.knobs.get(raised.target) == raised.value}
     return replace(state, knobs={**state.knobs, **ours}) if ours else state
 
 
@@ -101,7 +110,7 @@ def raised(
     entries = {entry.pod.uid: entry for entry in state.best_effort_pods()}
     quotas = {knob.target.group: knob for knob in wanted if knob.target.knob is Knob.CPU_MAX}
     given: dict[str, list[tuple[str, int]]] = {}
-    left_m = config.most_m
+    left_m = config.max_m
     unpaid = 0
     for start in young:
         pod = entries[start.uid].pod
@@ -137,7 +146,7 @@ def _young(state: NodeState, config: StartupGraceConfig, memory: StartupGraceMem
     if memory.at_us is None:
         return ()
     passed_us = max(0, state.at_us - memory.at_us)
-    before = {each.uid: each for each in memory.starting}
+    before = {element.uid: element for element in memory.starting}
     found = []
     for entry in state.best_effort_pods():
         uid = entry.pod.uid
@@ -147,7 +156,7 @@ def _young(state: NodeState, config: StartupGraceConfig, memory: StartupGraceMem
         start = Start(uid, start.since_us, start.used_us + _used_us(entry, passed_us))
         if state.at_us - start.since_us < config.longest_us and start.used_us < config.started_us:
             found.append(start)
-    return tuple(sorted(found, key=lambda each: (each.since_us, each.uid)))
+    return tuple(sorted(found, key=lambda element: (element.since_us, element.uid)))
 
 
 def _used_us(entry: PodUse, passed_us: int) -> int:
@@ -155,11 +164,13 @@ def _used_us(entry: PodUse, passed_us: int) -> int:
 
 
 def _owed(now_us: int, config: StartupGraceConfig, memory: StartupGraceMemory) -> dict[str, int]:
-    """What is owed now: what was given since the last decision is added, then a part is forgiven. Accounts that owe nothing are dropped."""
+    """What is owed now: what was given since the last decision is added, then a part is forgiven. Accounts that owe
+    nothing are dropped.
+    """
     owed = dict(memory.owed)
     passed_us = max(0, now_us - (now_us if memory.at_us is None else memory.at_us))
-    for each in memory.raised:
-        for tenant, cpu_m in each.paid_by:
+    for raised in memory.raised:
+        for tenant, cpu_m in raised.paid_by:
             for account in (tenant, _NODE):
                 owed[account] = owed.get(account, 0) + cpu_m * min(passed_us, _LONGEST_PAID_US) // 1000
     for account in owed:

@@ -1,11 +1,13 @@
 """CPU suppression: the allowance of best-effort work, and the cpuset or quota that enforces it.
 
-Problem: batch work may use what services leave, second by second, without filling the node so far that services wait. Choice: the
-allowance of `allowance.py` from the current second's use, in one of two forms: a cpuset (whole logical CPUs, at least two: coarse, but without
-throttling) or a CFS quota (fine). Shrinking is immediate; growing is limited to a tenth of the node per step; changes of less than a hundredth are
-skipped. Limits: the threshold is one figure for the node; the services' use in the next second is not predicted.
+Problem: batch work may use what services leave, second by second, without filling the node so far that services wait.
+Choice: the allowance of `allowance.py` from the current second's use, in one of two forms: a cpuset (whole logical
+CPUs, at least two: coarse, but without throttling) or a CFS quota (fine). Shrinking is immediate; growing is limited to
+a tenth of the node per step; changes of less than a hundredth are skipped. Limits: the threshold is one figure for the
+node; the services' use in the next second is not predicted.
 
-Source: Koordinator, koordlet's CPU suppression; the defaults are those of its NodeSLO. Use that belongs to no known pod counts as system use.
+Source: Koordinator, koordlet's CPU suppression; the defaults are those of its NodeSLO. Use that belongs to no known pod
+counts as system use.
 """
 
 from __future__ import annotations
@@ -42,10 +44,10 @@ class SuppressConfig:
     threshold_percent: int = (
         BEST_EFFORT_TARGET_PERCENT  # of the node, best-effort work included: above it best-effort work is suppressed
     )
-    least_percent: int | None = None  # of the node, always available to best-effort work; None = no floor
+    min_percent: int | None = None  # of the node, always available to best-effort work; None = no floor
     form: Form = Form.CPUSET
-    least_cpus: int = 2  # of a cpuset
-    least_quota_us: int = 2000  # per period of 100 ms; in proportion for other periods
+    min_cpus: int = 2  # of a cpuset
+    min_quota_us: int = 2000  # per period of 100 ms; in proportion for other periods
     period_us: int = PERIOD_US
     dead_band_ppm: int = 10_000  # of the node
     growth_ppm: int = 100_000  # of the node per step
@@ -53,14 +55,14 @@ class SuppressConfig:
     def __post_init__(self) -> None:
         if not 0 < self.threshold_percent <= 100:
             raise InvalidInput("cpuSuppressThresholdPercent", self.threshold_percent, "1 to 100")
-        if self.least_percent is not None and not 0 <= self.least_percent <= 100:
-            raise InvalidInput("cpuSuppressMinPercent", self.least_percent, "0 to 100, or unset")
-        if self.least_cpus < 1:
-            raise InvalidInput("least_cpus", self.least_cpus, "1 or more")
+        if self.min_percent is not None and not 0 <= self.min_percent <= 100:
+            raise InvalidInput("cpuSuppressMinPercent", self.min_percent, "0 to 100, or unset")
+        if self.min_cpus < 1:
+            raise InvalidInput("min_cpus", self.min_cpus, "1 or more")
         if not 1000 <= self.period_us <= 1_000_000:
             raise InvalidInput("period_us", self.period_us, "1000 to 1000000 microseconds")
-        if self.least_quota_us < 1000:
-            raise InvalidInput("least_quota_us", self.least_quota_us, "1000 microseconds or more, the kernel's minimum")
+        if self.min_quota_us < 1000:
+            raise InvalidInput("min_quota_us", self.min_quota_us, "1000 microseconds or more, the kernel's minimum")
         for name in ("dead_band_ppm", "growth_ppm"):
             if not 0 <= getattr(self, name) <= 1_000_000:
                 raise InvalidInput(name, getattr(self, name), "0 to 1000000 millionths of the node")
@@ -68,7 +70,7 @@ class SuppressConfig:
     @property
     def floor_us(self) -> int:
         """The minimum quota in this configuration's period; never below the kernel's minimum, 1 ms."""
-        return max(1000, self.least_quota_us * self.period_us // PERIOD_US)
+        return max(1000, self.min_quota_us * self.period_us // PERIOD_US)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +96,15 @@ def allowance(state: NodeState, config: SuppressConfig) -> Allowance | None:
     kept = "system" if system >= state.reserved_cpu_m else "reserved"
     share = capacity * config.threshold_percent // 100
     terms = [Term("threshold", share, "mCPU"), Term("services", -services, "mCPU"), Term(kept, -taken, "mCPU")]
-    text = f"{cpu_text(state.host.cpus * 1000)} x {config.threshold_percent} % - {cpu_text(services)} services - {cpu_text(taken)} {kept}"
+    text = (
+        f"{cpu_text(state.host.cpus * 1000)} x {config.threshold_percent} % - {cpu_text(services)} services - "
+        f"{cpu_text(taken)} {kept}"
+    )
     granted = left
-    if config.least_percent is not None and left < capacity * config.least_percent // 100:
-        granted = capacity * config.least_percent // 100
+    if config.min_percent is not None and left < capacity * config.min_percent // 100:
+        granted = capacity * config.min_percent // 100
         terms.append(Term("raised to the floor", granted - left, "mCPU"))
-        text += f" = {cpu_text(left)}, raised to the floor of {config.least_percent} %"
+        text += f" = {cpu_text(left)}, raised to the floor of {config.min_percent} %"
     return Allowance(granted, Reason("cpu-suppress", f"budget {cpu_text(granted)} CPU = {text}", tuple(terms)))
 
 
@@ -138,8 +143,8 @@ def cpuset(
 
     `exclusive`: CPUs that best-effort work never uses; `lent`: CPUs of LSR pods.
     """
-    count = next_cpu_count(len(current), allowed_m, len(cpus), config.least_cpus, config.growth_ppm)
-    return choice.choose(count, config.least_cpus, cpus, exclusive, lent) or tuple(current)
+    count = next_cpu_count(len(current), allowed_m, len(cpus), config.min_cpus, config.growth_ppm)
+    return choice.choose(count, config.min_cpus, cpus, exclusive, lent) or tuple(current)
 
 
 def exclusive_cpus(state: NodeState) -> tuple[int, ...]:

@@ -1,9 +1,10 @@
-"""Evictions for lack of CPU: best effort gets too little, requests exceed what the node has left, or the node's use exceeds its threshold.
+"""Evictions for lack of CPU: best effort gets too little, requests exceed what the node has left, or the node's use
+exceeds its threshold.
 
-Problem: CPU can be taken back without eviction, so eviction is the last resort and must be based on a period, not on an instant. Choice:
-averages over a window of which a third must be covered by samples, a cool-down after every eviction, and the triggers' goals merged into one list
-of victims (goals.py, satisfaction.py, victims.py). Limits: a trigger acts only where it is configured; by default none is, as Koordinator
-ships them. The number of samples is bounded.
+Problem: CPU can be taken back without eviction, so eviction is the last resort and must be based on a period, not on an
+instant. Choice: averages over a window of which a third must be covered by samples, a cool-down after every eviction,
+and the triggers' goals merged into one list of victims (goals.py, satisfaction.py, victims.py). Limits: a trigger acts
+only where it is configured; by default none is, as Koordinator ships them. The number of samples is bounded.
 
 Source: Koordinator, pkg/koordlet/qosmanager/plugins/cpuevict (behaviour and defaults).
 """
@@ -123,7 +124,9 @@ def reads(state: NodeState) -> tuple[Target, ...]:
 
 
 def best_effort_limit(state: NodeState) -> int | None:
-    """Milli-CPU that quota and cpuset allow best effort; the whole node where neither limits it. None without its group."""
+    """Milli-CPU that quota and cpuset allow best effort; the whole node where neither limits it. None without its
+    group.
+    """
     if state.best_effort_group is None:
         return None
     limit = state.host.capacity_cpu_m

@@ -1,8 +1,9 @@
 """Eviction goals: the triggers, their thresholds, and the amounts to free.
 
-Problem: a node runs out of memory, its CPU is nearly all in use, or more was requested than it still has. Choice: Koordinator's triggers. Each has
-a threshold at which it fires and a lower mark down to which it frees; a `Goal` has amounts and the currency in which they count: actual use, or
-requests. Limits: whole percents, truncated like upstream. A trigger that is not configured does not fire.
+Problem: a node runs out of memory, its CPU is nearly all in use, or more was requested than it still has. Choice:
+Koordinator's triggers. Each has a threshold at which it fires and a lower mark down to which it frees; a `Goal` has
+amounts and the currency in which they count: actual use, or requests. Limits: whole percents, truncated like upstream.
+A trigger that is not configured does not fire.
 
 No configuration can select production pods: the priority threshold is at most the upper end of the mid band.
 
@@ -39,7 +40,9 @@ class Trigger(StrEnum):
 
     @property
     def best_effort_only(self) -> bool:
-        """Whether only best effort is evicted, all of it eligible; otherwise pods are evicted by priority, if they opted in."""
+        """Whether only best effort is evicted, all of it eligible; otherwise pods are evicted by priority, if they
+        opted in.
+        """
         return self in (Trigger.CPU_SATISFACTION, Trigger.MEMORY_BEST_EFFORT, Trigger.MEMORY_PRESSURE)
 
 
@@ -102,7 +105,8 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class BestEffortMemoryTrigger:
-    """Node memory in use, percent of the total: at `threshold_percent` best effort is evicted until the lower mark is reached.
+    """Node memory in use, percent of the total: at `threshold_percent` best effort is evicted until the lower mark is
+    reached.
 
     `InvalidInput` unless 0 <= lower < threshold <= 100.
     """
@@ -116,7 +120,8 @@ class BestEffortMemoryTrigger:
 
 @dataclass(frozen=True, slots=True)
 class UsedTrigger:
-    """CPU or memory in use, percent of the total: at `threshold_percent` pods up to `priority_threshold` are evicted down to the lower mark.
+    """CPU or memory in use, percent of the total: at `threshold_percent` pods up to `priority_threshold` are evicted
+    down to the lower mark.
 
     `InvalidInput` unless 0 <= lower < threshold <= 100 and the priority threshold is at most 7999.
     """
@@ -132,7 +137,8 @@ class UsedTrigger:
 
 @dataclass(frozen=True, slots=True)
 class AllocatableTrigger:
-    """Requests against a pool (batch, mid), percent of its current size: above the threshold pods are evicted down to the lower mark.
+    """Requests against a pool (batch, mid), percent of its current size: above the threshold pods are evicted down to
+    the lower mark.
 
     `InvalidInput` unless 0 <= lower < threshold and the priority threshold is at most 7999.
     """
@@ -183,7 +189,10 @@ def used_goal(
     percent, lower = used * 100 // capacity, lower_mark(marks.threshold_percent, marks.lower_percent)
     counted = capacity * percent // 100
     write = cpu if unit == "mCPU" else size
-    text = f"free {write(amount)} = {write(capacity)} x ({percent} % in use - {lower} %); threshold {marks.threshold_percent} %"
+    text = (
+        f"free {write(amount)} = {write(capacity)} x ({percent} % in use - {lower} %); threshold "
+        f"{marks.threshold_percent} %"
+    )
     terms = (Term("in use, whole percents of capacity", counted, unit), Term("lower mark", amount - counted, unit))
     threshold = marks.priority_threshold if isinstance(marks, UsedTrigger) else PRIORITY_MAX
     return Goal(trigger, ((Currency.USED, amount),), Reason(f"evict:{trigger}", text, terms), threshold)

@@ -1,13 +1,15 @@
 """Eviction on memory pressure: memory is available by level, but tasks stall on it.
 
-Problem: a node can thrash for minutes below any mark of memory in use, and the kernel kills only when nothing is left. Choice: oomd's rule.
-A detector must hold for a time without interruption: best effort stalls on memory most of the time and the kernel reclaimed recently, or a service
-stalls nearly all of the time. Then one best-effort pod is evicted, followed by a pause for recovery. The victim: the pod that uses more than half
-of what best effort uses beyond its guarantees; else the one that grew fastest among the largest; else the largest. A pod that sees no
-pressure is never chosen: evicting it would free nothing that others wait for. Limits: full pressure (all tasks stalled), as a share of the tick;
-swap is not considered.
+Problem: a node can thrash for minutes below any mark of memory in use, and the kernel kills only when nothing is left.
+Choice: oomd's rule. A detector must hold for a time without interruption: best effort stalls on memory most of the time
+and the kernel reclaimed recently, or a service stalls nearly all of the time. Then one best-effort pod is evicted,
+followed by a pause for recovery. The victim: the pod that uses more than half of what best effort uses beyond its
+guarantees; else the one that grew fastest among the largest; else the largest. A pod that sees no pressure is never
+chosen: evicting it would free nothing that others wait for. Limits: full pressure (all tasks stalled), as a share of
+the tick; swap is not considered.
 
-Source: oomd (facebookincubator/oomd), docs of pressure_above, memory_reclaim, kill_by_memory_size_or_growth: their sample figures.
+Source: oomd (facebookincubator/oomd), docs of pressure_above, memory_reclaim, kill_by_memory_size_or_growth: their
+sample figures.
 """
 
 from __future__ import annotations
@@ -118,10 +120,16 @@ def _holds(at_us: int, memory: MemoryPressureMemory, config: MemoryPressureConfi
     since = memory.best_effort_since_us
     recent = memory.reclaimed_at_us is not None and at_us - memory.reclaimed_at_us <= config.reclaimed_within_us
     if since is not None and recent and at_us - since >= config.best_effort_for_us:
-        return f"best effort has stalled on memory over {percent(config.best_effort_ppm)} of the time for {seconds(at_us - since)}"
+        return (
+            f"best effort has stalled on memory over {percent(config.best_effort_ppm)} of the time for "
+            f"{seconds(at_us - since)}"
+        )
     since = memory.service_since_us
     if since is not None and at_us - since >= config.service_for_us:
-        return f"a service has stalled on memory over {percent(config.service_ppm)} of the time for {seconds(at_us - since)}"
+        return (
+            f"a service has stalled on memory over {percent(config.service_ppm)} of the time for "
+            f"{seconds(at_us - since)}"
+        )
     return None
 
 

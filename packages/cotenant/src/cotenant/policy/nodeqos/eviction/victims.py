@@ -1,16 +1,18 @@
 """Choice of victims: candidates in order, until every goal is reached, and the remaining shortfall.
 
-Problem: several triggers fire at once, pods have opted in or out, some are terminating already; no pod should be evicted for what is freed soon anyway.
-Choice: goals are processed one after another (best effort, allocatable, used). Each takes its own candidates in its own order until its amounts are
-reached; what a victim frees counts towards every goal, and so does what terminating pods will free. Order for triggers of best effort only:
-priority, then the largest; in general: eviction priority, priority, sub-priority, then the largest. A pod that frees nothing of what is short is
+Problem: several triggers fire at once, pods have opted in or out, some are terminating already; no pod should be
+evicted for what is freed soon anyway. Choice: goals are processed one after another (best effort, allocatable, used).
+Each takes its own candidates in its own order until its amounts are reached; what a victim frees counts towards every
+goal, and so does what terminating pods will free. Order for triggers of best effort only: priority, then the largest;
+in general: eviction priority, priority, sub-priority, then the largest. A pod that frees nothing of what is short is
 skipped; `strict_order` evicts it too, as Koordinator does, so that a pod never outlives one of higher priority.
 
-Limits: greedy in order, so fewer pods may have sufficed. Programs outside Kubernetes are never candidates, nor are pods that no source has named yet: their class
-and priority are guesses, and nobody could be asked to evict them. A shortfall that cannot be met is reported
-(`Choice.short`).
+Limits: greedy in order, so fewer pods may have sufficed. Programs outside Kubernetes are never candidates, nor are pods
+that no source has named yet: their class and priority are guesses, and nobody could be asked to evict them. A shortfall
+that cannot be met is reported (`Choice.short`).
 
-Source: Koordinator, pkg/koordlet/qosmanager/plugins/util (order and accounting; its unit error in the memory path is not repeated).
+Source: Koordinator, pkg/koordlet/qosmanager/plugins/util (order and accounting; its unit error in the memory path is
+not repeated).
 """
 
 from __future__ import annotations
@@ -76,7 +78,9 @@ class Choice:
 
 
 def shortfalls(choice: Choice, unit: str) -> tuple[Reason, ...]:
-    """Reasons for shortfalls that remain after evicting every eligible pod; `unit` as in `Goal`'s terms: "mCPU" or "bytes"."""
+    """Reasons for shortfalls that remain after evicting every eligible pod; `unit` as in `Goal`'s terms: "mCPU" or
+    "bytes".
+    """
     write = cpu if unit == "mCPU" else size
     return tuple(
         Reason(
@@ -126,7 +130,9 @@ def choose(
     strict_order: bool = False,
     overdue: frozenset[str] = frozenset(),
 ) -> Choice:
-    """The victims of all goals, each pod at most once. `overdue`: pods that should have terminated by now and no longer count as freeing anything."""
+    """The victims of all goals, each pod at most once. `overdue`: pods that should have terminated by now and no
+    longer count as freeing anything.
+    """
     freed: dict[Currency, int] = {}
     victims: list[tuple[Candidate, Goal]] = []
     chosen: set[str] = set()

@@ -1,7 +1,8 @@
 """Alarms since the last sample, as signals of the pods that they are about.
 
-Problem: an alarm says that a group, or the machine, was stalled a moment ago, and the sample does not show it yet. Choice: it takes the place of a pod's signal where
-it is worse; one of the machine is a signal of no pod. Limits: of several alarms of one pod the longest counts.
+Problem: an alarm says that a group, or the machine, was stalled a moment ago, and the sample does not show it yet.
+Choice: it takes the place of a pod's signal where it is worse; one of the machine is a signal of no pod. Limits: of
+several alarms of one pod the longest counts.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ class Alarms:
 
     @classmethod
     def of(cls, state: NodeState, pods: Sequence[PodUse], config: GuardConfig, yielding: bool) -> Alarms:
-        """The CPU alarms of these pods and of the machine. `yielding`: best-effort work is in the idle class already."""
+        """The CPU alarms of these pods and of the machine. `yielding`: best-effort work is in the idle class
+        already.
+        """
         by_pod: dict[str, int] = {}
         machine: int | None = None
         for alarm in state.alarms:

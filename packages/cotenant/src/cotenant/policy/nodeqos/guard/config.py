@@ -1,11 +1,13 @@
 """The guard's settings.
 
-Problem: the required slack and the reaction times must be readable and validated in one place. Choice: one frozen value; figures from papers are
-the defaults. Limits: the thresholds for run delay and pressure, and the bound of pods without an objective, are our own.
+Problem: the required slack and the reaction times must be readable and validated in one place. Choice: one frozen
+value; figures from papers are the defaults. Limits: the thresholds for run delay and pressure, and the bound of pods
+without an objective, are our own.
 
 The lab's compiled guard takes its figures from here.
 
-Source: Lo et al., Heracles, ISCA'15 (slack 10 % and 5 %, growth every 2 s, 5 min of cool-down after a violation); SRE workbook (14.4 x, 6 x).
+Source: Lo et al., Heracles, ISCA'15 (slack 10 % and 5 %, growth every 2 s, 5 min of cool-down after a violation); SRE
+workbook (14.4 x, 6 x).
 """
 
 from __future__ import annotations
@@ -28,11 +30,11 @@ class GuardConfig:
     burn_cut_milli: int = 14_400  # burn rate, in thousandths, now and over a minute: cut
     burn_hold_milli: int = 6_000  # over 30 s and 6 min: no growth
     burn_calm_milli: int = 1_000  # over a minute: no growth before it is below
-    least_requests: int = 20  # per window; with fewer, latency is not evaluated
+    min_requests: int = 20  # per window; with fewer, latency is not evaluated
     health_age_us: int = 15 * SECOND_US  # an older report is stale
     delay_hold_ppm: int = 50_000  # time waited for a CPU per CPU time used: no growth
     delay_cut_ppm: int = 200_000  # ... cut
-    least_use_m: int = 50  # lower bound of a pod's use in the run-delay ratio
+    min_use_m: int = 50  # lower bound of a pod's use in the run-delay ratio
     wait_hold_ppm: int = 20_000  # of elapsed time: a pod without an objective that waits less is no victim
     wait_cut_ppm: int = 50_000  # ... and one that waits less causes no cut
     bound_ppm: int = (
@@ -50,8 +52,8 @@ class GuardConfig:
     calm_us: int = 10 * SECOND_US  # required time without any sign of trouble before growth
     miss_limit_us: int = 10 * SECOND_US  # an objective missed for this long disables best-effort work
     cool_down_us: int = 300 * SECOND_US  # ... for at least this long
-    least_ppm: int = 100_000  # of the node: no cut goes below the smaller of this ...
-    least_cpu_m: int = 2000  # ... and this
+    min_ppm: int = 100_000  # of the node: no cut goes below the smaller of this ...
+    min_cpu_m: int = 2000  # ... and this
     disabled_cpu_m: int = 20  # left to disabled work, so that it can release locks and finish
 
     def __post_init__(self) -> None:
@@ -59,7 +61,7 @@ class GuardConfig:
             value = getattr(self, field.name)
             if field.name != "enabled" and value < 0:
                 raise InvalidInput(f"guard.{field.name}", value, "0 or more")
-        for name in ("budget_ppm", "least_requests", "least_use_m", "least_cpu_m", "least_ppm", "disabled_cpu_m"):
+        for name in ("budget_ppm", "min_requests", "min_use_m", "min_cpu_m", "min_ppm", "disabled_cpu_m"):
             if getattr(self, name) == 0:
                 raise InvalidInput(f"guard.{name}", 0, "more than 0")
         for lower, upper in (
@@ -71,6 +73,6 @@ class GuardConfig:
             if getattr(self, lower) > getattr(self, upper):
                 expected = f"at most {upper} ({getattr(self, upper)})"
                 raise InvalidInput(f"guard.{lower}", getattr(self, lower), expected)
-        for name in ("grow_from_ppm", "budget_ppm", "cut_ppm", "growth_ppm", "least_ppm"):
+        for name in ("grow_from_ppm", "budget_ppm", "cut_ppm", "growth_ppm", "min_ppm"):
             if getattr(self, name) > 1_000_000:
                 raise InvalidInput(f"guard.{name}", getattr(self, name), "at most 1000000 millionths")

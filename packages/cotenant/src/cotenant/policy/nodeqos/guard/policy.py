@@ -1,12 +1,15 @@
 """The guard: a ceiling on best-effort CPU that protects the services, regardless of free CPU.
 
-Problem: a node may have free CPU while its services miss their objectives. Choice: the state machine of `step.py` over the signal of the worst-off
-protected pod: cut at once and by half, disabled when an objective stays missed, growing by a tenth of the node every two seconds only
-after ten seconds of calm. Pods without an objective have a track of their own (`track.py`): whatever they suffer, they do not push best-effort work below the
-node less their bound (`bound.py`), and where the ceiling stands below that it rises at once, unless an objective is in danger. Its only clock is the state's.
+Problem: a node may have free CPU while its services miss their objectives. Choice: the state machine of `step.py` over
+the signal of the worst-off protected pod: cut at once and by half, disabled when an objective stays missed, growing by
+a tenth of the node every two seconds only after ten seconds of calm. Pods without an objective have a track of their
+own (`track.py`): whatever they suffer, they do not push best-effort work below the node less their bound (`bound.py`),
+and where the ceiling stands below that it rises at once, unless an objective is in danger. Its only clock is the
+state's.
 Limits: CPU only; which best-effort pod is the cause is determined by policy/interference.
 
-Source: Lo et al., Heracles, ISCA'15, top-level controller. Its switch at 85 % load is omitted: the allowance of `cpu/suppression.py` does that.
+Source: Lo et al., Heracles, ISCA'15, top-level controller. Its switch at 85 % load is omitted: the allowance of
+`cpu/suppression.py` does that.
 """
 
 from __future__ import annotations
@@ -47,7 +50,7 @@ class GuardMemory:
     @property
     def ceiling_m(self) -> int | None:
         """The last ceiling; None: not evaluated yet."""
-        known = [each.ceiling_m for each in (self.objectives, self.others) if each.ceiling_m is not None]
+        known = [track.ceiling_m for track in (self.objectives, self.others) if track.ceiling_m is not None]
         return min(known, default=None)
 
 
@@ -66,8 +69,9 @@ def judge(
 ) -> tuple[Ceiling, GuardMemory]:
     """The new ceiling. An alarm in the state, of a protected group or of the machine, counts as pressure at once.
 
-    `yielding`: best-effort work is already in the idle class. Then a short wait (an alarm of less than `stall_cut_ppm`) only keeps the
-    ceiling from growing: work that already yields to every service would cause the same wait with half the quota.
+    `yielding`: best-effort work is already in the idle class. Then a short wait (an alarm of less than `stall_cut_ppm`)
+    only keeps the ceiling from growing: work that already yields to every service would cause the same wait with half
+    the quota.
     """
     pods = protected(state)
     capacity_m, now_us = state.host.capacity_cpu_m, state.at_us
@@ -92,7 +96,7 @@ def judge(
     innocent = not state.alarms and used_m * PPM < config.innocent_ppm * capacity_m
 
     def worst_of(found: Sequence[PodSignal]) -> PodSignal:
-        worst = max(found, key=lambda each: each.severity)
+        worst = max(found, key=lambda entry: entry.severity)
         if worst.severity <= guard_step.CLOSE or not innocent:
             return worst
         text = f"{worst.text}; best-effort work uses {cpu_text(used_m)} CPU and is not the cause"
@@ -113,7 +117,7 @@ def judge(
         steps.append((step, None))
     if others:
         found = alarms.over(others, signals, with_machine=not judged)
-        pressed = [entry for entry, each in zip(others, found, strict=False) if each.severity > guard_step.CLOSE]
+        pressed = [entry for entry, element in zip(others, found, strict=False) if element.severity > guard_step.CLOSE]
         if not judged and alarms.machine is not None:
             pressed = list(others)
         bound = owed(pressed or others, config, blame, alarms.stalls(with_machine=not judged))
@@ -132,7 +136,7 @@ def judge(
             step = step.raised_to(every.lowest_m(capacity_m), now_us)
         rest = step.after
         steps.append((step, bound))
-    binding, owing = min(steps, key=lambda each: (each[0].ceiling_m, -each[0].after.mode))
+    binding, owing = min(steps, key=lambda element: (element[0].ceiling_m, -element[0].after.mode))
     after = GuardMemory(objectives, rest, now_us, stolen_us, tuple(burns.values()))
     reason = _reason(binding, owing, capacity_m, now_us)
     return Ceiling(binding.ceiling_m, binding.after.mode, True, reason), after

@@ -1,17 +1,21 @@
-"""The health of each protected pod by its best available signal: latency of its requests, else run delay, else CPU pressure.
+"""The health of each protected pod by its best available signal: latency of its requests, else run delay, else CPU
+pressure.
 
-Problem: few services report latency, windows are small or stale, and a machine may lack any counter. Choice: for each pod the first available signal
-in the order latency, run delay, PSI; the reason names it. Where latency is known, waiting alone never cuts best-effort work, it only stops its
-growth. A pod without an objective is a victim only where it waits for long in absolute time, not only relative to its use. Where the probe recorded which groups ran meanwhile, only waiting behind best-effort work counts. Pods throttled by their own quota, and
-nodes where best-effort work hardly runs, are not attributed to it. Limits: without the probe, a service that saturates its own threads shows run
-delay that no other pod causes; best-effort work is then cut needlessly. In a virtual machine whose CPU time was stolen by the hypervisor a moment
-ago, latency alone is not sufficient either: it cuts only if the pod also waited for a CPU.
+Problem: few services report latency, windows are small or stale, and a machine may lack any counter. Choice: for each
+pod the first available signal in the order latency, run delay, PSI; the reason names it. Where latency is known,
+waiting alone never cuts best-effort work, it only stops its growth. A pod without an objective is a victim only where
+it waits for long in absolute time, not only relative to its use. Where the probe recorded which groups ran meanwhile,
+only waiting behind best-effort work counts. Pods throttled by their own quota, and nodes where best-effort work hardly
+runs, are not attributed to it. Limits: without the probe, a service that saturates its own threads shows run delay that
+no other pod causes; best-effort work is then cut needlessly. In a virtual machine whose CPU time was stolen by the
+hypervisor a moment ago, latency alone is not sufficient either: it cuts only if the pod also waited for a CPU.
 
-The percentile of one window is noisy, so latency counts as close or missed only if the mean of the last 3 s agrees (as in Chen et al., PARTIES,
-ASPLOS'19), and as calm only if both are.
+The percentile of one window is noisy, so latency counts as close or missed only if the mean of the last 3 s agrees (as
+in Chen et al., PARTIES, ASPLOS'19), and as calm only if both are.
 
-Source: the order of signals follows Shenango (NSDI'19: queueing delay as the pod_signal of congestion) and Heracles (latency decides); burn rates
-follow the SRE workbook's alerts, 14.4 and 6 times the budget, with windows scaled to a node's control loop.
+Source: the order of signals follows Shenango (NSDI'19: queueing delay as the pod_signal of congestion) and Heracles
+(latency decides); burn rates follow the SRE workbook's alerts, 14.4 and 6 times the budget, with windows scaled to a
+node's control loop.
 """
 
 from __future__ import annotations
@@ -35,7 +39,9 @@ _LATENCY_US = 3_000_000
 
 @dataclass(frozen=True, slots=True)
 class Burn:
-    """Averages of one pod: recent latency, and error-budget burn rate in thousandths of the rate that just meets the objective."""
+    """Averages of one pod: recent latency, and error-budget burn rate in thousandths of the rate that just meets
+    the objective.
+    """
 
     uid: str
     short: int = 0  # over 30 s
@@ -57,7 +63,9 @@ class PodSignal:
 
 
 def protected(state: NodeState) -> tuple[PodUse, ...]:
-    """The pods that the guard protects: latency-sensitive classes and pods with an objective, without those that are over."""
+    """The pods that the guard protects: latency-sensitive classes and pods with an objective, without those that
+    are over.
+    """
     return tuple(
         entry
         for entry in state.services()
@@ -77,7 +85,8 @@ def _measured(entry: PodUse) -> bool:
 
 
 def best_effort_blame(state: NodeState, pods: Sequence[PodUse]) -> Mapping[str, int]:
-    """Share of these pods' waiting time during which best-effort work ran on the CPU, in millionths, by the pods' groups.
+    """Share of these pods' waiting time during which best-effort work ran on the CPU, in millionths, by the pods'
+    groups.
 
     Pods without recorded waits are left out.
     """
@@ -110,7 +119,8 @@ def pod_signal(
 ) -> PodSignal:
     """The best signal of a pod, evaluated.
 
-    `blame_ppm`: share of its waiting, in millionths, attributed to best-effort work; None = unknown. `stolen`: the hypervisor stole CPU time recently.
+    `blame_ppm`: share of its waiting, in millionths, attributed to best-effort work; None = unknown. `stolen`: the
+    hypervisor stole CPU time recently.
     """
     judged = _latency(entry, burn, config, blame_ppm)
     if judged is not None and stolen and judged.severity > CLOSE:
@@ -154,7 +164,7 @@ def updated_burn(burn: Burn, health: ServiceHealth | None, interval_us: int, con
 
 def fresh(health: ServiceHealth, config: GuardConfig) -> bool:
     """Whether a report is recent enough and covers enough requests."""
-    return health.age_us <= config.health_age_us and health.requests >= config.least_requests
+    return health.age_us <= config.health_age_us and health.requests >= config.min_requests
 
 
 def _towards(average: int, now: int, interval_us: int, horizon_us: int) -> int:
@@ -180,7 +190,10 @@ def _latency(entry: PodUse, burn: Burn, config: GuardConfig, blame_ppm: int | No
     age_us = health.age_us + health.window_us // 2
     if objective is None:  # of errors, which best-effort work causes only as timeouts: no cut, no growth
         severity = CLOSE if min(rate, burn.short) >= config.burn_calm_milli else CALM
-        text = f"{entry.pod.key}: {health.over_objective} of {health.requests} requests failed, budget of {health.objective} burns {rate / 1000:.1f} x"
+        text = (
+            f"{entry.pod.key}: {health.over_objective} of {health.requests} requests failed, budget of "
+            f"{health.objective} burns {rate / 1000:.1f} x"
+        )
         return PodSignal(entry.pod.key, severity, "errors", text, age_us, (Term("burn rate", rate, "1/1000"),))
     measured_us = health.p99_us if health.at_target_us is None else health.at_target_us
     slack = slack_ppm(objective, measured_us)
@@ -210,7 +223,7 @@ def _run_delay(entry: PodUse, config: GuardConfig, blame_ppm: int | None) -> Pod
     if delay is None or used is None:
         return None
     # An almost idle pod hardly waits; relative to its tiny use the ratio would be meaningless.
-    ratio = delay * 1000 // max(used, config.least_use_m)
+    ratio = delay * 1000 // max(used, config.min_use_m)
     text = f"{entry.pod.key} waited {percent_text(ratio)} of its CPU time for a CPU"
     if blame_ppm is not None:
         ratio = ratio * blame_ppm // PPM

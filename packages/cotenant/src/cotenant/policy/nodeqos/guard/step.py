@@ -1,10 +1,12 @@
-"""One step of the guard: from the severity of the services' signals to the best-effort ceiling. Integers only, compiled by the lab.
+"""One step of the guard: from the severity of the services' signals to the best-effort ceiling. Integers only, compiled
+by the lab.
 
-Problem: as in `cpu/allowance.py`, agent and lab must compute identical steps. Choice: leaf functions over integers; modes and severities are
-integers that `policy.py` names. Best-effort work is cut at once to half of its use, and grows in steps after a calm period.
+Problem: as in `cpu/allowance.py`, agent and lab must compute identical steps. Choice: leaf functions over integers;
+modes and severities are integers that `policy.py` names. Best-effort work is cut at once to half of its use, and grows
+in steps after a calm period.
 
-Source: Lo et al., Heracles, ISCA'15, section 4 (growth above 10 % slack, cut below 5 %, disabled with a cool-down on a violation); cutting by
-half is ours, since Heracles' two cores are too much on a small node.
+Source: Lo et al., Heracles, ISCA'15, section 4 (growth above 10 % slack, cut below 5 %, disabled with a cool-down on a
+violation); cutting by half is ours, since Heracles' two cores are too much on a small node.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ def next_mode(
 ) -> int:
     """The next mode.
 
-    `missed_us`: for how long objectives have been missed without a break; `calm_for_us`: time since the last severity above CALM;
+    `missed_us`: for how long objectives have been missed without a break; `calm_for_us`: time since the last severity
+    above CALM;
     `cooling_us`: the remaining cool-down.
     """
     if severity == MISSED and missed_us >= miss_limit_us:
@@ -48,19 +51,19 @@ def next_mode(
 
 
 def next_ceiling_m(
-    mode: int, ceiling_m: int, used_m: int, capacity_m: int, least_m: int, disabled_m: int, cut_ppm: int, growth_m: int
+    mode: int, ceiling_m: int, used_m: int, capacity_m: int, min_m: int, disabled_m: int, cut_ppm: int, growth_m: int
 ) -> int:
     """The next ceiling of best-effort CPU, milli-CPU.
 
-    `growth_m` is the step that is due, 0 where none is. A cut goes to `cut_ppm` of the smaller of ceiling and use, not below `least_m`, and
-    never raises the ceiling.
+    `growth_m` is the step that is due, 0 where none is. A cut goes to `cut_ppm` of the smaller of ceiling and use, not
+    below `min_m`, and never raises the ceiling.
     """
     if mode == OFF:
         return capacity_m
     if mode == DISABLED:
         return min(ceiling_m, disabled_m)
     if mode == CUT:
-        return min(ceiling_m, max(least_m, min(ceiling_m, used_m) * cut_ppm // PPM))
+        return min(ceiling_m, max(min_m, min(ceiling_m, used_m) * cut_ppm // PPM))
     if mode == GROW:
         return min(capacity_m, ceiling_m + growth_m)
     return min(capacity_m, ceiling_m)
@@ -69,7 +72,7 @@ def next_ceiling_m(
 def bound_m(request_m: int, used_m: int, waited_ppm: int, bound_ppm: int) -> int:
     """The most CPU that a pod without an objective may cost best-effort work, milli-CPU.
 
-    `waited_ppm`: time that its tasks waited for a CPU, per elapsed time. What it ran and what it waited is what it would have used alone; twice
-    that (`bound_ppm`) leaves the CPU that is freed for it half idle.
+    `waited_ppm`: time that its tasks waited for a CPU, per elapsed time. What it ran and what it waited is what it
+    would have used alone; twice that (`bound_ppm`) leaves the CPU that is freed for it half idle.
     """
     return max(request_m, used_m + waited_ppm // 1000) * bound_ppm // PPM

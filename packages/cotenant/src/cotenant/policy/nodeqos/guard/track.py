@@ -1,7 +1,8 @@
 """One track of the guard: the machine of `step.py` with its memory, over the worst signal of one kind of pod.
 
-Problem: pods with an objective and pods without one may not cost best-effort work the same, so one ceiling cannot serve both. Choice: each kind has a track with
-its own mode, ceiling and times; the guard's ceiling is the lower one. Limits: a track knows nothing of the other but what it is given (`lowest_m`, `grows`).
+Problem: pods with an objective and pods without one may not cost best-effort work the same, so one ceiling cannot serve
+both. Choice: each kind has a track with its own mode, ceiling and times; the guard's ceiling is the lower one. Limits:
+a track knows nothing of the other but what it is given (`lowest_m`, `grows`).
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def advance(
         before_m,
         used_m,
         capacity_m,
-        max(lowest_m, min(config.least_cpu_m, capacity_m * config.least_ppm // PPM)),
+        max(lowest_m, min(config.min_cpu_m, capacity_m * config.min_ppm // PPM)),
         config.disabled_cpu_m,
         config.cut_ppm,
         capacity_m * config.growth_ppm // PPM if is_due and grows else 0,

@@ -1,12 +1,13 @@
 """Disk QoS of best effort: permanent weights, configured limits, and a limit that follows the services' I/O stalls.
 
-Problem: one best-effort group that streams to a disk makes a service wait for its log, and a fixed limit wastes the disk when no service needs
-it. Choice: while a service stalls on I/O above a threshold and best effort does I/O, best effort is limited to a part of its current throughput;
-if that persists after a dwell time, to a part of that; when services have been calm for a while the limit grows, and is removed once it is far above
-best effort's last throughput. Fixed limits of the class and of single pods (annotation `koordinator.sh/blkioQOS`) apply besides. Where a group's limit
-does not hold for the groups below it (cgroup v1), the class's limit is divided among its pods' containers. Limits: reads,
-writes and all devices are limited alike, because it is unknown which of them a service waits for; bytes are limited, not latency; on cgroup v1 writes of the
-page cache are nobody's, and are not limited.
+Problem: one best-effort group that streams to a disk makes a service wait for its log, and a fixed limit wastes the
+disk when no service needs it. Choice: while a service stalls on I/O above a threshold and best effort does I/O, best
+effort is limited to a part of its current throughput; if that persists after a dwell time, to a part of that; when
+services have been calm for a while the limit grows, and is removed once it is far above best effort's last throughput.
+Fixed limits of the class and of single pods (annotation `koordinator.sh/blkioQOS`) apply besides. Where a group's limit
+does not hold for the groups below it (cgroup v1), the class's limit is divided among its pods' containers. Limits:
+reads, writes and all devices are limited alike, because it is unknown which of them a service waits for; bytes are
+limited, not latency; on cgroup v1 writes of the page cache are nobody's, and are not limited.
 
 Source: the rule is Heracles' (cut at once, grow slowly), with both steps multiplicative.
 """
@@ -54,7 +55,7 @@ class IoConfig:
     grow_percent: int = 20
     dwell_us: int = 2_000_000  # between cuts, so that one takes effect before the next
     calm_for_us: int = 10_000_000  # before each increase
-    least_bps: int = 1 << 20  # lower bound of the limit
+    min_bps: int = 1 << 20  # lower bound of the limit
     lift_percent: int = 400  # of best effort's last throughput: a limit above it is removed
 
     def __post_init__(self) -> None:
@@ -70,8 +71,8 @@ class IoConfig:
         check_percent("I/O lift", self.lift_percent, 101)
         if not 0 <= self.calm_ppm <= self.stall_ppm <= PPM:
             raise InvalidInput("I/O calm_ppm", self.calm_ppm, "0 <= calm_ppm <= stall_ppm <= 1000000")
-        if self.least_bps < 1 or self.dwell_us < 0 or self.calm_for_us < 0:
-            raise InvalidInput("I/O limits", self.least_bps, "at least 1 byte a second, and times of 0 or more")
+        if self.min_bps < 1 or self.dwell_us < 0 or self.calm_for_us < 0:
+            raise InvalidInput("I/O limits", self.min_bps, "at least 1 byte a second, and times of 0 or more")
         if not self.devices and (self.follow_services or self.best_effort != NO_LIMITS):
             raise InvalidInput("I/O devices", "none", "the devices that are to be limited")
 
@@ -123,7 +124,7 @@ def decide(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[Verdic
         value = io_max(limits)
         if value:
             reason = Reason(RULE, f"{pod.key} is limited by configuration or annotation")
-            knobs += [_limit(each, value, reason) for each in disk_groups(pod, state.kubelet.cgroup_version)]
+            knobs += [_limit(name, value, reason) for name in disk_groups(pod, state.kubelet.cgroup_version)]
     kept, lacking = available(state, RULE, knobs)
     return Verdict((*reasons, *lacking), kept), memory
 
@@ -156,14 +157,14 @@ def _follow(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[IoMem
     if worst > config.stall_ppm:
         if memory.limit_bps is None and moved is None:
             return IoMemory(), Reason(RULE, f"{waits}; best effort's throughput is not known")
-        if memory.limit_bps is None and moved is not None and moved <= config.least_bps:
+        if memory.limit_bps is None and moved is not None and moved <= config.min_bps:
             return IoMemory(), Reason(RULE, f"{waits}; best effort is not the cause: it moves {_rate(moved)}")
         if memory.limit_bps is not None and now - memory.changed_at_us < config.dwell_us:
             return IoMemory(memory.limit_bps, memory.moved_bps, memory.changed_at_us), Reason(
                 RULE, f"{waits}; waiting for the effect of the last cut"
             )
         base = moved or 0 if memory.limit_bps is None else memory.limit_bps
-        limit = max(config.least_bps, base * config.cut_percent // 100)
+        limit = max(config.min_bps, base * config.cut_percent // 100)
         text = f"{waits}, over {percent(config.stall_ppm)}: best effort from {_rate(base)} to {_rate(limit)}"
         terms = (Term("before", base, "B/s"), Term("cut", limit - base, "B/s"))
         return IoMemory(limit, memory.moved_bps or base, now), Reason(RULE, text, terms)

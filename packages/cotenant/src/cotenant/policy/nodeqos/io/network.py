@@ -1,10 +1,11 @@
 """Network QoS: two traffic classes on the host's uplink, so that services do not queue behind best effort.
 
-Problem: a full uplink delays every packet of a service, and TCP shares by flow, not by importance. Choice: two classes on the uplink. Services may use
-all of it; best effort has a small guarantee and a ceiling. The ceiling is Heracles' rule, what services leave less a margin for their growth:
-link - services - max(5 % of link, 10 % of services). Where the services' traffic is unknown, the configured ceiling applies, in Koordinator's
-notation: a percentage, or bits per second as a quantity (`50M`). Limits: egress only; the link's speed must be configured;
-the services' traffic is the host's less best effort's.
+Problem: a full uplink delays every packet of a service, and TCP shares by flow, not by importance. Choice: two classes
+on the uplink. Services may use all of it; best effort has a small guarantee and a ceiling. The ceiling is Heracles'
+rule, what services leave less a margin for their growth: link - services - max(5 % of link, 10 % of services). Where
+the services' traffic is unknown, the configured ceiling applies, in Koordinator's notation: a percentage, or bits per
+second as a quantity (`50M`). Limits: egress only; the link's speed must be configured; the services' traffic is the
+host's less best effort's.
 
 Source: Heracles (ISCA'15) section 4.3; Koordinator, apis/slo (network settings).
 """
@@ -30,7 +31,9 @@ SERVICES, BEST_EFFORT = "ls", "be"  # the classes of a device; a target's group 
 
 @dataclass(frozen=True, slots=True)
 class NetworkConfig:
-    """Off without a device and its speed. Shares are a percentage of the link (int) or bits per second (text, e.g. `50M`)."""
+    """Off without a device and its speed. Shares are a percentage of the link (int) or bits per second (text, e.g.
+    `50M`).
+    """
 
     device: str = ""
     link_bits: int = 0  # bits per second
@@ -96,7 +99,9 @@ def decide(state: NodeState, config: NetworkConfig, memory: NetworkMemory) -> tu
 
 
 def share(field: str, written: int | str, link_bits: int) -> int:
-    """Bits per second of a share in Koordinator's notation, 1 to the link's. `InvalidInput` where it is neither percent nor rate."""
+    """Bits per second of a share in Koordinator's notation, 1 to the link's. `InvalidInput` where it is neither
+    percent nor rate.
+    """
     if isinstance(written, int):
         check_percent(f"network {field}", written, 0, 100)
         bits = link_bits * written // 100

@@ -1,12 +1,14 @@
 """Partitioning of the last-level cache and of memory bandwidth by QoS class.
 
-Problem: best effort that streams through memory evicts the services' cache lines, and no CPU knob helps. Choice: Koordinator's classes as resctrl
-groups. A class has a range of the cache in percent, converted to a mask of ways, and a share of memory bandwidth: percent on Intel, an absolute amount
-on AMD. Best effort has 0..30 % of the cache by default. A class without restrictions gets no group, since hardware has few; its tasks stay in the
-root group. Limits: fixed by configuration; the agent moves tasks into groups (`group_of`). Masks are contiguous and have at least the hardware's
+Problem: best effort that streams through memory evicts the services' cache lines, and no CPU knob helps. Choice:
+Koordinator's classes as resctrl groups. A class has a range of the cache in percent, converted to a mask of ways, and a
+share of memory bandwidth: percent on Intel, an absolute amount on AMD. Best effort has 0..30 % of the cache by default.
+A class without restrictions gets no group, since hardware has few; its tasks stay in the root group. Limits: fixed by
+configuration; the agent moves tasks into groups (`group_of`). Masks are contiguous and have at least the hardware's
 minimum number of ways.
 
-Source: Koordinator, pkg/koordlet/qosmanager/plugins/resctrl (formulas, defaults); Linux, Documentation/filesystems/resctrl.rst.
+Source: Koordinator, pkg/koordlet/qosmanager/plugins/resctrl (formulas, defaults); Linux,
+Documentation/filesystems/resctrl.rst.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ AMD_UNLIMITED = 2048
 
 @dataclass(frozen=True, slots=True)
 class ClassCache:
-    """A class's range of the cache and its share of memory bandwidth, percent. `InvalidInput` where the range is empty."""
+    """A class's range of the cache and its share of memory bandwidth, percent. `InvalidInput` where the range is
+    empty.
+    """
 
     start_percent: int = 0
     end_percent: int = 100
@@ -86,8 +90,8 @@ def mask(settings: ClassCache, hardware: CacheHardware) -> int:
     """The ways of a class as bits: contiguous, at least the hardware's minimum."""
     first = -(-hardware.ways * settings.start_percent // 100)
     end = -(-hardware.ways * settings.end_percent // 100)
-    end = min(hardware.ways, max(end, first + hardware.least_ways))
-    first = max(0, min(first, end - hardware.least_ways))
+    end = min(hardware.ways, max(end, first + hardware.min_ways))
+    first = max(0, min(first, end - hardware.min_ways))
     return (1 << end) - (1 << first)
 
 
@@ -98,7 +102,7 @@ def bandwidth(settings: ClassCache, hardware: CacheHardware) -> int:
             return AMD_UNLIMITED
         return max(1, AMD_FULL * settings.bandwidth_percent // 100)
     steps = -(-settings.bandwidth_percent // hardware.step_percent)
-    return min(100, max(hardware.least_percent, steps * hardware.step_percent))
+    return min(100, max(hardware.min_percent, steps * hardware.step_percent))
 
 
 def _classes(config: CacheConfig) -> tuple[tuple[str, ClassCache], ...]:

@@ -1,10 +1,11 @@
 """Proactive reclaim: the smallest memory limit of best effort that causes no pressure.
 
-Problem: best effort keeps memory that it hardly uses, while services find none. Choice: Meta's senpai. The group's stall time is accumulated; more than a
-target per interval means the limit is too tight, and it is raised at once, by the square of the deviation; a quiet interval lowers it by at
-most one percent. The knob is either a persistent `memory.high`, or a one-time `memory.reclaim` of the same amount, which leaves no limit behind. When
-another writer changes the limit, the controller restarts from the current use. Limits: best effort only; a group of unknown
-stall is left alone. The stall is that of the last tick, so with a tick longer than the interval it acts on one sample.
+Problem: best effort keeps memory that it hardly uses, while services find none. Choice: Meta's senpai. The group's
+stall time is accumulated; more than a target per interval means the limit is too tight, and it is raised at once, by
+the square of the deviation; a quiet interval lowers it by at most one percent. The knob is either a persistent
+`memory.high`, or a one-time `memory.reclaim` of the same amount, which leaves no limit behind. When another writer
+changes the limit, the controller restarts from the current use. Limits: best effort only; a group of unknown stall is
+left alone. The stall is that of the last tick, so with a tick longer than the interval it acts on one sample.
 
 Source: senpai.py (facebookincubator/senpai): its constants and its two quadratic steps.
 """
@@ -45,19 +46,19 @@ class ReclaimConfig:
     backoff_max_ppm: int = 1_000_000  # maximum increase of the limit per step
     probe_divisor: int = 10
     backoff_divisor: int = 20
-    least_bytes: int = 100 << 20
-    most_bytes: int = 100 << 30
+    min_bytes: int = 100 << 20
+    max_bytes: int = 100 << 30
     page_bytes: int = PAGE_BYTES
 
     def __post_init__(self) -> None:
-        for name in ("interval_us", "target_us", "probe_divisor", "backoff_divisor", "page_bytes", "least_bytes"):
+        for name in ("interval_us", "target_us", "probe_divisor", "backoff_divisor", "page_bytes", "min_bytes"):
             if getattr(self, name) <= 0:
                 raise InvalidInput(f"memory reclaim {name}", getattr(self, name), "a number above 0")
         for name in ("probe_max_ppm", "backoff_max_ppm"):
             if not 0 < getattr(self, name) <= PPM:
                 raise InvalidInput(f"memory reclaim {name}", getattr(self, name), "1 to 1000000")
-        if self.most_bytes < self.least_bytes:
-            raise InvalidInput("memory reclaim most_bytes", self.most_bytes, "at least least_bytes")
+        if self.max_bytes < self.min_bytes:
+            raise InvalidInput("memory reclaim max_bytes", self.max_bytes, "at least min_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,8 @@ def step(
     stands: str | None,
     config: ReclaimConfig,
 ) -> tuple[GroupReclaim, Reason, int]:
-    """One tick of one group: its new controller, the reason, and the bytes to reclaim now (0 where the limit was not lowered).
+    """One tick of one group: its new controller, the reason, and the bytes to reclaim now (0 where the limit was not
+    lowered).
 
     `stands`: the current memory.high; None = unknown, assumed to be ours.
     """
@@ -158,14 +160,17 @@ def _moved(
 ) -> tuple[GroupReclaim, Reason, int]:
     limit = _bounded(before.limit_bytes + before.limit_bytes * by_ppm // PPM, config)
     change = limit - before.limit_bytes
-    text = f"{word}: stalled {stall_us} us, {config.target_us} us tolerated per interval; limit {size(before.limit_bytes)} {'+' if change >= 0 else '-'} {size(abs(change))}"
+    text = (
+        f"{word}: stalled {stall_us} us, {config.target_us} us tolerated per interval; limit "
+        f"{size(before.limit_bytes)} {'+' if change >= 0 else '-'} {size(abs(change))}"
+    )
     terms = (Term("limit before", before.limit_bytes, "bytes"), Term("step", change, "bytes"))
     return GroupReclaim(before.group, limit, 0, at_us), Reason(RULE, text, terms), max(0, -change)
 
 
 def _bounded(count_bytes: int, config: ReclaimConfig) -> int:
     """Within the bounds, in whole pages, and never 0."""
-    kept = min(max(count_bytes, config.least_bytes), config.most_bytes)
+    kept = min(max(count_bytes, config.min_bytes), config.max_bytes)
     return max(1, kept // config.page_bytes) * config.page_bytes
 
 

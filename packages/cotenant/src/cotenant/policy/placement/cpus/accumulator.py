@@ -1,18 +1,23 @@
 """Choose a pod's CPUs on one node, given their number.
 
-Problem: a latency-critical pod's CPUs should be close together, on whole cores or spread over cores as it requests, away from the pods it avoids, and
-the remainder should stay useful for the next pod. Choice, the first of these that suffices:
+Problem: a latency-critical pod's CPUs should be close together, on whole cores or spread over cores as it requests,
+away from the pods it avoids, and the remainder should stay useful for the next pod. Choice, the first of these that
+suffices:
 
-- whole cores: one NUMA node; one socket; else the largest sockets whole and the rest from the smallest; a number that is not a multiple of a core, or
-  for which no whole core is left, as for spread.
-- spread: one NUMA node with a core for each CPU; one NUMA node; one socket likewise; else anywhere, near CPUs already taken.
+- whole cores: one NUMA node; one socket; else the largest sockets whole and the rest from the smallest; a number that
+  is not a multiple of a core, or for which no whole core is left, as for spread.
+- spread: one NUMA node with a core for each CPU; one NUMA node; one socket likewise; else anywhere, near CPUs already
+  taken.
 
-Among several NUMA nodes or sockets the fullest that suffices, or the emptiest (`NumaStrategy`). Each step first tries CPUs away from the avoided pods.
-CPUs with fewer users go first. CPUs of a matched reservation (`preferred`) go before all others.
+Among several NUMA nodes or sockets the fullest that suffices, or the emptiest (`NumaStrategy`). Each step first tries
+CPUs away from the avoided pods. CPUs with fewer users go first. CPUs of a matched reservation (`preferred`) go before
+all others.
 
-Limits: avoidance is a preference unless `exclusive_required`; pods of other policies are not avoided. Allocated CPUs are never moved.
+Limits: avoidance is a preference unless `exclusive_required`; pods of other policies are not avoided. Allocated CPUs
+are never moved.
 
-Source: Koordinator, NodeNUMAResource (cpu_accumulator). Upstream takes whole cores of a socket without regard to avoided pods; here not.
+Source: Koordinator, NodeNUMAResource (cpu_accumulator). Upstream takes whole cores of a socket without regard to
+avoided pods; here not.
 """
 
 from __future__ import annotations
@@ -28,7 +33,9 @@ from cotenant.policy.placement.refusal import Refusal
 
 @dataclass(frozen=True, slots=True)
 class CpuAsk:
-    """A request for a number of CPUs. Masks: `preferred` are taken first; `within` bounds the choice, None is the whole node."""
+    """A request for a number of CPUs. Masks: `preferred` are taken first; `within` bounds the choice, None is the
+    whole node.
+    """
 
     count: int
     bind: BindPolicy = BindPolicy.FULL_CORES
@@ -83,7 +90,9 @@ def take(ledger: CpuLedger, ask: CpuAsk) -> CpuChoice | Refusal:
 
 
 def shortage(ledger: CpuLedger, ask: CpuAsk) -> Refusal | None:
-    """Why `take` would fail, by counting alone; None where it would succeed. For topologies with even cores (`CpuTopology.is_even`)."""
+    """Why `take` would fail, by counting alone; None where it would succeed. For topologies with even cores
+    (`CpuTopology.is_even`).
+    """
     usable = ledger.free if ask.within is None else ledger.free & ask.within
     if ask.exclusive_required:
         usable &= ~ledger.exclusive(ask.exclusive)
@@ -140,7 +149,9 @@ class _Work:
                     return
 
     def anywhere(self, usable: int) -> Iterator[int]:
-        """Single CPUs, round-robin over cores; first cores near CPUs already taken, then of the fullest or emptiest socket and NUMA node."""
+        """Single CPUs, round-robin over cores; first cores near CPUs already taken, then of the fullest or emptiest
+        socket and NUMA node.
+        """
         topology = self.topology
         sign = self.sign
         in_socket = [
@@ -179,20 +190,23 @@ class _Work:
         allowed = next((mask for mask in self._tries(whole) if mask.bit_count() >= self.need), whole)
         smaller = []
         for group in sorted(
-            self._ordered(self.topology.sockets, allowed, allowed), key=lambda each: -(each.mask & allowed).bit_count()
+            self._ordered(self.topology.sockets, allowed, allowed),
+            key=lambda cpu_group: -(cpu_group.mask & allowed).bit_count(),
         ):
             cpus = group.mask & allowed
             if cpus.bit_count() <= self.need:
                 self._keep(cpus)
             else:
                 smaller.append(group)
-        for group in sorted(smaller, key=lambda each: (each.mask & allowed).bit_count()):
+        for group in sorted(smaller, key=lambda cpu_group: (cpu_group.mask & allowed).bit_count()):
             if self.need >= self.topology.threads_per_core:
                 count = self.need - self.need % self.topology.threads_per_core
                 self._keep(self._first_cores(group, allowed, count))
 
     def _spread_within(self, usable: int, groups: Sequence[CpuGroup]) -> bool:
-        """Take all needed CPUs from one of these groups: first with a core for each CPU and away from avoided pods, then without these conditions."""
+        """Take all needed CPUs from one of these groups: first with a core for each CPU and away from avoided pods,
+        then without these conditions.
+        """
         if all((group.mask & usable).bit_count() < self.need for group in groups):
             return False
         for allowed, distinct in ((usable & ~self.avoided, True), (usable, False)):
@@ -223,7 +237,9 @@ class _Work:
         return masks
 
     def _ordered(self, groups: Sequence[CpuGroup], counted: int, in_socket: int) -> list[CpuGroup]:
-        """Groups with any of `counted`, the fullest or the emptiest first; ties by how full their socket is, then by id."""
+        """Groups with any of `counted`, the fullest or the emptiest first; ties by how full their socket is, then
+        by id.
+        """
         sign = self.sign
         sockets = self.topology.sockets
         return sorted(

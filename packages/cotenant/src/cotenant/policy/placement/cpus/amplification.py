@@ -1,10 +1,11 @@
 """CPU fit on a node with amplified CPU (more advertised than physical).
 
-Problem: a node whose cores are faster than the reference (or shared more densely) advertises its CPU times a ratio; a pod with own CPUs takes
-physical ones. Choice: bound CPUs are counted times the ratio, on both sides; other requests as they are. Limits: one ratio per node.
+Problem: a node whose cores are faster than the reference (or shared more densely) advertises its CPU times a ratio; a
+pod with own CPUs takes physical ones. Choice: bound CPUs are counted times the ratio, on both sides; other requests as
+they are. Limits: one ratio per node.
 
-Source: Koordinator, NodeNUMAResource (amplified CPU) and apis/extension/node_resource_amplification.go; upstream's ratio is a float, here it is in
-millionths, rounded up like upstream.
+Source: Koordinator, NodeNUMAResource (amplified CPU) and apis/extension/node_resource_amplification.go; upstream's
+ratio is a float, here it is in millionths, rounded up like upstream.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ def amplified_fit(
 ) -> Refusal | None:
     """None where the pod's CPU fits, else the reason.
 
-    `allocatable_m` is the advertised amount; `requested_m` is requested by all pods of the node, of it `requested_bound_m` by pods with own
-    CPUs. All in milli-CPU.
+    `allocatable_m` is the advertised amount; `requested_m` is requested by all pods of the node, of it
+    `requested_bound_m` by pods with own CPUs. All in milli-CPU.
     """
     wanted_m = amplified(request_m, ratio_ppm) if bound else request_m
     used_m = requested_m - requested_bound_m + amplified(requested_bound_m, ratio_ppm)

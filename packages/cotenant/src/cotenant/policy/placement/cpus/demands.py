@@ -1,8 +1,9 @@
 """Combined CPU and NUMA demands of a pod and a node.
 
-Problem: the pod has annotations, the node has labels, the kubelet has a policy, and they may conflict. Choice: one function for each, which returns
-the effective demand or both sides of the conflict. A required policy of the pod or a policy of the node is enforced or the pod waits;
-a preferred one is not. Limits: whether a pod has own CPUs at all was decided before by its QoS class.
+Problem: the pod has annotations, the node has labels, the kubelet has a policy, and they may conflict. Choice: one
+function for each, which returns the effective demand or both sides of the conflict. A required policy of the pod or a
+policy of the node is enforced or the pod waits; a preferred one is not. Limits: whether a pod has own CPUs at all was
+decided before by its QoS class.
 
 Source: Koordinator, NodeNUMAResource (PreFilter, Filter); the kubelet's names of topology manager policies.
 """
@@ -29,7 +30,9 @@ def cpu_ask(
     strategy: NumaStrategy = NumaStrategy.MOST_ALLOCATED,
     default: BindPolicy = BindPolicy.FULL_CORES,
 ) -> CpuAsk | Refusal:
-    """The request of a pod for `cpu_m` milli-CPU as own CPUs. `default`: the cluster's bind policy where the pod names none."""
+    """The request of a pod for `cpu_m` milli-CPU as own CPUs. `default`: the cluster's bind policy where the pod
+    names none.
+    """
     if cpu_m <= 0 or cpu_m % 1000:
         return Refusal(
             "own CPUs must be whole CPUs", f"{cpu_m}m requested; {-(-max(cpu_m, 1) // 1000) * 1000}m would be"

@@ -1,8 +1,9 @@
 """Even distribution of a pod's CPUs over several NUMA nodes (DistributeEvenly).
 
-Problem: a pod that needs more than one NUMA node runs as slowly as its smallest part. Choice: where no NUMA node suffices alone, the smallest set
-that can provide equal shares is used, the emptiest first; shares differ by one core (or one CPU, for a spread) at most. Where there is no such
-set, the CPUs are taken as without the strategy. Limits: every set of NUMA nodes is tried, at most 2^8.
+Problem: a pod that needs more than one NUMA node runs as slowly as its smallest part. Choice: where no NUMA node
+suffices alone, the smallest set that can provide equal shares is used, the emptiest first; shares differ by one core
+(or one CPU, for a spread) at most. Where there is no such set, the CPUs are taken as without the strategy. Limits:
+every set of NUMA nodes is tried, at most 2^8.
 
 Source: the kubelet's option distribute-cpus-across-numa.
 """
@@ -18,7 +19,7 @@ from cotenant.policy.placement.cpus.accumulator import CpuAsk, CpuChoice, take
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
 from cotenant.policy.placement.refusal import Refusal
 
-_MOST_NUMA_NODES = 8
+_MAX_NUMA_NODES = 8
 
 
 def take_by_strategy(ledger: CpuLedger, ask: CpuAsk) -> CpuChoice | Refusal:
@@ -31,7 +32,7 @@ def take_by_strategy(ledger: CpuLedger, ask: CpuAsk) -> CpuChoice | Refusal:
 
 def _shared_out(ledger: CpuLedger, ask: CpuAsk) -> CpuChoice | None:
     nodes = sorted(ledger.topology.numa, key=lambda node: (-(node.mask & ledger.free).bit_count(), node.id))
-    if len(nodes) > _MOST_NUMA_NODES:
+    if len(nodes) > _MAX_NUMA_NODES:
         return None
     unit = 1 if ask.bind is BindPolicy.SPREAD else ledger.topology.threads_per_core
     for size in range(2, len(nodes) + 1):

@@ -1,7 +1,8 @@
 """Own CPUs of one node and their holders.
 
-Problem: the free CPUs must be known at once, also where a CPU may have several users. Choice: a frozen value; for each number of users a
-mask of the CPUs with at least that many, updated by addition with carry, and every holding by its pod, from which the masks can be recomputed.
+Problem: the free CPUs must be known at once, also where a CPU may have several users. Choice: a frozen value; for each
+number of users a mask of the CPUs with at least that many, updated by addition with carry, and every holding by its
+pod, from which the masks can be recomputed.
 Limits: pods without own CPUs are not included; they share the remainder.
 """
 
@@ -26,20 +27,22 @@ class CpuHolding:
 
 @dataclass(frozen=True, slots=True)
 class CpuLedger:
-    """`at_least[k]` are the CPUs with more than k users; CPUs in `reserved` (the kubelet's, the system's) are never allocated."""
+    """`at_least[k]` are the CPUs with more than k users; CPUs in `reserved` (the kubelet's, the system's) are never
+    allocated.
+    """
 
     topology: CpuTopology
-    most_users: int
+    max_users: int
     reserved: int
-    at_least: tuple[int, ...]  # one mask per number of users up to `most_users`
+    at_least: tuple[int, ...]  # one mask per number of users up to `max_users`
     holdings: tuple[CpuHolding, ...] = ()
 
     @classmethod
-    def empty(cls, topology: CpuTopology, most_users: int = 1, reserved: int = 0) -> CpuLedger:
-        """A ledger without holdings. `most_users`: how many pods may hold the same CPU."""
-        if most_users < 1:
-            raise InvalidInput("most_users", most_users, "1 or more")
-        return cls(topology, most_users, reserved & topology.mask, (0,) * most_users)
+    def empty(cls, topology: CpuTopology, max_users: int = 1, reserved: int = 0) -> CpuLedger:
+        """A ledger without holdings. `max_users`: how many pods may hold the same CPU."""
+        if max_users < 1:
+            raise InvalidInput("max_users", max_users, "1 or more")
+        return cls(topology, max_users, reserved & topology.mask, (0,) * max_users)
 
     @property
     def free(self) -> int:
@@ -51,7 +54,9 @@ class CpuLedger:
         return sum(mask >> cpu & 1 for mask in self.at_least)
 
     def exclusive(self, policy: ExclusivePolicy) -> int:
-        """All CPUs that a pod of this policy avoids: those on a core or NUMA node with a holder of the same policy. Nothing for `NONE`."""
+        """All CPUs that a pod of this policy avoids: those on a core or NUMA node with a holder of the same policy.
+        Nothing for `NONE`.
+        """
         if policy is ExclusivePolicy.NONE:
             return 0
         held = 0
@@ -68,7 +73,9 @@ class CpuLedger:
         return avoided
 
     def given(self, holding: CpuHolding) -> CpuLedger:
-        """The ledger with this holding. Raises `InvalidInput` where a CPU cannot be allocated once more, or the pod already holds some."""
+        """The ledger with this holding. Raises `InvalidInput` where a CPU cannot be allocated once more, or the pod
+        already holds some.
+        """
         if holding.cpus & ~self.free:
             taken = format_cpus(numbers_in(holding.cpus & ~self.free))
             raise InvalidInput(
@@ -83,11 +90,11 @@ class CpuLedger:
         left = tuple(holding for holding in self.holdings if holding.uid != uid)
         if len(left) == len(self.holdings):
             return self
-        return replace(self, at_least=_recounted(left, self.most_users), holdings=left)
+        return replace(self, at_least=_recounted(left, self.max_users), holdings=left)
 
     def validate(self) -> None:
         """Recompute from the holdings; raises `InvalidInput` on a difference."""
-        if self.at_least != _recounted(self.holdings, self.most_users):
+        if self.at_least != _recounted(self.holdings, self.max_users):
             raise InvalidInput("cpu ledger", self.at_least, "the sums of the holdings")
         for holding in self.holdings:
             if holding.cpus & ~self.topology.mask or holding.cpus & self.reserved:
@@ -103,8 +110,8 @@ def _counted(at_least: tuple[int, ...], cpus: int) -> tuple[int, ...]:
     return tuple(counted)
 
 
-def _recounted(holdings: tuple[CpuHolding, ...], most_users: int) -> tuple[int, ...]:
-    at_least: tuple[int, ...] = (0,) * most_users
+def _recounted(holdings: tuple[CpuHolding, ...], max_users: int) -> tuple[int, ...]:
+    at_least: tuple[int, ...] = (0,) * max_users
     for holding in holdings:
         at_least = _counted(at_least, holding.cpus)
     return at_least

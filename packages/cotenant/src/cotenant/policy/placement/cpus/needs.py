@@ -1,8 +1,9 @@
 """CPU needs of a pod: whether it gets own CPUs or NUMA alignment.
 
-Problem: most pods share CPUs, and must be recognised at no cost. Choice: one function, called once per pod; its result is a value that
-equal pods share. Own CPUs are for production pods of class LSE and LSR, and for pods of any class but BE that require a bind policy. Limits:
-a pod of class LSE or LSR without CPU request, or with the bind policy ConstrainedBurst, shares CPUs.
+Problem: most pods share CPUs, and must be recognised at no cost. Choice: one function, called once per pod; its result
+is a value that equal pods share. Own CPUs are for production pods of class LSE and LSR, and for pods of any class but
+BE that require a bind policy. Limits: a pod of class LSE or LSR without CPU request, or with the bind policy
+ConstrainedBurst, shares CPUs.
 
 Source: Koordinator, NodeNUMAResource (AllowUseCPUSet, PreFilter); upstream ignores a required policy of other classes.
 """
@@ -24,7 +25,9 @@ _USUAL, _ANYWHERE = ResourceSpec(), NumaTopologySpec()
 
 @dataclass(frozen=True, slots=True)
 class CpuNeed:
-    """A pod's needs on CPUs and NUMA nodes. `own`: own CPUs; without it, only alignment of its resources. `by_kubelet`: a kubelet could give them."""
+    """A pod's needs on CPUs and NUMA nodes. `own`: own CPUs; without it, only alignment of its resources.
+    `by_kubelet`: a kubelet could give them.
+    """
 
     cpu_m: int
     memory_bytes: int
@@ -48,7 +51,9 @@ def shared_need(pod: Pod) -> CpuNeed:
 
 
 def cpu_need(pod: Pod, demands: Demands, default: BindPolicy = BindPolicy.FULL_CORES) -> CpuNeed | None:
-    """The needs of this pod; None for one that shares CPUs, as most do. `default`: the bind policy where the pod names none."""
+    """The needs of this pod; None for one that shares CPUs, as most do. `default`: the bind policy where the pod
+    names none.
+    """
     if demands.cpus is None and demands.numa is None and pod.qos not in _OWNERS:
         return None
     spec, numa = demands.cpus or _USUAL, demands.numa or _ANYWHERE

@@ -1,10 +1,10 @@
 """Whether one node can provide a pod's CPUs and NUMA nodes, and which ones.
 
-Problem: the pod's annotations, the node's labels, the kubelet's policies and free CPUs all matter, for ten thousand nodes and for the chosen one.
-Choice: `give` computes the full result; `could` gives the same yes or no without choosing where no NUMA policy applies and the node's cores are even
-(then counting suffices), and calls `give` elsewhere. Under a NUMA policy CPU, memory and resources accounted elsewhere (devices) are aligned
-(policy/placement/numa.py); own CPUs are then taken within the alignment. Limits: of the NUMA nodes that could serve, the first in the kubelet's
-order is tried.
+Problem: the pod's annotations, the node's labels, the kubelet's policies and free CPUs all matter, for ten thousand
+nodes and for the chosen one. Choice: `give` computes the full result; `could` gives the same yes or no without choosing
+where no NUMA policy applies and the node's cores are even (then counting suffices), and calls `give` elsewhere. Under a
+NUMA policy CPU, memory and resources accounted elsewhere (devices) are aligned (policy/placement/numa.py); own CPUs are
+then taken within the alignment. Limits: of the NUMA nodes that could serve, the first in the kubelet's order is tried.
 
 Source: Koordinator, NodeNUMAResource (Filter, Reserve; its reason texts where it has them).
 """
@@ -35,7 +35,7 @@ from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
 from cotenant.policy.placement.cpus.needs import CpuNeed
 from cotenant.policy.placement.cpus.numa_amounts import NumaAmounts, cpu_rooms, spread_amount
 from cotenant.policy.placement.numa import (
-    MOST_NUMA_NODES,
+    MAX_NUMA_NODES,
     NUMA_IDS,
     Alignment,
     NumaRoom,
@@ -60,7 +60,9 @@ NO_TOPOLOGY = Refusal("node(s) without a usable CPU topology", "no NodeResourceT
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """A node's options for CPU allocation: its labels, else its kubelet's policies; the ratios by which its capacity is amplified; and whether its kubelet gives CPUs."""
+    """A node's options for CPU allocation: its labels, else its kubelet's policies; the ratios by which its
+    capacity is amplified; and whether its kubelet gives CPUs.
+    """
 
     bind: NodeBindPolicy = NodeBindPolicy.NONE
     strategy: NumaStrategy = NumaStrategy.MOST_ALLOCATED
@@ -129,7 +131,8 @@ def node_options(labels: Labels, reported: NodeTopology, ratios: Ratios = NOT_AM
 def give(node: CpuNode, need: CpuNeed, others: Provider = no_hints, preferred: int = 0) -> Given | Refusal:
     """The pod's allocation on this node, or the reason why there is none.
 
-    `others`: hints for resources besides CPU and memory, used only under a NUMA policy. `preferred`: a mask of CPUs to be taken first.
+    `others`: hints for resources besides CPU and memory, used only under a NUMA policy. `preferred`: a mask of CPUs to
+    be taken first.
     """
     asked = _asked(node, need)
     if isinstance(asked, Refusal):
@@ -170,12 +173,14 @@ def policy_of(node: CpuNode, need: CpuNeed) -> TopologyPolicy:
 
 
 def may_yield(node: CpuNode, need: CpuNeed, refusal: Refusal) -> bool:
-    """Whether removing pods could change this refusal by `could`: not where pod and node conflict, or nothing can be aligned."""
+    """Whether removing pods could change this refusal by `could`: not where pod and node conflict, or nothing can
+    be aligned.
+    """
     if isinstance(_asked(node, need), Refusal):
         return False
     if policy_of(node, need) is TopologyPolicy.NONE:
         return refusal.missing > 0
-    return can_be_aligned(tuple(each.id for each in node.ledger.topology.numa))
+    return can_be_aligned(tuple(cpu_group.id for cpu_group in node.ledger.topology.numa))
 
 
 def _asked(node: CpuNode, need: CpuNeed) -> tuple[CpuAsk | None, TopologyPolicy] | Refusal:
@@ -194,12 +199,14 @@ def _asked(node: CpuNode, need: CpuNeed) -> tuple[CpuAsk | None, TopologyPolicy]
 
 
 def _refusal_of_kubelet(node: CpuNode, need: CpuNeed) -> Refusal | None:
-    """Why a node whose kubelet gives CPUs has none for this pod. What the pod gets there is the kubelet's choice: nothing is chosen here."""
+    """Why a node whose kubelet gives CPUs has none for this pod. What the pod gets there is the kubelet's choice:
+    nothing is chosen here.
+    """
     if not need.by_kubelet:
         return KUBELET_GIVES
-    each = node.ledger.topology.threads_per_core
-    if node.options.is_full_cores and need.cpu_m // 1000 % each:
-        return Refusal(NOT_WHOLE_CORES, f"{need.cpu_m // 1000} CPUs requested, a core has {each}")
+    entry = node.ledger.topology.threads_per_core
+    if node.options.is_full_cores and need.cpu_m // 1000 % entry:
+        return Refusal(NOT_WHOLE_CORES, f"{need.cpu_m // 1000} CPUs requested, a core has {entry}")
     return None
 
 
@@ -212,13 +219,15 @@ def _aligned(
     *,
     choosing: bool = True,
 ) -> Given | Refusal:
-    """Without `choosing`, the result says only whether, and whether preferences are satisfied, as far as counting shows."""
+    """Without `choosing`, the result says only whether, and whether preferences are satisfied, as far as counting
+    shows.
+    """
     topology, amounts = node.ledger.topology, node.amounts
-    ids = tuple(each.id for each in topology.numa)
+    ids = tuple(cpu_group.id for cpu_group in topology.numa)
     if not can_be_aligned(ids):
         return Refusal(
             f"NUMA topology policy {policy.value} cannot be satisfied",
-            f"{len(ids)} NUMA nodes; at most {MOST_NUMA_NODES} with ids below {NUMA_IDS} can be aligned",
+            f"{len(ids)} NUMA nodes; at most {MAX_NUMA_NODES} with ids below {NUMA_IDS} can be aligned",
         )
     barred = amounts.mixed() if need.numa.single_node_exclusive else frozenset[int]()
     beside = others(ids)
@@ -281,7 +290,9 @@ def _numa(
     """The amounts, taken of these rooms; CPUs of its own lie where they were taken."""
     if cpus:
         cpu_m = {
-            each.id: (each.mask & cpus).bit_count() * 1000 for each in node.ledger.topology.numa if each.mask & cpus
+            cpu_group.id: (cpu_group.mask & cpus).bit_count() * 1000
+            for cpu_group in node.ledger.topology.numa
+            if cpu_group.mask & cpus
         }
     else:
         cpu_m = spread_amount(need.cpu_m, cpu_rooms_m)
@@ -300,7 +311,7 @@ def _ids(alignment: Alignment, resource: str, every: tuple[int, ...]) -> tuple[i
     nodes = alignment.within(resource)
     if nodes is None:
         nodes = alignment.nodes
-    return every if nodes is None else tuple(each for each in every if nodes >> each & 1)
+    return every if nodes is None else tuple(number for number in every if nodes >> number & 1)
 
 
 def _is_kept(choice: CpuChoice) -> bool:

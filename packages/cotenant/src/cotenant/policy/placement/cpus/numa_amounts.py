@@ -1,8 +1,8 @@
 """CPU and memory that pods hold on each NUMA node.
 
-Problem: a pod whose resources are aligned takes amounts of NUMA nodes, with or without own CPUs, and the remainder decides where the
-next one fits. Choice: a frozen value beside the CPU ledger: totals by NUMA node, every holding by its pod. Limits: pods that are not aligned use
-some of every NUMA node, and are not included.
+Problem: a pod whose resources are aligned takes amounts of NUMA nodes, with or without own CPUs, and the remainder
+decides where the next one fits. Choice: a frozen value beside the CPU ledger: totals by NUMA node, every holding by its
+pod. Limits: pods that are not aligned use some of every NUMA node, and are not included.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ class NumaAmounts:
 
     @classmethod
     def empty(cls, topology: NodeTopology, ratios: Ratios = NOT_AMPLIFIED) -> NumaAmounts:
-        """Without holdings. The CPUs of each NUMA node are those that are not reserved; amounts are amplified like the node's."""
+        """Without holdings. The CPUs of each NUMA node are those that are not reserved; amounts are amplified like
+        the node's.
+        """
         memory = {zone.node: zone.memory_bytes for zone in topology.zones}
         usable = topology.topology.mask & ~topology.reserved
         return cls(
@@ -55,27 +57,27 @@ class NumaAmounts:
         """Amounts held of each NUMA node with any: milli-CPU, bytes of memory."""
         found: dict[int, tuple[int, int]] = {}
         for _, amounts in self.holdings:
-            for each in amounts:
-                cpu_m, memory_bytes = found.get(each.node, (0, 0))
-                found[each.node] = (cpu_m + (each.cpu_m or 0), memory_bytes + (each.memory_bytes or 0))
+            for amount in amounts:
+                cpu_m, memory_bytes = found.get(amount.node, (0, 0))
+                found[amount.node] = (cpu_m + (amount.cpu_m or 0), memory_bytes + (amount.memory_bytes or 0))
         return found
 
     def likeness(self) -> Hashable:
         """Equal for equal remainders of each NUMA node, whoever the holders."""
         used = self.used()
-        return self.totals, tuple([used.get(each.node) for each in self.totals]), self.mixed()
+        return self.totals, tuple([used.get(total.node) for total in self.totals]), self.mixed()
 
     def mixed(self) -> frozenset[int]:
         """NUMA nodes with a pod that also holds a part of another NUMA node."""
-        return frozenset(each.node for _, amounts in self.holdings if len(amounts) > 1 for each in amounts)
+        return frozenset(amount.node for _, amounts in self.holdings if len(amounts) > 1 for amount in amounts)
 
     def cpu_rooms_m(self) -> tuple[NumaRoom, ...]:
         """CPU of each NUMA node, in milli-CPU."""
         used = self.used()
         return tuple(
             [
-                NumaRoom(each.node, each.cpu_m or 0, max(0, (each.cpu_m or 0) - used.get(each.node, (0, 0))[0]))
-                for each in self.totals
+                NumaRoom(total.node, total.cpu_m or 0, max(0, (total.cpu_m or 0) - used.get(total.node, (0, 0))[0]))
+                for total in self.totals
             ]
         )
 
@@ -83,11 +85,11 @@ class NumaAmounts:
         """Memory of each NUMA node, in bytes; None where a NUMA node does not report its memory."""
         rooms = []
         used = self.used()
-        for each in self.totals:
-            if each.memory_bytes is None:
+        for total in self.totals:
+            if total.memory_bytes is None:
                 return None
-            left = max(0, each.memory_bytes - used.get(each.node, (0, 0))[1])
-            rooms.append(NumaRoom(each.node, each.memory_bytes, left))
+            left = max(0, total.memory_bytes - used.get(total.node, (0, 0))[1])
+            rooms.append(NumaRoom(total.node, total.memory_bytes, left))
         return tuple(rooms)
 
 
@@ -101,7 +103,9 @@ def cpu_rooms(ledger: CpuLedger) -> tuple[NumaRoom, ...]:
 
 
 def spread_amount(amount: int, rooms: Iterable[NumaRoom]) -> dict[int, int]:
-    """An amount distributed over NUMA nodes, by id: the one with most free first; what does not fit stays with that one."""
+    """An amount distributed over NUMA nodes, by id: the one with most free first; what does not fit stays with that
+    one.
+    """
     ordered = sorted(rooms, key=lambda room: (-room.free, room.node))
     found: dict[int, int] = {}
     left = amount

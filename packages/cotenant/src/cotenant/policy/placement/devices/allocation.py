@@ -1,13 +1,15 @@
 """Allocation of a pod's devices on one node.
 
-Problem: a device request may demand parts, counts, closeness, partitions, and cards beside the GPUs, all at once. Choice, for each device type: the
-healthy, selected devices with enough free (`fitting`); for whole GPUs a partition, where the node has a table (mandatory only where the table is to be
-honoured); else the closest group (`nearness`). Joint types: the first decides the location, restricted to switches with enough of the others
-where the same switch is required; then devices of the others under each switch that it uses. All or nothing; nothing is modified here.
+Problem: a device request may demand parts, counts, closeness, partitions, and cards beside the GPUs, all at once.
+Choice, for each device type: the healthy, selected devices with enough free (`fitting`); for whole GPUs a partition,
+where the node has a table (mandatory only where the table is to be honoured); else the closest group (`nearness`).
+Joint types: the first decides the location, restricted to switches with enough of the others where the same switch is
+required; then devices of the others under each switch that it uses. All or nothing; nothing is modified here.
 
 Limits: joint types are chosen one after another, so a location that would suit all of them better may be missed.
 
-Source: Koordinator, DeviceShare (device_allocator, allocator_gpu). Upstream checks a required common switch only afterwards.
+Source: Koordinator, DeviceShare (device_allocator, allocator_gpu). Upstream checks a required common switch only
+afterwards.
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ class DeviceChoice:
 
 
 def allocate(ledger: DeviceLedger, ask: DeviceAsk) -> DeviceChoice | Refusal:
-    """The allocation of everything requested, or the reason why not. The ledger is unchanged; `ledger.given` records the result."""
+    """The allocation of everything requested, or the reason why not. The ledger is unchanged; `ledger.given`
+    records the result.
+    """
     work = _Work(ledger.without(ask.preemptible), ask)
     joint = _asked_types(ask)
     for type_ in joint[:1]:
@@ -74,7 +78,7 @@ def allocate(ledger: DeviceLedger, ask: DeviceAsk) -> DeviceChoice | Refusal:
             refusal = work.choose_first(request.type, ())
             if refusal is not None:
                 return refusal
-    return DeviceChoice(tuple(each for request in ask.requests for each in work.chosen[request.type]))
+    return DeviceChoice(tuple(allocation for request in ask.requests for allocation in work.chosen[request.type]))
 
 
 def _asked_types(ask: DeviceAsk) -> tuple[DeviceType, ...]:
@@ -135,7 +139,7 @@ class _Work:
         pool, request, room = found
         first = self.ledger.pool(leader)
         assert first is not None
-        switches = first.inventory.pcie_of(mask_of(each.minor for each in self.chosen[leader]))
+        switches = first.inventory.pcie_of(mask_of(allocation.minor for allocation in self.chosen[leader]))
         order = sorted(numbers_in(room.fits), key=self._rank(pool, request, room))
         under = [(pcie, mask) for pcie, mask in pool.inventory.by_pcie if pcie in switches]
         beside = 0
@@ -181,7 +185,7 @@ class _Work:
         if hint is not None and hint.selector is not None:
             selector = hint.selector
             among &= mask_of(
-                each.minor for each in inventory.devices if each is not None and selector.matches(each.labels)
+                device.minor for device in inventory.devices if device is not None and selector.matches(device.labels)
             )
         request = _counted(self.requests[type_], hint, (among & inventory.healthy).bit_count())
         room = fitting(pool, request.amounts, among)
@@ -237,7 +241,9 @@ def _of_type(typed: TypedMinors, type_: DeviceType, absent: int) -> int:
 
 
 def _counted(request: DeviceRequest, hint: DeviceHint | None, selected: int) -> DeviceRequest:
-    """With the count of the hint: every selected card, or as many as the amount says. Requests for whole devices are unchanged."""
+    """With the count of the hint: every selected card, or as many as the amount says. Requests for whole devices
+    are unchanged.
+    """
     if hint is None or hint.count_by is CountBy.AMOUNT or request.type is DeviceType.GPU or request.count > 1:
         return request
     if hint.count_by is CountBy.ALL:

@@ -1,8 +1,9 @@
 """Devices for a pod that draws from a reservation.
 
-Problem: an owner of a reservation must get its reserved devices, and no others where the reservation is strict about them; a reserved part
-may belong to a device whose remainder another pod uses. Choice: first only reserved parts count as free; where they do not suffice and the reservation
-is not strict, all other free parts count too, reserved devices first. Limits: with a partition table the second step does not prefer reserved devices.
+Problem: an owner of a reservation must get its reserved devices, and no others where the reservation is strict about
+them; a reserved part may belong to a device whose remainder another pod uses. Choice: first only reserved parts count
+as free; where they do not suffice and the reservation is not strict, all other free parts count too, reserved devices
+first. Limits: with a partition table the second step does not prefer reserved devices.
 
 Source: Koordinator, DeviceShare (reservation), and its allocate policies.
 """
@@ -24,8 +25,10 @@ from cotenant.policy.placement.refusal import Refusal
 def allocate_from(
     ledger: DeviceLedger, ask: DeviceAsk, kept: Sequence[DeviceAllocation], strict: frozenset[DeviceType]
 ) -> DeviceChoice | Refusal:
-    """As `allocate`, for a pod for which `kept` is reserved. In the ledger it has no holder. `strict`: types of which it gets nothing else."""
-    types = {each.type for each in kept}
+    """As `allocate`, for a pod for which `kept` is reserved. In the ledger it has no holder. `strict`: types of
+    which it gets nothing else.
+    """
+    types = {allocation.type for allocation in kept}
     found = _allocate(ledger, ask, kept, types)
     loose = types - strict
     if isinstance(found, DeviceChoice) or not loose & {request.type for request in ask.requests}:
@@ -49,25 +52,27 @@ def _allocate(
 
 def _minors(kept: Sequence[DeviceAllocation], types: Iterable[DeviceType]) -> TypedMinors:
     found = dict.fromkeys(types, 0)
-    for each in kept:
-        if each.type in found:
-            found[each.type] |= 1 << each.minor
+    for allocation in kept:
+        if allocation.type in found:
+            found[allocation.type] |= 1 << allocation.minor
     return tuple(found.items())
 
 
 def _only(pool: Pool, kept: Sequence[DeviceAllocation]) -> Pool:
-    """The pool as if everything but the reserved parts were in use; resources that a reserved part does not mention are unchanged."""
+    """The pool as if everything but the reserved parts were in use; resources that a reserved part does not mention
+    are unchanged.
+    """
     inventory = pool.inventory
     used = list(pool.used)
     functions = set(pool.functions)
     busy = pool.busy
-    for minor in {each.minor for each in kept if each.type is inventory.type}:
+    for minor in {allocation.minor for allocation in kept if allocation.type is inventory.type}:
         device = inventory.devices[minor] if minor < len(used) else None
         if device is None:
             continue
-        own = [each for each in kept if each.type is inventory.type and each.minor == minor]
-        rows = [pool.row(each) for each in own]
-        mentioned = {name for each in own for name in each.amounts.names()}
+        own = [allocation for allocation in kept if allocation.type is inventory.type and allocation.minor == minor]
+        rows = [pool.row(allocation) for allocation in own]
+        mentioned = {name for allocation in own for name in allocation.amounts.names()}
         most: Row = inventory.totals[minor] or ()
         for row in rows:
             most = tuple(map(sub, most, row))
@@ -76,7 +81,7 @@ def _only(pool: Pool, kept: Sequence[DeviceAllocation]) -> Pool:
             for name, have, rest in zip(inventory.resources, used[minor], most, strict=True)
         )
         busy = busy | 1 << minor if any(used[minor]) else busy & ~(1 << minor)
-        held = {one.bus for each in own for one in each.functions}
+        held = {one.bus for allocation in own for one in allocation.functions}
         if held:
             functions |= {one.bus for group in device.function_groups for one in group.functions} - held
     return Pool(inventory, tuple(used), busy, frozenset(functions))

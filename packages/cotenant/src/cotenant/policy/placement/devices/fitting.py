@@ -1,7 +1,8 @@
 """Devices of a pool with enough free for one part, and what the others lack.
 
-Problem: the first is evaluated for every node and pod, the second only for negative results. Choice: the part is converted to an integer row once
-per device size and compared as tuples; texts are built afterwards from the same rows. Limits: closeness is not considered here.
+Problem: the first is evaluated for every node and pod, the second only for negative results. Choice: the part is
+converted to an integer row once per device size and compared as tuples; texts are built afterwards from the same rows.
+Limits: closeness is not considered here.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ PPM = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """`fits` are the devices among `asked` (masks of minors) with enough free; `need` and `parts` are indexed by minor."""
+    """`fits` are the devices among `asked` (masks of minors) with enough free; `need` and `parts` are indexed by
+    minor.
+    """
 
     asked: int
     fits: int
@@ -100,7 +103,9 @@ def _nearest(pool: Pool, found: Fitting) -> str:
 
 
 def missing_to(pool: Pool, found: Fitting, count: int) -> int:
-    """Distance from `count` fitting devices, in parts per million of a device: the nearest miss, plus a whole device for each further one."""
+    """Distance from `count` fitting devices, in parts per million of a device: the nearest miss, plus a whole
+    device for each further one.
+    """
     short = count - found.fits.bit_count()
     if short <= 0:
         return 0

@@ -1,8 +1,9 @@
 """One node's devices of one type, prepared for allocation.
 
-Problem: allocation compares a few integers per device and asks which devices share a switch; reading that from descriptions each time is
-slow. Choice: built once when a node's devices change: totals as tuples over the resources that occur, every group of close devices as a mask of
-minors. Limits: a device of unknown location is only in the node's group.
+Problem: allocation compares a few integers per device and asks which devices share a switch; reading that from
+descriptions each time is slow. Choice: built once when a node's devices change: totals as tuples over the resources
+that occur, every group of close devices as a mask of minors. Limits: a device of unknown location is only in the node's
+group.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ Row = tuple[int, ...]  # one amount for each of an inventory's resources
 
 @dataclass(frozen=True, slots=True)
 class DeviceGroup:
-    """Devices close to each other. `around`: masks of the group itself and of those that contain it, the widest first."""
+    """Devices close to each other. `around`: masks of the group itself and of those that contain it, the widest
+    first.
+    """
 
     minors: int
     scope: Scope
@@ -83,7 +86,9 @@ class Inventory:
         return found
 
     def likeness(self) -> Hashable:
-        """Equal for inventories in which the same minors would be chosen: everything but the identities of devices without virtual functions."""
+        """Equal for inventories in which the same minors would be chosen: everything but the identities of devices
+        without virtual functions.
+        """
         return (
             tuple(None if device is None else replace(device, id="") for device in self.devices),
             self.type,
@@ -96,7 +101,9 @@ class Inventory:
 
 @lru_cache(maxsize=4096)  # few sizes of devices, few sizes of parts
 def part_of(part: Amounts, total: Amounts, resources: tuple[str, ...]) -> tuple[Row | None, Amounts]:
-    """A part of such a device with both forms of memory, over these resources and by name; no row where it requests other resources."""
+    """A part of such a device with both forms of memory, over these resources and by name; no row where it requests
+    other resources.
+    """
     # Without the device's memory, percent are allocated as they are, and bytes by the rule below nowhere.
     amounts = filled(part, total) if total.get(GPU_MEMORY) else part
     if any(amount and name not in resources for name, amount in amounts):
@@ -109,7 +116,9 @@ def _row(device: Device | None, resources: tuple[str, ...]) -> Row | None:
 
 
 def _groups(devices: list[Device]) -> list[DeviceGroup]:
-    """Node, NUMA nodes and switches; within each also its share of a link domain, where that is more than one device and not all."""
+    """Node, NUMA nodes and switches; within each also its share of a link domain, where that is more than one
+    device and not all.
+    """
     every = _mask(devices)
     links = [mask for _, mask in _masks((device.link, device) for device in devices)]
     found: list[DeviceGroup] = []

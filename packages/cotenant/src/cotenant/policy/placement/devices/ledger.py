@@ -1,9 +1,10 @@
 """Device parts of one node and their holders.
 
-Problem: devices are added, removed and become unhealthy while pods hold parts of them. Choice: a frozen value: for each type the used amounts per device,
-as sums of the holdings, and every holding by its pod, from which the sums can be recomputed; a device that vanished keeps its holders. Recording and
-releasing a holding touches the devices concerned only. Limits: holdings of other schedulers (`observed`) are counted even beyond capacity; the free
-amount is then 0, never less.
+Problem: devices are added, removed and become unhealthy while pods hold parts of them. Choice: a frozen value: for each
+type the used amounts per device, as sums of the holdings, and every holding by its pod, from which the sums can be
+recomputed; a device that vanished keeps its holders. Recording and releasing a holding touches the devices concerned
+only. Limits: holdings of other schedulers (`observed`) are counted even beyond capacity; the free amount is then 0,
+never less.
 """
 
 from __future__ import annotations
@@ -46,21 +47,23 @@ class Pool:
         used = list(self.used)
         busy = self.busy
         functions = set(self.functions)
-        for each in allocations:
-            for one in each.functions:
+        for allocation in allocations:
+            for one in allocation.functions:
                 functions.add(one.bus) if sign > 0 else functions.discard(one.bus)
-            if each.minor < len(used) and self.inventory.totals[each.minor] is not None:
-                amounts = self.row(each)
-                have = used[each.minor]
+            if allocation.minor < len(used) and self.inventory.totals[allocation.minor] is not None:
+                amounts = self.row(allocation)
+                have = used[allocation.minor]
                 row = tuple(
                     map(add, have, amounts) if sign > 0 else [max(0, a - b) for a, b in zip(have, amounts, strict=True)]
                 )
-                used[each.minor] = row
-                busy = busy | 1 << each.minor if any(row) else busy & ~(1 << each.minor)
+                used[allocation.minor] = row
+                busy = busy | 1 << allocation.minor if any(row) else busy & ~(1 << allocation.minor)
         return Pool(self.inventory, tuple(used), busy, frozenset(functions))
 
     def row(self, allocation: DeviceAllocation) -> Row:
-        """An allocation's amounts over the inventory's resources, with both forms of memory; other resources are ignored."""
+        """An allocation's amounts over the inventory's resources, with both forms of memory; other resources are
+        ignored.
+        """
         device = self.inventory.devices[allocation.minor]
         assert device is not None
         row, amounts = part_of(allocation.amounts, device.total, self.inventory.resources)
@@ -69,7 +72,9 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class DeviceLedger:
-    """One node's devices and their holders. `table`: sets of GPUs that can be allocated together, and whether only those (`honor`)."""
+    """One node's devices and their holders. `table`: sets of GPUs that can be allocated together, and whether only
+    those (`honor`).
+    """
 
     pools: tuple[Pool, ...]
     holdings: tuple[DeviceHolding, ...] = ()
@@ -101,7 +106,9 @@ class DeviceLedger:
         return ledger
 
     def given(self, holding: DeviceHolding) -> DeviceLedger:
-        """With this holding. Raises `InvalidInput` where a device is unhealthy or has too little left, or a function is already allocated."""
+        """With this holding. Raises `InvalidInput` where a device is unhealthy or has too little left, or a
+        function is already allocated.
+        """
         self._check(holding)
         return self.observed(holding)
 
@@ -121,14 +128,16 @@ class DeviceLedger:
         left = tuple(other for other in self.holdings if other.uid not in uids)
         if len(left) == len(self.holdings):
             return self
-        gone = [each for other in self.holdings if other.uid in uids for each in other.allocations]
+        gone = [allocation for other in self.holdings if other.uid in uids for allocation in other.allocations]
         pools = self._changed(gone, -1)
-        if any(each.functions for each in gone):
+        if any(allocation.functions for allocation in gone):
             pools = tuple(replace(pool, functions=_functions(pool.inventory.type, left)) for pool in pools)
         return DeviceLedger(pools, left, self.table, self.honor)
 
     def without(self, allocations: Sequence[DeviceAllocation]) -> DeviceLedger:
-        """For evaluation only: as if these parts were free, e.g. those of pods that may be preempted. The holdings stay."""
+        """For evaluation only: as if these parts were free, e.g. those of pods that may be preempted. The holdings
+        stay.
+        """
         return replace(self, pools=self._changed(allocations, -1)) if allocations else self
 
     def validate(self) -> None:
@@ -145,34 +154,40 @@ class DeviceLedger:
     def _changed(self, allocations: Sequence[DeviceAllocation], sign: int) -> tuple[Pool, ...]:
         changed = []
         for pool in self.pools:
-            own = [each for each in allocations if each.type is pool.inventory.type]
+            own = [allocation for allocation in allocations if allocation.type is pool.inventory.type]
             changed.append(pool.changed(own, sign) if own else pool)
         return tuple(changed)
 
     def _check(self, holding: DeviceHolding) -> None:
         seen: dict[tuple[DeviceType, int], Row] = {}
-        for each in holding.allocations:
-            field = f"{each.type.value} {each.minor}"
-            pool = self.pool(each.type)
-            if pool is None or not pool.inventory.healthy >> each.minor & 1:
+        for allocation in holding.allocations:
+            field = f"{allocation.type.value} {allocation.minor}"
+            pool = self.pool(allocation.type)
+            if pool is None or not pool.inventory.healthy >> allocation.minor & 1:
                 raise InvalidInput(field, holding.uid, "a healthy device of the node")
             resources = pool.inventory.resources
-            unknown = [name for name, amount in each.amounts if amount and name not in resources]
+            unknown = [name for name, amount in allocation.amounts if amount and name not in resources]
             if unknown:
                 raise InvalidInput(field, ", ".join(unknown), f"only {', '.join(resources)}")
-            total = pool.inventory.totals[each.minor] or ()
-            used = seen.get((each.type, each.minor), pool.used[each.minor])
-            row = tuple(map(add, used, pool.row(each)))
+            total = pool.inventory.totals[allocation.minor] or ()
+            used = seen.get((allocation.type, allocation.minor), pool.used[allocation.minor])
+            row = tuple(map(add, used, pool.row(allocation)))
             if not all(map(le, row, total)):
                 raise InvalidInput(field, row, f"at most {total} ({', '.join(resources)})")
-            seen[each.type, each.minor] = row
-            twice = [one.bus for one in each.functions if one.bus in pool.functions]
+            seen[allocation.type, allocation.minor] = row
+            twice = [one.bus for one in allocation.functions if one.bus in pool.functions]
             if twice:
                 raise InvalidInput(field, ", ".join(twice), "virtual functions that are free")
 
 
 def _functions(type_: DeviceType, holdings: Iterable[DeviceHolding]) -> frozenset[str]:
-    """PCI addresses in use. Recomputed rather than subtracted: with two holders of one function (by other schedulers), one may leave."""
+    """PCI addresses in use. Recomputed rather than subtracted: with two holders of one function (by other
+    schedulers), one may leave.
+    """
     return frozenset(
-        one.bus for holding in holdings for each in holding.allocations if each.type is type_ for one in each.functions
+        one.bus
+        for holding in holdings
+        for allocation in holding.allocations
+        if allocation.type is type_
+        for one in allocation.functions
     )

@@ -1,8 +1,9 @@
 """Choice of devices that are close together: under one switch, on one NUMA node, within one link domain.
 
-Problem: the GPUs of one pod communicate, and taking devices from a group makes it useless to pods that need a whole one. Choice: of all groups
-with enough devices, the one within a link domain, then the closest (switch, NUMA node, node), then the one with most of its surroundings
-in use (or least, to spread), then the one with the best device, then the first. Within it the best devices, ties by order.
+Problem: the GPUs of one pod communicate, and taking devices from a group makes it useless to pods that need a whole
+one. Choice: of all groups with enough devices, the one within a link domain, then the closest (switch, NUMA node,
+node), then the one with most of its surroundings in use (or least, to spread), then the one with the best device, then
+the first. Within it the best devices, ties by order.
 Limits: one group; where a pod needs more than any close group has, closeness within the wider group is not considered.
 
 Source: Koordinator, DeviceShare (topology scopes), with link domains added.
@@ -24,7 +25,9 @@ _LINKED = max(Scope) + 1  # above every scope
 def near(
     pool: Pool, fits: int, count: int, scope: Scope, preferred: int, order: Sequence[int], apart: bool
 ) -> tuple[int, ...] | Refusal:
-    """`count` minors of `fits`, which has at least that many, no wider than `scope`. `order`: all of them, the best first, or () where all are equal; `apart`: away from devices in use."""
+    """`count` minors of `fits`, which has at least that many, no wider than `scope`. `order`: all of them, the best
+    first, or () where all are equal; `apart`: away from devices in use.
+    """
     if scope is Scope.DEVICE and count > 1:
         return Refusal(f"several {pool.inventory.type.value} devices within one device", f"{count} requested")
     widest = Scope.NODE if scope is Scope.DEVICE else scope  # one device is near itself wherever it is

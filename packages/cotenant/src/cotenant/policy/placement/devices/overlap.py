@@ -21,7 +21,9 @@ def overlaps(ledger: DeviceLedger) -> Iterator[str]:
                 if have > most:
                     amounts = f"{format_amount(resource, have)} of {format_amount(resource, most)} {resource}"
                     yield f"{name} {minor}: {amounts} are held"
-    given = Counter(one.bus for held in ledger.holdings for each in held.allocations for one in each.functions)
+    given = Counter(
+        one.bus for held in ledger.holdings for allocation in held.allocations for one in allocation.functions
+    )
     for bus, times in given.items():
         if times > 1:
             yield f"virtual function {bus} is held by {times} pods"

@@ -1,11 +1,13 @@
 """Choice of a GPU partition from the node's table.
 
-Problem: only certain sets of GPUs work together, and a bad choice splits larger ones. Choice: of the free sets of the requested size, those with the
-best score; of these the one that leaves the most (by score) of the largest sets free, then of the next smaller, down to the
-size itself; then the first of the table. Limits: a GPU that is partly used blocks every set that contains it.
+Problem: only certain sets of GPUs work together, and a bad choice splits larger ones. Choice: of the free sets of the
+requested size, those with the best score; of these the one that leaves the most (by score) of the largest sets free,
+then of the next smaller, down to the size itself; then the first of the table. Limits: a GPU that is partly used blocks
+every set that contains it.
 
-Source: Koordinator, DeviceShare (allocateByPartition). Upstream weights larger sets by 10000, 100 and 1 and considers sizes 8, 4 and 2 only; here any
-sizes, compared one after another, which is equivalent for those. The order of scores is as documented there ("the most allocationScore first").
+Source: Koordinator, DeviceShare (allocateByPartition). Upstream weights larger sets by 10000, 100 and 1 and considers
+sizes 8, 4 and 2 only; here any sizes, compared one after another, which is equivalent for those. The order of scores is
+as documented there ("the most allocationScore first").
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ ANY = PartitionSpec()
 def choose_partition(
     table: PartitionTable | None, count: int, free: int, spec: PartitionSpec = ANY, within: Sequence[int] | None = None
 ) -> Partition | Refusal:
-    """A set of `count` GPUs within `free` (mask of healthy idle GPUs) and one of `within`, or the reason why there is none."""
+    """A set of `count` GPUs within `free` (mask of healthy idle GPUs) and one of `within`, or the reason why there
+    is none.
+    """
     if table is None:
         return Refusal("no GPU partition table", "the node reports none, and there is no built-in one for its model")
     listed = table.sets(count)
@@ -32,43 +36,47 @@ def choose_partition(
             "no GPU partition of the requested size",
             f"{count} requested, the table has {', '.join(map(str, table.sizes()))}",
         )
-    fast = [each for each in listed if spec.bandwidth is None or (each.bandwidth or -1) >= spec.bandwidth]
+    fast = [
+        partition for partition in listed if spec.bandwidth is None or (partition.bandwidth or -1) >= spec.bandwidth
+    ]
     if not fast:
-        best = max((each.bandwidth or 0 for each in listed), default=0)
+        best = max((partition.bandwidth or 0 for partition in listed), default=0)
         return Refusal("no GPU partition with the requested bandwidth", f"{spec.bandwidth} requested, at best {best}")
-    near = [each for each in fast if within is None or any(not each.minors & ~mask for mask in within)]
+    near = [partition for partition in fast if within is None or any(not partition.minors & ~mask for mask in within)]
     if not near:
         return Refusal("no GPU partition within the requested scope", f"none of {len(fast)} with {count} GPUs is")
-    good = [each for each in near if not spec.best_only or each.score == listed[0].score]
-    possible = [each for each in good if not each.minors & ~free]
+    good = [partition for partition in near if not spec.best_only or partition.score == listed[0].score]
+    possible = [partition for partition in good if not partition.minors & ~free]
     if not possible:
         return Refusal("no free GPU partition", _nearest(good, free))
-    equal = [each for each in possible if each.score == possible[0].score]
+    equal = [partition for partition in possible if partition.score == possible[0].score]
     return equal[0] if len(equal) == 1 else _least_splitting(table, count, free, equal)
 
 
 def _least_splitting(table: PartitionTable, count: int, free: int, equal: Sequence[Partition]) -> Partition:
-    """The one that leaves the highest score of free sets: of the largest size, then of the next smaller ones. Per size its best sets count, at least 1 each, since a table may have no scores."""
+    """The one that leaves the highest score of free sets: of the largest size, then of the next smaller ones. Per
+    size its best sets count, at least 1 each, since a table may have no scores.
+    """
     sizes = [listed for size, listed in table.by_size if size >= count]
     whole = [
-        (place, each.minors, max(each.score, 1))
+        (place, partition.minors, max(partition.score, 1))
         for place, listed in enumerate(sizes)
-        for each in listed
-        if each.score == listed[0].score and not each.minors & ~free
+        for partition in listed
+        if partition.score == listed[0].score and not partition.minors & ~free
     ]
     best, best_lost = equal[0], [0]
-    for each in equal:
+    for partition in equal:
         lost = [0] * len(sizes)
         for place, minors, score in whole:
-            if minors & each.minors:
+            if minors & partition.minors:
                 lost[place] += score
-        if each is best or lost < best_lost:
-            best, best_lost = each, lost
+        if partition is best or lost < best_lost:
+            best, best_lost = partition, lost
     return best
 
 
 def _nearest(partitions: list[Partition], free: int) -> str:
     if not partitions:
         return "none has the best score and the bandwidth"
-    near = min(partitions, key=lambda each: (each.minors & ~free).bit_count())
+    near = min(partitions, key=lambda partition: (partition.minors & ~free).bit_count())
     return f"of {list(numbers_in(near.minors))} not free: {list(numbers_in(near.minors & ~free))}"

@@ -1,9 +1,10 @@
 """Score of a node by the device allocation it would make, for comparison between nodes.
 
-Problem: which node provides a part of a GPU decides how many whole ones remain anywhere, and each strategy for choosing a device has a counterpart
-between nodes. Choice, for the allocation that would be made on each node:
+Problem: which node provides a part of a GPU decides how many whole ones remain anywhere, and each strategy for choosing
+a device has a counterpart between nodes. Choice, for the allocation that would be made on each node:
 
-- binpack: for a part, first how full its devices become, then how few idle ones the node has; for whole devices, how few idle ones remain.
+- binpack: for a part, first how full its devices become, then how few idle ones the node has; for whole devices, how
+  few idle ones remain.
 - spread: the reverse.
 - default: the share of the node's devices that stays free (upstream's default).
 - fragmentation: the growth of the node's F (strategy.py); less is better, and only the caller knows the scale.
@@ -32,7 +33,7 @@ def worth(
     pool = ledger.pool(chosen[0].type) if chosen else None
     if pool is None:
         return 0.0
-    own = [each for each in chosen if each.type is pool.inventory.type]
+    own = [allocation for allocation in chosen if allocation.type is pool.inventory.type]
     before, after = _used_percent(pool), _used_percent(pool.changed(own, 1))
     if not before:
         return 0.0
@@ -40,7 +41,7 @@ def worth(
         return float(fragments(_idle(before), usual) - fragments(_idle(after), usual))
     if strategy is Strategy.DEFAULT:
         return PERCENT - sum(after.values()) / len(after)
-    packed = _packed(before, after, [each.minor for each in own])
+    packed = _packed(before, after, [allocation.minor for allocation in own])
     return PERCENT - packed if strategy is Strategy.SPREAD else packed
 
 
@@ -69,4 +70,4 @@ def _used_percent(pool: Pool) -> dict[int, int]:
 
 
 def _idle(used: dict[int, int]) -> tuple[int, ...]:
-    return tuple(PERCENT - each for each in used.values())
+    return tuple(PERCENT - number for number in used.values())

@@ -6,9 +6,11 @@ Problem: a part of a GPU fits on many, and the best choice depends on the pods t
 - binpack: close to the devices in use, the one with least free, so that whole ones remain.
 - spread: away from the devices in use, the one with most free.
 - fragmentation: close to the devices in use, the one after which the least idle GPU is unusable for the usual pods
-  (FGD's F of this node: for every usual pod, all idle GPU where too few devices have enough for it, else the idle GPU of those with less).
+  (FGD's F of this node: for every usual pod, all idle GPU where too few devices have enough for it, else the idle GPU
+  of those with less).
 
-Limits: one node, GPU only; that the CPU may run out before the GPU is considered where nodes are compared (gpu/fragmentation.py).
+Limits: one node, GPU only; that the CPU may run out before the GPU is considered where nodes are compared
+(gpu/fragmentation.py).
 
 Source: Koordinator, DeviceShare scoring (memory and its ratio weigh alike); Weng et al., USENIX ATC 2023, section 4.2.
 """
@@ -92,7 +94,9 @@ def _fragmentation(pool: Pool, need: Sequence[Row | None], usual: Sequence[Usual
 
 
 def fragments(idle: Sequence[int], usual: Sequence[UsualPod]) -> int:
-    """F: percent of GPU that are idle but unusable, summed over the usual pods by weight. `idle`: percent left of each device."""
+    """F: percent of GPU that are idle but unusable, summed over the usual pods by weight. `idle`: percent left of
+    each device.
+    """
     every = sum(idle)
     total = 0
     for pod in usual:

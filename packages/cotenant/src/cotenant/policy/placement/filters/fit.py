@@ -1,7 +1,8 @@
 """Filter NodeResourcesFit: the requested amounts must be free on the node.
 
-A resource that the pod does not request is not checked, so a node that is overcommitted in it stays feasible, as in Kubernetes
-(NodeResourcesFit). Limits: it uses requests; fitting by predicted use is the compiled path's `Fit.PREDICTED_USE`.
+A resource that the pod does not request is not checked, so a node that is overcommitted in it stays feasible, as in
+Kubernetes (NodeResourcesFit). Limits: it uses requests; fitting by predicted use is the compiled path's
+`Fit.PREDICTED_USE`.
 """
 
 from __future__ import annotations

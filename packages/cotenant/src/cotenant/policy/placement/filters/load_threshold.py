@@ -1,7 +1,8 @@
 """Filter: the pod must not raise its node's CPU use above a share of the capacity.
 
-The load is predicted from the residents' estimates and the pod's own, so pods that were placed a moment ago count before they
-start to work. The limit belongs to the shape (`Param.LOAD_LIMIT`, inf = none). Limits: CPU only, and only as accurate as the estimates.
+The load is predicted from the residents' estimates and the pod's own, so pods that were placed a moment ago count
+before they start to work. The limit belongs to the shape (`Param.LOAD_LIMIT`, inf = none). Limits: CPU only, and only
+as accurate as the estimates.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Filter and score: nodeSelector and node affinity.
 
-The encoder assigns a bit to every distinct nodeSelector, required affinity and preferred term, set on the nodes that satisfy it, so
-that a requirement of any size is a word operation here. Source: Kubernetes' NodeAffinity plugin and its normalisation.
+The encoder assigns a bit to every distinct nodeSelector, required affinity and preferred term, set on the nodes that
+satisfy it, so that a requirement of any size is a word operation here. Source: Kubernetes' NodeAffinity plugin and its
+normalisation.
 Limits: the score is relative to the best of the given rows.
 """
 

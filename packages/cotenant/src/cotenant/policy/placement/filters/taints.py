@@ -1,8 +1,9 @@
 """Filter and score: taints that the pod does not tolerate.
 
-NoSchedule and NoExecute taints make a node infeasible; each PreferNoSchedule taint lowers its score. The encoder assigns a bit to every distinct
-NoSchedule or NoExecute taint, and a label bit to every distinct PreferNoSchedule taint, so both are word operations.
-Source: Kubernetes' TaintToleration plugin and its normalisation. Limits: the score is relative to the worst of the given rows.
+NoSchedule and NoExecute taints make a node infeasible; each PreferNoSchedule taint lowers its score. The encoder
+assigns a bit to every distinct NoSchedule or NoExecute taint, and a label bit to every distinct PreferNoSchedule taint,
+so both are word operations. Source: Kubernetes' TaintToleration plugin and its normalisation. Limits: the score is
+relative to the worst of the given rows.
 """
 
 from __future__ import annotations

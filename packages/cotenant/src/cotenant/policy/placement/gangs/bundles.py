@@ -1,8 +1,9 @@
 """Bundles: gangs that are evaluated as one because they name one another, directly or through others.
 
-Problem: gangs that belong together name one another in lists, and lists written by hand differ: one may name another that does not name it back. Choice:
-gangs that reach each other through their lists are one *bundle*, evaluated in one transaction; a gang that is only named must be satisfied by itself
-first. Limits: few gangs each; recomputed after every change of a spec.
+Problem: gangs that belong together name one another in lists, and lists written by hand differ: one may name another
+that does not name it back. Choice: gangs that reach each other through their lists are one *bundle*, evaluated in one
+transaction; a gang that is only named must be satisfied by itself first. Limits: few gangs each; recomputed after every
+change of a spec.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from collections.abc import Mapping
 
 
 def bundle(key: str, groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The gangs that are evaluated together with `key`, itself included, sorted. `groups`: each gang's own list, empty = itself."""
+    """The gangs that are evaluated together with `key`, itself included, sorted. `groups`: each gang's own list,
+    empty = itself.
+    """
     mine = reach(key, groups)
     return tuple(sorted(other for other in mine if key in reach(other, groups)))
 

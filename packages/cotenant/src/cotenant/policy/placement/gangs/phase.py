@@ -1,9 +1,11 @@
 """The phase of a PodGroup, from its previous phase and the counts of its members.
 
-Problem: users and controllers read the phase, and it must not go back because finished pods were deleted. Choice: upstream's order of phases; Finished and
-Failed stay once the members are gone. Limits: OccupiedBy and scheduleStartTime are not maintained.
+Problem: users and controllers read the phase, and it must not go back because finished pods were deleted. Choice:
+upstream's order of phases; Finished and Failed stay once the members are gone. Limits: OccupiedBy and scheduleStartTime
+are not maintained.
 
-Source: PodGroup controller of sigs.k8s.io/scheduler-plugins, scheduling.sigs.k8s.io/v1alpha1 and scheduling.x-k8s.io/v1alpha1.
+Source: PodGroup controller of sigs.k8s.io/scheduler-plugins, scheduling.sigs.k8s.io/v1alpha1 and
+scheduling.x-k8s.io/v1alpha1.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ def phase_of(before: GangPhase, minimum: int, counts: Counts, api_group: str = S
 def in_api_group(status: PodGroupStatus) -> PodGroupStatus:
     """The status with the fields and phases of its API group.
 
-    scheduling.x-k8s.io has no `scheduled`, and Scheduling for all between Pending and Running; scheduling.k8s.io has Scheduled or not.
+    scheduling.x-k8s.io has no `scheduled`, and Scheduling for all between Pending and Running; scheduling.k8s.io has
+    Scheduled or not.
     """
     if status.api_group == K8S_GROUP:
         waits = status.phase in (GangPhase.NONE, GangPhase.PENDING, GangPhase.PRE_SCHEDULING, GangPhase.SCHEDULING)

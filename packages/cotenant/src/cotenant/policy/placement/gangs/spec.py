@@ -1,9 +1,10 @@
 """A gang's specification, from a PodGroup or from the annotations and labels of its pods.
 
-Problem: the same gang may be named by a label, by another label and by an annotation, and its size given differently by a PodGroup and by each pod. Choice: one
-precedence, upstream's (names: PodGroup labels, `scheduling.x-k8s.io/pod-group` first, lightweight label, annotation; sizes: the PodGroup if there is one, else the oldest pod), defaults for absent
-or invalid values, and a message for everything that was not used as written. Limits: a minimum has no default: without a valid one
-there is no spec, and the gang's pods wait with that reason.
+Problem: the same gang may be named by a label, by another label and by an annotation, and its size given differently by
+a PodGroup and by each pod. Choice: one precedence, upstream's (names: PodGroup labels, `scheduling.x-k8s.io/pod-group`
+first, lightweight label, annotation; sizes: the PodGroup if there is one, else the oldest pod), defaults for absent or
+invalid values, and a message for everything that was not used as written. Limits: a minimum has no default: without a
+valid one there is no spec, and the gang's pods wait with that reason.
 
 Source: Koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go and apis/extension/coscheduling.go.
 """
@@ -58,7 +59,9 @@ def from_pod_group(group: PodGroup) -> tuple[GangSpec, tuple[str, ...]]:
 
 
 def from_pod(key: str, labels: Labels, notes: GangNotes | None) -> tuple[GangSpec | None, tuple[str, ...]]:
-    """The specification of a gang without a PodGroup from its oldest pod, and messages about what was not used as written. None = no valid minimum."""
+    """The specification of a gang without a PodGroup from its oldest pod, and messages about what was not used as
+    written. None = no valid minimum.
+    """
     written = notes or NO_NOTES
     messages = list(written.wrong)
     if written.needs_object:
@@ -121,7 +124,7 @@ def _spec(
         namespace, slash, name = other.partition("/")
         if not (namespace and slash and name):
             messages.append(f"{other!r} among the groups is not namespace/name: it is left out")
-    groups = tuple(each for each in groups if all(each.partition("/")))
+    groups = tuple(group for group in groups if all(group.partition("/")))
     return GangSpec(
         key,
         least,

@@ -1,8 +1,9 @@
 """Candidate domains for a gang: domains of a topology key that have capacity for all of it, the tightest first.
 
-Problem: trying a transaction in every rack of a large cluster is too expensive. Choice: the number of pods of each shape that each node could take by itself is
-summed over each domain; a domain where some shape, or all requests together, do not fit is skipped, and of the others the one with least capacity left
-is tried first. Limits: necessary conditions only (labels, taints and rules about other pods are not checked): a candidate may still fail.
+Problem: trying a transaction in every rack of a large cluster is too expensive. Choice: the number of pods of each
+shape that each node could take by itself is summed over each domain; a domain where some shape, or all requests
+together, do not fit is skipped, and of the others the one with least capacity left is tried first. Limits: necessary
+conditions only (labels, taints and rules about other pods are not checked): a candidate may still fail.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from cotenant.model.cluster.topology import Domains
 
 
 def with_room(domains: Domains, ready: Mask, free: Int, requests: Int, counts: Int) -> tuple[int, ...]:
-    """Indexes of the domains to try, in order. `free[N, R]`; `requests[S, R]` of the gang's shapes, `counts[S]` how many of each."""
+    """Indexes of the domains to try, in order. `free[N, R]`; `requests[S, R]` of the gang's shapes, `counts[S]` how
+    many of each.
+    """
     if not domains.names:
         return ()
     usable = np.where(ready[:, None], np.maximum(free, 0), 0)

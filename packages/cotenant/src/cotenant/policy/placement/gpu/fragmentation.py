@@ -1,21 +1,22 @@
 """Value of a node's idle GPU for the usual pods: FGD's fragment F, and the potential Phi that our policy lowers.
 
 Problem: GPUs shared in fractions of many sizes leave unusable remainders. FGD (Weng et al., USENIX ATC 2023, section 4)
-measures them by F(s) = sum over pod classes m of p_m x (idle milli-GPU of node state s that m cannot use): all idle where the CPU,
-the model or the number of devices is short, else only the devices with less left than m asks, and places a pod where F grows
-least. Two things escape F: CPU and GPU of a node running out at different times, and the holes of the right size for which
-there are too few small pods.
+measures them by F(s) = sum over pod classes m of p_m x (idle milli-GPU of node state s that m cannot use): all idle
+where the CPU, the model or the number of devices is short, else only the devices with less left than m asks, and places
+a pod where F grows least. Two things escape F: CPU and GPU of a node running out at different times, and the holes of
+the right size for which there are too few small pods.
 
 Choice: Phi(s) = F(s)
                + shortage x max(0, -r)^2          GPU left without its CPU, r = cpu free / cpu - gpu free / gpu
                + surplus  x max(0, r)^2           CPU left without its GPU
                - hole x sum over devices g of floor(x_g / unit) / floor(1000 / unit)     slots of `unit` milli-GPU left
-with F in GPUs and `score = round((Phi(before) - Phi(after)) / quantum)`; the highest score wins and the rows' order decides ties.
-A pod that shares a GPU takes the device with the highest unrounded score; whole GPUs are taken in the order of the devices.
-Everything is row-local: it depends on the node's own state, the pod's shape and the known mix, so it can be used in a live scheduler.
+with F in GPUs and `score = round((Phi(before) - Phi(after)) / quantum)`; the highest score wins and the rows' order
+decides ties. A pod that shares a GPU takes the device with the highest unrounded score; whole GPUs are taken in the
+order of the devices. Everything is row-local: it depends on the node's own state, the pod's shape and the known mix, so
+it can be used in a live scheduler.
 
-Limits: departures are not considered (a hole is priced as if it could only be filled once); CPU-only classes are left out
-of Phi's F, where they would add the same constant to every placement of the same size.
+Limits: departures are not considered (a hole is priced as if it could only be filled once); CPU-only classes are left
+out of Phi's F, where they would add the same constant to every placement of the same size.
 """
 
 from __future__ import annotations
@@ -32,15 +33,18 @@ from cotenant.policy.placement.gpu.state import WHOLE_GPU_MILLI, GpuNodes, GpuSh
 class GpuMix(NamedTuple):
     """The classes of usual pods, as sums that make F of one node state one look-up per device.
 
-    B models, S distinct CPU demands, L distinct shares of one device, D most devices of a node. Counts are pods, so F is exact.
-    Classes that ask for one device (a share or a whole) can use a device by what is left on it; classes that ask for several
-    whole devices can use the whole ones if there are enough.
+    B models, S distinct CPU demands, L distinct shares of one device, D most devices of a node. Counts are pods, so F
+    is exact. Classes that ask for one device (a share or a whole) can use a device by what is left on it; classes that
+    ask for several whole devices can use the whole ones if there are enough.
     """
 
     cpu_steps: Int  # [S] distinct CPU demands, ascending, milli-CPU
     level: Int  # [1001] how many of the L shares a device with that much left can take
-    one: Int  # [B, S + 1, L + 1] pods whose CPU is among the S smallest, whose share is among the L smallest, and that take the model
-    several: Int  # [B, S + 1, D + 1] pods whose CPU is among the S smallest, that want at most D whole devices, and take the model
+    # [B, S + 1, L + 1] pods whose CPU is among the S smallest, whose share is among the L smallest, and that take the
+    # model
+    one: Int
+    # [B, S + 1, D + 1] pods whose CPU is among the S smallest, that want at most D whole devices, and take the model
+    several: Int
     gpu_pods: int  # pods of all GPU classes
     cpu_pods: int  # pods of all CPU-only classes
 
@@ -68,11 +72,12 @@ class PhiParts(NamedTuple):
 def mix_of(
     shapes: GpuShapes, pods: Int, models: int, devices: int, cover: float = 1.0, times_several: int = 1
 ) -> GpuMix:
-    """Build the mix from how many pods of each shape usually come ([K]), for `models` GPU models and at most `devices` a node.
+    """Build the mix from how many pods of each shape usually come ([K]), for `models` GPU models and at most `devices`
+    a node.
 
-    `cover` < 1 keeps only the most frequent classes that together reach that share of the pods (FGD's typical pods: 0.95).
-    A pod that asks for several devices counts `times_several` times: such pods are few, but each needs a node that is nearly idle. Memory is not
-    part of a class.
+    `cover` < 1 keeps only the most frequent classes that together reach that share of the pods (FGD's typical pods:
+    0.95). A pod that asks for several devices counts `times_several` times: such pods are few, but each needs a node
+    that is nearly idle. Memory is not part of a class.
     """
     pods = np.where(shapes.gpu_count > 1, pods * times_several, pods)
     asks = np.stack([shapes.cpu, shapes.gpu_count, shapes.gpu_milli, shapes.models], axis=1)
@@ -105,7 +110,9 @@ def mix_of(
 
 
 class DeviceSums(NamedTuple):
-    """Sums over the devices of one node, at one amount of CPU left: enough to compute F after any one pod in constant time."""
+    """Sums over the devices of one node, at one amount of CPU left: enough to compute F after any one pod in
+    constant time.
+    """
 
     step: int  # how many of the mix's CPU demands are met
     idle: int  # milli-GPU
@@ -156,7 +163,8 @@ def sums_after(model: int, sums: DeviceSums, free: int, count: int, milli: int, 
 
 @njit
 def fragment(nodes: GpuNodes, n: int, cpu_free: int, devices: int, milli: int, mix: GpuMix) -> int:
-    """Return F of node `n` in milli-GPU x pods, as if `cpu_free` were left and `milli` taken of the devices of the mask.
+    """Return F of node `n` in milli-GPU x pods, as if `cpu_free` were left and `milli` taken of the devices of the
+    mask.
 
     Divide by `gpu_pods + cpu_pods` for milli-GPU. CPU-only classes are not in it; they would add `cpu_pods` x idle.
     """
@@ -165,7 +173,9 @@ def fragment(nodes: GpuNodes, n: int, cpu_free: int, devices: int, milli: int, m
 
 @njit
 def cluster_fragment_gpus(nodes: GpuNodes, mix: GpuMix) -> float:
-    """Return F of all nodes in GPUs, CPU-only classes included (to them all idle GPU is a fragment), as the published table has it."""
+    """Return F of all nodes in GPUs, CPU-only classes included (to them all idle GPU is a fragment), as the
+    published table has it.
+    """
     total = 0
     for n in range(len(nodes.cpu)):
         total += fragment(nodes, n, nodes.cpu_free[n], 0, 0, mix)

@@ -1,9 +1,10 @@
 """Nodes with several GPUs, and pods that request a share of one or several of them, as arrays.
 
-Problem: a pod may request CPU, memory, a number of GPUs, and a share of each; where it fits depends on every single device of
-a node, not on their sum. Choice: free milli-GPU per device in one small row per node, so that fit and score depend only on the
-node's own row; a set of devices of one node is a bit mask. Limits: a pod takes the same share of each of its devices, and a
-share below a whole GPU is only for one device (the open-gpu-share model of Weng et al., ATC 2023).
+Problem: a pod may request CPU, memory, a number of GPUs, and a share of each; where it fits depends on every single
+device of a node, not on their sum. Choice: free milli-GPU per device in one small row per node, so that fit and score
+depend only on the node's own row; a set of devices of one node is a bit mask. Limits: a pod takes the same share of
+each of its devices, and a share below a whole GPU is only for one device (the open-gpu-share model of Weng et al., ATC
+2023).
 
 Units: milli-CPU, bytes, milli-GPU (1000 = a whole device). Models are bits of a 64-bit word.
 """
@@ -17,7 +18,7 @@ from cotenant.model.arrays import Int
 from cotenant.model.compiled import njit
 
 WHOLE_GPU_MILLI = 1000
-MOST_DEVICES = 62  # a set of devices is one signed 64-bit word
+MAX_DEVICES = 62  # a set of devices is one signed 64-bit word
 ANY_MODEL = -1  # all bits set: every model is accepted
 
 
@@ -88,7 +89,9 @@ def misfit(nodes: GpuNodes, n: int, shapes: GpuShapes, k: int) -> int:
 
 @njit
 def first_devices(nodes: GpuNodes, n: int, count: int, milli: int) -> int:
-    """Return the mask of the first `count` devices of node `n` with `milli` left (fewer bits where there are not so many)."""
+    """Return the mask of the first `count` devices of node `n` with `milli` left (fewer bits where there are not so
+    many).
+    """
     mask = 0
     for i in range(nodes.gpu_count[n]):
         if count > 0 and nodes.gpu_free[n, i] >= milli:

@@ -1,21 +1,24 @@
 """The weights of Phi for a cluster and its usual pods: one rule for all workloads.
 
-Problem: CPU left without GPU is waste where GPUs need more CPU than they find, but not where pods without GPU want more CPU
-than there is. A switch between the two at equal demand is worse than either: on a list with a CPU demand of 0.998 of the GPU demand, pods were
-first refused at 41 % load. Choice: the weights depend on one number, the CPU demand of the known mix over its GPU demand, both relative to the
-cluster's capacity, by two ramps. From 0.82 to 0.90 `surplus` fades to zero and `shortage` to 3. From 0.90 to 1.00 `shortage` and `hole` fade too, the step of the score
-becomes finer and `several` falls to 1: there CPU runs out first, and GPU that the balance saves is paid for with refused CPU-only pods. Only the mix is used, which FGD
-needs too: how many pods of each shape usually arrive; never the arrivals of a run.
+Problem: CPU left without GPU is waste where GPUs need more CPU than they find, but not where pods without GPU want more
+CPU than there is. A switch between the two at equal demand is worse than either: on a list with a CPU demand of 0.998
+of the GPU demand, pods were first refused at 41 % load. Choice: the weights depend on one number, the CPU demand of the
+known mix over its GPU demand, both relative to the cluster's capacity, by two ramps. From 0.82 to 0.90 `surplus` fades
+to zero and `shortage` to 3. From 0.90 to 1.00 `shortage` and `hole` fade too, the step of the score becomes finer and
+`several` falls to 1: there CPU runs out first, and GPU that the balance saves is paid for with refused CPU-only pods.
+Only the mix is used, which FGD needs too: how many pods of each shape usually arrive; never the arrivals of a run.
 
-A pod of several GPUs counts four times in the mix (`several`). Counted once, such pods are too rare for F to keep nodes idle for them: on the
-published lists 8-GPU pods were refused up to 25 points of load earlier than by FGD. The price is a few hundredths of a point of allocation.
+A pod of several GPUs counts four times in the mix (`several`). Counted once, such pods are too rare for F to keep nodes
+idle for them: on the published lists 8-GPU pods were refused up to 25 points of load earlier than by FGD. The price is
+a few hundredths of a point of allocation.
 
-The constants were found by random search on the lists default, cpu050, gpuspec10, multigpu20 and multigpu50, those above 0.82 on gpushare80, cpu250,
-cpu300 and copies of cpu250 with fewer CPU-only pods, with the seeds 2000 to 2003; docs/results.md reports other seeds, and says which lists were not used. `unit` must match the
-sizes: from 215 to 225 the hole price gains a quarter of a point, at 210 and at 230 almost nothing: 0.22 makes the hole beside a 0.81 pod
-worthless, charges a 0.47 pod half a device, and counts the remainder of a 0.32 pod as three slots of four.
-Limits: sizes that do not pack in such steps need another `unit`, found by trying; for a mix whose CPU and GPU demand cross over time
-the rule must be applied again.
+The constants were found by random search on the lists default, cpu050, gpuspec10, multigpu20 and multigpu50, those
+above 0.82 on gpushare80, cpu250, cpu300 and copies of cpu250 with fewer CPU-only pods, with the seeds 2000 to 2003;
+docs/results.md reports other seeds, and says which lists were not used. `unit` must match the sizes: from 215 to 225
+the hole price gains a quarter of a point, at 210 and at 230 almost nothing: 0.22 makes the hole beside a 0.81 pod
+worthless, charges a 0.47 pod half a device, and counts the remainder of a 0.32 pod as three slots of four. Limits:
+sizes that do not pack in such steps need another `unit`, found by trying; for a mix whose CPU and GPU demand cross over
+time the rule must be applied again.
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ SHORTAGE_ALONE = (
 
 
 def cpu_per_gpu(nodes: GpuNodes, shapes: GpuShapes, pods: Int) -> float:
-    """Return (CPU asked / CPU there) / (GPU asked / GPU there) of a mix; infinite without any GPU demand. `pods` is [K]."""
+    """Return (CPU asked / CPU there) / (GPU asked / GPU there) of a mix; infinite without any GPU demand. `pods` is
+    [K].
+    """
     cpu_asked = float((pods * shapes.cpu).sum()) / float(nodes.cpu.sum())
     gpu_asked = float((pods * shapes.gpu_count * shapes.gpu_milli).sum()) / float(
         nodes.gpu_count.sum() * WHOLE_GPU_MILLI

@@ -1,7 +1,7 @@
 """Expected use of a pod that has not been measured.
 
-Choice: a share of its request or limit, whichever is larger, of the resource that its class uses (batch-cpu for a batch pod), at most its
-limit; a fixed amount where it requests nothing. Limits: one share for all pods of a cluster.
+Choice: a share of its request or limit, whichever is larger, of the resource that its class uses (batch-cpu for a batch
+pod), at most its limit; a fixed amount where it requests nothing. Limits: one share for all pods of a cluster.
 Source: Koordinator, the load-aware plugin's default estimator and its classes.
 """
 
@@ -27,7 +27,9 @@ _NAMES = {
 
 
 def class_of(priority_class: PriorityClass, qos: QoSClass, requests: Amounts, limits: Amounts) -> PriorityClass:
-    """The declared class, else that of the pod's QoS, else batch for a pod that requests neither CPU nor memory, and production for any other."""
+    """The declared class, else that of the pod's QoS, else batch for a pod that requests neither CPU nor memory,
+    and production for any other.
+    """
     found = effective_class(priority_class, qos)
     if found is not PriorityClass.NONE:
         return found

@@ -1,8 +1,9 @@
 """Filter: a pod must not raise its node's use above a share of its capacity.
 
-Problem: rounding and thresholds must match upstream's, and be evaluated on ten thousand nodes for every pod. Choice: the inverse form: a node with
-a threshold may use at most `most_used`, so the remaining headroom is one number per resource to compare with pods' estimates. Integers
-only. Limits: a threshold of 65 accepts 65.4 % and rejects 65.5 %, as upstream's rounding does.
+Problem: rounding and thresholds must match upstream's, and be evaluated on ten thousand nodes for every pod. Choice:
+the inverse form: a node with a threshold may use at most `max_used`, so the remaining headroom is one number per
+resource to compare with pods' estimates. Integers only. Limits: a threshold of 65 accepts 65.4 % and rejects 65.5 %, as
+upstream's rounding does.
 Source: Koordinator, the load-aware plugin's Filter.
 """
 
@@ -48,8 +49,10 @@ def rule_for(is_prod: bool, settings: LoadAwareSettings, own: NodeThresholds = N
     return Rule(own.thresholds or settings.thresholds, Look(forecast=settings.forecast is not None))
 
 
-def most_used(allocatable: int, threshold_pct: int) -> int:
-    """The largest amount whose share of the allocatable, rounded to whole percent, does not exceed the threshold; `UNLIMITED` where none is set."""
+def max_used(allocatable: int, threshold_pct: int) -> int:
+    """The largest amount whose share of the allocatable, rounded to whole percent, does not exceed the threshold;
+    `UNLIMITED` where none is set.
+    """
     if threshold_pct <= 0 or allocatable <= 0:
         return UNLIMITED
     return ((2 * threshold_pct + 1) * allocatable - 1) // 200
@@ -57,7 +60,7 @@ def most_used(allocatable: int, threshold_pct: int) -> int:
 
 def room(allocatable: Use, thresholds: Shares, total: Use) -> Use:
     """Headroom of a node; negative where it uses more than allowed."""
-    cpu, memory = most_used(allocatable.cpu_m, thresholds.cpu), most_used(allocatable.memory_bytes, thresholds.memory)
+    cpu, memory = max_used(allocatable.cpu_m, thresholds.cpu), max_used(allocatable.memory_bytes, thresholds.memory)
     return Use(
         UNLIMITED if cpu == UNLIMITED else cpu - total.cpu_m,
         UNLIMITED if memory == UNLIMITED else memory - total.memory_bytes,
@@ -65,7 +68,9 @@ def room(allocatable: Use, thresholds: Shares, total: Use) -> Use:
 
 
 def enough(left: Use, asked: Use) -> tuple[bool, bool]:
-    """Whether the headroom of CPU and that of memory suffice. A pod refused for both is refused for CPU, as upstream checks it first."""
+    """Whether the headroom of CPU and that of memory suffice. A pod refused for both is refused for CPU, as
+    upstream checks it first.
+    """
     return asked.cpu_m <= left.cpu_m, asked.memory_bytes <= left.memory_bytes
 
 

@@ -1,8 +1,10 @@
 """Load state of one node: its source, its use, its headroom, and how long that is valid.
 
-Problem: a node may have a NodeMetric, a report of our own agent, both, or neither, and each grows stale. Choice: a NodeMetric that is not expired wins, since it knows the pods; else
-a report that is still valid; else the rule for expired metrics, where there is a metric; a node that never reported passes. One value holds
-everything, for the filter's arrays, for the score and for users. Limits: a report has no pods and no windows, so only the plain thresholds apply to it.
+Problem: a node may have a NodeMetric, a report of our own agent, both, or neither, and each grows stale. Choice: a
+NodeMetric that is not expired wins, since it knows the pods; else a report that is still valid; else the rule for
+expired metrics, where there is a metric; a node that never reported passes. One value holds everything, for the
+filter's arrays, for the score and for users. Limits: a report has no pods and no windows, so only the plain thresholds
+apply to it.
 """
 
 from __future__ import annotations
@@ -137,9 +139,9 @@ def _stand(
     usual = side(False)
     prod = side(True)
     begun = [
-        each.since_s + settings.expects_s
-        for each in residents
-        if settings.expects_s and now_s < each.since_s + settings.expects_s
+        resident.since_s + settings.expects_s
+        for resident in residents
+        if settings.expects_s and now_s < resident.since_s + settings.expects_s
     ]
     known = usual is not _BARE
     scored = known and source is not Source.EXPIRED

@@ -1,10 +1,11 @@
 """Use of a node, from its metric and from estimates of recently placed pods.
 
-Problem: a metric is a minute old and does not include pods placed since, and a scheduler that places a thousand pods in that minute puts them all
-on the node that looks empty. Choice: a resident that the metric does not include counts by its estimate; one that was placed so shortly before the metric
-that it had hardly started counts by the excess of its estimate over its measurement; all others are in the metric. Where the metric lacks the requested
-value (a percentile over a window that is not filled yet) every resident counts by its estimate, and the node's measured use by nothing.
-A measurement under the name of a pod placed after the metric belongs to a predecessor, and is ignored.
+Problem: a metric is a minute old and does not include pods placed since, and a scheduler that places a thousand pods in
+that minute puts them all on the node that looks empty. Choice: a resident that the metric does not include counts by
+its estimate; one that was placed so shortly before the metric that it had hardly started counts by the excess of its
+estimate over its measurement; all others are in the metric. Where the metric lacks the requested value (a percentile
+over a window that is not filled yet) every resident counts by its estimate, and the node's measured use by nothing. A
+measurement under the name of a pod placed after the metric belongs to a predecessor, and is ignored.
 Limits: residents that left are in the metric until the next one.
 Source: Koordinator, the load-aware plugin's assigned pods.
 """
@@ -66,7 +67,9 @@ class Load:
 
 
 def pick(windows: Sequence[Window], statistic: Statistic, window_s: int, last: Use | None) -> Use | None:
-    """The statistic over the requested window, None where unknown. 0 s: over the longest window that has it, else the current use."""
+    """The statistic over the requested window, None where unknown. 0 s: over the longest window that has it, else
+    the current use.
+    """
     if window_s:
         for window in windows:
             if window.seconds == window_s and statistic in window.use:
@@ -86,7 +89,9 @@ def is_whole(metric: NodeMetric, look: Look) -> bool:
 def used(
     metric: NodeMetric, look: Look, prod_keys: Iterable[str], history: NodeHistory, settings: LoadAwareSettings
 ) -> Use:
-    """Use by the metric. `prod_keys`: residents of production class, for measured pods whose class the agent did not report."""
+    """Use by the metric. `prod_keys`: residents of production class, for measured pods whose class the agent did
+    not report.
+    """
     if look.production:
         known = frozenset(prod_keys)
         total = NO_USE
@@ -104,7 +109,9 @@ def used(
 def delta(
     resident: Resident, metric: NodeMetric, updated_s: float, whole: bool, settings: LoadAwareSettings, now_s: float
 ) -> Use:
-    """Expected use of a resident beyond what the metric includes. `updated_s`: when the metric was written, on our clock."""
+    """Expected use of a resident beyond what the metric includes. `updated_s`: when the metric was written, on our
+    clock.
+    """
     if whole or resident.since_s > updated_s:
         return resident.estimate
     hardly_begun = resident.since_s > updated_s - metric.interval_s
@@ -128,15 +135,15 @@ def load(
     now_s: float,
 ) -> Load:
     """Use of a node by its metric, and expected use of its residents beyond that."""
-    concerned = [each for each in residents if each.is_prod or not look.production]
+    concerned = [resident for resident in residents if resident.is_prod or not look.production]
     whole = is_whole(metric, look)
     expected, counted = NO_USE, 0
-    for each in concerned:
-        more = delta(each, metric, updated_s, whole, settings, now_s)
+    for resident in concerned:
+        more = delta(resident, metric, updated_s, whole, settings, now_s)
         if more != NO_USE:
             expected = expected.plus(more)
             counted += 1
-    prod_keys = (each.key for each in concerned if each.is_prod and each.since_s <= updated_s)
+    prod_keys = (resident.key for resident in concerned if resident.is_prod and resident.since_s <= updated_s)
     return Load(used(metric, look, prod_keys, history, settings), expected, counted, basis(look, whole))
 
 

@@ -1,9 +1,10 @@
 """Amounts of a reservation: the remainder, what an owner may draw, and the choice among several reservations.
 
-Problem: what was drawn must be returned exactly, in whatever order events happen. Choice: the remainder is a function of the reserved amounts and
-the current owners, per resource: max(0, reserved - sum of the owners' requests), so that order does not matter and no history is needed.
-With `Aligned` (and the default, which upstream treats alike) an owner takes from the reservation first and the rest from the
-node; with `Restricted` reserved resources are taken from the reservation only. Limits: an owner draws from one reservation only.
+Problem: what was drawn must be returned exactly, in whatever order events happen. Choice: the remainder is a function
+of the reserved amounts and the current owners, per resource: max(0, reserved - sum of the owners' requests), so that
+order does not matter and no history is needed. With `Aligned` (and the default, which upstream treats alike) an owner
+takes from the reservation first and the rest from the node; with `Restricted` reserved resources are taken from the
+reservation only. Limits: an owner draws from one reservation only.
 Source: Koordinator, ReservationAllocatePolicy and ReservationRestrictedOptions.
 """
 
@@ -45,9 +46,11 @@ def strict(reservation: Reservation) -> frozenset[str]:
 def shortage(
     reservation: Reservation, left: Amounts, request: Amounts, devices: Sequence[DeviceAllocation] = ()
 ) -> str:
-    """Why an owner may not draw this from the remainder; empty if it may. `devices` may be requested by other names; their node rule decides."""
+    """Why an owner may not draw this from the remainder; empty if it may. `devices` may be requested by other
+    names; their node rule decides.
+    """
     name = f"reservation {reservation.name}"
-    types = {each.type for each in devices}
+    types = {device.type for device in devices}
     if not any(amount > 0 and (left.get(resource) > 0 or type_of(resource) in types) for resource, amount in request):
         return f"{name} has none of the requested resources left"
     bound = strict(reservation)

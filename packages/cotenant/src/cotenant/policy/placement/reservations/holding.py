@@ -1,9 +1,10 @@
 """The remainder of a reservation that holds devices and CPUs by number.
 
-Problem: owners draw parts of devices and single CPUs, request them by other names than the template (two of `nvidia.com/gpu` here, 50 of
-`koordinator.sh/gpu` there), and may hold more than was reserved. Choice: the remainder is the reserved set less the owners' holdings, number by
-number; the remaining amount of a device's resource is the smaller of what the numbers and what the requests give, so that the sums never include a
-device that is gone. Limits: what an owner holds of the same device besides the reserved part counts against the reserved part first.
+Problem: owners draw parts of devices and single CPUs, request them by other names than the template (two of
+`nvidia.com/gpu` here, 50 of `koordinator.sh/gpu` there), and may hold more than was reserved. Choice: the remainder is
+the reserved set less the owners' holdings, number by number; the remaining amount of a device's resource is the smaller
+of what the numbers and what the requests give, so that the sums never include a device that is gone. Limits: what an
+owner holds of the same device besides the reserved part counts against the reserved part first.
 """
 
 from __future__ import annotations
@@ -29,15 +30,17 @@ class Kept:
 
 
 def kept_after(reserved: Kept, drawn: Sequence[Kept]) -> Kept:
-    """The remainder after owners with these requests and holdings have drawn; resources without a remainder are omitted."""
-    amounts = remainder(reserved.amounts, (each.amounts for each in drawn))
+    """The remainder after owners with these requests and holdings have drawn; resources without a remainder are
+    omitted.
+    """
+    amounts = remainder(reserved.amounts, (kept.amounts for kept in drawn))
     held = reserved.holds
     if not held.devices and held.cpus is None:
         return Kept(amounts)
-    parts = _parts_left(held.devices, (one for each in drawn for one in each.holds.devices))
+    parts = _parts_left(held.devices, (one for kept in drawn for one in kept.holds.devices))
     left = {name: min(amount, _by_numbers(name, reserved.amounts.get(name), parts)) for name, amount in amounts}
     devices = tuple(after for _, after in parts if after.amounts or after.functions)
-    cpus = _cpus_left(held.cpus, [each.holds.cpus for each in drawn if each.holds.cpus is not None])
+    cpus = _cpus_left(held.cpus, [kept.holds.cpus for kept in drawn if kept.holds.cpus is not None])
     return Kept(
         Amounts.of({name: amount for name, amount in left.items() if amount > 0}), Holdings(cpus=cpus, devices=devices)
     )
@@ -46,14 +49,16 @@ def kept_after(reserved: Kept, drawn: Sequence[Kept]) -> Kept:
 def _parts_left(
     kept: Sequence[DeviceAllocation], drawn: Iterable[DeviceAllocation]
 ) -> list[tuple[DeviceAllocation, DeviceAllocation]]:
-    """Each reserved part and what is left of it: all of its resources while any of them is left, including those of which 0 is left."""
+    """Each reserved part and what is left of it: all of its resources while any of them is left, including those of
+    which 0 is left.
+    """
     taken: dict[tuple[DeviceType, int], dict[str, int]] = {}
     functions: set[tuple[DeviceType, str]] = set()
-    for each in drawn:
-        had = taken.setdefault((each.type, each.minor), {})
-        for name, amount in each.amounts:
+    for allocation in drawn:
+        had = taken.setdefault((allocation.type, allocation.minor), {})
+        for name, amount in allocation.amounts:
             had[name] = had.get(name, 0) + amount
-        functions.update((each.type, one.bus) for one in each.functions)
+        functions.update((allocation.type, one.bus) for one in allocation.functions)
     found = []
     for part in kept:
         had = taken.get((part.type, part.minor), {})
@@ -85,11 +90,11 @@ def _by_numbers(name: str, reserved: int, parts: Sequence[tuple[DeviceAllocation
 def _cpus_left(kept: ResourceStatus | None, drawn: Sequence[ResourceStatus]) -> ResourceStatus | None:
     if kept is None:
         return None
-    gone = {cpu for each in drawn for cpu in each.cpus}
+    gone = {cpu for status in drawn for cpu in status.cpus}
     cpus = tuple(cpu for cpu in kept.cpus if cpu not in gone)
     numa = []
     for amount in kept.numa:
-        taken = [one for each in drawn for one in each.numa if one.node == amount.node]
+        taken = [one for status in drawn for one in status.numa if one.node == amount.node]
         cpu_m = _less(amount.cpu_m, (one.cpu_m for one in taken)) if cpus or not kept.cpus else None
         memory_bytes = _less(amount.memory_bytes, (one.memory_bytes for one in taken))
         if cpu_m or memory_bytes:

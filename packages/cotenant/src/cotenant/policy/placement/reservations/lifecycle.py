@@ -1,7 +1,8 @@
 """Life cycle of a reservation: phases, legal transitions, and its end.
 
-Problem: time, its node, its owner and `kubectl` all change a reservation, and one that has ended must never hold resources again. Choice: one
-table of legal transitions, and one function that returns the due end; the first condition that holds wins: its node is gone, its owner is bound, it expired.
+Problem: time, its node, its owner and `kubectl` all change a reservation, and one that has ended must never hold
+resources again. Choice: one table of legal transitions, and one function that returns the due end; the first condition
+that holds wins: its node is gone, its owner is bound, it expired.
 Limits: a reservation for several owners ends by time only; upstream's Waiting is not supported.
 
 Source: Koordinator, pkg/scheduler/plugins/reservation/controller (expiration, garbage collection).
@@ -59,11 +60,13 @@ def conditions(node: str, refusal: str, end: Ending | None, note: str = "") -> t
         ready: Condition | None = Condition(READY, False, end.reason, end.message)
     else:
         ready = Condition(READY, True, "Available") if node else None
-    return tuple(each for each in (placed, ready) if each is not None)
+    return tuple(condition for condition in (placed, ready) if condition is not None)
 
 
 def changed_template(pod: Pod, reserved: Amounts) -> str:
-    """What to say of a template that asks for other amounts than are reserved by now; empty where it does not. Devices are reserved by other names than they are asked for."""
+    """What to say of a template that asks for other amounts than are reserved by now; empty where it does not.
+    Devices are reserved by other names than they are asked for.
+    """
     found = [
         f"{format_amount(name, amount)} {name} instead of {format_amount(name, reserved.get(name))}"
         for name, amount in pod.requests

@@ -1,10 +1,11 @@
 """Owner matching: whether a reservation is for a given pod.
 
-Problem: an owner is given as one object, as the pods of a controller, or by labels, and a cluster has many pods and reservations. Choice: all criteria of one
-entry must match, and one matching entry is enough; the pod's own reservation-affinity narrows the result. `keys_of` and `keys_for` return keys such that
-owner and pod share one wherever they can match, to avoid comparing every pod with every reservation. Limits: labels
-select in every namespace, as upstream; only an object and a controller have one. Of exact matches, a resource that neither the pod nor the reservation
-has counts as equal; upstream then skips the resources after it.
+Problem: an owner is given as one object, as the pods of a controller, or by labels, and a cluster has many pods and
+reservations. Choice: all criteria of one entry must match, and one matching entry is enough; the pod's own
+reservation-affinity narrows the result. `keys_of` and `keys_for` return keys such that owner and pod share one wherever
+they can match, to avoid comparing every pod with every reservation. Limits: labels select in every namespace, as
+upstream; only an object and a controller have one. Of exact matches, a resource that neither the pod nor the
+reservation has counts as equal; upstream then skips the resources after it.
 Source: Koordinator, pkg/util/reservation.
 """
 
@@ -23,7 +24,9 @@ ANYBODY: Hashable = ("anybody",)
 
 
 def is_owner(reservation: Reservation, seen: ObservedPod) -> bool:
-    """Whether the reservation is for this pod. Another reservation, or a pod that ignores reservations, is never an owner."""
+    """Whether the reservation is for this pod. Another reservation, or a pod that ignores reservations, is never an
+    owner.
+    """
     if seen.reservation or seen.pod.labels.get(IGNORED) == "true":
         return False
     return any(matches(owner, seen) for owner in reservation.owners)
@@ -66,20 +69,26 @@ def obstacle(reservation: Reservation, seen: ObservedPod) -> str:
     tolerations = affinity.tolerations if affinity is not None else ()
     for taint in reservation.taints:
         if taint.repels and not tolerated(taint, tolerations):
-            return f"reservation {reservation.name} has the taint {taint}, which the pod's reservation affinity does not tolerate"
+            return (
+                f"reservation {reservation.name} has the taint {taint}, which the pod's reservation affinity does "
+                "not tolerate"
+            )
     if affinity is not None and not selects(affinity, reservation):
         return f"the pod's reservation affinity does not select reservation {reservation.name}"
     return _mismatch(reservation, seen)
 
 
 def _mismatch(reservation: Reservation, seen: ObservedPod) -> str:
-    """The first resource of the pod's exact match that the reservation does not reserve in exactly the requested amount."""
+    """The first resource of the pod's exact match that the reservation does not reserve in exactly the requested
+    amount.
+    """
     reserved, requests = reservation.reserved, seen.pod.requests
     for name in seen.demands.exact_match:
         has, asks = reserved.get(name), requests.get(name)
         if (name in reserved, has) != (name in requests, asks):
             return (
-                f"reservation {reservation.name} has {format_amount(name, has)} of {name}, the pod requests {format_amount(name, asks)}, "
+                f"reservation {reservation.name} has {format_amount(name, has)} of {name}, the pod requests "
+                f"{format_amount(name, asks)}, "
                 "and its exact-match-reservation requires equal amounts"
             )
     return ""

@@ -1,12 +1,15 @@
 """The founding score, exactly as in the founding document.
 
-    base by priority (35) + free capacity (40) + per-task fairness (15) + latency (20) - dominant share (15) - violations (20)
+    base by priority (35) + free capacity (40) + per-task fairness (15) + latency (20) - dominant share (15) -
+    violations (20)
 
-clamped to 0..100 and truncated to an integer. Free capacity, fairness, latency (p99 against 120 ms), dominant share and violations
-are the node's last report. The weights are knobs whose defaults are those figures (`founding_base`, ...). With a report older than two minutes, or none, it uses allocatable minus requested, with the
-other terms neutral (fairness 1, no latency, no violations, dominant share of requests), and never excludes a node.
-Where credit is considered, the violation term of a shape is larger by its `Param.VIOLATION_SURCHARGE`: tenants in debt avoid nodes whose services miss their objectives. 0 is the published score.
-`founding_ledger` is the same with free capacity and dominant share always from requests, which avoids herding between reports.
+clamped to 0..100 and truncated to an integer. Free capacity, fairness, latency (p99 against 120 ms), dominant share and
+violations are the node's last report. The weights are knobs whose defaults are those figures (`founding_base`, ...).
+With a report older than two minutes, or none, it uses allocatable minus requested, with the other terms neutral
+(fairness 1, no latency, no violations, dominant share of requests), and never excludes a node. Where credit is
+considered, the violation term of a shape is larger by its `Param.VIOLATION_SURCHARGE`: tenants in debt avoid nodes
+whose services miss their objectives. 0 is the published score. `founding_ledger` is the same with free capacity and
+dominant share always from requests, which avoids herding between reports.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Interference-aware scores: the slowdown that an incoming pod causes and suffers.
 
-Both scores assume a simple law (Bubble-Up, MICRO'11: damage = sensitivity x pressure; hyper-threads slow each other once
-half the threads are busy; node QoS slows batch above its budget):
+Both scores assume a simple law (Bubble-Up, MICRO'11: damage = sensitivity x pressure; hyper-threads slow each other
+once half the threads are busy; node QoS slows batch above its budget):
 
     slowdown of i = (1 + a_i (B - o_i)) smt(u)           B = sum of b u / half a node,  u = predicted use / capacity
 
 `paragon_like` (Delimitrou and Kozyrakis, ASPLOS'13, greedily): least total slowdown of all pods, in cores.
-`interference` (ours): the same relative to the slowdown that each pod tolerates (a service: its p99 objective; batch: its slack), plus
-the cost of balance, packing and batch still to come. Every term is a sum over residents, so it is row-local.
+`interference` (ours): the same relative to the slowdown that each pod tolerates (a service: its p99 objective; batch:
+its slack), plus the cost of balance, packing and batch still to come. Every term is a sum over residents, so it is
+row-local.
 Limits: a linear law; the knobs that describe a node are assumptions, not the world's parameters.
 """
 
@@ -38,7 +39,9 @@ PARTS = ("services", "own", "batch", "strand", "packing", "spread")
 
 @inlined
 def smt(use: float, loss: float) -> float:
-    """Slowdown by busy sibling threads at utilisation `use`: 1 up to one half, 1 / (1 - loss) when all threads are busy."""
+    """Slowdown by busy sibling threads at utilisation `use`: 1 up to one half, 1 / (1 - loss) when all threads are
+    busy.
+    """
     use = min(use, 1.0)
     busy = (2.0 * use - 1.0) / use if use > 0.5 else 0.0
     return 1.0 / (1.0 - loss * busy)
@@ -99,7 +102,9 @@ def interference_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, knob
 
 
 def interference_parts(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int, knobs: Float) -> Float:
-    """Plain form of `interference_at`: `float64[len(rows), len(PARTS)]`, each part signed so that the row's sum is the score."""
+    """Plain form of `interference_at`: `float64[len(rows), len(PARTS)]`, each part signed so that the row's sum is
+    the score.
+    """
     sums = nodes.sums[rows].astype(np.float64)
     capacity = nodes.capacity[rows, CPU] / 1000.0
     half = capacity / 2.0

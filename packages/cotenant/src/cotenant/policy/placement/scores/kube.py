@@ -1,7 +1,8 @@
 """kube-scheduler's default resource scores: NodeResourcesFit (LeastAllocated) plus NodeResourcesBalancedAllocation.
 
-Source: kubernetes pkg/scheduler/framework/plugins/noderesources/{least_allocated,balanced_allocation}.go, equal weights. Each plugin
-truncates to an integer 0..100 before they are added, so ties are common; kube-scheduler breaks them at random.
+Source: kubernetes pkg/scheduler/framework/plugins/noderesources/{least_allocated,balanced_allocation}.go, equal
+weights. Each plugin truncates to an integer 0..100 before they are added, so ties are common; kube-scheduler breaks
+them at random.
 Limits: CPU and memory only, as in the default profile; a pod without requests counts as requesting nothing here.
 """
 

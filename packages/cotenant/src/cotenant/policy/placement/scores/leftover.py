@@ -1,18 +1,21 @@
-"""Leftover cost of a placement: capacity that the workload to come cannot use, and capacity that its rare pods will need.
+"""Leftover cost of a placement: capacity that the workload to come cannot use, and capacity that its rare pods will
+need.
 
-Problem: near saturation capacity is lost in two ways. A node keeps CPU without memory to go with it (best-fit fills a node regardless
-of the remaining shape), and the last rows that could take a large container, or one with many anti-affinity rules, go to small
-ones that would have fitted anywhere (any spreading score). Choice: two terms, both prices of what the incoming pod takes.
+Problem: near saturation capacity is lost in two ways. A node keeps CPU without memory to go with it (best-fit fills a
+node regardless of the remaining shape), and the last rows that could take a large container, or one with many
+anti-affinity rules, go to small ones that would have fitted anywhere (any spreading score). Choice: two terms, both
+prices of what the incoming pod takes.
 
-Waste. W(c, m) = CPU that a node with c cores and m memory free is expected never to use, if shapes drawn from the workload's own mix
-are offered to it one after another and it may decline each. With a chance of 1/T that no further offer comes (T = patience) it solves
+Waste. W(c, m) = CPU that a node with c cores and m memory free is expected never to use, if shapes drawn from the
+workload's own mix are offered to it one after another and it may decline each. With a chance of 1/T that no further
+offer comes (T = patience) it solves
 
     W(s) = c / T + (1 - 1/T) sum over shapes x of p_x min(W(s), W(s - x)),      W(s - x) = inf where x does not fit
 
 an optimal stopping problem (Bellman 1957) on a grid, solved once from small to large. The term is W(after) - W(before).
 
-Scarcity. For each watched shape w (large, or with many rules), slots_w = rows that could hold one more of it. Closing a row that is open to w
-costs p_w / slots_w^2: negligible while there are many, dominant when there are few.
+Scarcity. For each watched shape w (large, or with many rules), slots_w = rows that could hold one more of it. Closing a
+row that is open to w costs p_w / slots_w^2: negligible while there are many, dominant when there are few.
 
 Limits: the mix must be known (from past pods); disk and further resources count in scarcity, not in waste.
 """
@@ -31,7 +34,9 @@ PRICE_UNIT = 1e15  # a sum of 1,000 prices of 1.0 stays below 2^63
 
 
 class WasteTable(NamedTuple):
-    """W on a grid: free capacity is rounded down to a step, demand up, so the grid never assumes that something fits when it does not."""
+    """W on a grid: free capacity is rounded down to a step, demand up, so the grid never assumes that something
+    fits when it does not.
+    """
 
     cores: Float  # [cells of CPU, cells of memory] expected never to be used
     cpu_step: int  # milli-CPU
@@ -86,7 +91,9 @@ def _solve(
 def waste_table(
     capacity: Int, request: Int, weight: Float, patience: float, cpu_step: int, memory_step: int
 ) -> WasteTable:
-    """Solve W for nodes up to the largest `capacity[N, R]`, for demands `request[K, R]` that arrive with shares `weight[K]`."""
+    """Solve W for nodes up to the largest `capacity[N, R]`, for demands `request[K, R]` that arrive with shares
+    `weight[K]`.
+    """
     steps = np.array([cpu_step, memory_step], dtype=np.int64)
     demand, inverse = np.unique(-(-request[:, [CPU, MEMORY]] // steps), axis=0, return_inverse=True)
     share = np.bincount(inverse.ravel(), weights=weight)
@@ -109,7 +116,9 @@ def waste_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, table: Wast
 
 
 def watch(nodes: NodeArrays, shapes: ShapeArrays, shape: Int, weight: Float) -> Watch:
-    """Watch the shapes `shape[W]`, arriving with shares `weight[W]`, on nodes that hold none of the groups with rules yet."""
+    """Watch the shapes `shape[W]`, arriving with shares `weight[W]`, on nodes that hold none of the groups with
+    rules yet.
+    """
     place = np.full(nodes.group_count.shape[1], -1, np.int64)
     place[shapes.group[shape]] = np.arange(len(shape))
     free = nodes.capacity - nodes.requested
@@ -138,7 +147,9 @@ def _mark_short(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, watched:
 
 @njit
 def _mark_forbidden(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, rules: GroupRules, watched: Watch) -> None:
-    """Set `short[w]` where node n, once shape k is added, may hold no more of watched shape w by the rules between the two."""
+    """Set `short[w]` where node n, once shape k is added, may hold no more of watched shape w by the rules between
+    the two.
+    """
     group = shapes.group[k]
     for e in range(rules.on_start[group], rules.on_start[group + 1]):
         other = rules.on_group[e]
@@ -157,7 +168,9 @@ def _mark_forbidden(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, rule
 
 @njit
 def scarcity_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, rules: GroupRules, watched: Watch) -> float:
-    """Sum of weight / slots^2 over the watched shapes that node n, open to them, would no longer be once shape k is added."""
+    """Sum of weight / slots^2 over the watched shapes that node n, open to them, would no longer be once shape k is
+    added.
+    """
     _mark_short(nodes, n, shapes, k, watched)
     _mark_forbidden(nodes, n, shapes, k, rules, watched)
     total = 0

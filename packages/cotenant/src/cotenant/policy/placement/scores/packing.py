@@ -1,7 +1,7 @@
 """Scores that look only at requests: best-fit, least-allocated, balance, dot product, fewest pods.
 
-All are functions of the fractions of CPU and memory that are requested before (f) and after (g) the pod is placed; highest wins.
-Scales differ on purpose: a profile that uses one of these uses nothing else, so only the order matters.
+All are functions of the fractions of CPU and memory that are requested before (f) and after (g) the pod is placed;
+highest wins. Scales differ on purpose: a profile that uses one of these uses nothing else, so only the order matters.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Anti-affinity between groups by narrowing: rows that may hold one more pod of a group.
 
-Problem: limits on how many pods of a group (an application, say) a row may hold, alone or together with another group, are not row-local:
-they depend on the pods there. Choice: before the row-local filters run, one compiled pass over the rows clears those where the incoming pod
-would violate a rule, in either direction: a resident group may limit the incoming pod, and the incoming pod may limit a resident group.
-A rule (present, limited, most) means: a row that holds `present` may hold at most `most` pods of `limited`. For a group with itself
-the contest that published such rules (Alibaba Tianchi 2018) counts `most` in addition to the one that is present: most + 1 in total.
+Problem: limits on how many pods of a group (an application, say) a row may hold, alone or together with another group,
+are not row-local: they depend on the pods there. Choice: before the row-local filters run, one compiled pass over the
+rows clears those where the incoming pod would violate a rule, in either direction: a resident group may limit the
+incoming pod, and the incoming pod may limit a resident group. A rule (present, limited, most) means: a row that holds
+`present` may hold at most `most` pods of `limited`. For a group with itself the contest that published such rules
+(Alibaba Tianchi 2018) counts `most` in addition to the one that is present: most + 1 in total.
 Limits: rows only (one topology domain per row), and counts only, no label selectors.
 """
 
@@ -42,7 +43,9 @@ _LIMITED, _LIMITS = int(GroupVerdict.LIMITED_BY_RESIDENT), int(GroupVerdict.LIMI
 
 
 class GroupRules(NamedTuple):
-    """Rules between G groups, E of them between different groups; both directions in compressed rows, so a group's own rules are contiguous."""
+    """Rules between G groups, E of them between different groups; both directions in compressed rows, so a group's
+    own rules are contiguous.
+    """
 
     limit: Int  # [G] maximum of the group on one row, UNLIMITED without a rule
     by_start: Int  # [G + 1] where the rules that limit group g begin in the next two
@@ -54,9 +57,11 @@ class GroupRules(NamedTuple):
 
 
 def group_rules(groups: int, present: Int, limited: Int, most: Int) -> GroupRules:
-    """Index the rules `(present[i], limited[i], most[i])` between `groups` groups; of two rules for one pair the tighter applies.
+    """Index the rules `(present[i], limited[i], most[i])` between `groups` groups; of two rules for one pair the
+    tighter applies.
 
-    Raises `InvalidInput` where the columns differ in length, name a group outside 0..groups - 1, or have a negative count.
+    Raises `InvalidInput` where the columns differ in length, name a group outside 0..groups - 1, or have a negative
+    count.
     """
     if not len(present) == len(limited) == len(most):
         raise InvalidInput("rules", (len(present), len(limited), len(most)), "columns of one length")
@@ -88,7 +93,9 @@ def group_rules(groups: int, present: Int, limited: Int, most: Int) -> GroupRule
 
 @njit
 def verdict_at(count: Int, n: int, group: int, rules: GroupRules) -> int:
-    """The effect of one more pod of `group` on row n (a `GroupVerdict`). `count[n, g]` is the number of pods of group g on row n."""
+    """The effect of one more pod of `group` on row n (a `GroupVerdict`). `count[n, g]` is the number of pods of
+    group g on row n.
+    """
     if count[n, group] >= rules.limit[group]:
         return _OWN_LIMIT
     for e in range(rules.by_start[group], rules.by_start[group + 1]):
@@ -102,7 +109,9 @@ def verdict_at(count: Int, n: int, group: int, rules: GroupRules) -> int:
 
 @njit
 def narrow(count: Int, group: int, rules: GroupRules, allowed: Mask) -> int:
-    """Clear `allowed[n]` on rows that may not hold one more pod of `group`; returns the number of rows still allowed."""
+    """Clear `allowed[n]` on rows that may not hold one more pod of `group`; returns the number of rows still
+    allowed.
+    """
     left = 0
     for n in range(allowed.shape[0]):
         if allowed[n]:

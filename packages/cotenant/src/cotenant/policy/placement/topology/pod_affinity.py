@@ -1,10 +1,12 @@
 """Narrowing and score: affinity between pods over a topology key, and the combined score of all preferred terms.
 
-Problem: a pod may require other pods (required affinity) in its topology domain; and its own preferences and those of existing pods must become one
-score. Choice: as for anti-affinity, a count per node of the relevant pods, summed per domain, then a mask or a value for rows.
-Required affinity counts the pods that *all* required terms of the incoming pod select; where no such pod exists anywhere, a pod that its own
-terms select may start the group. A row that lacks a topology key is infeasible.
-Source: Kubernetes' InterPodAffinity plugin (filter and score; hardPodAffinityWeight 1). Limits: the caller updates the counts after each placement.
+Problem: a pod may require other pods (required affinity) in its topology domain; and its own preferences and those of
+existing pods must become one score. Choice: as for anti-affinity, a count per node of the relevant pods, summed per
+domain, then a mask or a value for rows. Required affinity counts the pods that *all* required terms of the incoming pod
+select; where no such pod exists anywhere, a pod that its own terms select may start the group. A row that lacks a
+topology key is infeasible.
+Source: Kubernetes' InterPodAffinity plugin (filter and score; hardPodAffinityWeight 1). Limits: the caller updates the
+counts after each placement.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ def preference_score(domains: Domains, matching: Int, weight: int, rows: Int) ->
 
 
 def score(total: Int) -> Float:
-    """`float64[len(rows)]`, whole 0..100: 100 for the row with the highest total of `preference_score`, 0 for the lowest; 0 where all are equal."""
+    """`float64[len(rows)]`, whole 0..100: 100 for the row with the highest total of `preference_score`, 0 for the
+    lowest; 0 where all are equal.
+    """
     if len(total) == 0 or int(total.max()) == int(total.min()):
         return np.zeros(len(total))
     smallest = int(total.min())

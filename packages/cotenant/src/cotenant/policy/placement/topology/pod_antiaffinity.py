@@ -1,9 +1,10 @@
 """Narrowing and score: anti-affinity between pods over a topology key.
 
-Problem: a pod may forbid certain pods in its topology domain, and existing pods may forbid it; both need the pods of each domain.
-Choice: one count per node of the relevant pods, summed per domain, then a mask for rows. The same code serves both directions: for the incoming
-pod's terms count the pods that each term selects, for existing pods' terms count the pods that have the term. A row without the topology
-key is not affected. Source: Kubernetes' InterPodAffinity plugin. Limits: as for spread, the caller updates the counts after each placement.
+Problem: a pod may forbid certain pods in its topology domain, and existing pods may forbid it; both need the pods of
+each domain. Choice: one count per node of the relevant pods, summed per domain, then a mask for rows. The same code
+serves both directions: for the incoming pod's terms count the pods that each term selects, for existing pods' terms
+count the pods that have the term. A row without the topology key is not affected. Source: Kubernetes' InterPodAffinity
+plugin. Limits: as for spread, the caller updates the counts after each placement.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def mask(rule: AntiRule, rows: Int) -> Mask:
 
 
 def score(rules: Sequence[AntiRule], rows: Int) -> Float:
-    """`float64[len(rows)]`, whole 0..100, over preferred terms: 100 for the row with the least total weight of such pods, 0 for the most."""
+    """`float64[len(rows)]`, whole 0..100, over preferred terms: 100 for the row with the least total weight of such
+    pods, 0 for the most.
+    """
     cost = np.zeros(len(rows), dtype=np.int64)
     for rule in rules:
         cost += rule.weight * _per_row(rule, rows)

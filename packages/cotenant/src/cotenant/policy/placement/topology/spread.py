@@ -1,9 +1,10 @@
 """Narrowing and score: topology spread constraints.
 
-Problem: whether a row is feasible depends on the number of matching pods in every zone (or rack, or host), so it is not row-local.
-Choice: count per domain once, then index by row; the mask narrows the rows before the row-local filters run. Limits: the
-caller counts the matching pods per node (running, not terminating, in the pod's namespace), and updates the counts after each placement.
-Source: Kubernetes' PodTopologySpread plugin (filtering: skew against the smallest domain; scoring: log-weighted counts; its system defaults).
+Problem: whether a row is feasible depends on the number of matching pods in every zone (or rack, or host), so it is not
+row-local. Choice: count per domain once, then index by row; the mask narrows the rows before the row-local filters run.
+Limits: the caller counts the matching pods per node (running, not terminating, in the pod's namespace), and updates the
+counts after each placement. Source: Kubernetes' PodTopologySpread plugin (filtering: skew against the smallest domain;
+scoring: log-weighted counts; its system defaults).
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class SpreadRule(NamedTuple):
 def eligible_nodes(
     constraint: SpreadConstraint, all_domains: Sequence[Domains], affinity: Mask, tolerated: Mask
 ) -> Mask:
-    """`bool[N]`: nodes that count for a constraint: they have the keys of `all_domains` (the pod's constraints) and satisfy its policies.
+    """`bool[N]`: nodes that count for a constraint: they have the keys of `all_domains` (the pod's constraints) and
+    satisfy its policies.
 
     `affinity[N]` and `tolerated[N]`: whether the pod's node affinity and tolerations allow the node.
     """
@@ -87,10 +89,11 @@ def mask(rule: SpreadRule, rows: Int) -> Mask:
 
 
 def score(rules: Sequence[SpreadRule], rows: Int, needs_keys: bool = True) -> Float:
-    """`float64[len(rows)]`, whole 0..100, over the pod's ScheduleAnyway constraints: the fewer matching pods, the higher.
+    """`float64[len(rows)]`, whole 0..100, over the pod's ScheduleAnyway constraints: the fewer matching pods, the
+    higher.
 
-    A domain weighs log(domains + 2), so that a constraint over many domains is not dominated by one over few. `needs_keys`: rows without a key
-    have 0; else (the system defaults) a constraint leaves rows without its key out.
+    A domain weighs log(domains + 2), so that a constraint over many domains is not dominated by one over few.
+    `needs_keys`: rows without a key have 0; else (the system defaults) a constraint leaves rows without its key out.
     """
     with_keys = np.ones(len(rows), dtype=np.bool_)
     for rule in rules if needs_keys else ():

@@ -1,8 +1,9 @@
 """Anomaly detector: a node is overloaded only after several rounds in a row.
 
-Problem: one high sample must not move pods. Choice: two states and two counters. More than `abnormal` abnormal marks in a row make the node anomalous; it becomes
-normal again after more than `normal` normal marks in a row, after `timeout_s` in the anomalous state, or by `reset`. A change of state clears both
-counters. Difference from upstream: a reset always clears the counters; upstream does so only when it changes the state, so marks before a calm spell still count there.
+Problem: one high sample must not move pods. Choice: two states and two counters. More than `abnormal` abnormal marks in
+a row make the node anomalous; it becomes normal again after more than `normal` normal marks in a row, after `timeout_s`
+in the anomalous state, or by `reset`. A change of state clears both counters. Difference from upstream: a reset always
+clears the counters; upstream does so only when it changes the state, so marks before a calm spell still count there.
 Source: Koordinator, pkg/descheduler/utils/anomaly/basic_detector.go.
 """
 
@@ -13,7 +14,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class AnomalyCondition:
-    """How many marks in a row more than which change the state, and for how long a node may stay anomalous without marks."""
+    """How many marks in a row more than which change the state, and for how long a node may stay anomalous without
+    marks.
+    """
 
     abnormal: int = 5
     normal: int = 3

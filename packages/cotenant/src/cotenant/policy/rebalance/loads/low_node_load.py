@@ -1,10 +1,14 @@
 """One round of LowNodeLoad: which pods leave overloaded nodes, and where they land.
 
-Problem: moving pods of an overloaded node helps only if other nodes have room for their measured use, now and after the earlier moves of the round. Choice: the most loaded node first, its pods
-in order (order.py); a pod moves if the limits admit it (`Choice.admit`) and it lands on a node whose use then stays within its thresholds (`Choice.land`, the scheduler's simulation; first fit in
-tests). Use is accounted only for pods that move. Moves begin where a node is above a threshold by `least_relief_percent` and end where it is below: a band, so that a node at its threshold is not moved about. A node is done when it is no longer above its thresholds, or no target has room. Node-level work precedes production-level work;
-both share what is left of nodes that are low for both. Differences from upstream: use is not reserved for candidates that do not move; a resource that no target has does not end the round.
-Limits: use of a moved pod is taken to be the same on the new node; limits of disruption budgets are the caller's (`Choice.admit`).
+Problem: moving pods of an overloaded node helps only if other nodes have room for their measured use, now and after the
+earlier moves of the round. Choice: the most loaded node first, its pods in order (order.py); a pod moves if the limits
+admit it (`Choice.admit`) and it lands on a node whose use then stays within its thresholds (`Choice.land`, the
+scheduler's simulation; first fit in tests). Use is accounted only for pods that move. Moves begin where a node is above
+a threshold by `min_relief_percent` and end where it is below: a band, so that a node at its threshold is not moved
+about. A node is done when it is no longer above its thresholds, or no target has room. Node-level work precedes
+production-level work; both share what is left of nodes that are low for both. Differences from upstream: use is not
+reserved for candidates that do not move; a resource that no target has does not end the round. Limits: use of a moved
+pod is taken to be the same on the new node; limits of disruption budgets are the caller's (`Choice.admit`).
 Source: Koordinator, pkg/descheduler/framework/plugins/loadaware/low_node_load.go.
 """
 
@@ -57,7 +61,9 @@ class Choice(Protocol):
         ...
 
     def land(self, pod: LoadPod, node: str, targets: Sequence[str]) -> Landing:
-        """Where the pod of `node` would be placed if only these nodes were offered. Where it lands, it counts there from then on."""
+        """Where the pod of `node` would be placed if only these nodes were offered. Where it lands, it counts there
+        from then on.
+        """
         ...
 
 
@@ -114,10 +120,13 @@ class LowNodeLoad:
         *,
         number_of_nodes: int = 0,
         node_fit: bool = True,
-        least_relief_percent: float = 0.0,
+        min_relief_percent: float = 0.0,
     ) -> None:
-        """`number_of_nodes`: act only where more nodes than that are underused. Without `node_fit`, targets are not limited to those with room for the pod. `least_relief_percent` of a node: an excess below it begins no moves, and a pod that would free less stays."""
-        self._least_relief = least_relief_percent / 100.0
+        """`number_of_nodes`: act only where more nodes than that are underused. Without `node_fit`, targets are not
+        limited to those with room for the pod. `min_relief_percent` of a node: an excess below it begins no moves,
+        and a pod that would free less stays.
+        """
+        self._min_relief = min_relief_percent / 100.0
         self.pools = tuple(pools)
         self._number_of_nodes = number_of_nodes
         self._node_fit = node_fit
@@ -134,7 +143,9 @@ class LowNodeLoad:
         found = []
         for pool, detectors in zip(self.pools, self._detectors, strict=True):
             rows = members(pool.selector, nodes.names, nodes.labels, processed)
-            now = NodeLoads(nodes.names, nodes.labels, nodes.resources, nodes.allocatable, usage, prod, nodes.unschedulable).of(rows)  # fmt: skip
+            now = NodeLoads(
+                nodes.names, nodes.labels, nodes.resources, nodes.allocatable, usage, prod, nodes.unschedulable
+            ).of(rows)
             result = self._pool(pool, detectors, now, pods_of, choice, now_s, moves, kept)
             usage[rows], prod[rows] = now.usage, now.prod
             processed.update(result.sources)
@@ -155,7 +166,7 @@ class LowNodeLoad:
         limits = thresholds(pool.percentages, nodes.resources, nodes.allocatable, nodes.usage, nodes.prod)
         classes = classify(limits, nodes.usage, nodes.prod, nodes.unschedulable)
         note = self._nothing_to_do(classes, bool(pool.percentages.prod_high))
-        over = [row for row, each in enumerate(classes) if each in (NodeClass.HIGH, NodeClass.PROD_HIGH)]
+        over = [row for row, node_class in enumerate(classes) if node_class in (NodeClass.HIGH, NodeClass.PROD_HIGH)]
         overloaded = set(over)
         for row, name in enumerate(nodes.names):
             if row not in overloaded:
@@ -165,11 +176,11 @@ class LowNodeLoad:
         sources = [row for row in over if detectors.mark(nodes.names[row], now_s)]
         if not sources:
             note = "overloaded nodes have not been so for enough rounds"
-        work = _Work(pool, nodes, limits, self._node_fit, self._least_relief, pods_of, choice, moves, kept)
+        work = _Work(pool, nodes, limits, self._node_fit, self._min_relief, pods_of, choice, moves, kept)
         for scope in Scope:
             mine = [row for row in sources if classes[row] is _SOURCES[scope]]
             receiving = NodeClass.LOW if scope is Scope.NODE else NodeClass.PROD_LOW
-            targets = [row for row, each in enumerate(classes) if each in (receiving, NodeClass.BOTH_LOW)]
+            targets = [row for row, node_class in enumerate(classes) if node_class in (receiving, NodeClass.BOTH_LOW)]
             work.run(scope, mine, np.array(targets, dtype=np.int64))
         for row in sources:
             detectors.acted_on(nodes.names[row], now_s)
@@ -185,13 +196,15 @@ class LowNodeLoad:
 
     def _nothing_to_do(self, classes: Sequence[NodeClass], has_prod: bool) -> str:
         receiving = [NodeClass.LOW, NodeClass.BOTH_LOW, NodeClass.PROD_LOW]
-        low = sum(each in receiving for each in classes)
-        high = sum(each in (NodeClass.HIGH, NodeClass.PROD_HIGH) for each in classes)
+        low = sum(node_class in receiving for node_class in classes)
+        high = sum(node_class in (NodeClass.HIGH, NodeClass.PROD_HIGH) for node_class in classes)
         if not classes:
             return "no measured node"
         if high == 0:
             return "no node is overloaded"
-        if low == 0 or not (has_prod or any(each is not NodeClass.PROD_LOW for each in classes if each in receiving)):
+        if low == 0 or not (
+            has_prod or any(node_class is not NodeClass.PROD_LOW for node_class in classes if node_class in receiving)
+        ):
             return "no node is underused"
         if low <= self._number_of_nodes:
             return f"{low} nodes are underused, numberOfNodes is {self._number_of_nodes}"
@@ -207,7 +220,7 @@ class _Work:
         nodes: NodeLoads,
         limits: Thresholds,
         node_fit: bool,
-        least_relief: float,
+        min_relief: float,
         pods_of: Callable[[str], Sequence[LoadPod]],
         choice: Choice,
         moves: list[Move],
@@ -215,12 +228,13 @@ class _Work:
     ) -> None:
         self._pool, self._nodes, self._limits = pool, nodes, limits
         self._node_fit = node_fit
-        self._least_amounts = nodes.allocatable * least_relief  # float64[N, R]
+        self._least_amounts = nodes.allocatable * min_relief  # float64[N, R]
         self._pods_of, self._choice = pods_of, choice
         self._moves, self._kept = moves, kept
         self._weights = pool.weights_of(nodes.resources)
         self._row = {name: row for row, name in enumerate(nodes.names)}
-        # What node-level work has sent to a node counts there for production-level work too, but not as production use (as upstream).
+        # What node-level work has sent to a node counts there for production-level work too, but not as production use
+        # (as upstream).
 
     def is_over(self, row: int, scope: Scope) -> bool:
         """Whether the node is above a threshold now."""
@@ -307,7 +321,9 @@ class _Work:
 
 
 class _Room:
-    """What the targets of one scope may still take: for each the room to its thresholds, and for all together the sum; the room of a target is read again when a pod lands there."""
+    """What the targets of one scope may still take: for each the room to its thresholds, and for all together the
+    sum; the room of a target is read again when a pod lands there.
+    """
 
     def __init__(self, nodes: NodeLoads, limits: Thresholds, scope: Scope, targets: Int) -> None:
         self._nodes, self._limits, self._scope = nodes, limits, scope
@@ -324,7 +340,9 @@ class _Room:
         return not self._place or bool((self._sum[self._has] <= 0).any())
 
     def names(self, used: Int | None) -> tuple[str, ...]:
-        """The targets with room for this use; None = all. The same object as before where they are the same: with thousands of targets, what is made of it is worth keeping."""
+        """The targets with room for this use; None = all. The same object as before where they are the same: with
+        thousands of targets, what is made of it is worth keeping.
+        """
         mask: Mask = np.ones_like(self._mask)
         if used is not None:
             for column, amount in enumerate(used.tolist()):

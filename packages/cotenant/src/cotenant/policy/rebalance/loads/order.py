@@ -1,7 +1,9 @@
 """Order of nodes by use, and the order in which pods of an overloaded node are considered.
 
-Problem: the pods that matter least should move, and few of them should suffice. Choice: class, priority, QoS and configured costs decide first; among equals the pod comes first whose use just
-covers what the node has too much, counted over the resources that are above their threshold; then the youngest. Limits: a pod's requests, its age beyond that order, and the cost of restarting it are not considered.
+Problem: the pods that matter least should move, and few of them should suffice. Choice: class, priority, QoS and
+configured costs decide first; among equals the pod comes first whose use just covers what the node has too much,
+counted over the resources that are above their threshold; then the youngest. Limits: a pod's requests, its age beyond
+that order, and the cost of restarting it are not considered.
 Source: Koordinator, pkg/descheduler/utils/sorter.
 """
 
@@ -13,14 +15,14 @@ from dataclasses import dataclass
 from cotenant.model.cluster.qos import KubernetesQoS, PriorityClass, QoSClass
 
 _CLASS = {
-    each: rank
-    for rank, each in enumerate(
+    entry: rank
+    for rank, entry in enumerate(
         (PriorityClass.FREE, PriorityClass.BATCH, PriorityClass.MID, PriorityClass.PROD, PriorityClass.NONE)
     )
 }
 _KUBERNETES = {
-    each: rank
-    for rank, each in enumerate((KubernetesQoS.BEST_EFFORT, KubernetesQoS.BURSTABLE, KubernetesQoS.GUARANTEED))
+    entry: rank
+    for rank, entry in enumerate((KubernetesQoS.BEST_EFFORT, KubernetesQoS.BURSTABLE, KubernetesQoS.GUARANTEED))
 }
 _QOS = {
     QoSClass.BE: 0,
@@ -34,7 +36,9 @@ _QOS = {
 
 @dataclass(frozen=True, slots=True)
 class LoadPod:
-    """A pod of an overloaded node. `usage` is by resource as measured, None where the pod was not measured; `refused` says why it may not move."""
+    """A pod of an overloaded node. `usage` is by resource as measured, None where the pod was not measured;
+    `refused` says why it may not move.
+    """
 
     key: str
     uid: str
@@ -80,7 +84,9 @@ def pod_score(usage: Mapping[str, int], excess: Mapping[str, int], weights: Mapp
 
 
 def sorted_pods(pods: Sequence[LoadPod], excess: Mapping[str, int], weights: Mapping[str, int]) -> list[LoadPod]:
-    """The pods in the order in which they are considered; `excess` is the node's use above its thresholds, by resource."""
+    """The pods in the order in which they are considered; `excess` is the node's use above its thresholds, by
+    resource.
+    """
 
     def key(pod: LoadPod) -> tuple[float, ...]:
         return (

@@ -1,7 +1,8 @@
 """Node pools, and the columns of the nodes that LowNodeLoad compares.
 
-Problem: one cluster has nodes of several kinds with their own thresholds, and a node must not be acted on twice in a round. Choice: pools in the configured order; the overloaded nodes of a pool are
-hidden from later pools, its other nodes are not. Difference from upstream: that holds for pools without a selector too.
+Problem: one cluster has nodes of several kinds with their own thresholds, and a node must not be acted on twice in a
+round. Choice: pools in the configured order; the overloaded nodes of a pool are hidden from later pools, its other
+nodes are not. Difference from upstream: that holds for pools without a selector too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ DEFAULT_POOL = "__default_node_pool__"
 
 @dataclass(frozen=True, slots=True)
 class NodePool:
-    """A pool; no selector = every node. `weights` order nodes and pods; a resource that is not named weighs 1. No anomaly condition = the first round counts."""
+    """A pool; no selector = every node. `weights` order nodes and pods; a resource that is not named weighs 1. No
+    anomaly condition = the first round counts.
+    """
 
     name: str
     percentages: Percentages
@@ -36,7 +39,9 @@ class NodePool:
 
 @dataclass(frozen=True, slots=True)
 class NodeLoads:
-    """Measured nodes: `allocatable`, `usage` of all pods and `prod` of production pods are `int64[N, R]` in the order of `resources`."""
+    """Measured nodes: `allocatable`, `usage` of all pods and `prod` of production pods are `int64[N, R]` in the
+    order of `resources`.
+    """
 
     names: tuple[str, ...]
     labels: tuple[Labels, ...]

@@ -1,8 +1,9 @@
 """Thresholds of a node pool: from percentages to amounts of each node, and the class of each node.
 
-Problem: users configure percentages, absolute or as a deviation from the mean, for all pods and for production pods, and leave some out. Choice: the percentages are
-completed once to equal names, converted to integer amounts of each node, and compared as arrays; a node has exactly one class. Memory is always compared.
-Differences from upstream: a high threshold without a low one is kept (upstream replaces it by 100).
+Problem: users configure percentages, absolute or as a deviation from the mean, for all pods and for production pods,
+and leave some out. Choice: the percentages are completed once to equal names, converted to integer amounts of each
+node, and compared as arrays; a node has exactly one class. Memory is always compared. Differences from upstream: a high
+threshold without a low one is kept (upstream replaces it by 100).
 Limits: percentages refer to raw allocatable; a resource that a node does not have has the threshold 0.
 Source: Koordinator, pkg/descheduler/framework/plugins/loadaware/utilization_util.go.
 """
@@ -34,7 +35,9 @@ class NodeClass(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Percentages:
-    """Thresholds in percent by resource, for all pods and for production pods. With `deviation` they are distances from the mean use of the pool."""
+    """Thresholds in percent by resource, for all pods and for production pods. With `deviation` they are distances
+    from the mean use of the pool.
+    """
 
     low: Mapping[str, float] = field(default_factory=dict)
     high: Mapping[str, float] = field(default_factory=dict)
@@ -54,7 +57,9 @@ class Percentages:
         return not (self.low or self.high or self.prod_low or self.prod_high)
 
     def completed(self) -> Percentages:
-        """The same with every resource in each mapping: 100 where it is missing, 0 (= not compared) with `deviation`."""
+        """The same with every resource in each mapping: 100 where it is missing, 0 (= not compared) with
+        `deviation`.
+        """
         missing = 0.0 if self.deviation else _ALL
 
         def complete(given: Mapping[str, float]) -> dict[str, float]:
@@ -80,7 +85,9 @@ class Thresholds:
 
 
 def thresholds(percentages: Percentages, names: tuple[str, ...], allocatable: Int, usage: Int, prod: Int) -> Thresholds:
-    """The thresholds of all nodes of a pool. `allocatable`, `usage` (all pods) and `prod` (production pods) are `int64[N, R]` in the order of `names`."""
+    """The thresholds of all nodes of a pool. `allocatable`, `usage` (all pods) and `prod` (production pods) are
+    `int64[N, R]` in the order of `names`.
+    """
     given = percentages.completed()
 
     def columns(values: Mapping[str, float]) -> Float:
@@ -91,7 +98,7 @@ def thresholds(percentages: Percentages, names: tuple[str, ...], allocatable: In
     if percentages.deviation:
         low, high = _around(low, high, mean_percent(allocatable, usage))
         prod_low, prod_high = _around(prod_low, prod_high, mean_percent(allocatable, prod))
-    return Thresholds(*(amounts(each, allocatable) for each in (low, high, prod_low, prod_high)))
+    return Thresholds(*(amounts(row, allocatable) for row in (low, high, prod_low, prod_high)))
 
 
 def amounts(percent: Float, allocatable: Int) -> Int:
@@ -122,12 +129,12 @@ def classify(limits: Thresholds, usage: Int, prod: Int, unschedulable: Mask) -> 
         low.tolist(), high.tolist(), prod_low.tolist(), prod_high.tolist(), strict=True
     ):
         if is_low:
-            each = NodeClass.PROD_HIGH if is_prod_high else NodeClass.BOTH_LOW if is_prod_low else NodeClass.LOW
+            entry = NodeClass.PROD_HIGH if is_prod_high else NodeClass.BOTH_LOW if is_prod_low else NodeClass.LOW
         elif is_high:
-            each = NodeClass.HIGH
+            entry = NodeClass.HIGH
         else:
-            each = NodeClass.PROD_HIGH if is_prod_high else NodeClass.PROD_LOW if is_prod_low else NodeClass.NONE
-        found.append(each)
+            entry = NodeClass.PROD_HIGH if is_prod_high else NodeClass.PROD_LOW if is_prod_low else NodeClass.NONE
+        found.append(entry)
     return found
 
 
@@ -161,7 +168,9 @@ def _percent(usage: Int, allocatable: Int) -> Float:
 
 
 def _around(low: Float, high: Float, mean: Float) -> tuple[Float, Float]:
-    """The mean less `low` and the mean plus `high`, 0 to 100; 100 for both where no low deviation is configured: the resource is not compared."""
+    """The mean less `low` and the mean plus `high`, 0 to 100; 100 for both where no low deviation is configured:
+    the resource is not compared.
+    """
     off = low == 0
     return (
         np.where(off, _ALL, np.clip(mean - low, 0.0, _ALL)),

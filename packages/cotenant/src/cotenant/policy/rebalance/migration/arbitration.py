@@ -1,8 +1,9 @@
 """Order of the jobs that wait to move a pod, and one round of arbitration.
 
-Problem: more pods should move than may at a time. Choice: stable sorts from the least to the most significant: newest first, by the importance of the pod, pods of one batch Job next to each
-other, Jobs with most moving pods first. Then each job in that order: a filter that can never pass fails it, a limit makes it wait, and what passes counts for those after it. A job whose pod no
-longer exists passes, so that it can end.
+Problem: more pods should move than may at a time. Choice: stable sorts from the least to the most significant: newest
+first, by the importance of the pod, pods of one batch Job next to each other, Jobs with most moving pods first. Then
+each job in that order: a filter that can never pass fails it, a limit makes it wait, and what passes counts for those
+after it. A job whose pod no longer exists passes, so that it can end.
 Source: Koordinator, pkg/descheduler/controllers/migration/arbitrator.
 """
 
@@ -17,7 +18,9 @@ from cotenant.model.groups.migration import JobPhase
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A wish to move one pod. `pod_uid` is empty where the pod no longer exists; `batch_job` is the UID of the pod's batch/v1 Job, empty without one."""
+    """A wish to move one pod. `pod_uid` is empty where the pod no longer exists; `batch_job` is the UID of the
+    pod's batch/v1 Job, empty without one.
+    """
 
     name: str
     created_s: float = 0.0
@@ -54,7 +57,7 @@ def adjacent(jobs: Sequence[Job]) -> list[Job]:
         if job.batch_job:
             first.setdefault(job.batch_job, at)
     places = [(first.get(job.batch_job, at), at, job) for at, job in enumerate(jobs)]
-    return [job for _, _, job in sorted(places, key=lambda each: each[:2])]
+    return [job for _, _, job in sorted(places, key=lambda place: place[:2])]
 
 
 def by_moving(jobs: Sequence[Job], moving: Mapping[str, int]) -> list[Job]:
@@ -92,7 +95,9 @@ def verdict(exists: bool, may_ever: bool, may_now: Callable[[], bool]) -> Verdic
 def arbitrate(
     jobs: Sequence[Job], may_ever: Callable[[Job], bool], may_now: Callable[[Job], bool]
 ) -> dict[str, Verdict]:
-    """One round over jobs in order, by name. `may_now` is asked after each earlier job that passed has been counted by the caller."""
+    """One round over jobs in order, by name. `may_now` is asked after each earlier job that passed has been counted
+    by the caller.
+    """
     found = {}
     for job in jobs:
         found[job.name] = verdict(bool(job.pod_uid), may_ever(job), lambda job=job: may_now(job))  # type: ignore[misc]

@@ -1,8 +1,10 @@
 """Limits of concurrent moves: in the cluster, on a node, in a namespace, and of one workload.
 
-Problem: a workload must not lose more replicas at once than it can bear, and a node, a namespace or the cluster not more pods than configured. Choice: counts of *other* moves under way
-are compared with a limit; of a workload, moving and unavailable pods count together, each once. Percentages are rounded down, at least 1 and at most all replicas.
-Source: Koordinator, pkg/descheduler/controllers/migration/arbitrator/filter.go and .../util/util.go (GetMaxUnavailable).
+Problem: a workload must not lose more replicas at once than it can bear, and a node, a namespace or the cluster not
+more pods than configured. Choice: counts of *other* moves under way are compared with a limit; of a workload, moving
+and unavailable pods count together, each once. Percentages are rounded down, at least 1 and at most all replicas.
+Source: Koordinator, pkg/descheduler/controllers/migration/arbitrator/filter.go and .../util/util.go
+(GetMaxUnavailable).
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ class Share:
 
 
 def limit_of_replicas(share: Share | None, replicas: int) -> int:
-    """The limit for a workload of so many replicas, 0 of none; by default a tenth above 10 replicas, two of 4 to 10, else one."""
+    """The limit for a workload of so many replicas, 0 of none; by default a tenth above 10 replicas, two of 4 to
+    10, else one.
+    """
     if share is None:
         share = Share(10, True) if replicas > _MANY else Share(2 if replicas >= _SOME else 1)
     return share.of(replicas)

@@ -1,7 +1,9 @@
 """Nodes that may be emptied, so that they can be removed: underused by requests, the least used first.
 
-Problem: after load falls, pods are scattered over more nodes than they need. Choice: a node is underused where the requests of its pods are below all thresholds; the caller empties one after another, each only when everything on it that is not a
-DaemonSet's or static fits on nodes that are kept. A node that received pods in this round is not emptied. Difference from upstream: a node is emptied whole or not at all. Limits: by requests, not by measured use.
+Problem: after load falls, pods are scattered over more nodes than they need. Choice: a node is underused where the
+requests of its pods are below all thresholds; the caller empties one after another, each only when everything on it
+that is not a DaemonSet's or static fits on nodes that are kept. A node that received pods in this round is not emptied.
+Difference from upstream: a node is emptied whole or not at all. Limits: by requests, not by measured use.
 Source: Kubernetes' descheduler, plugin HighNodeUtilization.
 """
 
@@ -40,31 +42,35 @@ Empties = Callable[[str, Sequence[str]], Collection[str] | None]
 
 def underused(nodes: Sequence[NodeRequests], thresholds: Mapping[str, float]) -> list[NodeRequests]:
     """The nodes with requests at or below every threshold, the least used first."""
-    found = [each for each in nodes if all(each.percent(name) <= limit for name, limit in thresholds.items())]
-    return sorted(found, key=lambda each: (sum(each.percent(name) for name in thresholds), each.name))
+    found = [node for node in nodes if all(node.percent(name) <= limit for name, limit in thresholds.items())]
+    return sorted(
+        found, key=lambda node_requests: (sum(node_requests.percent(name) for name in thresholds), node_requests.name)
+    )
 
 
 def empty_nodes(
     nodes: Sequence[NodeRequests], thresholds: Mapping[str, float], number_of_nodes: int, empties: Empties, most: int
 ) -> EmptyResult:
-    """Empty up to `most` nodes. `empties(node, targets)` moves every pod of the node to some of the targets and returns those that received one; None = not all land, and nothing moved."""
+    """Empty up to `most` nodes. `empties(node, targets)` moves every pod of the node to some of the targets and
+    returns those that received one; None = not all land, and nothing moved.
+    """
     low = underused(nodes, thresholds)
-    names = tuple(each.name for each in low)
+    names = tuple(node_requests.name for node_requests in low)
     if not low:
         return EmptyResult((), (), "no node is underused")
     if len(low) <= number_of_nodes:
         return EmptyResult(names, (), f"{len(low)} nodes are underused, numberOfNodes is {number_of_nodes}")
-    kept = {each.name for each in nodes if each.open}
+    kept = {node.name for node in nodes if node.open}
     received: set[str] = set()
     emptied: list[str] = []
-    for each in low:
+    for node_requests in low:
         if len(emptied) >= most:
             break
-        if each.name in received:
+        if node_requests.name in received:
             continue
-        targets = sorted(kept - {each.name} - set(emptied))
-        reached = empties(each.name, targets)
+        targets = sorted(kept - {node_requests.name} - set(emptied))
+        reached = empties(node_requests.name, targets)
         if reached is not None:
-            emptied.append(each.name)
+            emptied.append(node_requests.name)
             received |= set(reached)
     return EmptyResult(names, tuple(emptied))

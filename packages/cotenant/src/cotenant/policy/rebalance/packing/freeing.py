@@ -1,8 +1,10 @@
 """The smallest sets of pods whose move frees enough of one node for a pod that waits.
 
-Problem: free resources are spread over many nodes in pieces that are each too small. Choice: for each node the sets of its movable pods that free what is missing, ordered by their number, then by the importance of their pods; sets that contain a smaller
-sufficient one are left out, since the smaller one is tried before. The caller simulates each until every pod of one lands. Limits: at most `most` pods, chosen among the `CANDIDATES` least important ones and those that free the
-most; what is not a sum (devices, CPUs by number, affinity) is decided by the simulation alone.
+Problem: free resources are spread over many nodes in pieces that are each too small. Choice: for each node the sets of
+its movable pods that free what is missing, ordered by their number, then by the importance of their pods; sets that
+contain a smaller sufficient one are left out, since the smaller one is tried before. The caller simulates each until
+every pod of one lands. Limits: at most `most` pods, chosen among the `CANDIDATES` least important ones and those that
+free the most; what is not a sum (devices, CPUs by number, affinity) is decided by the simulation alone.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ CANDIDATES = 12
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A node: `missing[R]` is what the waiting pod needs beyond the free amounts, `held[P, R]` what each movable pod frees, `rank[P]` the pods' importance among those of all nodes (0 = the least important)."""
+    """A node: `missing[R]` is what the waiting pod needs beyond the free amounts, `held[P, R]` what each movable
+    pod frees, `rank[P]` the pods' importance among those of all nodes (0 = the least important).
+    """
 
     name: str
     missing: Int
@@ -32,7 +36,9 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Freeing:
-    """A set of pods of a node by index, with its order: the number of pods, and the ranks of the most important ones first."""
+    """A set of pods of a node by index, with its order: the number of pods, and the ranks of the most important
+    ones first.
+    """
 
     size: int
     ranks: tuple[int, ...]  # descending
@@ -56,9 +62,9 @@ def sets_of(holder: Holder, most: int) -> Iterator[Freeing]:
             if not holder.by_devices and any(smaller <= set(chosen) for smaller in found):
                 continue
             if (holder.held[list(chosen)].sum(axis=0)[short] >= holder.missing[short]).all():
-                ranks = tuple(sorted((int(holder.rank[each]) for each in chosen), reverse=True))
+                ranks = tuple(sorted((int(holder.rank[number]) for number in chosen), reverse=True))
                 of_size.append(Freeing(size, ranks, holder.name, tuple(sorted(chosen))))
-        found += [set(each.pods) for each in of_size]
+        found += [set(freeing.pods) for freeing in of_size]
         yield from sorted(of_size)
 
 
@@ -74,7 +80,7 @@ def _candidates(holder: Holder, short: np.ndarray) -> list[int]:
     )
     useful = useful[np.argsort(holder.rank[useful], kind="stable")]
     if len(useful) <= CANDIDATES:
-        return [int(each) for each in useful]
+        return [int(number) for number in useful]
     share = (holder.held[useful][:, short] / holder.missing[short]).sum(axis=1)
     largest = useful[np.argsort(-share, kind="stable")[: CANDIDATES // 2]]
-    return sorted({int(each) for each in (*useful[: CANDIDATES - CANDIDATES // 2], *largest)})
+    return sorted({int(entry) for entry in (*useful[: CANDIDATES - CANDIDATES // 2], *largest)})

@@ -1,7 +1,9 @@
 """Pods in one domain of which one's required anti-affinity selects the other.
 
-Problem: labels of pods and nodes change, and pods that were bound by others may share a domain that a rule forbids. Choice: all pairs of holder and selected pod in one domain are found; of each pair the less important pod is tried
-first, and the pairs that a move resolves are removed before the next. So no pod moves whose pairs are resolved. Limits: the fewest moves are not searched for: the order is by importance, as upstream.
+Problem: labels of pods and nodes change, and pods that were bound by others may share a domain that a rule forbids.
+Choice: all pairs of holder and selected pod in one domain are found; of each pair the less important pod is tried
+first, and the pairs that a move resolves are removed before the next. So no pod moves whose pairs are resolved. Limits:
+the fewest moves are not searched for: the order is by importance, as upstream.
 Source: Kubernetes' descheduler, plugin RemovePodsViolatingInterPodAntiAffinity.
 """
 
@@ -19,22 +21,22 @@ _PEERS = 16  # that are named in a move's aim
 
 def conflicts(pods: Iterable[PlacedPod], placement: Placement) -> dict[str, dict[str, PlacedPod]]:
     """For each pod by UID the pods that it may not share a domain with and does, by UID; symmetric."""
-    placed = [each for each in pods if placement.where[each.load.uid] in placement.nodes]
+    placed = [pod for pod in pods if placement.where[pod.load.uid] in placement.nodes]
     index = PodIndex(placed)
     holders: dict[tuple[str, PodTerm], list[PlacedPod]] = {}
-    for each in placed:
-        for term in each.pod.anti_affinity:
+    for placed_pod in placed:
+        for term in placed_pod.pod.anti_affinity:
             if term.weight is None:
-                holders.setdefault((each.pod.namespace, term), []).append(each)
+                holders.setdefault((placed_pod.pod.namespace, term), []).append(placed_pod)
     found: dict[str, dict[str, PlacedPod]] = {}
     for (namespace, term), mine in holders.items():
         by_domain: dict[str, list[PlacedPod]] = {}
         for own in index.namespaces:
             if term.about_namespace(namespace, own, placement.labels_of(own)):
-                for each in index.selected(own, term.selector):
-                    domain = _domain(each, term, placement)
+                for placed_pod in index.selected(own, term.selector):
+                    domain = _domain(placed_pod, term, placement)
                     if domain is not None:
-                        by_domain.setdefault(domain, []).append(each)
+                        by_domain.setdefault(domain, []).append(placed_pod)
         for holder in mine:
             domain = _domain(holder, term, placement)
             for other in by_domain.get(domain, ()) if domain is not None else ():
@@ -60,18 +62,18 @@ def repair_anti_affinity(pods: Iterable[PlacedPod], repair: Repair) -> None:
     """Move pods until no pair is left, or what is left cannot be moved."""
     placed = list(pods)
     left = conflicts(placed, repair)
-    by_uid = {each.load.uid: each for each in placed}
-    for each in in_order([by_uid[uid] for uid in left]):
-        others = left.get(each.load.uid)
-        if not others or not repair.may_try(each, Rule.ANTI_AFFINITY):
+    by_uid = {placed_pod.load.uid: placed_pod for placed_pod in placed}
+    for placed_pod in in_order([by_uid[uid] for uid in left]):
+        others = left.get(placed_pod.load.uid)
+        if not others or not repair.may_try(placed_pod, Rule.ANTI_AFFINITY):
             continue
         names = sorted(other.load.key for other in others.values())
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         why = f"anti-affinity forbids a common domain with {names[0]}{more}"
-        if repair.attempt(each, Rule.ANTI_AFFINITY, why, aim=MoveAim(len(names), tuple(names[:_PEERS]))):
+        if repair.attempt(placed_pod, Rule.ANTI_AFFINITY, why, aim=MoveAim(len(names), tuple(names[:_PEERS]))):
             for uid in others:  # the scheduler places it where no rule forbids it
-                del left[uid][each.load.uid]
-            del left[each.load.uid]
+                del left[uid][placed_pod.load.uid]
+            del left[placed_pod.load.uid]
 
 
 def _domain(pod: PlacedPod, term: PodTerm, placement: Placement) -> str | None:

@@ -1,6 +1,7 @@
 """Common values of the repairs, and one attempt to move a pod.
 
-A repair proposes pods, `Choice` (loads/low_node_load.py) says whether each may move and where it lands, and what stays is kept with its reason.
+A repair proposes pods, `Choice` (loads/low_node_load.py) says whether each may move and where it lands, and what stays
+is kept with its reason.
 """
 
 from __future__ import annotations
@@ -96,12 +97,14 @@ class Repair(Placement):
         aim: MoveAim | None = None,
         about: str = "",
     ) -> str:
-        """Move the pod to another node, one of `first` where the scheduler places it there; returns that node, empty where it stays."""
+        """Move the pod to another node, one of `first` where the scheduler places it there; returns that node,
+        empty where it stays.
+        """
         node = self.where[pod.load.uid]
         self.tried.add((pod.load.uid, rule))
         stays = pod.load.refused or self.choice.admit(pod.load, node)
         if not stays:
-            targets = [name for name, each in self.nodes.items() if name != node and not each.unschedulable]
+            targets = [name for name, entry in self.nodes.items() if name != node and not entry.unschedulable]
             among = [name for name in targets if name in first]
             landing = self.choice.land(pod.load, node, among or targets)
             if not landing.node and among:
@@ -118,6 +121,6 @@ class Repair(Placement):
 
 def in_order(pods: Sequence[PlacedPod]) -> list[PlacedPod]:
     """The least important first, among equals by name."""
-    by_uid = {each.load.uid: each for each in pods}
-    ordered = sorted_pods(sorted((each.load for each in pods), key=lambda load: load.key), {}, {})
+    by_uid = {pod.load.uid: pod for pod in pods}
+    ordered = sorted_pods(sorted((pod.load for pod in pods), key=lambda load: load.key), {}, {})
     return [by_uid[load.uid] for load in ordered]

@@ -1,7 +1,9 @@
 """Pods whose node no longer satisfies their required node affinity, or has a taint that they do not tolerate.
 
-Problem: labels and taints of a node change after pods were placed on it. Choice: the selector, the required affinity and the repelling taints (NoSchedule, NoExecute) are evaluated on the pod's own node; each violating pod is tried once, the least important
-first. Differences from upstream: a pod moves only where the scheduler has another place, and the taint of cordoning never moves a pod. Limits: preferred affinity and PreferNoSchedule are not considered.
+Problem: labels and taints of a node change after pods were placed on it. Choice: the selector, the required affinity
+and the repelling taints (NoSchedule, NoExecute) are evaluated on the pod's own node; each violating pod is tried once,
+the least important first. Differences from upstream: a pod moves only where the scheduler has another place, and the
+taint of cordoning never moves a pod. Limits: preferred affinity and PreferNoSchedule are not considered.
 Source: Kubernetes' descheduler, plugins RemovePodsViolatingNodeAffinity and RemovePodsViolatingNodeTaints.
 """
 
@@ -38,19 +40,19 @@ def repelling(pod: Pod, node: Node, excluded: Collection[str] = ()) -> Taint | N
 
 def repair_node_affinity(pods: Iterable[PlacedPod], repair: Repair) -> None:
     """Move pods whose node does not satisfy their required affinity."""
-    for each in in_order([each for each in pods if each.pod.node_selector or each.pod.node_affinity is not None]):
-        node = repair.nodes.get(repair.where[each.load.uid])
-        if node is not None and not allows(each.pod, node) and repair.may_try(each, Rule.NODE_AFFINITY):
-            repair.attempt(each, Rule.NODE_AFFINITY, f"{node.name} does not satisfy its required node affinity")
+    for placed_pod in in_order([pod for pod in pods if pod.pod.node_selector or pod.pod.node_affinity is not None]):
+        node = repair.nodes.get(repair.where[placed_pod.load.uid])
+        if node is not None and not allows(placed_pod.pod, node) and repair.may_try(placed_pod, Rule.NODE_AFFINITY):
+            repair.attempt(placed_pod, Rule.NODE_AFFINITY, f"{node.name} does not satisfy its required node affinity")
 
 
 def repair_taints(pods: Iterable[PlacedPod], repair: Repair, excluded: Collection[str] = ()) -> None:
     """Move pods that do not tolerate a taint of their node."""
     tainted = {name for name, node in repair.nodes.items() if node.taints}
-    for each in in_order([each for each in pods if repair.where[each.load.uid] in tainted]):
-        node = repair.nodes[repair.where[each.load.uid]]
-        taint = repelling(each.pod, node, excluded)
-        if taint is not None and repair.may_try(each, Rule.NODE_TAINTS):
+    for placed_pod in in_order([pod for pod in pods if repair.where[pod.load.uid] in tainted]):
+        node = repair.nodes[repair.where[placed_pod.load.uid]]
+        taint = repelling(placed_pod.pod, node, excluded)
+        if taint is not None and repair.may_try(placed_pod, Rule.NODE_TAINTS):
             repair.attempt(
-                each, Rule.NODE_TAINTS, f"it does not tolerate the taint {taint} ({taint.effect}) of {node.name}"
+                placed_pod, Rule.NODE_TAINTS, f"it does not tolerate the taint {taint} ({taint.effect}) of {node.name}"
             )

@@ -14,21 +14,23 @@ class PodIndex:
     def __init__(self, pods: Iterable[PlacedPod]) -> None:
         self.namespaces: dict[str, list[PlacedPod]] = {}
         self._by_label: dict[tuple[str, str, str], list[PlacedPod]] = {}
-        for each in pods:
-            self.namespaces.setdefault(each.pod.namespace, []).append(each)
-            for key, value in each.pod.labels:
-                self._by_label.setdefault((each.pod.namespace, key, value), []).append(each)
+        for pod in pods:
+            self.namespaces.setdefault(pod.pod.namespace, []).append(pod)
+            for key, value in pod.pod.labels:
+                self._by_label.setdefault((pod.pod.namespace, key, value), []).append(pod)
 
     def selected(self, namespace: str, selector: LabelSelector | None) -> Iterator[PlacedPod]:
         """The pods of a namespace that the selector selects, each once; no selector selects none."""
         if selector is None:
             return
-        exact = next((each for each in selector.requirements if each.operator is Operator.IN), None)
+        exact = next(
+            (requirement for requirement in selector.requirements if requirement.operator is Operator.IN), None
+        )
         if exact is None:
             among = [self.namespaces.get(namespace, [])]
         else:
             among = [self._by_label.get((namespace, exact.key, value), []) for value in dict.fromkeys(exact.values)]
         for pods in among:
-            for each in pods:
-                if selector.matches(each.pod.labels):
-                    yield each
+            for pod in pods:
+                if selector.matches(pod.pod.labels):
+                    yield pod

@@ -1,8 +1,10 @@
 """Pods of domains that have more pods than a hard topology spread constraint allows.
 
-Problem: nodes and pods come and go after pods were spread. Choice: the pods of one namespace with the same constraint (and, where they count, the same node affinity and tolerations) are one group; while its largest domain exceeds the smallest
-by more than the allowed skew, the least important pod of the largest domain that may move does so, to one of the smallest domains where the scheduler has a place there, else to any other; counts follow each move. Limits: constraints with ScheduleAnyway are not
-considered; a domain whose pods cannot move ends the group.
+Problem: nodes and pods come and go after pods were spread. Choice: the pods of one namespace with the same constraint
+(and, where they count, the same node affinity and tolerations) are one group; while its largest domain exceeds the
+smallest by more than the allowed skew, the least important pod of the largest domain that may move does so, to one of
+the smallest domains where the scheduler has a place there, else to any other; counts follow each move. Limits:
+constraints with ScheduleAnyway are not considered; a domain whose pods cannot move ends the group.
 Source: Kubernetes' descheduler, plugin RemovePodsViolatingTopologySpreadConstraint; counting as PodTopologySpread.
 """
 
@@ -68,10 +70,10 @@ def repair_spread(pods: Iterable[PlacedPod], repair: Repair) -> None:
     """Move pods until the skew of each constraint is allowed, or no pod of a largest domain can move."""
     placed = list(pods)
     holders: dict[Hashable, tuple[SpreadConstraint, list[PlacedPod]]] = {}
-    for each in placed:
-        for constraint in each.pod.spread:
+    for placed_pod in placed:
+        for constraint in placed_pod.pod.spread:
             if constraint.forbids:
-                holders.setdefault(_key(each.pod, constraint), (constraint, []))[1].append(each)
+                holders.setdefault(_key(placed_pod.pod, constraint), (constraint, []))[1].append(placed_pod)
     index = PodIndex(placed) if holders else None
     known: dict[Hashable, Eligible] = {}
     for constraint, mine in holders.values():
@@ -98,7 +100,7 @@ def group_now(
     holder: PlacedPod, constraint: SpreadConstraint, pods: Iterable[PlacedPod], placement: Placement
 ) -> Group:
     """The counts of one pod's constraint."""
-    index = PodIndex(each for each in pods if each.pod.namespace == holder.pod.namespace)
+    index = PodIndex(pod for pod in pods if pod.pod.namespace == holder.pod.namespace)
     return group_of(constraint, [holder], eligible_nodes(holder.pod, constraint, placement.nodes), index, placement)
 
 
@@ -107,7 +109,7 @@ def _repair(group: Group, repair: Repair) -> None:
     while True:
         least = group.least
         over = [domain for domain, pods in group.counts.items() if pods - least > constraint.max_skew]
-        over.sort(key=lambda each: (-group.counts[each], each))
+        over.sort(key=lambda name: (-group.counts[name], name))
         if not over or not any(_move_one(group, domain, repair) for domain in over):
             return
 
@@ -115,16 +117,19 @@ def _repair(group: Group, repair: Repair) -> None:
 def _move_one(group: Group, domain: str, repair: Repair) -> bool:
     """Move one pod out of the domain; False where none can."""
     constraint = group.constraint
-    mine = [each for each in group.holders if group.eligible.domains.get(repair.where[each.load.uid]) == domain]
-    for each in in_order([each for each in mine if constraint.selects(each.pod.labels)]):
-        if not repair.may_try(each, Rule.SPREAD):
+    mine = [holder for holder in group.holders if group.eligible.domains.get(repair.where[holder.load.uid]) == domain]
+    for element in in_order([placed_pod for placed_pod in mine if constraint.selects(placed_pod.pod.labels)]):
+        if not repair.may_try(element, Rule.SPREAD):
             continue
-        why = f"{constraint.topology_key} {domain} has {group.counts[domain]} pods, the smallest domain {group.least}: at most {constraint.max_skew} more are allowed"
+        why = (
+            f"{constraint.topology_key} {domain} has {group.counts[domain]} pods, the smallest domain "
+            f"{group.least}: at most {constraint.max_skew} more are allowed"
+        )
         smallest = group.smallest
-        first = {name for name, each in group.eligible.domains.items() if group.counts.get(each, 0) == smallest}
+        first = {name for name, entry in group.eligible.domains.items() if group.counts.get(entry, 0) == smallest}
         key = constraint.topology_key
         aim = MoveAim(group.skew, (), key, domain, group.counts[domain] - group.least)
-        target = repair.attempt(each, Rule.SPREAD, why, first, aim, f"{each.pod.namespace}/{key}/{domain}")
+        target = repair.attempt(element, Rule.SPREAD, why, first, aim, f"{element.pod.namespace}/{key}/{domain}")
         if target:
             group.moved(domain, target)
             return True
@@ -140,13 +145,13 @@ def eligible_key(pod: Pod, constraint: SpreadConstraint) -> Hashable:
     affinity = (pod.node_selector, pod.node_affinity.required if pod.node_affinity is not None else None)
     honours = constraint.node_affinity_policy is NodePolicy.HONOR
     tolerations = pod.tolerations if constraint.node_taints_policy is NodePolicy.HONOR else None
-    keys = tuple(each.topology_key for each in pod.spread if each.forbids)
+    keys = tuple(entry.topology_key for entry in pod.spread if entry.forbids)
     return (constraint.topology_key, affinity if honours else None, tolerations, keys)
 
 
 def eligible_nodes(pod: Pod, constraint: SpreadConstraint, nodes: Mapping[str, Node]) -> Eligible:
     """The nodes that count for the constraint."""
-    keys = [each.topology_key for each in pod.spread if each.forbids]
+    keys = [entry.topology_key for entry in pod.spread if entry.forbids]
     found = {}
     for name, node in nodes.items():
         if any(node.labels.get(key) is None for key in keys):

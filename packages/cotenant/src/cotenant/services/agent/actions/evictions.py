@@ -1,8 +1,9 @@
 """Evicts pods: those of a cluster through its eviction API, plain groups by the configuration.
 
-Problem: a disruption budget must be respected, and a group that was started by hand has no controller to ask. Choice: pods of a cluster are evicted with
-the UID as a precondition, so that another pod of that name is never hit; the eviction of a plain group is only reported (log, metrics, decisions), unless the
-configuration lets its processes be killed, all at once, and only below the writable groups. Limits: a killed group's processes get no time to shut down;
+Problem: a disruption budget must be respected, and a group that was started by hand has no controller to ask. Choice:
+pods of a cluster are evicted with the UID as a precondition, so that another pod of that name is never hit; the
+eviction of a plain group is only reported (log, metrics, decisions), unless the configuration lets its processes be
+killed, all at once, and only below the writable groups. Limits: a killed group's processes get no time to shut down;
 without access to a cluster its pods stay.
 """
 
@@ -21,7 +22,9 @@ class Api(Protocol):
     """The eviction API of a cluster (`drivers/kube/client.Client`)."""
 
     async def evict(self, namespace: str, pod: str, uid: str = "") -> None:
-        """Raises `Transient` where a budget does not allow it now, `Permanent` where the pod is gone or cannot be evicted."""
+        """Raises `Transient` where a budget does not allow it now, `Permanent` where the pod is gone or cannot be
+        evicted.
+        """
         ...
 
 

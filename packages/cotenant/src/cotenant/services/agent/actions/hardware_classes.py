@@ -1,10 +1,11 @@
 """Optional hardware classes: accelerators, a partitioned cache, an uplink with traffic classes.
 
-Problem: a policy configures a class of the cache or of the uplink, which has no effect until the programs are in that class; and missing hardware must cost
-nothing per tick. Choice: each part is probed once, at the start. `CacheClasses` and `Uplink` put the existing pods into their policy's class, called every
-few seconds because programs start and end. Limits: moving tasks and marking packets need privileges that the keeper's socket does not grant: an agent of two
-processes disables both policies and reports it (`NEEDS_SINGLE`). Tasks of a class that existed before us stay in it when we exit; those of our own classes
-fall back with the class.
+Problem: a policy configures a class of the cache or of the uplink, which has no effect until the programs are in that
+class; and missing hardware must cost nothing per tick. Choice: each part is probed once, at the start. `CacheClasses`
+and `Uplink` put the existing pods into their policy's class, called every few seconds because programs start and end.
+Limits: moving tasks and marking packets need privileges that the keeper's socket does not grant: an agent of two
+processes disables both policies and reports it (`NEEDS_SINGLE`). Tasks of a class that existed before us stay in it
+when we exit; those of our own classes fall back with the class.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from cotenant.services.agent_settings.config import AgentConfig
 
 NEEDS_SINGLE = "one process with root's rights, `cotenant agent --single`"
 CLASSES = ("LSR", "LS", "BE")  # the results of `group_of`
-_MOST_GROUPS = 10_000
+_MAX_GROUPS = 10_000
 _log = logging.getLogger(__name__)
 
 
@@ -77,14 +78,15 @@ class CacheClasses:
 
     def _tasks(self, group: str) -> set[int]:
         tasks: set[int] = set()
-        for inside in (group, *self._groups.walk(group, _MOST_GROUPS).groups):
+        for inside in (group, *self._groups.walk(group, _MAX_GROUPS).groups):
             with suppress(Vanished):
                 tasks.update(self._groups.threads(inside))
         return tasks
 
 
 class Uplink:
-    """Puts best-effort traffic into its class of the uplink. Implements `components.Placer`; `collect` makes a drivers/cgroup/sensor.Collector.
+    """Puts best-effort traffic into its class of the uplink. Implements `components.Placer`; `collect` makes a
+    drivers/cgroup/sensor.Collector.
 
     A pod with an address of its own is classified by that, any other program by its group.
     """
@@ -100,7 +102,9 @@ class Uplink:
         self._sent = 0  # at the last call: less means a recreated class, without filters
 
     def place(self, pods: Sequence[NodePod], policies: PolicySettings) -> None:
-        """Mark and steer while the best-effort class exists; undone at the first call after it. Raises as the drivers do."""
+        """Mark and steer while the best-effort class exists; undone at the first call after it. Raises as the
+        drivers do.
+        """
         self._device = policies.network.device if policies.network is not None else ""
         sent = self.best_effort_sent_bytes()
         if sent is None:

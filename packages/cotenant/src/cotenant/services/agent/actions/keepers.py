@@ -1,8 +1,9 @@
 """The keeper of an agent: none, one that only logs, one in this process, or the privileged process behind a socket.
 
-Problem: what an earlier process left must be restored whatever mode this one has, and two must never hold the same knobs. Choice: `act` in one process takes
-the state folder's lock, as `cotenant keeper` does, and restores first; so does `observe` in one process where the folder has leases, and a dry run, which
-then overlays its values on the real ones; with two processes the other one does all that. Limits: a dry run with two processes is dry in this one and never
+Problem: what an earlier process left must be restored whatever mode this one has, and two must never hold the same
+knobs. Choice: `act` in one process takes the state folder's lock, as `cotenant keeper` does, and restores first; so
+does `observe` in one process where the folder has leases, and a dry run, which then overlays its values on the real
+ones; with two processes the other one does all that. Limits: a dry run with two processes is dry in this one and never
 uses the keeper.
 """
 
@@ -42,7 +43,7 @@ class NoKeeper:
 
     async def hold(self, wanted: Sequence[SetKnob]) -> tuple[LeaseAnswer, ...]:
         """Refuse all."""
-        return tuple(LeaseAnswer(each.target, LeaseState.REFUSED, "this agent observes only") for each in wanted)
+        return tuple(LeaseAnswer(wish.target, LeaseState.REFUSED, "this agent observes only") for wish in wanted)
 
     async def give_back(self, requests: Sequence[GiveBack]) -> tuple[LeaseAnswer, ...]:
         """Answer RESTORED: nothing is held."""
@@ -122,7 +123,9 @@ async def _running(keeper: LocalKeeper) -> AsyncIterator[LocalKeeper]:
 
 
 def _rules(config: AgentConfig, machine: Machine) -> Rules:
-    """One process decides and writes, so the configuration is its only bound; a reload may lengthen the leases, and name another uplink."""
+    """One process decides and writes, so the configuration is its only bound; a reload may lengthen the leases, and
+    name another uplink.
+    """
     return Rules(
         config.writable,
         never=groups_of_this_process(),

@@ -1,8 +1,10 @@
 """Which of two pods has a CPU that both claim, where no seal says so.
 
-Problem: without the scheduler's certificate, a pod that is entitled to two CPUs can write any two into its annotation, those of another pod among them; bound to neither is what the policy does with a contested CPU, so
-the claim alone would take the other's away. Choice: who was seen with a CPU first keeps it; a later claim of it is left out whole, until the first pod has left. A seal goes before everything. Limits: what is found together at the agent's
-start has no order: there both are contested, as before.
+Problem: without the scheduler's certificate, a pod that is entitled to two CPUs can write any two into its annotation,
+those of another pod among them; bound to neither is what the policy does with a contested CPU, so the claim alone would
+take the other's away. Choice: who was seen with a CPU first keeps it; a later claim of it is left out whole, until the
+first pod has left. A seal goes before everything. Limits: what is found together at the agent's start has no order:
+there both are contested, as before.
 """
 
 from __future__ import annotations
@@ -40,5 +42,8 @@ def _checked(pod: NodePod, taken: dict[int, str]) -> NodePod:
     others = [cpu for cpu in pod.own_cpus if cpu in taken]
     if not others:
         return pod
-    text = f"the CPUs {format_cpus(pod.own_cpus)} of its annotation have no seal, and {taken[others[0]]} has {format_cpus(others)} already"
+    text = (
+        f"the CPUs {format_cpus(pod.own_cpus)} of its annotation have no seal, and {taken[others[0]]} has "
+        f"{format_cpus(others)} already"
+    )
     return replace(pod, own_cpus=(), unbelieved=text)

@@ -1,10 +1,11 @@
 """Executes the engine's instructions: leases through the keeper, evictions through the evictor.
 
-Problem: the keeper is another process that may be down, slow or restarted, and the engine must receive answers in the order of its requests. Choice:
-serialized exchanges: the engine is run, its requests go to the keeper within a time limit, the answers are reported, then the next exchange starts. A
-keeper that fails is backed off from, longer each time, and meanwhile the engine records at once that it was unreachable, so measuring and deciding go on;
-leases that are not renewed expire at the keeper. Evictions run beside the exchanges: an API server may be slow. Limits: an exchange waits for a hanging
-keeper for `WITHIN_S` at most.
+Problem: the keeper is another process that may be down, slow or restarted, and the engine must receive answers in the
+order of its requests. Choice: serialized exchanges: the engine is run, its requests go to the keeper within a time
+limit, the answers are reported, then the next exchange starts. A keeper that fails is backed off from, longer each
+time, and meanwhile the engine records at once that it was unreachable, so measuring and deciding go on; leases that are
+not renewed expire at the keeper. Evictions run beside the exchanges: an API server may be slow. Limits: an exchange
+waits for a hanging keeper for `WITHIN_S` at most.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from cotenant.model.machine.knob import KnobLease, LeaseAnswer, LeaseState, Targ
 from cotenant.model.machine.node_decision import EvictPod
 
 WITHIN_S = 2.0
-MOST_EVICTIONS = 16  # under way at once; the engine's own limits are lower
+MAX_EVICTIONS = 16  # under way at once; the engine's own limits are lower
 _log = logging.getLogger(__name__)
 
 
@@ -75,7 +76,9 @@ class Actor:
                 await self._fetch_leases()
 
     async def exchange(self, decide: Callable[[], Instructions], *, insist: bool = False) -> Instructions:
-        """Run the engine, execute its instructions, report the answers. `insist`: use the keeper even during a back-off (at the end)."""
+        """Run the engine, execute its instructions, report the answers. `insist`: use the keeper even during a
+        back-off (at the end).
+        """
         async with self._lock:
             await self._fetch_leases(insist)  # what is held already determines what is requested
             instructions = decide()
@@ -123,9 +126,9 @@ class Actor:
         """Count changed knobs; renewals do not count."""
         for request in instructions.give_back:
             self.knobs_changed += self._held.pop(request.target, None) is not None
-        for each, answer in zip(instructions.hold, answers[len(instructions.give_back) :], strict=False):
-            if answer.state is LeaseState.HELD and self._held.get(each.target) != each.value:
-                self._held[each.target] = each.value
+        for wish, answer in zip(instructions.hold, answers[len(instructions.give_back) :], strict=False):
+            if answer.state is LeaseState.HELD and self._held.get(wish.target) != wish.value:
+                self._held[wish.target] = wish.value
                 self.knobs_changed += 1
 
     async def _fetch_leases(self, insist: bool = False) -> None:
@@ -161,8 +164,8 @@ class Actor:
         if dry:
             _log.info("dry run: %s would be evicted: %s", pod.key, pod.reason.text)
             self.agent.evicted(pod.uid, False, "dry run", self._now_us())
-        elif len(self._evictions) >= MOST_EVICTIONS:
-            self.agent.evicted(pod.uid, False, f"{MOST_EVICTIONS} evictions are under way", self._now_us())
+        elif len(self._evictions) >= MAX_EVICTIONS:
+            self.agent.evicted(pod.uid, False, f"{MAX_EVICTIONS} evictions are under way", self._now_us())
         else:
             task = asyncio.create_task(self._evict(pod), name=f"eviction of {pod.key}")
             self._evictions.add(task)

@@ -1,7 +1,8 @@
 """The schedule of ticks.
 
-Problem: a loop that sleeps for a period after its work drifts, and one that makes up for missed ticks never catches up. Choice: ticks are due at whole
-periods from the start; those that passed during a long tick are skipped and counted. Limits: none.
+Problem: a loop that sleeps for a period after its work drifts, and one that makes up for missed ticks never catches up.
+Choice: ticks are due at whole periods from the start; those that passed during a long tick are skipped and counted.
+Limits: none.
 """
 
 from __future__ import annotations

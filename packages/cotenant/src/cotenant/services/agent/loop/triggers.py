@@ -1,10 +1,11 @@
 """Triggers between two ticks: pressure of the services' groups, and late wake-ups from the eBPF probe.
 
-Problem: a service that starts to wait should be helped at once, not at the next tick; and groups come and go, are many, and may not exist yet. Choice: each
-trigger source gets the groups at every discovery, keeps its triggers in step with them, and calls back when one fires; repeated firing before it was
-processed counts once. What is unavailable is logged once; of the unavailable triggers, whether for their group or for the whole machine, one is retried at
-each discovery, and all after one could be opened. Limits: at most `most` triggers, in the groups' order; without CAP_SYS_RESOURCE the kernel checks triggers
-only every 2 s, so a period of 1 s is quicker there.
+Problem: a service that starts to wait should be helped at once, not at the next tick; and groups come and go, are many,
+and may not exist yet. Choice: each trigger source gets the groups at every discovery, keeps its triggers in step with
+them, and calls back when one fires; repeated firing before it was processed counts once. What is unavailable is logged
+once; of the unavailable triggers, whether for their group or for the whole machine, one is retried at each discovery,
+and all after one could be opened. Limits: at most `most` triggers, in the groups' order; without CAP_SYS_RESOURCE the
+kernel checks triggers only every 2 s, so a period of 1 s is quicker there.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class Trigger(Protocol):
 
 
 class PressureTriggers:
-    """Pressure triggers. `opens` opens one for a group and a resource, in this process or through the keeper; it raises `CotenantError`."""
+    """Pressure triggers. `opens` opens one for a group and a resource, in this process or through the keeper; it
+    raises `CotenantError`.
+    """
 
     def __init__(
         self, opens: Callable[[str, str], Awaitable[Trigger]], resources: Sequence[str] = RESOURCES, most: int = MOST
@@ -169,8 +172,8 @@ class Probe(Protocol):
 class LateWakeups:
     """Late wake-ups: a service's task waited longer for a CPU than allowed while best-effort work ran.
 
-    Waits for other groups, or for the service's own threads, do not count: throttling best-effort work would not help. `late_us` tells the probe which
-    groups to watch, and from which wait on.
+    Waits for other groups, or for the service's own threads, do not count: throttling best-effort work would not help.
+    `late_us` tells the probe which groups to watch, and from which wait on.
     """
 
     def __init__(self, probe: Probe, late_us: int) -> None:

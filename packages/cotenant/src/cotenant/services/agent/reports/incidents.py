@@ -1,9 +1,13 @@
 """Reports what incidents cost their victims to the process that books credit, each verdict until it is answered.
 
-Problem: an agent is killed, the receiver is away for hours, and an answer is lost; no incident may be lost or count twice by that. Choice: an incident and culprit have one key for the life of the agent; a
-verdict is written to a file before it is sent and removed after the answer, so a restarted agent sends it again under the same key, which the receiver books once. A newer verdict of a key
-replaces one that waits. Verdicts that stand are kept in a second file for an hour: where a later process clears the same culprit of the same victim, those of the earlier one, whose incident is forgotten, are cleared too. What an agent finds while it only observes is not reported: nothing was limited, so nothing was proven. Limits: a verdict that nothing
-contradicts within the hour stands, and decays as every entry; at most `MOST_WAITING` verdicts wait, then the oldest is dropped; without a file that can be written they wait in memory.
+Problem: an agent is killed, the receiver is away for hours, and an answer is lost; no incident may be lost or count
+twice by that. Choice: an incident and culprit have one key for the life of the agent; a verdict is written to a file
+before it is sent and removed after the answer, so a restarted agent sends it again under the same key, which the
+receiver books once. A newer verdict of a key replaces one that waits. Verdicts that stand are kept in a second file for
+an hour: where a later process clears the same culprit of the same victim, those of the earlier one, whose incident is
+forgotten, are cleared too. What an agent finds while it only observes is not reported: nothing was limited, so nothing
+was proven. Limits: a verdict that nothing contradicts within the hour stands, and decays as every entry; at most
+`MAX_WAITING` verdicts wait, then the oldest is dropped; without a file that can be written they wait in memory.
 """
 
 from __future__ import annotations
@@ -31,8 +35,8 @@ from cotenant.services.reporting.incident import PATH, IncidentBody
 FILE = "incidents.json"
 STANDING_FILE = "incidents-standing.json"
 STANDING_MS = 3_600_000  # as long as the receiver remembers pods that left
-MOST_WAITING = 256
-MOST_ANSWERED = 1024
+MAX_WAITING = 256
+MAX_ANSWERED = 1024
 LOOK_S = 1.0
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
@@ -41,7 +45,9 @@ Found = Callable[[], tuple[RecoveryMemory, NodeState] | None]
 
 
 class IncidentReporter:
-    """One receiver. `found` gives the incidents and the last state, None where nothing is to be reported; clocks as in `Clocks`."""
+    """One receiver. `found` gives the incidents and the last state, None where nothing is to be reported; clocks as
+    in `Clocks`.
+    """
 
     def __init__(
         self,
@@ -100,10 +106,10 @@ class IncidentReporter:
             else:
                 self._standing[key] = body
             changed = True
-        while len(self.waiting) > MOST_WAITING:
+        while len(self.waiting) > MAX_WAITING:
             del self.waiting[next(iter(self.waiting))]
             self.counts["dropped"] += 1
-        while len(self._known) > MOST_ANSWERED:
+        while len(self._known) > MAX_ANSWERED:
             del self._known[next(iter(self._known))]
         if changed:
             self._save()
@@ -164,7 +170,7 @@ class IncidentReporter:
             for key in [key for key, body in bodies.items() if now_ms - body.at_ms > STANDING_MS]:
                 del bodies[key]
         if self._file is not None:
-            latest = [*self._earlier.values(), *self._standing.values()][-MOST_WAITING:]
+            latest = [*self._earlier.values(), *self._standing.values()][-MAX_WAITING:]
             self._write(self._file.with_name(STANDING_FILE), latest)
 
     def _write(self, to: Path, bodies: list[IncidentBody]) -> None:

@@ -1,9 +1,11 @@
 """Writes this node's NodeMetric: the use of the node, its system and its pods.
 
-Problem: managers and schedulers that co-location users already run read NodeMetric, with their own windows and period, and an API server may be unavailable for
-hours. Choice: the object's own spec gives the period and the windows; it is created where it does not exist, and its status is patched. What cannot be written now
-is written a period later, with the figures of then. Each pod's entry has the history of its use, so that a scheduler that starts need not learn it again. Limits: the histories are those of this process; no devices; where the kind is not installed, that is logged once and retried each
-period.
+Problem: managers and schedulers that co-location users already run read NodeMetric, with their own windows and period,
+and an API server may be unavailable for hours. Choice: the object's own spec gives the period and the windows; it is
+created where it does not exist, and its status is patched. What cannot be written now is written a period later, with
+the figures of then. Each pod's entry has the history of its use, so that a scheduler that starts need not learn it
+again. Limits: the histories are those of this process; no devices; where the kind is not installed, that is logged once
+and retried each period.
 Source: Koordinator, NodeMetric (windows 5, 10 and 30 minutes, averages over 5 minutes, every 60 s).
 """
 
@@ -42,7 +44,7 @@ if TYPE_CHECKING:  # NumPy comes with it
 
 AVERAGE_S = 300
 WINDOWS_S = (300, 600, 1800)
-MOST_WINDOWS = 8
+MAX_WINDOWS = 8
 LONGEST_WINDOW_S = 86_400
 SHORTEST_PERIOD_S, LONGEST_PERIOD_S = 5.0, 3600.0
 _SECOND_US = 1_000_000
@@ -76,9 +78,9 @@ class NodeMetricWriter(ObjectWriter):
         wall_s = self._wall()
         histories = self._histories.measured(
             {
-                each.pod.uid: Use(each.cpu_m, each.memory_bytes)
-                for each in usage.pods
-                if each.cpu_m is not None and each.memory_bytes is not None
+                pod.pod.uid: Use(pod.cpu_m, pod.memory_bytes)
+                for pod in usage.pods
+                if pod.cpu_m is not None and pod.memory_bytes is not None
             },
             wall_s,
         )
@@ -113,7 +115,7 @@ def windows_s(policy: CollectPolicy) -> tuple[int, ...]:
     asked = policy.node_aggregate_policy.durations if policy.node_aggregate_policy else None
     windows = WINDOWS_S if asked is None else tuple(filter(None, map(duration_s, asked)))
     first_s = average_s if 0 < average_s <= LONGEST_WINDOW_S else AVERAGE_S
-    return (first_s, *windows[:MOST_WINDOWS])
+    return (first_s, *windows[:MAX_WINDOWS])
 
 
 def duration_s(text: str) -> int:
@@ -128,7 +130,9 @@ def status_of(
     reclaimable: Use | None = None,
     histories: Mapping[str, ReportedHistory] = MappingProxyType({}),
 ) -> NodeMetricStatus:
-    """The status for what is used, what prod pods are predicted not to use of their requests, and the histories of pods by UID."""
+    """The status for what is used, what prod pods are predicted not to use of their requests, and the histories of
+    pods by UID.
+    """
     return NodeMetricStatus(
         update_time=datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         node_metric=NodeMetricInfo(
@@ -139,46 +143,46 @@ def status_of(
         ),
         pods_metric=tuple(
             PodMetricInfo(
-                namespace=each.pod.namespace,
-                name=each.pod.name,
-                pod_usage=_resources(each.cpu_m, each.memory_bytes),
-                priority=each.pod.priority_class.label,
-                qos=each.pod.qos.value,
-                extensions=extensions_of(each.signals, histories.get(each.pod.uid)),
+                namespace=pod.pod.namespace,
+                name=pod.pod.name,
+                pod_usage=_resources(pod.cpu_m, pod.memory_bytes),
+                priority=pod.pod.priority_class.label,
+                qos=pod.pod.qos.value,
+                extensions=extensions_of(pod.signals, histories.get(pod.pod.uid)),
             )
-            for each in usage.pods
-            if _is_known(each)
+            for pod in usage.pods
+            if _is_known(pod)
         ),
         host_application_metric=tuple(
             HostApplicationMetricInfo(
-                name=each.pod.key,
-                usage=_resources(each.cpu_m, each.memory_bytes),
-                priority=each.pod.priority_class.label,
-                qos=each.pod.qos.value,
+                name=application.pod.key,
+                usage=_resources(application.cpu_m, application.memory_bytes),
+                priority=application.pod.priority_class.label,
+                qos=application.pod.qos.value,
             )
-            for each in usage.applications
-            if _is_known(each)
+            for application in usage.applications
+            if _is_known(application)
         ),
         prod_reclaimable_metric=None if reclaimable is None else ReclaimableMetric(_resources(*reclaimable)),
     )
 
 
-def _is_known(each: PodUsage) -> bool:
-    return each.cpu_m is not None or each.memory_bytes is not None
+def _is_known(pod_usage: PodUsage) -> bool:
+    return pod_usage.cpu_m is not None or pod_usage.memory_bytes is not None
 
 
 def _aggregated(aggregates: Sequence[Aggregate]) -> tuple[AggregatedUsage, ...]:
     """One entry a window of which anything is known."""
     found = []
-    for each in aggregates:
+    for aggregate in aggregates:
         usage: dict[str, ResourceMap] = {}
         for name, read in (("avg", "average"), ("p50", "p50"), ("p90", "p90"), ("p95", "p95"), ("p99", "p99")):
-            cpu_m = None if each.cpu_m is None else getattr(each.cpu_m, read)
-            memory_bytes = None if each.memory_bytes is None else getattr(each.memory_bytes, read)
+            cpu_m = None if aggregate.cpu_m is None else getattr(aggregate.cpu_m, read)
+            memory_bytes = None if aggregate.memory_bytes is None else getattr(aggregate.memory_bytes, read)
             if cpu_m is not None or memory_bytes is not None:
                 usage[name] = _resources(cpu_m, memory_bytes)
         if usage:
-            found.append(AggregatedUsage(usage=usage, duration=_go(each.window_us // _SECOND_US)))
+            found.append(AggregatedUsage(usage=usage, duration=_go(aggregate.window_us // _SECOND_US)))
     return tuple(found)
 
 

@@ -1,8 +1,10 @@
-"""One object of this node in the cluster, written each period: counts, and one line in the log where that begins to fail or works again.
+"""One object of this node in the cluster, written each period: counts, and one line in the log where that begins to
+fail or works again.
 
-Problem: the agent writes several objects (NodeMetric, NodeResourceTopology, Device), and a kind that is not installed, or a right that is missing,
-fails each period. Choice: one base class that counts, keeps the problem for the status page and logs only changes; a subclass compares and writes. Limits: what
-is no `CotenantError` is a defect and ends the agent.
+Problem: the agent writes several objects (NodeMetric, NodeResourceTopology, Device), and a kind that is not installed,
+or a right that is missing, fails each period. Choice: one base class that counts, keeps the problem for the status page
+and logs only changes; a subclass compares and writes. Limits: what is no `CotenantError` is a defect and ends the
+agent.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ _log = logging.getLogger(__name__)
 
 
 class ObjectWriter(ABC):
-    """Base of the writers. `written` and `failures` are for metrics; `problem` is why the object is not up to date, empty where it is."""
+    """Base of the writers. `written` and `failures` are for metrics; `problem` is why the object is not up to date,
+    empty where it is.
+    """
 
     def __init__(self, kind: str, client: Client, node: str, period_s: float) -> None:
         """`kind` as users know it; `period_s` may change from one write to the next."""

@@ -1,7 +1,9 @@
 """What this node did for objectives, from the agent's decisions: the `lastAction` of their status.
 
-Problem: an objective's status should show whether a node acts for it, and the agent's log is on the node. Choice: each decision about best-effort work's CPU, or an eviction, is reported for every objective
-that burns on this node at that time. The last rung of the recovery, a move, is nothing that this node can do: it is reported once, and the trace process asks for it. Limits: a policy may have acted for another reason as well; its own words are the text.
+Problem: an objective's status should show whether a node acts for it, and the agent's log is on the node. Choice: each
+decision about best-effort work's CPU, or an eviction, is reported for every objective that burns on this node at that
+time. The last rung of the recovery, a move, is nothing that this node can do: it is reported once, and the trace
+process asks for it. Limits: a policy may have acted for another reason as well; its own words are the text.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from cotenant.model.machine.node_state import NodeState
 from cotenant.services.reporting.signals import MOVE_ACTION, ActionTaken
 
 POLICIES = ("best-effort-cpu", "interference", "recovery")
-_MOST_TEXT = 500
+_MAX_TEXT = 500
 
 
 def actions_of(
@@ -32,7 +34,7 @@ def actions_of(
             continue
         at_s = now_s - max(0, now_us - decision.at_us) / 1e6
         for pod, signal in burning:
-            text = f"{decision.target or decision.pod}: {decision.reason.text}"[:_MOST_TEXT]
+            text = f"{decision.target or decision.pod}: {decision.reason.text}"[:_MAX_TEXT]
             yield ActionTaken(signal.objective, node, pod, action, text, max(0.0, at_s))
 
 
@@ -43,7 +45,7 @@ def moves_of(memory: RecoveryMemory, node: str, now_us: int, now_s: float, since
         if lease is None or lease.rung is not Rung.MOVE or lease.since_us <= since_us or not incident.objective:
             continue
         at_s = now_s - max(0, now_us - lease.since_us) / 1e6
-        text = incident.events[-1].text[:_MOST_TEXT]
+        text = incident.events[-1].text[:_MAX_TEXT]
         yield ActionTaken(
             incident.objective, node, incident.name, MOVE_ACTION, text, max(0.0, at_s), culprit=lease.culprit_name
         )

@@ -1,7 +1,8 @@
 """Which stories of services are to be sent to the trace process: those that have changed.
 
-Problem: a story is kilobytes and its incidents change a few times a minute. Choice: a story is sent when an incident of its service has a new event or a new proof, and every story after a new connection, since the
-receiver keeps them in memory. Limits: figures that change without an event are those of the next one.
+Problem: a story is kilobytes and its incidents change a few times a minute. Choice: a story is sent when an incident of
+its service has a new event or a new proof, and every story after a new connection, since the receiver keeps them in
+memory. Limits: figures that change without an event are those of the next one.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ class ChangedStories:
         self._connection = 0
 
     def look(self, memory: RecoveryMemory, state: NodeState, now_s: float, connection: int) -> Iterator[StoryReport]:
-        """The reports to send now. `now_s`: Unix time of the state; `connection`: another number means that the receiver may know nothing."""
+        """The reports to send now. `now_s`: Unix time of the state; `connection`: another number means that the
+        receiver may know nothing.
+        """
         if connection != self._connection:
             self._connection = connection
             self._sent.clear()
@@ -35,7 +38,7 @@ class ChangedStories:
             del self._sent[service]
         for service, incidents in by_service.items():
             version = tuple(
-                (each.number, each.events[-1], [proof.helped for proof in each.proofs]) for each in incidents
+                (entry.number, entry.events[-1], [proof.helped for proof in entry.proofs]) for entry in incidents
             )
             if self._sent.get(service) == version:
                 continue

@@ -1,10 +1,11 @@
 """Writes this node's NodeResourceTopology: its CPUs, their assignment to pods, and the resources of its NUMA nodes.
 
-Problem: a scheduler assigns CPUs only where a node reports them, and a CPU may go offline at any time. Choice: the machine is read each period; the object is
-created where it does not exist, and patched where it differs: our annotations, and the zones where no other agent has written any. CPUs assigned by the kubelet's
-static policy are reported as such, so that they are not assigned again, and its policies, where they are known: by them schedulers leave its CPUs to it.
-Limits: of reserved CPUs, those that the agent's or the kubelet's configuration names; where the kind is not installed, that is logged once and retried each
-period.
+Problem: a scheduler assigns CPUs only where a node reports them, and a CPU may go offline at any time. Choice: the
+machine is read each period; the object is created where it does not exist, and patched where it differs: our
+annotations, and the zones where no other agent has written any. CPUs assigned by the kubelet's static policy are
+reported as such, so that they are not assigned again, and its policies, where they are known: by them schedulers leave
+its CPUs to it. Limits: of reserved CPUs, those that the agent's or the kubelet's configuration names; where the kind is
+not installed, that is logged once and retried each period.
 Source: Koordinator, koordlet's NodeResourceTopology (names of annotations; zones node-0 and so on).
 """
 
@@ -132,10 +133,10 @@ def annotations_of(
         for uid, given in kubelet.given_cpus
         if given
     ]
-    managed = {each.uid for each in allocs}
+    managed = {alloc.uid for alloc in allocs}
     allocs += [
         PodCpus(namespace=pod.namespace, name=pod.name, uid=pod.uid, cpuset=format_cpus(pod.own_cpus))
-        for pod in sorted(pods, key=lambda each: each.key)
+        for pod in sorted(pods, key=lambda node_pod: node_pod.key)
         if pod.own_cpus and pod.uid not in managed
     ]
     taken = {cpu for pod in pods for cpu in pod.own_cpus} | {cpu for _, given in kubelet.given_cpus for cpu in given}
@@ -164,8 +165,8 @@ def zones(cpus: Sequence[LogicalCpu], memory: Sequence[tuple[int, int]]) -> list
     """One zone per NUMA node with CPUs."""
     sizes = dict(memory)
     found = []
-    for node in sorted({each.numa for each in cpus}):
-        amounts = {"cpu": str(sum(each.numa == node for each in cpus))}
+    for node in sorted({cpu.numa for cpu in cpus}):
+        amounts = {"cpu": str(sum(cpu.numa == node for cpu in cpus))}
         if node in sizes:
             amounts["memory"] = format_bytes(sizes[node])
         resources = [

@@ -1,7 +1,9 @@
-"""The objects that the agent writes into its cluster: NodeMetric, NodeResourceTopology, Device. Each has a writer and a loop.
+"""The objects that the agent writes into its cluster: NodeMetric, NodeResourceTopology, Device. Each has a writer and a
+loop.
 
-Problem: each object is optional, and its writer needs an HTTP client, which an agent without a cluster must not load. Choice: a writer is made where the
-configuration asks for it and there is a client; its module is imported only then. Limits: the set is fixed at the start.
+Problem: each object is optional, and its writer needs an HTTP client, which an agent without a cluster must not load.
+Choice: a writer is made where the configuration asks for it and there is a client; its module is imported only then.
+Limits: the set is fixed at the start.
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ def writers_of(
     monotonic: Callable[[], float],
     kubelet: Callable[[], KubeletFacts],
 ) -> ObjectWriters:
-    """The writers that the configuration asks for. The functions give what the objects are made of, when it is needed."""
+    """The writers that the configuration asks for. The functions give what the objects are made of, when it is
+    needed.
+    """
     if client is None or cluster is None:
         return ObjectWriters()
     node_metric: NodeMetricWriter | None = None

@@ -4,7 +4,8 @@
     /api/credit/tenants/NAME?limit=N   one tenant with its last entries
     /api/credit/entries?limit=N        the last entries of all, the latest first
 
-Problem: balances alone explain nothing; an entry with its cause and figures does. Choice: the credit process has that already, so its answers are passed on unchanged. Limits: only the last `MOST_ENTRIES`; `cotenant credit export` has all.
+Problem: balances alone explain nothing; an entry with its cause and figures does. Choice: the credit process has that
+already, so its answers are passed on unchanged. Limits: only the last `MAX_ENTRIES`; `cotenant credit export` has all.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from cotenant.services.console.query import limit_of
 from cotenant.services.console.sources import CREDIT, Sources
 from cotenant.services.console.upstream import Unanswered, Upstream
 
-MOST_ENTRIES = 1000
+MAX_ENTRIES = 1000
 _PREFIX = "/credit/v1/"
 
 
@@ -33,7 +34,7 @@ class Credit:
         """The answer to a page below `/api/credit`. Raises `NotFound`, `InvalidInput`, `Unanswered`."""
         if self._upstream is None:
             raise Unanswered(CREDIT, "no credit process is configured: cotenant console --credit URL", 404)
-        limit = str(limit_of(query, MOST_ENTRIES))
+        limit = str(limit_of(query, MAX_ENTRIES))
         match names:
             case ["tenants"]:
                 found = await self._upstream.get(_PREFIX + "tenants")

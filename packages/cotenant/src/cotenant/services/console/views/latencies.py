@@ -1,7 +1,8 @@
 """Latency of services over the last hour, by pod.
 
-Problem: NodeMetrics have the present p99 of a pod only, and an incident is understood by what came before it. Choice: the highest value of each `SLOT_S` is kept, from the reports that the console sees anyway. Limits: in memory, since the console's
-start; at most `MOST_PODS` pods, further ones are not kept.
+Problem: NodeMetrics have the present p99 of a pod only, and an incident is understood by what came before it. Choice:
+the highest value of each `SLOT_S` is kept, from the reports that the console sees anyway. Limits: in memory, since the
+console's start; at most `MAX_PODS` pods, further ones are not kept.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 
 SLOT_S = 10
 KEPT = 360  # slots: an hour
-MOST_PODS = 2000
+MAX_PODS = 2000
 
 
 class Latencies:
@@ -26,7 +27,7 @@ class Latencies:
         for pod, value in latencies_ms.items():
             kept = self._by_pod.get(pod)
             if kept is None:
-                if len(self._by_pod) >= MOST_PODS and not self._forget(slot):
+                if len(self._by_pod) >= MAX_PODS and not self._forget(slot):
                     continue
                 kept = self._by_pod[pod] = deque(maxlen=KEPT)
             if kept and kept[-1][0] >= slot:
@@ -43,4 +44,4 @@ class Latencies:
         """Drop series without a value within the hour; whether there is room then."""
         for pod in [pod for pod, kept in self._by_pod.items() if not kept or kept[-1][0] <= slot - KEPT]:
             del self._by_pod[pod]
-        return len(self._by_pod) < MOST_PODS
+        return len(self._by_pod) < MAX_PODS

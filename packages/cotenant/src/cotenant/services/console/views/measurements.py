@@ -1,9 +1,12 @@
 """What nodes and pods use now, and which services miss their objective.
 
-Problem: a cluster has NodeMetrics where Koordinator's or our agent runs, metrics-server nearly everywhere, and the founding reports at our scheduler; a console must work with any of them. Choice: NodeMetrics are watched and win; the resource metrics API is
-polled while fewer than half of the nodes have a NodeMetric; the scheduler's last reports say how many of a node's services miss their objective, and a node's use where nothing else does.
-What a NodeMetric said is shown for `FRESH_S`, or three of its intervals where that is longer; then the
-node counts as not measured, and viewers are told. Limits: a pod's latency is known from NodeMetrics of our agent only; a NodeMetric's age is by the clocks of its agent and of this machine.
+Problem: a cluster has NodeMetrics where Koordinator's or our agent runs, metrics-server nearly everywhere, and the
+founding reports at our scheduler; a console must work with any of them. Choice: NodeMetrics are watched and win; the
+resource metrics API is polled while fewer than half of the nodes have a NodeMetric; the scheduler's last reports say
+how many of a node's services miss their objective, and a node's use where nothing else does. What a NodeMetric said is
+shown for `FRESH_S`, or three of its intervals where that is longer; then the node counts as not measured, and viewers
+are told. Limits: a pod's latency is known from NodeMetrics of our agent only; a NodeMetric's age is by the clocks of
+its agent and of this machine.
 """
 
 from __future__ import annotations
@@ -84,10 +87,10 @@ class Measurements:
             return
         self._old.discard(metric.node)
         measured = metric.pods or {}
-        pods = {key: each.use for key, each in measured.items()}
-        latencies = {key: each.signals.latency_p99_ms for key, each in measured.items()}
+        pods = {key: measured_pod.use for key, measured_pod in measured.items()}
+        latencies = {key: measured_pod.signals.latency_p99_ms for key, measured_pod in measured.items()}
         self._fleet.measured({metric.node: metric.use}, pods, latencies)
-        self._latencies({key: each for key, each in latencies.items() if each is not None})
+        self._latencies({key: latency for key, latency in latencies.items() if latency is not None})
         if not self._old:
             self._sources.ok(USE)
 
@@ -97,7 +100,9 @@ class Measurements:
         self._old.discard(node)
 
     def forget_old(self) -> None:
-        """Forget what NodeMetrics said that were not renewed in time; nodes that are not ready are known to be silent."""
+        """Forget what NodeMetrics said that were not renewed in time; nodes that are not ready are known to be
+        silent.
+        """
         now_s, nodes = self._now(), self._fleet.nodes
         old = {name for name, until_s in self._by_metric.items() if until_s <= now_s and name in nodes}
         if more := old - self._old:
@@ -146,8 +151,8 @@ class Measurements:
             self._sources.failed(USE, str(error))
             return True
         self._fleet.measured(
-            {each.metadata.name: use for each in nodes if each.metadata.name not in fresh for use in _use(each)},
-            {f"{each.metadata.namespace}/{each.metadata.name}": use for each in pods for use in _use(each)},
+            {node.metadata.name: use for node in nodes if node.metadata.name not in fresh for use in _use(node)},
+            {f"{pod.metadata.namespace}/{pod.metadata.name}": use for pod in pods for use in _use(pod)},
         )
         self._sources.ok(USE)
         self._changed()
@@ -168,8 +173,8 @@ class Measurements:
             self._sources.failed(SCHEDULER, remark)
         else:
             self._sources.ok(SCHEDULER)
-        fresh = {name: each for name, each in reports.items() if (each.get("ageS") or 0.0) <= FRESH_S}
-        shares = {name: each.get("violation") or 0.0 for name, each in fresh.items()}
+        fresh = {name: report for name, report in reports.items() if (report.get("ageS") or 0.0) <= FRESH_S}
+        shares = {name: entry.get("violation") or 0.0 for name, entry in fresh.items()}
         self._fleet.missing({name: shares.get(name, 0.0) for name in self._fleet.nodes})
         if not self._sources.is_ok(USE):
             self._fleet.measured(dict(self._reported(fresh)), {})
@@ -184,9 +189,9 @@ class Measurements:
             return ""
 
     def _reported(self, reports: Mapping[str, Mapping[str, float | None]]) -> Iterator[tuple[str, Use]]:
-        for name, each in reports.items():
+        for name, report in reports.items():
             row = self._fleet.nodes.get(name)
-            cpu, memory = each.get("cpuUsed"), each.get("memoryUsed")
+            cpu, memory = report.get("cpuUsed"), report.get("memoryUsed")
             is_known = name in self._by_metric and name not in self._old
             if row is not None and cpu is not None and memory is not None and not is_known:
                 of = row.node.allocatable
@@ -204,7 +209,7 @@ class Measurements:
 def _use(item: _Item) -> Iterator[Use]:
     """The use of one node or pod; nothing where it cannot be read."""
     cpu = memory = 0
-    measured = [usage for usage in (item.usage, *(each.usage for each in item.containers)) if usage]
+    measured = [usage for usage in (item.usage, *(container.usage for container in item.containers)) if usage]
     if not measured:
         return
     try:

@@ -3,8 +3,10 @@
     /api/moves?state=&q=&limit=   moves that match: unfinished ones first, then the newest; counts of all of them
     /api/moves/NAME               one move with its steps
 
-Problem: a move has a reason, a prediction and, minutes later, a verdict, and these are spread over annotations, conditions and status of an object. Choice: the jobs are watched like everything else on the page; nothing is asked
-of the rebalancer, so jobs of users and of other controllers are shown as well. Limits: jobs are deleted some hours after they ended; a dry run of the rebalancer creates none, so its plans are not here.
+Problem: a move has a reason, a prediction and, minutes later, a verdict, and these are spread over annotations,
+conditions and status of an object. Choice: the jobs are watched like everything else on the page; nothing is asked of
+the rebalancer, so jobs of users and of other controllers are shown as well. Limits: jobs are deleted some hours after
+they ended; a dry run of the rebalancer creates none, so its plans are not here.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from cotenant.model.groups.migration import JobPhase, MigrationJob, Step
 from cotenant.services.console.fleet import Fleet
 from cotenant.services.console.query import limit_of
 
-MOST_MOVES = 500
+MAX_MOVES = 500
 STATES = ("", "open", "succeeded", "failed", "helped", "not-helped")
 
 
@@ -48,7 +50,9 @@ class MoveStep:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One job. `to` is the planned node until room is reserved; `helped`: True, False, Unknown, or empty = no verdict yet."""
+    """One job. `to` is the planned node until room is reserved; `helped`: True, False, Unknown, or empty = no
+    verdict yet.
+    """
 
     name: str
     pod: str
@@ -126,7 +130,7 @@ class Moves:
         text, state = query.get("q", "").strip().lower(), query.get("state", "")
         if state not in STATES:
             raise InvalidInput("state", state, "one of " + ", ".join(filter(None, STATES)))
-        limit = limit_of(query, MOST_MOVES)
+        limit = limit_of(query, MAX_MOVES)
         found = [job for job in self._jobs.values() if state in ("", *_states(job)) and _matches(job, text)]
         found.sort(key=lambda job: (job.phase.is_final, -_last_s(job), job.name))
         return MoveList(len(found), self._counts(), tuple(self._move(job) for job in found[:limit]))
@@ -181,8 +185,8 @@ class Moves:
             alternatives=job.alternatives,
             wrong=job.wrong,
             steps=tuple(
-                MoveStep(each.type, each.status, each.reason, each.message, None if isnan(each.since_s) else each.since_s)
-                for each in job.conditions
+                MoveStep(condition.type, condition.status, condition.reason, condition.message, None if isnan(condition.since_s) else condition.since_s)
+                for condition in job.conditions
             ),
         )  # fmt: skip
 
@@ -208,7 +212,7 @@ def _matches(job: MigrationJob, text: str) -> bool:
         return True
     note = job.note
     parts = (job.name, job.pod.key, job.node, job.reason, job.trigger, job.new_pod.key if job.new_pod else "")
-    return any(text in each.lower() for each in (*parts, *((note.node, note.target) if note is not None else ())))
+    return any(text in entry.lower() for entry in (*parts, *((note.node, note.target) if note is not None else ())))
 
 
 def _effects(job: MigrationJob) -> tuple[Effect, ...]:

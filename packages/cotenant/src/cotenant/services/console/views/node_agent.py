@@ -2,8 +2,10 @@
 
     /api/agent/NODE
 
-Problem: why a value is set, who set it and until when are in three answers of the agent: the keeper's leases, what the engine holds and wants, and the state of the node. Choice: they are joined by knob here, and times of the
-node's monotonic clock, which leases and state share, become Unix times. Limits: a lease of which the engine no longer knows has a rule and no policy; the time of the state is that of its last sample.
+Problem: why a value is set, who set it and until when are in three answers of the agent: the keeper's leases, what the
+engine holds and wants, and the state of the node. Choice: they are joined by knob here, and times of the node's
+monotonic clock, which leases and state share, become Unix times. Limits: a lease of which the engine no longer knows
+has a rule and no policy; the time of the state is that of its last sample.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from cotenant.services.console.agents import Agents, read_answer
 from cotenant.services.console.sources import AGENT
 from cotenant.services.console.upstream import Unanswered
 
-MOST_PODS = 300
+MAX_PODS = 300
 
 
 class _Target(msgspec.Struct, frozen=True):
@@ -210,7 +212,7 @@ class NodeAgents:
             knobs=_knobs(
                 state, () if isinstance(leases, str) else leases.leases, read_answer(holds, _Holds).holds, now_s
             ),
-            pods=tuple(_pod(pod) for pod in pods[:MOST_PODS]),
+            pods=tuple(_pod(pod) for pod in pods[:MAX_PODS]),
             gaps=tuple(f"{gap.what}: {gap.needs}" if gap.needs else gap.what for gap in state.gaps),
         )  # fmt: skip
 
@@ -234,7 +236,7 @@ def _pod(pod: _Pod) -> PodWaiting:
 
 def _knobs(state: _State, leases: Sequence[_Lease], holds: Sequence[_Hold], now_s: float) -> tuple[KnobView, ...]:
     """Leases joined with what the engine says of the same knob, by group and knob."""
-    by_target = {(each.target.group, each.target.knob): each for each in holds}
+    by_target = {(entry.target.group, entry.target.knob): entry for entry in holds}
     groups = sorted(((pod.group, pod.pod) for pod in state.pods if pod.group), key=lambda pair: -len(pair[0]))
 
     def pod_of(group: str) -> str:
@@ -254,7 +256,8 @@ def _knobs(state: _State, leases: Sequence[_Lease], holds: Sequence[_Hold], now_
                 state=lease.state,
                 policy=hold.policy,
                 rule=lease.reason.rule,
-                why=hold.reason.text or lease.reason.text,  # the engine's is newer: a lease keeps that of its last change
+                # the engine's is newer: a lease keeps that of its last change
+                why=hold.reason.text or lease.reason.text,
                 lifts=hold.lifts,
                 taken=lease.taken_at_s or None,
                 until=now_s + (lease.expires_at_us - state.at_us) / 1e6 if lease.expires_at_us else None,
@@ -282,4 +285,4 @@ def _knobs(state: _State, leases: Sequence[_Lease], holds: Sequence[_Hold], now_
         )
         for hold in by_target.values()
     ]
-    return tuple(sorted(found, key=lambda each: (each.group, each.knob)))
+    return tuple(sorted(found, key=lambda knob_view: (knob_view.group, knob_view.knob)))

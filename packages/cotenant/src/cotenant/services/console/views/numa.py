@@ -1,6 +1,7 @@
 """A node's NUMA nodes in words, from its NodeResourceTopology: what machines are grouped and ordered by.
 
-Problem: machines of one cluster differ in how their CPUs are divided, and what is placed whole on one NUMA node depends on it. Choice: the number of NUMA nodes and the CPUs of each, "2 x 16 CPU", read from the zones.
+Problem: machines of one cluster differ in how their CPUs are divided, and what is placed whole on one NUMA node depends
+on it. Choice: the number of NUMA nodes and the CPUs of each, "2 x 16 CPU", read from the zones.
 Limits: zones of type Node; where their sizes differ, all are named.
 """
 
@@ -19,7 +20,7 @@ def numa_words(seen: NodeResourceTopology) -> tuple[str, str]:
     for zone in seen.zones or ():
         if zone.type != ZONE_TYPE:
             continue
-        cpu = next((each.capacity for each in zone.resources or () if each.name == CPU_NAME), None)
+        cpu = next((resource.capacity for resource in zone.resources or () if resource.name == CPU_NAME), None)
         if cpu is None:
             raise InvalidInput(f"NodeResourceTopology {node}: zone {zone.name}", "", "a capacity of cpu")
         sizes.append(parse_quantity(cpu, CPU_NAME).nano // 10**9)
@@ -27,4 +28,4 @@ def numa_words(seen: NodeResourceTopology) -> tuple[str, str]:
         return node, ""
     if len(set(sizes)) == 1:
         return node, f"{len(sizes)} x {sizes[0]} CPU"
-    return node, " + ".join(str(each) for each in sizes) + " CPU"
+    return node, " + ".join(str(size) for size in sizes) + " CPU"

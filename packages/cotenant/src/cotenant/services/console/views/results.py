@@ -5,8 +5,10 @@
     /api/lab/curves?of=NAME&policy=&load=&seed=     the curves of one run
     /api/lab/machines?of=NAME&policy=&load=&seed=   its machines over time
 
-Problem: results are compared while an experiment still runs, and on machines that did not run it. Choice: folders that `cotenant lab compare` wrote are read when they are asked for, by names that were listed, never by a path of the viewer's.
-Limits: folders up to two levels below the given one, at most `MOST_FOLDERS`; results of node experiments have another form and are not listed.
+Problem: results are compared while an experiment still runs, and on machines that did not run it. Choice: folders that
+`cotenant lab compare` wrote are read when they are asked for, by names that were listed, never by a path of the
+viewer's. Limits: folders up to two levels below the given one, at most `MAX_FOLDERS`; results of node experiments have
+another form and are not listed.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from cotenant.model.results.forms import RESULTS_JSON, RUNS, run_name
 from cotenant.model.results.views import CurveView, MachineFramesView, MetricView, curve_view, frames_view
 from cotenant.services.console.views.run_files import load_frames, load_series
 
-MOST_FOLDERS = 300
-MOST_BYTES = 32 << 20
+MAX_FOLDERS = 300
+MAX_BYTES = 32 << 20
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -103,8 +105,8 @@ class Results:
             known = self._listed.get(name)
             found[name] = known if known is not None and known[0] == written_s else (written_s, _read(path, name))
         self._listed = found
-        listed = [each for _, each in found.values() if each is not None]
-        return sorted(listed, key=lambda each: (-each.written, each.name))
+        listed = [experiment for _, experiment in found.values() if experiment is not None]
+        return sorted(listed, key=lambda experiment: (-experiment.written, experiment.name))
 
     def results(self, name: str) -> ExperimentPage:
         """The tables of one. Raises `NotFound`."""
@@ -124,8 +126,10 @@ class Results:
         return ExperimentPage(name, listed.written, metrics, msgspec.Raw(body))
 
     def curves(self, query: Mapping[str, str]) -> list[CurveView]:
-        """The curves of one run; the newest where sources changed between runs. Raises `NotFound`, `InvalidInput`, `Permanent`."""
-        return [curve_view(each) for each in load_series(self._run(query))]
+        """The curves of one run; the newest where sources changed between runs. Raises `NotFound`, `InvalidInput`,
+        `Permanent`.
+        """
+        return [curve_view(series) for series in load_series(self._run(query))]
 
     def machines(self, query: Mapping[str, str]) -> MachineFramesView:
         """The machines of one run over time, as `curves`. Raises `NotFound` also where the run has none."""
@@ -147,13 +151,13 @@ class Results:
         except ValueError:
             raise InvalidInput("load, seed", f"{query.get('load')}, {query.get('seed')}", "numbers") from None
         pattern = f"{escape(run_name(policy, load, seed))}*.json"
-        runs = sorted(path.parent.joinpath(RUNS).glob(pattern), key=lambda each: each.stat().st_mtime)
+        runs = sorted(path.parent.joinpath(RUNS).glob(pattern), key=lambda entry: entry.stat().st_mtime)
         if not runs:
             raise NotFound(f"{listed.name} has no run of {policy} at load {load:g} with seed {seed}")
         return runs[-1]
 
     def _one(self, name: str) -> tuple[Experiment, Path]:
-        found = next((each for each in self.experiments() if each.name == name), None)
+        found = next((experiment for experiment in self.experiments() if experiment.name == name), None)
         if found is None or self._folder is None:
             raise NotFound(f"there is no experiment {name}")
         return found, self._folder / name / RESULTS_JSON
@@ -161,14 +165,14 @@ class Results:
     def _paths(self, folder: Path) -> list[Path]:
         try:
             levels = (folder.glob(f"{'*/' * depth}{RESULTS_JSON}") for depth in range(3))
-            return sorted(chain.from_iterable(levels))[:MOST_FOLDERS]
+            return sorted(chain.from_iterable(levels))[:MAX_FOLDERS]
         except OSError as error:
             raise Permanent(f"{folder}: {error.strerror}") from error
 
 
 def _bytes(path: Path) -> bytes | None:
     try:
-        return path.read_bytes() if path.stat().st_size <= MOST_BYTES else None
+        return path.read_bytes() if path.stat().st_size <= MAX_BYTES else None
     except OSError:
         return None
 

@@ -3,9 +3,12 @@
     /api/timeline/objectives/NAMESPACE/NAME   of an objective's replicas
     /api/timeline/pods/NAMESPACE/NAME         of one pod
 
-Problem: an incident is known to the agent of the victim's node and, where agents report, to the trace process; a move to the API server, the latency to NodeMetrics. Choice: they are merged here by time, each event with its node, victim and
-culprit; times of an agent's monotonic clock become Unix times by the time of its story. Reported stories are read once for all viewers, `KEPT_S` at a time; where agents can be asked, theirs are added. A source that does not answer is a sentence in
-`problems`. Limits: the last incidents only; at most `MOST_NODES` agents are asked, those with the worst replicas first.
+Problem: an incident is known to the agent of the victim's node and, where agents report, to the trace process; a move
+to the API server, the latency to NodeMetrics. Choice: they are merged here by time, each event with its node, victim
+and culprit; times of an agent's monotonic clock become Unix times by the time of its story. Reported stories are read
+once for all viewers, `KEPT_S` at a time; where agents can be asked, theirs are added. A source that does not answer is
+a sentence in `problems`. Limits: the last incidents only; at most `MAX_NODES` agents are asked, those with the worst
+replicas first.
 """
 
 from __future__ import annotations
@@ -25,10 +28,10 @@ from cotenant.services.console.upstream import Unanswered, Upstream
 from cotenant.services.console.views.latencies import Latencies
 from cotenant.services.console.views.moves import Move, Moves
 
-MOST_NODES = 16
+MAX_NODES = 16
 KEPT_S = 3.0
-MOST_EVENTS = 300
-MOST_SERIES = 8
+MAX_EVENTS = 300
+MAX_SERIES = 8
 _KINDS = {
     "suspected": "victim",
     "own": "cause",
@@ -199,7 +202,7 @@ class Timelines:
             case ["objectives", namespace, name]:
                 path = f"/api/v1/objectives/{quote(namespace, safe='')}/{quote(name, safe='')}"
                 found = read_answer(await self._traces.get(path), _Objective, TRACES)
-                replicas = [(each.pod, each.node) for each in found.replicas]
+                replicas = [(replica.pod, replica.node) for replica in found.replicas]
                 return await self._of(f"{namespace}/{name}", replicas, found.below_ms, f"{namespace}/{name}")
             case ["pods", namespace, name]:
                 key = f"{namespace}/{name}"
@@ -231,7 +234,7 @@ class Timelines:
                         take(row.node, incident, row.at_s - row.story.now_us / 1e6)
         if self._agents.is_configured:
             nodes = list(dict.fromkeys(node for _, node in replicas if node))
-            asked = [(pod, node) for pod, node in replicas if node in nodes[:MOST_NODES]]
+            asked = [(pod, node) for pod, node in replicas if node in nodes[:MAX_NODES]]
             for (_, node), story in zip(
                 asked, await asyncio.gather(*(self._story(node, pod) for pod, node in asked)), strict=True
             ):
@@ -240,24 +243,26 @@ class Timelines:
                     continue
                 for incident in story.incidents:
                     take(node, incident, now_s - story.now_us / 1e6)
-            if len(nodes) > MOST_NODES:
-                problems.append(f"only {MOST_NODES} of the {len(nodes)} nodes with replicas were asked")
+            if len(nodes) > MAX_NODES:
+                problems.append(f"only {MAX_NODES} of the {len(nodes)} nodes with replicas were asked")
         incidents = [incident for incident, _ in found.values()]
         events = [event for _, of in found.values() for event in of]
-        pods = {pod for pod, _ in replicas} | {each.culprit for each in incidents if each.culprit}
+        pods = {pod for pod, _ in replicas} | {
+            incident_view.culprit for incident_view in incidents if incident_view.culprit
+        }
         events += [_moved(move) for move in self._moves.of_pods(pods)]
         series = ((pod, self._latencies.of(pod, now_s)) for pod, _ in replicas)
         latency = sorted(
             (LatencySeries(pod, self._objective_ms(pod, below_ms), points) for pod, points in series if points),
-            key=lambda each: -max(value for _, value in each.points),
+            key=lambda latency_series: -max(value for _, value in latency_series.points),
         )
         return Timeline(
             about=about,
             at=now_s,
             replicas=tuple(replicas),
-            incidents=tuple(sorted(incidents, key=lambda each: -each.opened)),
-            events=tuple(sorted(events, key=lambda each: each.at)[-MOST_EVENTS:]),
-            latency=tuple(latency[:MOST_SERIES]),
+            incidents=tuple(sorted(incidents, key=lambda incident_view: -incident_view.opened)),
+            events=tuple(sorted(events, key=lambda timeline_event: timeline_event.at)[-MAX_EVENTS:]),
+            latency=tuple(latency[:MAX_SERIES]),
             problems=tuple(dict.fromkeys(problems)),
         )
 
@@ -301,8 +306,8 @@ def _incident(node: str, incident: _Incident, offset_s: float) -> IncidentView:
         cause=incident.cause,
         culprit=incident.culprit,
         confidence=incident.confidence_ppm / 1e6,
-        candidates=tuple((each.name, each.confidence_ppm / 1e6) for each in incident.candidates[:5]),
-        proofs=tuple(_proof(each, offset_s) for each in incident.proofs),
+        candidates=tuple((candidate.name, candidate.confidence_ppm / 1e6) for candidate in incident.candidates[:5]),
+        proofs=tuple(_proof(proof, offset_s) for proof in incident.proofs),
         opened=opened_s,
         recovered=None if after_us is None else opened_s + after_us / 1e6,
         ended=None if incident.ended_us is None else offset_s + incident.ended_us / 1e6,
@@ -322,10 +327,10 @@ def _proof(proof: _Proof, offset_s: float) -> ProofView:
 
 
 def _events(node: str, incident: _Incident, offset_s: float) -> Iterable[TimelineEvent]:
-    for each in incident.events:
-        kind = _KINDS.get(each.stage, "cause")
+    for event in incident.events:
+        kind = _KINDS.get(event.stage, "cause")
         culprit = incident.culprit if kind in ("action", "release") else ""
-        yield TimelineEvent(offset_s + each.at_us / 1e6, kind, node, incident.pod, culprit, each.text)
+        yield TimelineEvent(offset_s + event.at_us / 1e6, kind, node, incident.pod, culprit, event.text)
 
 
 def _moved(move: Move) -> TimelineEvent:

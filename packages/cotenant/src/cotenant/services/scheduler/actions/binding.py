@@ -1,8 +1,8 @@
 """Binding pods: many requests under way at once, each reported to the engine exactly once.
 
-Problem: an answer may be lost after the bind took effect, the pod may be gone or bound by another scheduler, and the right of this replica to bind may
-end at any moment. Choice: a few workers take binds from one queue; a bind that is not sent yet can be withheld until the last moment
-(`BindOutcomes.sending`). What each answer of the API server leads to:
+Problem: an answer may be lost after the bind took effect, the pod may be gone or bound by another scheduler, and the
+right of this replica to bind may end at any moment. Choice: a few workers take binds from one queue; a bind that is not
+sent yet can be withheld until the last moment (`BindOutcomes.sending`). What each answer of the API server leads to:
 
     201                     bound
     404                     the pod is gone: not tried again
@@ -12,9 +12,10 @@ end at any moment. Choice: a few workers take binds from one queue; a bind that 
     no answer, cut          it may have taken effect: the pod is read
     no connection, other    not bound: the engine tries again after its back-off
 
-A pod that is read is bound (by an earlier request of ours, or by another scheduler), unbound (the engine tries again), gone, or another pod: a pod with another UID
-under the same name is never taken for ours. Where reading fails and may succeed later, it is repeated until the server answers.
-Limits: claims that wait for their volume wait beside the workers, each up to `VOLUMES_WITHIN_S`, like kube-scheduler's bindTimeoutSeconds.
+A pod that is read is bound (by an earlier request of ours, or by another scheduler), unbound (the engine tries again),
+gone, or another pod: a pod with another UID under the same name is never taken for ours. Where reading fails and may
+succeed later, it is repeated until the server answers. Limits: claims that wait for their volume wait beside the
+workers, each up to `VOLUMES_WITHIN_S`, like kube-scheduler's bindTimeoutSeconds.
 """
 
 from __future__ import annotations
@@ -228,7 +229,9 @@ class Binder:
         self._statuses.scheduled(bind)
 
     async def _look(self, bind: Bind, error: CotenantError) -> None:
-        """Read the pod until the server says how it stands: it is not known how the bind ended, or another scheduler was faster."""
+        """Read the pod until the server says how it stands: it is not known how the bind ended, or another
+        scheduler was faster.
+        """
         namespace, _, name = bind.key.partition("/")
         pause_s = _PAUSE_S
         while True:

@@ -1,9 +1,10 @@
 """Preemptions: the nomination, then the eviction of the victims.
 
-Problem: a preemptor whose nomination was lost is forgotten after a restart, and a victim that cannot be evicted blocks it. Choice: the
-nomination is written first, so that a scheduler that restarts keeps the room; then every victim gets the DisruptionTarget
-condition and is deleted with its own grace period, with its UID as a precondition. Limits: budgets were respected as far as possible when the victims were
-chosen; like kube-scheduler, a preemption without a better choice deletes all the same.
+Problem: a preemptor whose nomination was lost is forgotten after a restart, and a victim that cannot be evicted blocks
+it. Choice: the nomination is written first, so that a scheduler that restarts keeps the room; then every victim gets
+the DisruptionTarget condition and is deleted with its own grace period, with its UID as a precondition. Limits: budgets
+were respected as far as possible when the victims were chosen; like kube-scheduler, a preemption without a better
+choice deletes all the same.
 Source: Kubernetes documentation, "Pod Priority and Preemption" and "Pod disruption conditions".
 """
 

@@ -1,8 +1,9 @@
 """Debug flags of a running scheduler: the top N scores of every pod that is judged, and the filters that reject nodes.
 
-Problem: to see why one node won, every term of its score is needed, and logging every decision would overload the process. Choice: both are off, and cost
-nothing until a flag is set; then pods are judged one by one, each leaves a Markdown table in the log, and the newest are kept for a page. Limits: a
-table has at most `MOST_NODES` rows and a pod's list of failures `MOST_FAILURES` lines; flags are not kept across a restart.
+Problem: to see why one node won, every term of its score is needed, and logging every decision would overload the
+process. Choice: both are off, and cost nothing until a flag is set; then pods are judged one by one, each leaves a
+Markdown table in the log, and the newest are kept for a page. Limits: a table has at most `MAX_NODES` rows and a pod's
+list of failures `MAX_FAILURES` lines; flags are not kept across a restart.
 Source: founding document, v0.7, section 3: paths, replies and the form of the table.
 """
 
@@ -21,8 +22,8 @@ from cotenant.model.decisions.record import Candidate
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import format_amount
 
-MOST_NODES = 1000
-MOST_FAILURES = 200
+MAX_NODES = 1000
+MAX_FAILURES = 200
 _KEPT = 256  # pods
 _KEPT_ROWS = 20_000
 _EVERY_STEP = 4
@@ -41,15 +42,15 @@ class ScoreTable:
 
     def markdown(self) -> str:
         """The table of the founding document: a column for each term, in the order of the terms."""
-        names = list(dict.fromkeys(part.name for each in self.best for part in each.parts))
+        names = list(dict.fromkeys(part.name for candidate in self.best for part in candidate.parts))
         lines = [
             f"| # | Pod | Node | Score | {' | '.join(names)} |",
             f"| --- | --- | --- | {' '.join(['---:|'] * (len(names) + 1))}",
         ]
-        for place, each in enumerate(self.best):
-            values = {part.name: part.value for part in each.parts}
+        for place, candidate in enumerate(self.best):
+            values = {part.name: part.value for part in candidate.parts}
             cells = " | ".join(_digits(values[name]) if name in values else "" for name in names)
-            lines.append(f"| {place} | {self.pod} | {each.node} | {_digits(each.score)} | {cells} |")
+            lines.append(f"| {place} | {self.pod} | {candidate.node} | {_digits(candidate.score)} | {cells} |")
         return "\n".join(lines)
 
 
@@ -77,8 +78,8 @@ class Debugging:
     def set_scores(self, text: str) -> str:
         """Set the flag `s`; returns the reply. Raises `InvalidInput`."""
         text = text.strip()
-        if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) <= MOST_NODES):
-            raise InvalidInput("debugTopNScores", text, f"a number of nodes from 0 (off) to {MOST_NODES}")
+        if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) <= MAX_NODES):
+            raise InvalidInput("debugTopNScores", text, f"a number of nodes from 0 (off) to {MAX_NODES}")
         self.top_scores = int(text)
         self._changed()
         return f"successfully set debugTopNScores to {text}"
@@ -94,7 +95,9 @@ class Debugging:
 
     @staticmethod
     def set_verbosity(text: str) -> str:
-        """Log as kube-scheduler would at this verbosity: every step from 4 on, below as the process was started. Raises `InvalidInput`."""
+        """Log as kube-scheduler would at this verbosity: every step from 4 on, below as the process was started.
+        Raises `InvalidInput`.
+        """
         text = text.strip()
         if not (text.isascii() and text.isdecimal() and len(text) < 3):
             raise InvalidInput("v", text, "a verbosity from 0 to 99", f"{_EVERY_STEP} and more logs every step")
@@ -103,11 +106,11 @@ class Debugging:
 
     def tables(self, pod: str = "") -> tuple[ScoreTable, ...]:
         """The newest tables, oldest first; of one pod, or of all."""
-        return tuple(each for each in self._tables if pod in ("", each.pod))
+        return tuple(score_table for score_table in self._tables if pod in ("", score_table.pod))
 
     def failures(self, pod: str = "") -> tuple[Failures, ...]:
         """The newest lists of failing filters, oldest first."""
-        return tuple(each for each in self._failures if pod in ("", each.pod))
+        return tuple(failure for failure in self._failures if pod in ("", failure.pod))
 
     # ---- called by the engine
 
@@ -118,7 +121,7 @@ class Debugging:
             if len(ranks):
                 kept = ScoreTable(seen.pod, seen.at_s, len(ranks), ranks.best(self.top_scores))
                 self._tables.append(kept)
-                while sum(len(each.best) for each in self._tables) > _KEPT_ROWS:
+                while sum(len(score_table.best) for score_table in self._tables) > _KEPT_ROWS:
                     self._tables.popleft()
                 _log.info("the best %d of %d nodes for %s\n%s", len(kept.best), kept.passing, kept.pod, kept.markdown())
         if self.filters:
@@ -141,7 +144,7 @@ def _failures(seen: Seen, checked: Checked) -> Failures:
     for check, refused in checked.counted():
         rows = np.flatnonzero(refused).tolist()
         times += len(rows)
-        for row in sorted(rows[: MOST_FAILURES - len(lines)], key=lambda row: seen.names[row]):
+        for row in sorted(rows[: MAX_FAILURES - len(lines)], key=lambda row: seen.names[row]):
             missing = ""
             if check.missing is not None and check.resource:
                 missing = f", {format_amount(check.resource, int(check.missing[row]))} more are asked"

@@ -1,7 +1,8 @@
 """JSON of the debug pages: frozen values with their fields in camelCase, as users of the founding API write them.
 
-Problem: the values are the engine's, which knows no JSON; and NaN, NumPy's numbers and enumerations have no JSON form. Choice: one walk over dataclasses, mappings and
-sequences; a number that is not finite is null. Limits: keys of mappings are kept as they are, because they are names of objects.
+Problem: the values are the engine's, which knows no JSON; and NaN, NumPy's numbers and enumerations have no JSON form.
+Choice: one walk over dataclasses, mappings and sequences; a number that is not finite is null. Limits: keys of mappings
+are kept as they are, because they are names of objects.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def plain(value: object) -> Any:
     if isinstance(value, Amounts):
         return {name: format_amount(name, amount) for name, amount in value}
     if is_dataclass(value) and not isinstance(value, type):
-        return {_camel(each.name): plain(getattr(value, each.name)) for each in fields(value)}
+        return {_camel(field.name): plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Enum):
         return plain(value.value)
     if isinstance(value, bool | str | int) or value is None:
@@ -46,11 +47,11 @@ def plain(value: object) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return plain(value.tolist())
     if isinstance(value, Mapping):
-        return {_key(key): plain(each) for key, each in value.items()}
+        return {_key(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, Set):
-        return sorted((plain(each) for each in value), key=str)
+        return sorted((plain(entry) for entry in value), key=str)
     if isinstance(value, tuple | list):
-        return [plain(each) for each in value]
+        return [plain(entry) for entry in value]
     return str(value)
 
 
@@ -60,4 +61,4 @@ def _key(key: object) -> str:
 
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
-    return first + "".join(each.capitalize() for each in rest)
+    return first + "".join(entry.capitalize() for entry in rest)

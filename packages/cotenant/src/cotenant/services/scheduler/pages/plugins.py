@@ -1,8 +1,10 @@
-"""Pages of the plugins: gangs, quotas, devices, CPUs, reservations and load, each where the registry has it; and two answers for `cotenant explain`.
+"""Pages of the plugins: gangs, quotas, devices, CPUs, reservations and load, each where the registry has it; and two
+answers for `cotenant explain`.
 
-Problem: users of the founding API write `/apis/v1/plugins/<plugin>/<endpoint>`, and which plugins there are depends on the registry. Choice: a route for each page of
-engine/explain/pages.py; an unknown name is answered with a sentence. CPUs are in the form of the founding document, whose field names tools know. Limits: other values have
-the plugins' own fields, in camelCase.
+Problem: users of the founding API write `/apis/v1/plugins/<plugin>/<endpoint>`, and which plugins there are depends on
+the registry. Choice: a route for each page of engine/explain/pages.py; an unknown name is answered with a sentence.
+CPUs are in the form of the founding document, whose field names tools know. Limits: other values have the plugins' own
+fields, in camelCase.
 Source: founding document, v0.7, section 3 (cpuTopologyOptions, availableCPUs).
 """
 
@@ -72,7 +74,10 @@ class Available(msgspec.Struct, frozen=True):
 
 def routes(cluster: Cluster, now: Callable[[], float]) -> tuple[Route, ...]:
     """The pages of the plugins in the registry."""
-    found = [Route("GET", each.pattern, _page(cluster, each, member)) for each, member in pages(cluster.plugins)]
+    found = [
+        Route("GET", member_page.pattern, _page(cluster, member_page, member))
+        for member_page, member in pages(cluster.plugins)
+    ]
 
     def quota(asked: PageRequest) -> Answer:
         return _concern(cluster.why.quota(asked.names[0], now()), "quota", asked.names)
@@ -106,19 +111,19 @@ def _founding(endpoint: str, value: object) -> object:
     if endpoint.startswith("availableCPUs"):
         return Available(
             format_cpus(value.available),
-            {str(each.node): format_cpus(each.available) for each in value.numa},
+            {str(left.node): format_cpus(left.available) for left in value.numa},
             tuple(
-                Allocated(each.pod, format_cpus(each.cpus), each.exclusive.value, format_cpus(each.missing))
-                for each in value.holders
+                Allocated(holder.pod, format_cpus(holder.cpus), holder.exclusive.value, format_cpus(holder.missing))
+                for holder in value.holders
             ),
         )
     cpus = value.cpus
     topology = Topology(
         cpus=len(cpus),
-        cores=len({each.core for each in cpus}),
-        numa_nodes=len({each.numa for each in cpus}),
-        sockets=len({each.socket for each in cpus}),
-        details={str(each.cpu): CpuInfo(each.cpu, each.core, each.numa, each.socket) for each in cpus},
+        cores=len({cpu.core for cpu in cpus}),
+        numa_nodes=len({cpu.numa for cpu in cpus}),
+        sockets=len({cpu.socket for cpu in cpus}),
+        details={str(cpu.cpu): CpuInfo(cpu.cpu, cpu.core, cpu.numa, cpu.socket) for cpu in cpus},
     )
     options = value.options
     kept: dict[str, str] = {owner: format_cpus(cpus) for owner, cpus in value.kept}

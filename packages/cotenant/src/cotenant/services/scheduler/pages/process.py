@@ -1,7 +1,8 @@
 """Pages of the scheduler's process: its state, histories and explanations of pods, nodes, and the debug flags.
 
-Problem: what people ask of a running scheduler is spread over its engine, its binder and its flags. Choice: one route for each question, each a few lines that fetch a frozen
-value; an unknown name is answered with a sentence. Limits: every page is computed on request, in the scheduler's own loop (`python -m bench.why` measures it).
+Problem: what people ask of a running scheduler is spread over its engine, its binder and its flags. Choice: one route
+for each question, each a few lines that fetch a frozen value; an unknown name is answered with a sentence. Limits:
+every page is computed on request, in the scheduler's own loop (`python -m bench.why` measures it).
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def routes(process: Process) -> tuple[Route, ...]:
         if not tables:
             off = "" if debugging.top_scores else "; the flag is off: PUT a number of nodes to /debug/flags/s"
             raise UnknownName(f"no scores are kept{off}")
-        text = "\n\n".join(f"{each.pod}, {each.passing} nodes passed\n\n{each.markdown()}" for each in tables)
+        text = "\n\n".join(f"{table.pod}, {table.passing} nodes passed\n\n{table.markdown()}" for table in tables)
         return Answer(200, f"{text}\n".encode(), MARKDOWN)
 
     def filters(asked: PageRequest) -> Answer:
@@ -115,7 +116,11 @@ def routes(process: Process) -> tuple[Route, ...]:
         if not failures:
             off = "" if debugging.filters else "; the flag is off: PUT true to /debug/flags/f"
             raise UnknownName(f"no failures of filters are kept{off}")
-        lines = [line for each in failures for line in (*each.lines, *([f"{each.more} more"] if each.more else []))]
+        lines = [
+            line
+            for failure in failures
+            for line in (*failure.lines, *([f"{failure.more} more"] if failure.more else []))
+        ]
         return Answer(200, "\n".join((*lines, "")).encode(), TEXT)
 
     return (
@@ -137,12 +142,13 @@ def _with_scores(answer: PodAnswer, debugging: Debugging) -> PodAnswer:
     record = answer.record
     if record is None or not debugging.top_scores:
         return answer
-    kept = next((each for each in reversed(debugging.tables(answer.pod)) if each.at_s == record.at_s), None)
+    kept = next((table for table in reversed(debugging.tables(answer.pod)) if table.at_s == record.at_s), None)
     return answer if kept is None else replace(answer, record=replace(record, candidates=kept.best))
 
 
 def _unknown_pod(key: str, schedulers: tuple[str, ...]) -> UnknownName:
     names = " or ".join(schedulers)
     return UnknownName(
-        f"pod {key} is not known to this scheduler: it does not exist, has ended, or waits for another one than {names} (spec.schedulerName)"
+        f"pod {key} is not known to this scheduler: it does not exist, has ended, or waits for another one than "
+        f"{names} (spec.schedulerName)"
     )

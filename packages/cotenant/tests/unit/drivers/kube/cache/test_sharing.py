@@ -55,7 +55,7 @@ def test_equal_parts_are_one_and_the_rest_is_each_pods_own() -> None:
 
 def test_what_is_read_of_them_is_the_same() -> None:
     share = PodSharing()
-    for each in (
+    for pod_object in (
         pod("a"),
         pod("b", node="n"),
         pod("c", cpu="2"),
@@ -64,7 +64,7 @@ def test_what_is_read_of_them_is_the_same() -> None:
         pod("f", cpu="2"),
         PodObject(),
     ):
-        assert PodReader().pod(share(each)) == PodReader().pod(each)
+        assert PodReader().pod(share(pod_object)) == PodReader().pod(pod_object)
 
 
 def test_pods_of_lists_and_watches_share() -> None:

@@ -56,7 +56,7 @@ def test_many_watches_of_an_absent_server_are_one_warning(caplog: pytest.LogCapt
             ) as client:
                 kinds = (PODS, NODES, NAMESPACES)
                 watches = [Reflector(client, kind, lambda _: None, sleep=sleep) for kind in kinds]
-                tasks = [asyncio.create_task(each.run()) for each in watches]
+                tasks = [asyncio.create_task(watch.run()) for watch in watches]
                 for _ in range(12):
                     await paused.acquire()
                 for task in tasks:

@@ -23,7 +23,7 @@ def named(*names: str, **fields: Any) -> list[Manifest]:
 
 
 def names(items: list[Manifest]) -> list[str]:
-    return [each["name"] for each in items]
+    return [entry["name"] for entry in items]
 
 
 def test_containers_merge_by_name_and_new_ones_are_added() -> None:

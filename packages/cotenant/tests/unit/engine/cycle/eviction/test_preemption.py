@@ -31,8 +31,8 @@ def cluster(*pods: ObservedPod, nodes: tuple[str, ...] = ("a",)) -> Cluster:
     made = Cluster(profile("least-allocated"), np.random.default_rng(1))
     for name in nodes:
         made.node_seen(node(name))
-    for each in pods:
-        made.pod_seen(each, 0.0)
+    for pod in pods:
+        made.pod_seen(pod, 0.0)
     return made
 
 

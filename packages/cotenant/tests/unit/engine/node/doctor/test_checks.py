@@ -23,31 +23,35 @@ WHOLE = AgentSettings(roots=("kubepods",))
 
 
 def texts(found: NodeFound, settings: AgentSettings, severity: Severity) -> list[str]:
-    return [each.text for each in findings(found, settings) if each.severity is severity]
+    return [finding.text for finding in findings(found, settings) if finding.severity is severity]
 
 
 def only(found: NodeFound, severity: Severity, settings: AgentSettings = WHOLE) -> Finding:
-    (one,) = [each for each in findings(found, settings) if each.severity is severity]
+    (one,) = [finding for finding in findings(found, settings) if finding.severity is severity]
     return one
 
 
 def test_a_usual_node_has_neither_conflicts_nor_warnings() -> None:
     every = findings(V1, WHOLE)
-    assert {each.severity for each in every} == {Severity.NOTE}
-    (idle,) = [each for each in every if each.subject == "best_effort_cpu"]
+    assert {finding.severity for finding in every} == {Severity.NOTE}
+    (idle,) = [finding for finding in every if finding.subject == "best_effort_cpu"]
     assert idle.text.startswith(
         "cpu.idle of best-effort work as a whole (qos) is left to its owner: the kubelet writes"
     )
-    assert {each.severity for each in findings(V2, AgentSettings(roots=("kubepods.slice",)))} == {Severity.NOTE}
+    assert {finding.severity for finding in findings(V2, AgentSettings(roots=("kubepods.slice",)))} == {Severity.NOTE}
 
 
 @pytest.mark.parametrize(
     ("found", "says"),
     [
-        (replace(V1, writers=(OtherWriter("koordlet", "process 7"),)), "koordlet (process 7) writes knobs of groups below /kubepods"),
-        (replace(V1, writers=(OtherWriter("another keeper", "process 7", ("kubepods/burstable",)),)), "another keeper (process 7)"),
-        (replace(V1, keeper=KeeperFound("", (BEST_EFFORT,))), f"the keeper may write below /{BEST_EFFORT}, not /kubepods"),
-        (replace(V1, roots=("other/kubepods",), absent=("kubepods",)), "`writable` names /kubepods, which no kubelet here has"),
+        (replace(V1, writers=(OtherWriter("koordlet", "process 7"),)), "koordlet (process 7) writes knobs of groups "
+            "below /kubepods"),
+        (replace(V1, writers=(OtherWriter("another keeper", "process 7", ("kubepods/burstable",)),)), "another keeper "
+            "(process 7)"),
+        (replace(V1, keeper=KeeperFound("", (BEST_EFFORT,))), f"the keeper may write below /{BEST_EFFORT}, not "
+            "/kubepods"),
+        (replace(V1, roots=("other/kubepods",), absent=("kubepods",)), "`writable` names /kubepods, which no kubelet "
+            "here has"),
     ],
 )  # fmt: skip
 def test_a_conflict(found: NodeFound, says: str) -> None:
@@ -82,8 +86,8 @@ def test_a_static_kubelet_is_a_warning_while_own_cpus_is_on() -> None:
 def test_memory_that_the_kubelet_protects_is_left_to_it() -> None:
     memory = AgentSettings(roots=("kubepods.slice",), policies=PolicySettings(memory=MemoryQosConfig()))
     protects = replace(V2, kubelet=replace(V2.kubelet, memory_qos=True))
-    left = [each for each in findings(protects, memory) if each.severity is Severity.WARNING]
-    assert {(each.subject, each.to_do) for each in left} == {("memory", "switch memory off here")}
+    left = [finding for finding in findings(protects, memory) if finding.severity is Severity.WARNING]
+    assert {(finding.subject, finding.to_do) for finding in left} == {("memory", "switch memory off here")}
     assert "memory.min, memory.low of protection of memory (qos, pod, container) is left to its owner" in left[0].text
     assert texts(V2, memory, Severity.WARNING) == []
 

@@ -9,5 +9,5 @@ from cotenant.engine.node.policies import PolicySettings
 
 
 def test_every_row_is_a_policy() -> None:
-    assert {row.policy for row in POLICY_KNOBS} <= {each.name for each in fields(PolicySettings)}
+    assert {row.policy for row in POLICY_KNOBS} <= {field.name for field in fields(PolicySettings)}
     assert len({(row.policy, row.what) for row in POLICY_KNOBS}) == len(POLICY_KNOBS)

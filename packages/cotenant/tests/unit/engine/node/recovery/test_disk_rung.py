@@ -44,7 +44,7 @@ def test_a_pod_that_writes_is_named_by_it_limited_there_and_the_service_recovers
 def test_a_neighbour_on_the_cpu_that_also_writes_is_not_held_at_the_disk() -> None:
     def writes(state: NodeState) -> NodeState:
         pods = tuple(
-            replace(each, use=replace(each.use, io_written_bps=(each.use.cpu_m or 0) * 50_000)) for each in state.pods
+            replace(pod, use=replace(pod.use, io_written_bps=(pod.use.cpu_m or 0) * 50_000)) for pod in state.pods
         )
         return replace(state, pods=pods)
 
@@ -89,11 +89,11 @@ def test_a_limit_that_does_not_help_goes_on_to_the_cpu_of_the_same_pod() -> None
 def test_on_cgroup_v1_the_limit_is_set_on_each_container_since_a_pods_own_holds_for_no_process() -> None:
     def version_1(state: NodeState) -> NodeState:
         pods = []
-        for each in state.pods:
-            containers = tuple(NodeContainer(name, f"{each.pod.group}/{name}", "ab" * 32) for name in ("main", "log"))
-            sandbox = NodeContainer("cd" * 6, f"{each.pod.group}/pause", "cd" * 32)
+        for pod in state.pods:
+            containers = tuple(NodeContainer(name, f"{pod.pod.group}/{name}", "ab" * 32) for name in ("main", "log"))
+            sandbox = NodeContainer("cd" * 6, f"{pod.pod.group}/pause", "cd" * 32)
             containers = (*containers, sandbox)
-            pods.append(replace(each, pod=replace(each.pod, containers=containers)))
+            pods.append(replace(pod, pod=replace(pod.pod, containers=containers)))
         return replace(state, pods=tuple(pods), kubelet=KubeletFacts(cgroup_version=1))
 
     run = Run(harm=4.0, disk_bps=WRITES)

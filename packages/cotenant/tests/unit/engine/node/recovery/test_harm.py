@@ -29,7 +29,7 @@ def verdicts(seconds: int, settings: RecoverySettings = SETTINGS, **planted: Any
         state = node.second()
         verdict, memory = decide(state, settings, memory)
         node.obey(verdict)
-        stages = {each.number: each.stage for each in (*memory.ended, *memory.incidents)}
+        stages = {incident.number: incident.stage for incident in (*memory.ended, *memory.incidents)}
         for harm in harms(memory, state):
             if last.get((harm.number, harm.culprit)) is not harm.verdict:
                 last[harm.number, harm.culprit] = harm.verdict
@@ -75,6 +75,6 @@ def test_the_loss_is_the_share_above_the_threshold_of_what_the_victim_has() -> N
         if found := harms(memory, state):
             break
     (harm,) = found
-    cpu_m = next(each.use.cpu_m or 0 for each in state.pods if each.pod.name == "web")
+    cpu_m = next(pod.use.cpu_m or 0 for pod in state.pods if pod.pod.name == "web")
     exact = cpu_m * harm.lasted_us / 3.6e9 * (1 - harm.threshold_ppm / harm.level_ppm)
     assert exact - 1 <= harm.milli_core_hours <= exact

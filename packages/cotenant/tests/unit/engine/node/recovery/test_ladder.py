@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.fakes.node.troubled_node import SECOND_US, TroubledNode, batch_pod, service_pod
 
-from cotenant.engine.node.recovery.incident import MOST_EVENTS, MOST_PROOFS, Incident, Proof, Reading
+from cotenant.engine.node.recovery.incident import MAX_EVENTS, MAX_PROOFS, Incident, Proof, Reading
 from cotenant.engine.node.recovery.policy import RecoveryMemory, decide
 from cotenant.engine.node.recovery.rungs import max_action
 from cotenant.engine.node.recovery.settings import RecoverySettings
@@ -66,11 +66,13 @@ class Run:
                 and (rung is None or (found.lease and found.lease.rung is rung))
             ):
                 return found
-        raise AssertionError(f"not {stage} within {most} s: {[each.text for each in found.events] if found else None}")
+        raise AssertionError(
+            f"not {stage} within {most} s: {[event.text for event in found.events] if found else None}"
+        )
 
     @property
     def newest(self) -> Incident | None:
-        found = sorted((*self.memory.ended, *self.memory.incidents), key=lambda each: each.number)
+        found = sorted((*self.memory.ended, *self.memory.incidents), key=lambda incident: incident.number)
         return found[-1] if found else None
 
     def changes(self) -> set[tuple[Stage, Stage]]:
@@ -86,7 +88,7 @@ def limits(verdict: Verdict) -> dict[str, str]:
 
 
 def without(name: str) -> Callable[[NodeState], NodeState]:
-    return lambda state: replace(state, pods=tuple(each for each in state.pods if each.pod.uid != f"uid-{name}"))
+    return lambda state: replace(state, pods=tuple(pod for pod in state.pods if pod.pod.uid != f"uid-{name}"))
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(Stage, Stage)))
@@ -132,8 +134,8 @@ def test_a_strong_neighbour_is_capped_then_idled_and_each_proof_is_of_its_own_ru
     run.until(Stage.ACTING, Rung.IDLE)
     assert limits(run.verdict) == {"batch/b:cpu.max": "10000 100000", "batch/b:cpu.idle": "1"}
     proofs = run.until(Stage.HOLDING).proofs
-    assert [each.rung for each in proofs] == [Rung.TIGHTEN, Rung.CAP, Rung.IDLE]
-    assert len({each.before for each in proofs}) == 1
+    assert [proof.rung for proof in proofs] == [Rung.TIGHTEN, Rung.CAP, Rung.IDLE]
+    assert len({proof.before for proof in proofs}) == 1
     assert (Stage.ACTING, Stage.ACTING) in run.changes()
 
 
@@ -156,7 +158,7 @@ def test_an_action_that_does_not_help_ends_and_its_pod_is_cleared() -> None:
     assert "did not help" in found.events[-1].text
     assert found.proofs[-1].helped is False
     assert not run.verdict.knobs
-    assert [each.culprit for each in run.memory.cleared] == ["uid-b"]
+    assert [cleared.culprit for cleared in run.memory.cleared] == ["uid-b"]
     for _ in range(25):
         assert not run.second().knobs
     run.seconds(10)
@@ -214,7 +216,7 @@ def test_an_evicted_culprit_is_proven_by_its_absence() -> None:
     run.obeys = lambda verdict: Verdict(())
     acting = run.until(Stage.ACTING)
     assert acting.lease is not None
-    assert [each.key for each in run.verdict.evictions] == ["batch/b"]
+    assert [eviction.key for eviction in run.verdict.evictions] == ["batch/b"]
     assert limits(run.verdict)["batch/b:cpu.idle"] == "1"
     run.obeys = lambda verdict: verdict
     released = run.until(Stage.RELEASED)
@@ -236,7 +238,7 @@ def test_an_eviction_that_does_not_happen_ends_the_ladder() -> None:
 
 def as_service(state: NodeState) -> NodeState:
     """The culprit is itself a service."""
-    return of_pod(state, "uid-b", lambda each: replace(each, pod=replace(each.pod, qos=QoSClass.LS)))
+    return of_pod(state, "uid-b", lambda pod_use: replace(pod_use, pod=replace(pod_use.pod, qos=QoSClass.LS)))
 
 
 def with_objective(state: NodeState) -> NodeState:
@@ -245,18 +247,18 @@ def with_objective(state: NodeState) -> NodeState:
         *("shop/o", "shop/web", "shop/web", "", 10_000, 1000, MaxAction.EVICT, True, SECOND_US, 100, 1, 5000, 5000)
     )
 
-    def judged(each: PodUse) -> PodUse:
+    def judged(pod_use: PodUse) -> PodUse:
         return (
-            each
-            if each.health is None
-            else replace(each, health=replace(each.health, objective="shop/o"), signals=(signal,))
+            pod_use
+            if pod_use.health is None
+            else replace(pod_use, health=replace(pod_use.health, objective="shop/o"), signals=(signal,))
         )
 
     return of_pod(state, "uid-web", judged)
 
 
 def of_pod(state: NodeState, uid: str, change: Callable[[PodUse], PodUse]) -> NodeState:
-    return replace(state, pods=tuple(change(each) if each.pod.uid == uid else each for each in state.pods))
+    return replace(state, pods=tuple(change(pod) if pod.pod.uid == uid else pod for pod in state.pods))
 
 
 def test_a_service_that_disturbs_another_is_to_be_moved_and_never_limited() -> None:
@@ -301,7 +303,7 @@ def test_a_culprit_that_cannot_be_evicted_is_held_until_it_is_moved() -> None:
     run.obeys = lambda verdict: replace(verdict, evictions=())
     run.until(Stage.ACTING, Rung.EVICT)
     moving = run.until(Stage.ACTING, Rung.MOVE)
-    assert [each.rung for each in moving.proofs] == [Rung.EVICT, Rung.MOVE]
+    assert [proof.rung for proof in moving.proofs] == [Rung.EVICT, Rung.MOVE]
     assert limits(run.verdict) == {"batch/b:cpu.max": "10000 100000", "batch/b:cpu.idle": "1"}
     assert not run.verdict.evictions
 
@@ -374,7 +376,7 @@ def test_a_service_is_never_limited_for_another_one() -> None:
         assert not run.second(as_service).knobs
     found = run.newest
     assert found is not None
-    assert any(each.stage is Stage.EXHAUSTED and "is itself a service" in each.text for each in found.events)
+    assert any(event.stage is Stage.EXHAUSTED and "is itself a service" in event.text for event in found.events)
 
 
 def test_an_alarm_repeats_the_verdict_without_a_step() -> None:
@@ -437,8 +439,8 @@ def test_proofs_and_events_are_bounded() -> None:
     for at in range(100):
         incident = incident.with_proof(Proof(Rung.CAP, "batch/b", at, Reading(1, None)))
         incident = incident.to(Stage.ACTING, at, "again")
-    assert len(incident.proofs) == MOST_PROOFS
-    assert len(incident.events) == MOST_EVENTS
+    assert len(incident.proofs) == MAX_PROOFS
+    assert len(incident.events) == MAX_EVENTS
     assert incident.events[0].stage is Stage.SUSPECTED
 
 
@@ -481,10 +483,10 @@ def test_whatever_happens_changes_are_legal_and_only_leases_in_force_set_knobs()
                 run.node.gone ^= {"uid-b"}
             leaves = random.random() < 0.01
             verdict = run.second(without("web") if leaves else lambda state: state)
-            in_force = any(each.stage in (Stage.ACTING, Stage.HOLDING) for each in run.memory.incidents)
+            in_force = any(entry.stage in (Stage.ACTING, Stage.HOLDING) for entry in run.memory.incidents)
             assert in_force or not verdict.knobs
             assert all(wish.target.knob in (Knob.CPU_MAX, Knob.CPU_IDLE) for wish in verdict.knobs)
-            assert len({each.victim for each in run.memory.incidents}) == len(run.memory.incidents)
+            assert len({entry.victim for entry in run.memory.incidents}) == len(run.memory.incidents)
             if action is not MaxAction.EVICT:
                 assert not verdict.evictions
             for incident in run.memory.incidents:
@@ -520,7 +522,7 @@ def test_trouble_that_returns_at_once_still_shows_the_level_without_the_action()
 
 def test_a_latency_that_becomes_silent_is_replaced_by_a_signal_with_its_own_threshold() -> None:
     signals = (Signal.LATENCY, Signal.RUN_DELAY, Signal.BLAME)
-    settings = replace(SETTINGS, attribution=AttributionSettings(signals=signals, least_confidence_ppm=PPM))
+    settings = replace(SETTINGS, attribution=AttributionSettings(signals=signals, min_confidence_ppm=PPM))
     run = Run(settings, harm=6.0)
     opened = run.until(Stage.SUSPECTED)  # nothing is certain enough to be named
     assert opened.threshold_ppm == PPM

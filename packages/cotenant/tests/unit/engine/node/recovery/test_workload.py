@@ -1,4 +1,6 @@
-"""The ladder against a workload: its pods are limited together, and who left is not waited for; and trouble that another policy ended."""
+"""The ladder against a workload: its pods are limited together, and who left is not waited for; and trouble that
+another policy ended.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class Run:
         state = as_job(self.node.second(), "b", pods)
         state = replace(state, knobs={Target("batch", Knob.CPU_MAX): quota})
         verdict, self.memory = decide(state, self.settings, self.memory)
-        return state, limits(verdict), {each.uid for each in verdict.evictions}
+        return state, limits(verdict), {eviction.uid for eviction in verdict.evictions}
 
     def until(self, rung: Rung) -> tuple[NodeState, dict[str, str], set[str]]:
         for _ in range(120):
@@ -76,7 +78,7 @@ def test_a_workload_that_did_not_help_is_cleared_as_a_whole() -> None:
     run.until(Rung.CAP)
     while not run.memory.cleared:
         run.second()
-    assert {each.culprit for each in run.memory.cleared} == {WORKLOAD}
+    assert {cleared.culprit for cleared in run.memory.cleared} == {WORKLOAD}
     for _ in range(40):
         _, knobs, _ = run.second()
         assert knobs == {}

@@ -64,11 +64,11 @@ def test_an_object_that_does_not_count_gets_no_status() -> None:
     c.plugins.gangs.pod_group_seen(group("a", 2), 0.0)
     c.plugins.gangs.pod_group_seen(of_x("a", 2), 0.0)
     see(c, *(member(f"a-{i}", sigs="a") for i in range(2)))
-    statuses = [each for each in settle(c, 0.0) if isinstance(each, PodGroupStatus)]
-    assert {each.api_group for each in statuses} == {X_GROUP}
+    statuses = [instruction for instruction in settle(c, 0.0) if isinstance(instruction, PodGroupStatus)]
+    assert {status.api_group for status in statuses} == {X_GROUP}
     c.plugins.gangs.pod_group_gone("default/a", 1.0, api_group=X_GROUP)
-    statuses = [each for each in settle(c, 1.0) if isinstance(each, PodGroupStatus)]
-    assert {(each.api_group, each.uid) for each in statuses} == {(SIGS_GROUP, "uid-a")}
+    statuses = [instruction for instruction in settle(c, 1.0) if isinstance(instruction, PodGroupStatus)]
+    assert {(status.api_group, status.uid) for status in statuses} == {(SIGS_GROUP, "uid-a")}
 
 
 def test_a_status_that_comes_back_from_the_server_is_not_written_again() -> None:
@@ -79,10 +79,10 @@ def test_a_status_that_comes_back_from_the_server_is_not_written_again() -> None
     out = settle(c, 0.0)
     confirm(c, out, 0.0)
     out += settle(c, 1.0)
-    *_, last = (each for each in out if isinstance(each, PodGroupStatus))
+    *_, last = (instruction for instruction in out if isinstance(instruction, PodGroupStatus))
     assert (last.phase, last.scheduled, last.kind) == (GangPhase.SCHEDULING, 0, "PodGroup.scheduling.x-k8s.io")
     c.plugins.gangs.pod_group_seen(replace(given, status=last), 2.0)
-    assert not [each for each in settle(c, 2.0) if isinstance(each, PodGroupStatus)]
+    assert not [instruction for instruction in settle(c, 2.0) if isinstance(instruction, PodGroupStatus)]
 
 
 def test_the_newer_api_group_has_its_own_default_of_the_waiting_time() -> None:

@@ -7,7 +7,7 @@ from tests.fakes.cluster.gang_world import binds, cluster, group, members, node,
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.pod_state import State
-from cotenant.engine.plugins.gangs.back_off import MOST_DOUBLINGS, GangBackOffs
+from cotenant.engine.plugins.gangs.back_off import MAX_DOUBLINGS, GangBackOffs
 from cotenant.model.groups.gang import Mode
 
 
@@ -31,7 +31,9 @@ def times_of_change(c: Cluster, until_s: float) -> list[tuple[float, bool]]:
 
 
 def test_a_gang_that_can_never_complete_leaves_room_for_a_plain_pod() -> None:
-    """Two members of 8 on one node of 8: without a back-off of the queued one it takes the room as soon as the other releases it."""
+    """Two members of 8 on one node of 8: without a back-off of the queued one it takes the room as soon as the
+    other releases it.
+    """
     c = cluster(1, cpu=8000)
     see(c, *members("a", 2, cpu=8000, mode=Mode.NON_STRICT, wait_s=6.0))
     settle(c, 0.0)
@@ -60,13 +62,13 @@ def test_a_back_off_is_longer_than_that_of_any_pod() -> None:
 
 def test_back_offs_grow_to_a_limit() -> None:
     back_offs = GangBackOffs()
-    for _ in range(MOST_DOUBLINGS + 5):
+    for _ in range(MAX_DOUBLINGS + 5):
         back_offs.start(("a",), 10.0, 0.0)
-    assert back_offs.length_s("a") == 10.0 * 2.0**MOST_DOUBLINGS
+    assert back_offs.length_s("a") == 10.0 * 2.0**MAX_DOUBLINGS
     assert not back_offs.end_due(10.0)
     assert back_offs.end_due(20000.0) == ("a",)
     assert not back_offs.is_active("a")
-    assert back_offs.times("a") == MOST_DOUBLINGS + 5
+    assert back_offs.times("a") == MAX_DOUBLINGS + 5
 
 
 def test_a_gang_in_back_off_is_bound_as_soon_as_it_fits() -> None:
@@ -141,8 +143,8 @@ def test_a_gang_that_changed_starts_with_a_short_back_off_again(what: str) -> No
         c.plugins.gangs.pod_group_seen(group("a", 1, mode=Mode.NON_STRICT, wait_s=30.0), 31.0)
         assert len(binds(settle(c, 31.0) + settle(c, 45.0))) == 1
     else:
-        for each in a:
-            c.pod_gone(each.uid, 31.0)
+        for observed_pod in a:
+            c.pod_gone(observed_pod.uid, 31.0)
         see(c, *(pod(f"again-{i}", label="a", created_s=32.0) for i in range(2)), now_s=32.0)
         settle(c, 32.0)
         assert len(held(c)) == 1

@@ -94,7 +94,8 @@ def test_a_gang_that_does_not_fit_binds_nobody_and_says_which_member_failed_and_
     assert not binds(out)
     (words,) = set(told(out).values())
     assert words.startswith(
-        "gang default/a: 5 of 8 members fit; the 6th, default/a-5, does not: 0/5 nodes are available: 5 Insufficient cpu."
+        "gang default/a: 5 of 8 members fit; the 6th, default/a-5, does not: 0/5 nodes are available: 5 Insufficient "
+        "cpu."
     )
     assert not c.assigned()
     seen = c.plugins.gangs.describe("default/a")
@@ -121,7 +122,7 @@ def test_more_members_than_the_minimum() -> None:
 
 
 def test_a_gang_larger_than_a_batch_is_not_split() -> None:
-    c = cluster(40, settings=Settings(most_pods=4))
+    c = cluster(40, settings=Settings(max_pods=4))
     see(c, pod("first", created_s=-1.0), *members("a", 30), pod("last", created_s=1.0))
     out = list(c.decide(0.0))
     assert len([name for name in binds(out) if name.startswith("a-")]) in (0, 30)
@@ -208,12 +209,12 @@ def test_a_member_whose_bind_failed_is_tried_alone() -> None:
     c = cluster(3)
     see(c, *members("a", 3))
     out = settle(c, 0.0)
-    *kept, lost = [each for each in out if isinstance(each, Bind)]
+    *kept, lost = [instruction for instruction in out if isinstance(instruction, Bind)]
     confirm(c, list(kept), 0.0)
     assert c.sending(lost.uid, 0.0)
     c.bind_failed(lost.uid, "conflict", 1.0)
     again = settle(c, 30.0)
-    assert [each.uid for each in again if isinstance(each, Bind)] == [lost.uid]
+    assert [instruction.uid for instruction in again if isinstance(instruction, Bind)] == [lost.uid]
 
 
 def test_a_scheduler_that_died_between_binds_places_the_rest_together() -> None:
@@ -230,7 +231,11 @@ def test_a_scheduler_that_died_between_binds_places_the_rest_together() -> None:
 def test_a_replacement_goes_alone_where_others_have_ended() -> None:
     c = cluster(3)
     a = members("a", 4)
-    see(c, *(replace(each, node="n0", phase=Phase.SUCCEEDED) for each in a[:2]), replace(a[2], node="n0"))
+    see(
+        c,
+        *(replace(observed_pod, node="n0", phase=Phase.SUCCEEDED) for observed_pod in a[:2]),
+        replace(a[2], node="n0"),
+    )
     see(c, pod("a-new", "a", 4))
     assert set(binds(settle(c, 0.0))) == {"a-new"}
 
@@ -283,7 +288,7 @@ def test_members_of_a_non_strict_gang_keep_their_nodes_and_are_bound_together() 
     see(c, *a)
     out = settle(c, 0.0)
     assert not binds(out)
-    assert sorted(c.state_of(each.uid).name for each in a) == ["QUEUED", "WAITING", "WAITING"]
+    assert sorted(c.state_of(observed_pod.uid).name for observed_pod in a) == ["QUEUED", "WAITING", "WAITING"]
     assert told(out)["a-2"].startswith("gang default/a: 2 of 3 members have a node: 0/2 nodes are available")
     c.node_seen(node("more"))
     assert len(binds(settle(c, 20.0))) == 3
@@ -306,12 +311,12 @@ def test_a_deadlock_of_two_ends_with_the_younger_giving_way() -> None:
     c = cluster(5)
     old = members("old", 4, mode=Mode.NON_STRICT, created_s=1.0)
     young = members("young", 4, mode=Mode.NON_STRICT, created_s=2.0)
-    see(c, *(each for pair in zip(young, old, strict=True) for each in pair))
+    see(c, *(observed_pod for pair in zip(young, old, strict=True) for observed_pod in pair))
     out = settle(c, 0.0) + settle(c, 15.0) + settle(c, 30.0)
     assert set(binds(out)) == {f"old-{i}" for i in range(4)}
     confirm(c, out, 30.0)
-    for each in old:
-        c.pod_gone(each.uid, 40.0)
+    for observed_pod in old:
+        c.pod_gone(observed_pod.uid, 40.0)
     assert set(binds(settle(c, 40.0) + settle(c, 60.0))) == {f"young-{i}" for i in range(4)}
 
 
@@ -321,7 +326,7 @@ def test_a_member_that_holds_its_node_is_not_evicted_for_a_more_important_pod() 
     settle(c, 0.0)
     see(c, pod("vip", priority=10), now_s=1.0)
     out = settle(c, 1.0) + settle(c, 15.0)
-    assert all(not each.victims for each in out if isinstance(each, Preempt))
+    assert all(not instruction.victims for instruction in out if isinstance(instruction, Preempt))
     assert "vip" in binds(out)
 
 
@@ -330,7 +335,7 @@ def test_a_held_member_that_is_deleted_or_loses_its_node() -> None:
     a = members("a", 3, mode=Mode.NON_STRICT)
     see(c, *a)
     settle(c, 0.0)
-    held = [each for each in a if c.state_of(each.uid) is State.WAITING]
+    held = [observed_pod for observed_pod in a if c.state_of(observed_pod.uid) is State.WAITING]
     c.pod_gone(held[0].uid, 1.0)
     settle(c, 1.0)
     c.node_gone(c.assigned().get(held[1].uid, "n0"), 2.0)
@@ -354,7 +359,11 @@ def test_a_rebuild_keeps_what_is_held() -> None:
 
 
 def phases(out: list[Instruction]) -> list[tuple[str, int, int]]:
-    return [(each.phase.value, each.scheduled, each.running) for each in out if isinstance(each, PodGroupStatus)]
+    return [
+        (instruction.phase.value, instruction.scheduled, instruction.running)
+        for instruction in out
+        if isinstance(instruction, PodGroupStatus)
+    ]
 
 
 def test_a_pod_group_is_told_how_it_stands_only_when_that_is_news() -> None:
@@ -369,13 +378,13 @@ def test_a_pod_group_is_told_how_it_stands_only_when_that_is_news() -> None:
     assert phases(out)[-1] == ("Scheduled", 2, 0)
     confirm(c, out, 2.0)
     nodes = binds(out)
-    running = [replace(each, node=nodes[each.pod.name], phase=Phase.RUNNING) for each in a]
+    running = [replace(observed_pod, node=nodes[observed_pod.pod.name], phase=Phase.RUNNING) for observed_pod in a]
     see(c, *running, now_s=3.0)
     assert phases(settle(c, 3.0)) == [("Running", 2, 2)]
-    see(c, *(replace(each, phase=Phase.SUCCEEDED) for each in running), now_s=4.0)
+    see(c, *(replace(observed_pod, phase=Phase.SUCCEEDED) for observed_pod in running), now_s=4.0)
     assert phases(settle(c, 4.0)) == [("Finished", 2, 0)]
-    for each in running:
-        c.pod_gone(each.uid, 5.0)
+    for observed_pod in running:
+        c.pod_gone(observed_pod.uid, 5.0)
     assert phases(settle(c, 5.0)) == []
     seen = c.plugins.gangs.describe("default/a")
     assert seen is not None
@@ -456,10 +465,14 @@ def test_the_record_of_a_bound_member_names_its_gang() -> None:
     see(c, *members("a", 3))
     out = settle(c, 0.0)
     confirm(c, out, 0.0)
-    (words,) = {each.record.gang_words() for each in out if isinstance(each, Bind)}
+    (words,) = {instruction.record.gang_words() for instruction in out if isinstance(instruction, Bind)}
     assert words == "placed with gang default/a, 3 members in one step"
     see(c, pod("a-9", "a", 3), pod("lone"), now_s=1.0)
-    said = {each.key: each.record.gang_words() for each in settle(c, 1.0) if isinstance(each, Bind)}
+    said = {
+        instruction.key: instruction.record.gang_words()
+        for instruction in settle(c, 1.0)
+        if isinstance(instruction, Bind)
+    }
     assert said == {"default/a-9": "placed as a member of gang default/a, by itself", "default/lone": ""}
     answer = c.why.pod("default/a-0", 2.0)
     assert answer is not None
@@ -473,9 +486,9 @@ def test_members_that_waited_with_their_nodes_were_placed_together() -> None:
     settle(c, 0.0)
     c.node_seen(node("late"))
     out = settle(c, 20.0)
-    assert sum(isinstance(each, Bind) for each in out) == 2
-    assert {each.record.gang for each in out if isinstance(each, Bind)} == {"default/a"}
-    assert {each.record.together for each in out if isinstance(each, Bind)} == {2}
+    assert sum(isinstance(instruction, Bind) for instruction in out) == 2
+    assert {instruction.record.gang for instruction in out if isinstance(instruction, Bind)} == {"default/a"}
+    assert {instruction.record.together for instruction in out if isinstance(instruction, Bind)} == {2}
 
 
 def test_a_gang_holds_its_nodes_until_the_gang_that_it_names_is_satisfied() -> None:
@@ -484,7 +497,7 @@ def test_a_gang_holds_its_nodes_until_the_gang_that_it_names_is_satisfied() -> N
     linking = members("a", 2, mode=Mode.NON_STRICT, groups=("default/a", "default/b"))
     see(c, *linking, *members("b", 1, cpu=3000))
     assert not binds(settle(c, 0.0))
-    assert {c.state_of(each.uid) for each in linking} == {State.WAITING}
+    assert {c.state_of(observed_pod.uid) for observed_pod in linking} == {State.WAITING}
     c.node_seen(node("large", cpu=3000))
     assert set(binds(settle(c, 20.0))) == {"a-0", "a-1", "b-0"}
 
@@ -526,12 +539,12 @@ def test_the_waiting_time_of_a_gang_begins_with_the_first_node_that_it_holds() -
     settle(c, 0.0)
     c.node_seen(node("more"))
     settle(c, 30.0)
-    holding = [each for each in a if c.state_of(each.uid) is State.WAITING]
+    holding = [observed_pod for observed_pod in a if c.state_of(observed_pod.uid) is State.WAITING]
     assert len(holding) == 2
     settle(c, 59.0)
-    assert {c.state_of(each.uid) for each in holding} == {State.WAITING}
+    assert {c.state_of(observed_pod.uid) for observed_pod in holding} == {State.WAITING}
     settle(c, 60.0)
-    assert {c.state_of(each.uid) for each in holding} == {State.QUEUED}
+    assert {c.state_of(observed_pod.uid) for observed_pod in holding} == {State.QUEUED}
     assert not c.assigned()
 
 

@@ -1,4 +1,6 @@
-"""Gangs of which something went wrong or came to its end: whether who comes then goes with the others, alone, or not at all."""
+"""Gangs of which something went wrong or came to its end: whether who comes then goes with the others, alone, or
+not at all.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,8 @@ def test_members_that_succeeded_count_while_fewer_than_the_total_have() -> None:
     pods = members("a", 3, least=2, total=3)
     see(c, *pods)
     confirm(c, settle(c, 0.0), 0.0)
-    for i, each in enumerate(pods):
-        see(c, replace(each, node=f"n{i}", phase=Phase.SUCCEEDED if i < 2 else Phase.FAILED), now_s=50.0 + i)
+    for i, observed_pod in enumerate(pods):
+        see(c, replace(observed_pod, node=f"n{i}", phase=Phase.SUCCEEDED if i < 2 else Phase.FAILED), now_s=50.0 + i)
         settle(c, 50.0 + i)
     see(c, pod("again", "a", 2, total=3, created_s=61.0), now_s=61.0)
     assert set(binds(settle(c, 61.0))) == {"again"}
@@ -63,10 +65,10 @@ def test_the_second_try_of_the_last_member_needs_only_itself(succeeded: int) -> 
     out = settle(c, 0.0)
     confirm(c, out, 0.0)
     there = binds(out)
-    running = [replace(each, node=there[each.pod.name], phase=Phase.RUNNING) for each in pods]
+    running = [replace(observed_pod, node=there[observed_pod.pod.name], phase=Phase.RUNNING) for observed_pod in pods]
     see(c, *running, now_s=1.0)
-    for i, each in enumerate(running):
-        see(c, replace(each, phase=Phase.SUCCEEDED if i < succeeded else Phase.FAILED), now_s=50.0 + i)
+    for i, observed_pod in enumerate(running):
+        see(c, replace(observed_pod, phase=Phase.SUCCEEDED if i < succeeded else Phase.FAILED), now_s=50.0 + i)
         settle(c, 50.0 + i)
     again = [pod(f"a-{i}-again", label="a", created_s=61.0) for i in range(succeeded, 3)]
     see(c, *again[:-1], now_s=61.0)
@@ -90,11 +92,11 @@ def test_a_preemption_that_failed_for_one_member_is_tried_again_for_all() -> Non
     see(c, *(pod(f"l{i}") for i in range(3)))
     confirm(c, settle(c, 0.0), 0.0)
     see(c, *members("g", 3, priority=10), now_s=10.0)
-    asked = [each for each in settle(c, 10.0) if isinstance(each, Preempt)]
+    asked = [instruction for instruction in settle(c, 10.0) if isinstance(instruction, Preempt)]
     assert len(asked) == 3
     c.preempt_failed(asked[2].uid, 11.0)  # its victim's eviction was refused
-    for each in asked[:2]:
-        c.pod_gone(each.victims[0].uid, 12.0)
+    for preempt in asked[:2]:
+        c.pod_gone(preempt.victims[0].uid, 12.0)
     again = preempted(settle(c, 12.0) + settle(c, 60.0))
     assert [name for names in again.values() for name in names] == [asked[2].victims[0].key.partition("/")[2]]
     c.pod_gone(asked[2].victims[0].uid, 61.0)
@@ -121,7 +123,9 @@ def test_a_gang_is_woken_by_room_for_members_behind_its_first() -> None:
 
 
 def test_a_promise_to_other_members_does_not_hold_their_gang_back() -> None:
-    """The first member waits for what is kept for the others: together they are enough, and nobody is evicted twice for them."""
+    """The first member waits for what is kept for the others: together they are enough, and nobody is evicted twice
+    for them.
+    """
     world = World(quota_node("n", 100))
     world.write(quota("q", 8, 8))
     world.create(*(quota_pod(f"l{i}", 4, "q", priority=3) for i in range(2)))
@@ -156,13 +160,15 @@ def _of_three(name: str, least: int, of: str = "", priority: int = 1) -> Observe
 
 
 def test_on_its_node() -> None:
-    """The bystander's budget is spent, and it would be given back last: what the gang's last member held is enough for it."""
+    """The bystander's budget is spent, and it would be given back last: what the gang's last member held is enough
+    for it.
+    """
     world = World(quota_node("n", 16))
     world.cluster.budget_seen(DisruptionBudget("work", "x", LabelSelector.of({"app": "x"}), 0))
     world.create(*(_of_three(f"g{i}", 3) for i in range(3)), quota_pod("x", 4, priority=5, labels={"app": "x"}))
     world.go()
     world.create(quota_pod("vip", 12, priority=10))
-    (asked,) = (each for each in world.go(5.0) if isinstance(each, Preempt))
+    (asked,) = (instruction for instruction in world.go(5.0) if isinstance(instruction, Preempt))
     assert sorted(victim.key for victim in asked.victims) == ["work/g0", "work/g1", "work/g2"]
 
 
@@ -259,7 +265,7 @@ def test_a_decision_does_not_look_at_gangs_that_neither_hold_nodes_nor_yield(mon
     c.node_seen(node("more"))
     c.node_seen(node("other"))
     see(c, pod("alone"), now_s=2.0)
-    out = [each for _ in range(5) for each in c.decide(20.0)]
+    out = [instruction for _ in range(5) for instruction in c.decide(20.0)]
     assert {"holds-0", "holds-1", "holds-2"} <= set(binds(out))
     assert not gangs.holding()
 
@@ -282,8 +288,8 @@ def test_a_gang_that_yields_is_looked_at_until_it_need_not_or_is_gone() -> None:
     gangs.stop_yielding(holds)
     assert gangs.holding() == (holds,)
     gangs.start_yielding(holds, "default/b", 50.0)
-    for each in a:
+    for observed_pod in a:
         assert gangs.holding() == (holds,)
-        c.pod_gone(each.uid, 1.0)
+        c.pod_gone(observed_pod.uid, 1.0)
         c.validate()
     assert not gangs.holding()

@@ -1,4 +1,6 @@
-"""Preemption and gangs: a Strict gang goes whole or stays, whoever preempts, and a gang that preempts gets all that it needs."""
+"""Preemption and gangs: a Strict gang goes whole or stays, whoever preempts, and a gang that preempts gets all that
+it needs.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ def test_all_or_nothing_preemption() -> None:
 
 def test_members_of_gangs_are_spared_where_it_goes_without_them() -> None:
     c = cluster(4)
-    see(c, *(replace(each, node=f"n{i}") for i, each in enumerate(members("old", 2))))
+    see(c, *(replace(member, node=f"n{i}") for i, member in enumerate(members("old", 2))))
     see(c, *(pod(f"low-{i}", on=f"n{i + 2}", priority=1) for i in range(2)))
     see(c, *members("vip", 2, priority=10))
     assert sorted(v for vs in preempted(settle(c, 0.0)).values() for v in vs) == ["low-0", "low-1"]
@@ -63,31 +65,36 @@ def test_members_of_gangs_are_spared_where_it_goes_without_them() -> None:
 
 def test_a_strict_gang_that_would_fall_short_goes_whole() -> None:
     c = cluster(4)
-    see(c, *(replace(each, node=f"n{i}") for i, each in enumerate(members("old", 3))))
+    see(c, *(replace(member, node=f"n{i}") for i, member in enumerate(members("old", 3))))
     see(c, *members("vip", 2, priority=10))
     out = settle(c, 0.0)
     assert sorted(v for vs in preempted(out).values() for v in vs) == ["old-0", "old-1", "old-2"]
     c = cluster(4)
-    a = [replace(each, node=f"n{i}") for i, each in enumerate(members("old", 3))]
+    a = [replace(member, node=f"n{i}") for i, member in enumerate(members("old", 3))]
     see(c, replace(a[0], pod=replace(a[0].pod, priority=50)), *a[1:], *members("vip", 2, priority=10))
     assert not preempted(settle(c, 0.0))  # it cannot go whole
 
 
 def test_the_rest_of_a_gang_goes_from_its_own_nodes() -> None:
     c = cluster(3)
-    see(c, *(replace(each, node=f"n{i}") for i, each in enumerate(members("old", 3))))
+    see(c, *(replace(member, node=f"n{i}") for i, member in enumerate(members("old", 3))))
     see(c, pod("vip", priority=10))
     out = settle(c, 0.0)
     at = {f"old-{i}": f"n{i}" for i in range(3)}
-    assert {v.key.partition("/")[2]: v.node for each in out if isinstance(each, Preempt) for v in each.victims} == at
+    assert {
+        v.key.partition("/")[2]: v.node
+        for instruction in out
+        if isinstance(instruction, Preempt)
+        for v in instruction.victims
+    } == at
     past = DecisionHistory()
     past.note(out, 0.0)
     for name, place in at.items():
-        assert [each.node for each in past.about(f"default/{name}")] == [place]
-    own = next(each.node for each in out if isinstance(each, Preempt))
+        assert [entry.node for entry in past.about(f"default/{name}")] == [place]
+    own = next(instruction.node for instruction in out if isinstance(instruction, Preempt))
     of_vip = past.about("default/vip")
-    assert [each.node for each in of_vip] == [own, *sorted({"n0", "n1", "n2"} - {own})]
-    assert {each.words for each in of_vip} == {"1 evicted for it"}
+    assert [entry.node for entry in of_vip] == [own, *sorted({"n0", "n1", "n2"} - {own})]
+    assert {entry.words for entry in of_vip} == {"1 evicted for it"}
 
 
 def test_a_gang_gives_its_promises_up_when_too_few_are_left() -> None:
@@ -104,7 +111,7 @@ def test_a_failed_eviction_is_tried_again() -> None:
     c = cluster(2)
     see(c, *(pod(f"low-{i}", on=f"n{i}") for i in range(2)), *members("vip", 2, priority=10))
     out = settle(c, 0.0)
-    failed = next(each for each in out if isinstance(each, Preempt))
+    failed = next(instruction for instruction in out if isinstance(instruction, Preempt))
     c.preempt_failed(failed.uid, 1.0)
     again = settle(c, 1.0) + settle(c, 20.0)
     assert preempted(again)
@@ -119,7 +126,7 @@ def victims(out: list[Instruction]) -> list[str]:
 
 
 def seated(of: str, count: int, least: int | None = None, at: int = 0, **more: object) -> list[ObservedPod]:
-    return [replace(each, node=f"n{i + at}") for i, each in enumerate(members(of, count, least, **more))]
+    return [replace(member, node=f"n{i + at}") for i, member in enumerate(members(of, count, least, **more))]
 
 
 def test_a_pod_takes_a_more_important_pod_rather_than_break_a_gang() -> None:
@@ -133,7 +140,7 @@ def test_where_nothing_else_would_do_the_gang_goes_whole() -> None:
     see(c, *seated("old", 2), pod("king", on="n2", priority=99), pod("vip", priority=10))
     out = settle(c, 0.0)
     assert victims(out) == ["old-0", "old-1"]
-    (said,) = [each for each in out if isinstance(each, Preempt)]
+    (said,) = [instruction for instruction in out if isinstance(instruction, Preempt)]
     assert said.rule == "lower priority, and gangs that cannot do without them"
     c.pod_gone("uid-default-old-0", 1.0)
     c.pod_gone("uid-default-old-1", 1.0)
@@ -198,8 +205,8 @@ def test_a_budget_of_members_elsewhere_counts() -> None:
     see(c, *seated("kept", 2), *seated("free", 2, at=2, created_s=5.0), pod("vip", priority=10))
     c.budget_seen(DisruptionBudget("default", "b", LabelSelector.of({"app": "kept"}), 0))
     kept = seated("kept", 2)
-    for each in kept:
-        see(c, replace(each, pod=replace(each.pod, labels=Labels.of({"app": "kept"}))))
+    for observed_pod in kept:
+        see(c, replace(observed_pod, pod=replace(observed_pod.pod, labels=Labels.of({"app": "kept"}))))
     assert victims(settle(c, 0.0)) == ["free-0", "free-1"]
 
 
@@ -211,7 +218,8 @@ def test_why_says_that_a_gang_would_go_whole() -> None:
     assert answer is not None
     assert answer.waiting is not None
     assert any(
-        "would be evicted on n" in each.words and ", with default/old-" in each.words for each in answer.waiting.helps
+        "would be evicted on n" in entry.words and ", with default/old-" in entry.words
+        for entry in answer.waiting.helps
     )
 
 
@@ -232,11 +240,11 @@ def test_a_gang_that_goes_anyway_leaves_its_room_to_the_other_members() -> None:
 # ---- inside one domain
 
 
-def racks(c: Cluster, each: int, **names: int) -> None:
+def racks(c: Cluster, number: int, **names: int) -> None:
     """So many nodes of so many pods' room in each rack."""
     for name, count in names.items():
         for i in range(count):
-            c.node_seen(node(f"{name}-{i}", each * 1000, rack=name))
+            c.node_seen(node(f"{name}-{i}", number * 1000, rack=name))
 
 
 REQUIRED = GangTopology((RACK,), True)
@@ -282,7 +290,10 @@ def test_half_free_here_and_half_free_there_is_no_domain() -> None:
 def test_a_member_that_comes_later_preempts_in_its_gangs_domain_only() -> None:
     c = cluster(0)
     racks(c, 1, a=3, b=3)
-    see(c, *(replace(each, node=f"a-{i}") for i, each in enumerate(members("vip", 2, priority=10, topology=REQUIRED))))
+    see(
+        c,
+        *(replace(member, node=f"a-{i}") for i, member in enumerate(members("vip", 2, priority=10, topology=REQUIRED))),
+    )
     see(c, pod("other", on="a-2", priority=5), *(pod(f"low-{i}", on=f"b-{i}") for i in range(3)))
     see(c, pod("vip-9", "vip", 2, priority=10, topology=REQUIRED))
     assert victims(settle(c, 0.0)) == ["other"]
@@ -292,7 +303,7 @@ def test_a_member_that_comes_later_preempts_in_its_gangs_domain_only() -> None:
 def test_a_gang_elsewhere_is_spared_for_a_domain_without_one() -> None:
     c = cluster(0)
     racks(c, 1, a=2, b=2)
-    see(c, *(replace(each, node=f"a-{i}") for i, each in enumerate(members("old", 2))))
+    see(c, *(replace(member, node=f"a-{i}") for i, member in enumerate(members("old", 2))))
     see(c, *(pod(f"low-{i}", on=f"b-{i}", priority=5) for i in range(2)))
     see(c, *members("vip", 2, priority=10, topology=REQUIRED))
     assert victims(settle(c, 0.0)) == ["low-0", "low-1"]

@@ -21,9 +21,13 @@ def running(c: Cluster, count: int = 3) -> list[str]:
     confirm(c, out, 0.0)
     there = binds(out)
     assert len(there) == count
-    see(c, *(replace(each, node=there[each.pod.name], phase=Phase.RUNNING) for each in pods), now_s=1.0)
+    see(
+        c,
+        *(replace(observed_pod, node=there[observed_pod.pod.name], phase=Phase.RUNNING) for observed_pod in pods),
+        now_s=1.0,
+    )
     settle(c, 1.0)
-    return [each.uid for each in pods]
+    return [observed_pod.uid for observed_pod in pods]
 
 
 def go_on(c: Cluster, again: bool, now_s: float) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.quota_world import World, bound, cpu, evicted, node, pod, quota
 
-from cotenant.engine.plugins.quotas.credit import MOST_ADVANCE_S, advance_s, weighted
+from cotenant.engine.plugins.quotas.credit import MAX_ADVANCE_S, advance_s, weighted
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.groups.gang import GangNotes
@@ -42,7 +42,7 @@ def test_of_equals_the_tenant_with_credit_goes_first() -> None:
 
 def test_a_pod_that_waited_longer_than_the_bound_goes_first_whatever_the_credit() -> None:
     world = two(-1000, 1000)
-    late = 2 * MOST_ADVANCE_S + 1
+    late = 2 * MAX_ADVANCE_S + 1
     world.create(whole("d", "debtor", created_s=0.0), whole("l", "lender", created_s=late))
     assert bound(world.go()) == ["d"]
 
@@ -63,7 +63,7 @@ def test_a_gang_is_placed_whole_or_not_at_all_whatever_the_credit() -> None:
     def gang(name: str, of: str, created_s: float) -> list[ObservedPod]:
         demands = Demands(gang=GangNotes(name=name, min_available=3))
         pods = [whole(f"{name}{i}", of, 3, created_s=created_s + i) for i in range(3)]
-        return [replace(each, demands=demands) for each in pods]
+        return [replace(observed_pod, demands=demands) for observed_pod in pods]
 
     world = two(-1000, 1000, least=4)
     world.create(*gang("d", "debtor", 0.0), *gang("l", "lender", 50.0))
@@ -116,7 +116,7 @@ def test_a_standing_is_ignored_where_credit_is_off() -> None:
 
 @pytest.mark.parametrize("value", [-1000, -1, 0, 1, 1000, 10**9, -(10**9)])
 def test_the_influence_is_bounded(value: int) -> None:
-    assert abs(advance_s(value)) <= MOST_ADVANCE_S
+    assert abs(advance_s(value)) <= MAX_ADVANCE_S
     for amount in (1, 7, 10**6, NO_LIMIT):
         made = weighted(Quota("q", Amounts.of({"cpu": amount})), value).weight.get("cpu")
         assert max(1, amount // 2) <= made <= min(NO_LIMIT, amount * 3 // 2)
@@ -136,7 +136,7 @@ def test_no_runtime_falls_below_the_guarantee_and_no_unit_is_lost(
     def runtimes(on: bool) -> list[int]:
         quotas = [Quota(f"q{i}", cpu(300), cpu(least)) for i, (least, _, _) in enumerate(members)]
         if on:
-            quotas = [weighted(each, value) for each, (_, _, value) in zip(quotas, members, strict=True)]
+            quotas = [weighted(entry, value) for entry, (_, _, value) in zip(quotas, members, strict=True)]
         tree = QuotaTree(quotas, cpu(total))
         for i, (_, asked, _) in enumerate(members):
             tree.ask(f"q{i}", cpu(asked))

@@ -1,4 +1,6 @@
-"""Preemption within a quota for many pods: all that evictions can admit at once, and again when one more can be evicted."""
+"""Preemption within a quota for many pods: all that evictions can admit at once, and again when one more can be
+evicted.
+"""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_what_was_borrowed_is_given_back_after_the_delay() -> None:
     assert evicted(world.go(119.0)) == []
     given = world.go(3.0)
     assert len(evicted(given)) == 50
-    first = next(each for each in given if isinstance(each, Evict))
+    first = next(instruction for instruction in given if isinstance(instruction, Evict))
     assert first.reason == "QuotaOverused"
     assert first.message == (
         "quota a has used 100 cpu where it may use 50 for more than 120 s; b is owed cpu 50 more and waits for it"
@@ -85,7 +85,8 @@ def test_a_pod_larger_than_the_maximum_is_told_that_it_never_fits() -> None:
     world.write(quota("a", 0, 10))
     world.create(pod("x", 12, "a"))
     assert told(world.go())["x"] == (
-        "Quota a can never have enough: the pod asks for more cpu than its maximum. 12 cpu are asked, the maximum is 10."
+        "Quota a can never have enough: the pod asks for more cpu than its maximum. 12 cpu are asked, the maximum is "
+        "10."
     )
 
 
@@ -248,7 +249,7 @@ def test_resize_relabel_and_reparent_under_load() -> None:
     assert len(bound(world.go(2.0))) == 1
     world.write(quota("a", 0, 8))
     assert bound(world.go(5.0)) == []
-    seated = next(each for each in world.pods.values() if each.node)
+    seated = next(observed_pod for observed_pod in world.pods.values() if observed_pod.node)
     world.create(replace(seated, pod=replace(seated.pod, labels=Labels.of({NAME: "b"}))))
     assert len(bound(world.go(20.0))) == 1
     about = world.quotas.describe("b")
@@ -327,7 +328,7 @@ def test_a_more_important_pod_takes_the_place_of_another_of_its_quota() -> None:
     given = world.go()
     (victim,) = evicted(given)
     assert victim.startswith("low")
-    assert next(each for each in given if isinstance(each, Evict)).message == (
+    assert next(instruction for instruction in given if isinstance(instruction, Evict)).message == (
         "work/vip2 of the same quota a is more important (9) and does not fit beside it"
     )
     world.evict(given)
@@ -414,7 +415,11 @@ def test_who_is_owed_gets_it_and_then_everybody_their_share() -> None:
     world.go(2.0)
     given = world.go(11.0)
     assert evicted(given) == ["a2", "a3", "a4"]  # the youngest: one for what b is owed, two down to a's runtime of 5
-    whys = {each.victim.key: each.message.rpartition("; ")[2] for each in given if isinstance(each, Evict)}
+    whys = {
+        instruction.victim.key: instruction.message.rpartition("; ")[2]
+        for instruction in given
+        if isinstance(instruction, Evict)
+    }
     assert whys["work/a4"] == "b is owed cpu 2 more and waits for it"
     assert whys["work/a2"] == whys["work/a3"] == "b waits for its share"
 
@@ -496,7 +501,11 @@ def test_in_a_tree_whose_total_is_written_down_use_beyond_it_is_given_back() -> 
     assert (world.seated("a"), world.seated("b")) == (8, 4)  # the nodes have room
     given = world.go(11.0)
     assert evicted(given) == ["a4", "a5", "a6", "a7"]
-    assert all("tree t uses more than it has to divide" in each.message for each in given if isinstance(each, Evict))
+    assert all(
+        "tree t uses more than it has to divide" in instruction.message
+        for instruction in given
+        if isinstance(instruction, Evict)
+    )
 
 
 def test_what_stands_for_a_reservation_is_counted_by_no_quota() -> None:
@@ -519,7 +528,9 @@ def test_a_gang_claims_whole_or_not_at_all() -> None:
         world.create(*(pod(f"b{i}", 2, "b", labels=gang) for i in range(2)))
         world.go(2.0)
         given = world.go(11.0)
-        owing = [each for each in given if isinstance(each, Evict) and "is owed" in each.message]
+        owing = [
+            instruction for instruction in given if isinstance(instruction, Evict) and "is owed" in instruction.message
+        ]
         assert len(owing) == gone, owed
 
 
@@ -549,7 +560,9 @@ def test_a_node_is_not_kept_for_a_pod_that_its_quota_refuses() -> None:
     world.create(sized("high", 1, much, on="m", priority=100), sized("low", 10, 1, on="n"))
     world.go()
     world.create(sized("p", 4, 1, "q", priority=5))
-    assert [each.victims[0].key for each in world.go(5.0) if isinstance(each, Preempt)] == ["work/low"]
+    assert [instruction.victims[0].key for instruction in world.go(5.0) if isinstance(instruction, Preempt)] == [
+        "work/low"
+    ]
     world.create(sized("rival", 4, 0, "q", priority=5))
     assert bound(world.go(1.0)) == ["rival"]
     world.create(sized("small", 8, 1))
@@ -583,6 +596,6 @@ def test_a_quota_that_lists_namespaces_is_not_another_tenants_to_name() -> None:
     world.write(QuotaObject("home/theirs", "u-theirs", Quota("theirs", most, owed, namespaces=("team",))))
     world.create(*(pod(name, 1, "theirs", namespace=name) for name in ("elsewhere", "team", "home")))
     given = world.go()
-    assert {each.partition("/")[0] for each in bound(given)} == {"team", "home"}
+    assert {entry.partition("/")[0] for entry in bound(given)} == {"team", "home"}
     (said,) = (text for key, text in told(given).items() if "elsewhere" in key)
     assert "Quota theirs is of the namespaces that it lists (team), and not of elsewhere" in said

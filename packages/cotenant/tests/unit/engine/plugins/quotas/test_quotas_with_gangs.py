@@ -21,7 +21,7 @@ def gang(name: str, count: int, of: str, cores: int = 2, least: int | None = Non
 
 
 def messages(given: list[Instruction]) -> set[str]:
-    return {each.message for each in given if isinstance(each, Evict)}
+    return {instruction.message for instruction in given if isinstance(instruction, Evict)}
 
 
 def world_of(*pods: ObservedPod, most: int = 4) -> World:
@@ -30,7 +30,7 @@ def world_of(*pods: ObservedPod, most: int = 4) -> World:
     world.write(quota("a", 0, most), quota("b", 0, 10))
     world.create(*pods)
     world.go()
-    assert all(each.node for each in world.pods.values())
+    assert all(observed_pod.node for observed_pod in world.pods.values())
     return world
 
 
@@ -162,7 +162,7 @@ def lent(*pods: ObservedPod, owed: int = 2, cores: int = 10) -> World:
     world.write(*(quota(name, least, 10, shared_weight=cpu(1)) for name, least in (("a", 0), ("b", owed), ("c", 0))))
     world.create(*pods)
     world.go()
-    assert all(each.node for each in world.pods.values())
+    assert all(observed_pod.node for observed_pod in world.pods.values())
     return world
 
 

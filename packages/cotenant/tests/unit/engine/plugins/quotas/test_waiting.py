@@ -13,7 +13,9 @@ from cotenant.policy.quota.headroom import HeadroomRules
 
 
 def waiting(*ranks: tuple[str, int, float, float]) -> tuple[World, TreeAccounts]:
-    """Pods (name, priority, created, cores) that wait in a quota of 4 cores, 3 of which are used; the node that they select is full."""
+    """Pods (name, priority, created, cores) that wait in a quota of 4 cores, 3 of which are used; the node that
+    they select is full.
+    """
     here = Labels.of({HOSTNAME: "n"})
     world = World(node("n", 3), node("other", 9))
     world.write(quota("team", 4, 4))
@@ -22,7 +24,7 @@ def waiting(*ranks: tuple[str, int, float, float]) -> tuple[World, TreeAccounts]
         asks = Amounts.of({"cpu": int(1000 * cores)})
         world.create(pod(name, 0, "team", priority=priority, created_s=created_s, requests=asks, node_selector=here))
     world.go(1.0)
-    (books,) = [each for each in world.quotas._world.trees.values() if "team" in each.members]
+    (books,) = [tree for tree in world.quotas._world.trees.values() if "team" in tree.members]
     return world, books
 
 
@@ -34,7 +36,7 @@ def test_the_most_important_waits_first_then_the_oldest(
     first: tuple[str, int, float, float], second: tuple[str, int, float, float]
 ) -> None:
     _, books = waiting(second, first)
-    assert [each.entry.seen.pod.name for each in who_waits(books)["team"]] == [first[0], second[0]]
+    assert [wait.entry.seen.pod.name for wait in who_waits(books)["team"]] == [first[0], second[0]]
 
 
 def test_jobs_are_listed_by_their_most_important_member() -> None:

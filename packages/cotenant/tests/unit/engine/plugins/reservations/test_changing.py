@@ -55,7 +55,7 @@ def test_a_pod_that_does_not_draw_loses_its_copied_note_with_the_bind() -> None:
     w.see(reservation(cpu=2000))
     w.go()
     w.see(replace(pod("stranger", 2000), holds=drew("r"), written=("note",)))
-    (bind,) = (each for each in w.go() if isinstance(each, Bind))
+    (bind,) = (instruction for instruction in w.go() if isinstance(instruction, Bind))
     assert (bind.holds, bind.written) == (NO_HOLDINGS, ("note",))
     assert (w.on("stranger"), left(w), w.held["uid-r"].phase) == ("a", size(2000), Phase.AVAILABLE)
 
@@ -90,7 +90,7 @@ def test_a_template_that_asks_for_more_after_it_was_placed_is_said_on_the_reserv
     w.see(reservation(cpu=1000))
     w.go()
     held = w.held["uid-r"]
-    assert [each.message for each in held.conditions] == ["", ""]
+    assert [condition.message for condition in held.conditions] == ["", ""]
     w.see(replace(held, pod=replace(held.pod, requests=size(3000))))
     w.go()
     placed = w.held["uid-r"].conditions[0]

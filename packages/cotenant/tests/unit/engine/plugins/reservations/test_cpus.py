@@ -166,7 +166,7 @@ def test_numa_nodes_are_kept_and_drawn_from() -> None:
     view = w.reservations.describe("r")
     assert view is not None
     assert view.holds.cpus is not None
-    assert [(each.node, each.cpu_m) for each in view.holds.cpus.numa] == [(0, 2000)]
+    assert [(numa_amount.node, numa_amount.cpu_m) for numa_amount in view.holds.cpus.numa] == [(0, 2000)]
     w.see(owner("x", 2, demands=single))
     w.go()
     assert has(w, "x") == (0, 1)

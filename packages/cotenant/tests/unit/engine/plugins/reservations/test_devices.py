@@ -45,7 +45,7 @@ def world(*names: str, count: int = 4) -> World:
 
 
 def minors(holds: Holdings) -> list[int]:
-    return [each.minor for each in holds.devices]
+    return [device.minor for device in holds.devices]
 
 
 def has(w: World, name: str) -> list[int]:
@@ -57,11 +57,15 @@ def kept(w: World, name: str = "r") -> dict[int, int]:
     """Minor -> percent of memory that is left of the reservation."""
     view = w.reservations.describe(name)
     assert view is not None
-    return {each.minor: each.amounts.get(GPU_MEMORY_RATIO) for each in view.holds.devices}
+    return {device.minor: device.amounts.get(GPU_MEMORY_RATIO) for device in view.holds.devices}
 
 
 def words(w: World) -> dict[str, str]:
-    return {each.key.partition("/")[2]: each.message for each in w.go() if isinstance(each, Unschedulable)}
+    return {
+        instruction.key.partition("/")[2]: instruction.message
+        for instruction in w.go()
+        if isinstance(instruction, Unschedulable)
+    }
 
 
 def test_it_is_given_devices_says_which_and_nobody_else_gets_them() -> None:
@@ -294,7 +298,7 @@ def test_a_crash_between_the_annotations_and_the_status() -> None:
     w.held["uid-r"] = replace(w.held["uid-r"], holds=reserve.holds)
     w.see(pod("stranger", also=cards(2), on="a", holds=Holdings(devices=reserve.holds.devices)))
     fresh = w.again()
-    (again,) = (each for each in fresh.go() if isinstance(each, Reserve))
+    (again,) = (instruction for instruction in fresh.go() if isinstance(instruction, Reserve))
     assert again.has is not None
     assert (minors(again.has), minors(again.holds)) == ([0, 1], [2, 3])
 
@@ -306,7 +310,7 @@ def test_after_a_try_that_failed_nobody_knows_what_was_written() -> None:
     assert isinstance(first, Reserve)
     assert first.has == Holdings()
     w.cluster.bind_failed("uid-r", "the connection broke", 0.0)
-    (again,) = (each for each in w.go(60.0) if isinstance(each, Reserve))
+    (again,) = (instruction for instruction in w.go(60.0) if isinstance(instruction, Reserve))
     assert again.has is None
 
 

@@ -23,7 +23,7 @@ def members(*pods: ObservedPod, insists: bool = False) -> list[ObservedPod]:
     """All of one gang that needs all of them."""
     wants = ReservationAffinity() if insists else None
     gang = Demands(gang=GangNotes(name="g", min_available=len(pods)), reservation_affinity=wants)
-    return [replace(each, demands=gang) for each in pods]
+    return [replace(observed_pod, demands=gang) for observed_pod in pods]
 
 
 def drew(w: World, name: str) -> str:
@@ -38,7 +38,11 @@ def left(w: World, name: str = "r") -> Amounts:
 
 
 def told(w: World) -> dict[str, str]:
-    return {each.key.partition("/")[2]: each.message for each in w.go() if isinstance(each, Unschedulable)}
+    return {
+        instruction.key.partition("/")[2]: instruction.message
+        for instruction in w.go()
+        if isinstance(instruction, Unschedulable)
+    }
 
 
 def test_members_draw_and_others_of_them_find_room_beside() -> None:
@@ -47,7 +51,7 @@ def test_members_draw_and_others_of_them_find_room_beside() -> None:
     w.go()
     assert w.held["uid-r"].phase is Phase.AVAILABLE  # its template's gang is left out
     w.see(*members(web("one", 1000), web("two", 1500), pod("three", 1000)))
-    binds = [each for each in w.go() if isinstance(each, Bind)]
+    binds = [instruction for instruction in w.go() if isinstance(instruction, Bind)]
     assert len(binds) == 3
     assert (drew(w, "one"), drew(w, "two"), drew(w, "three")) == ("r", "r", "")
     assert left(w) == size(500)
@@ -109,10 +113,10 @@ def test_members_that_insist_draw_or_the_gang_waits() -> None:
     w.go()
     w.see(*members(web("one", 1000), web("two", 1000), insists=True))
     given = w.go()
-    words = {each.message for each in given if isinstance(each, Unschedulable)}
-    assert any("1 of 2 members fit" in each for each in words)
-    assert any("No reservation that is kept for the pod can take it now" in each for each in words)
-    assert not any(isinstance(each, Preempt) for each in given)
+    words = {instruction.message for instruction in given if isinstance(instruction, Unschedulable)}
+    assert any("1 of 2 members fit" in word for word in words)
+    assert any("No reservation that is kept for the pod can take it now" in word for word in words)
+    assert not any(isinstance(instruction, Preempt) for instruction in given)
     w.see(reservation("s", cpu=1500, allocate_once=False, policy=AllocatePolicy.RESTRICTED))
     w.go()
     w.go(20.0)

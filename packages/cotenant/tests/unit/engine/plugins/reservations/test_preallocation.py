@@ -44,10 +44,10 @@ def left(w: World) -> Amounts:
 def test_a_full_node_is_reserved_by_taking_a_running_owner() -> None:
     w = running(web("x", 2000, on="a"), pod("other", 1000, on="a"))  # 1 of 4 CPUs is free
     w.see(reservation("plain", 3000))
-    assert not any(isinstance(each, Reserve) for each in w.go())
+    assert not any(isinstance(instruction, Reserve) for instruction in w.go())
     w.reservations.gone("plain", w.now_s)
     w.see(taking())
-    (reserve,) = (each for each in w.go() if isinstance(each, Reserve))
+    (reserve,) = (instruction for instruction in w.go() if isinstance(instruction, Reserve))
     assert (reserve.node, [taken.name for taken in reserve.takes]) == ("a", ["x"])
     held = w.held["uid-r"]
     assert (held.phase, held.allocatable, held.allocated) == (Phase.AVAILABLE, size(3000), size(2000))
@@ -85,14 +85,14 @@ def test_it_survives_a_restart() -> None:
 def test_one_pod_or_as_many_as_are_needed(cpu: int, policy: PreAllocation, taken: list[str]) -> None:
     w = running(web("x", 1500, on="a"), web("y", 2000, on="a"))
     w.see(taking(policy, cpu))
-    given_ = [each for each in w.go() if isinstance(each, Reserve)]
-    assert sorted(owner.name for each in given_ for owner in each.takes) == taken
+    given_ = [instruction for instruction in w.go() if isinstance(instruction, Reserve)]
+    assert sorted(owner.name for reserve in given_ for owner in reserve.takes) == taken
 
 
 def test_restricted_takes_no_pod_that_exceeds_it() -> None:
     w = running(web("x", 3500, on="a"))
     w.see(replace(taking(), policy=AllocatePolicy.RESTRICTED))
-    assert not any(isinstance(each, Reserve) for each in w.go())
+    assert not any(isinstance(instruction, Reserve) for instruction in w.go())
     w.see(replace(w.held["uid-r"], policy=AllocatePolicy.ALIGNED))
     w.go(20.0)
     assert (w.held["uid-r"].phase, left(w)) == (Phase.AVAILABLE, Amounts())
@@ -101,7 +101,7 @@ def test_restricted_takes_no_pod_that_exceeds_it() -> None:
 def test_required_is_placed_with_a_pod_only_and_says_so() -> None:
     w = running()
     w.see(taking(PreAllocation(required=True), 1000))
-    (status,) = (each for each in w.go() if isinstance(each, ReservationStatus))
+    (status,) = (instruction for instruction in w.go() if isinstance(instruction, ReservationStatus))
     assert status.phase is Phase.PENDING
     assert status.conditions[0].message.startswith("The reservation requires pre-allocation.")
     assert "No running pod can be pre-allocated to it." in status.conditions[0].message
@@ -113,10 +113,10 @@ def test_required_is_placed_with_a_pod_only_and_says_so() -> None:
 def test_without_a_pod_that_helps_it_is_placed_like_any_other() -> None:
     w = running(web("x", 4000, on="a"), nodes=(node("a"), node("b")))
     w.see(taking(cpu=2000))
-    (reserve,) = (each for each in w.go() if isinstance(each, Reserve))
+    (reserve,) = (instruction for instruction in w.go() if isinstance(instruction, Reserve))
     assert (reserve.node, [owner.name for owner in reserve.takes]) == ("a", ["x"])  # pods that can be taken come first
     w.see(replace(taking(cpu=2000), name="s", uid="uid-s"))
-    (reserve,) = (each for each in w.go() if isinstance(each, Reserve))
+    (reserve,) = (instruction for instruction in w.go() if isinstance(instruction, Reserve))
     assert (reserve.node, reserve.takes) == ("b", ())
 
 
@@ -129,7 +129,7 @@ def test_mode_cluster_takes_marked_pods_by_their_priority() -> None:
         pod("mid", 1000, on="a", labels=marked),
     )
     w.see(taking(PreAllocation(cluster=True), 1000))
-    (reserve,) = (each for each in w.go() if isinstance(each, Reserve))
+    (reserve,) = (instruction for instruction in w.go() if isinstance(instruction, Reserve))
     assert [owner.name for owner in reserve.takes] == ["high"]
 
 
@@ -147,13 +147,13 @@ def test_mode_cluster_takes_marked_pods_by_their_priority() -> None:
 def test_pods_that_are_not_taken(unfit: object) -> None:
     w = running(unfit)
     w.see(taking())
-    assert not any(isinstance(each, Reserve) for each in w.go())
+    assert not any(isinstance(instruction, Reserve) for instruction in w.go())
 
 
 def test_taints_keep_pods_from_being_taken_and_the_mark_unschedulable_does_not() -> None:
     w = running(web("x", 2000, on="a"))
     w.see(replace(taking(), taints=(Taint("spot", "yes"),)))
-    assert not any(isinstance(each, Reserve) for each in w.go())
+    assert not any(isinstance(instruction, Reserve) for instruction in w.go())
     w.see(replace(w.held["uid-r"], taints=(), unschedulable=True))
     w.go(20.0)
     assert w.held["uid-r"].phase is Phase.AVAILABLE
@@ -181,7 +181,7 @@ def test_a_pod_is_taken_once_its_bind_is_confirmed() -> None:
     (bind,) = w.cluster.decide(w.now_s)
     assert isinstance(bind, Bind)
     w.see(taking())
-    assert not any(isinstance(each, Reserve) for each in w.cluster.decide(w.now_s))
+    assert not any(isinstance(instruction, Reserve) for instruction in w.cluster.decide(w.now_s))
     w.carry_out(bind, True)
     w.go(20.0)
     assert [owner.name for owner in w.held["uid-r"].current] == ["x"]
@@ -190,7 +190,7 @@ def test_a_pod_is_taken_once_its_bind_is_confirmed() -> None:
 def test_a_write_that_fails_takes_nothing_and_is_tried_again() -> None:
     w = running(web("x", 2000, on="a"), web("y", 2000, on="a"), nodes=(node("a", 5000),))
     w.see(taking())
-    (reserve,) = (each for each in w.cluster.decide(w.now_s) if isinstance(each, Reserve))
+    (reserve,) = (instruction for instruction in w.cluster.decide(w.now_s) if isinstance(instruction, Reserve))
     assert w.cluster.sending("uid-r", w.now_s)
     w.annotate(reserve)  # the pod is annotated, and the status is not written
     w.cluster.bind_failed("uid-r", "refused", w.now_s)
@@ -203,7 +203,7 @@ def test_a_write_that_fails_takes_nothing_and_is_tried_again() -> None:
 def test_a_taken_pod_that_leaves_before_the_status_is_written_leaves_the_room_reserved() -> None:
     w = running(web("x", 2000, on="a"), pod("other", 1000, on="a"))
     w.see(taking())
-    (reserve,) = (each for each in w.cluster.decide(w.now_s) if isinstance(each, Reserve))
+    (reserve,) = (instruction for instruction in w.cluster.decide(w.now_s) if isinstance(instruction, Reserve))
     w.delete("x")
     w.cluster.sending("uid-r", w.now_s)
     w.written(reserve.status, holds=reserve.holds)
@@ -217,10 +217,10 @@ def test_a_taken_pod_may_be_preempted_and_its_room_stays_reserved() -> None:
     w.see(taking())
     w.go()
     w.see(pod("big", 3000, priority=9000))
-    preempts = [each for each in w.go() if isinstance(each, Preempt)]
+    preempts = [instruction for instruction in w.go() if isinstance(instruction, Preempt)]
     assert preempts == []  # 2 of 4 CPUs would be free only if the reservation gave way
     w.see(web("next", 2000, priority=9000))
-    (preempt,) = (each for each in w.go(10.0) if isinstance(each, Preempt))
+    (preempt,) = (instruction for instruction in w.go(10.0) if isinstance(instruction, Preempt))
     assert [victim.key for victim in preempt.victims] == ["default/x"]
     w.delete("x")
     w.go(20.0)
@@ -263,7 +263,7 @@ def test_what_is_allocated_by_number_is_refused_with_the_reason() -> None:
     ):
         w = running(web("x", 2000, on="a"))
         w.see(made)
-        (status,) = (each for each in w.go() if isinstance(each, ReservationStatus))
+        (status,) = (instruction for instruction in w.go() if isinstance(instruction, ReservationStatus))
         assert "spec.preAllocation does not support what is allocated by number" in status.conditions[0].message
 
 
@@ -286,16 +286,16 @@ def test_against_every_choice_of_pods(there: list[tuple[str, int, bool]], cpu: i
             owners[name] += [amount] * is_owner
     w = running(*pods, nodes=(node("a", 6000), node("b", 6000)))
     w.see(taking(policy, cpu * 1000))
-    found = [each for each in w.go() if isinstance(each, Reserve)]
+    found = [instruction for instruction in w.go() if isinstance(instruction, Reserve)]
     most = {name: (sum(of) if policy.multiple else max(of, default=0)) for name, of in owners.items()}
     fits = [n for n in free if cpu <= free[n] + most[n] and (owners[n] or not policy.required)]
     assert bool(found) == bool(fits)
-    for each in found:
-        assert each.node in fits
+    for reserve in found:
+        assert reserve.node in fits
         by_name = {seen.pod.name: seen for seen in pods}
-        took = [by_name[owner.name] for owner in each.takes]
-        assert all(seen.node == each.node and seen.pod.labels == WEB for seen in took)
-        assert cpu <= free[each.node] + sum(seen.pod.requests.get("cpu") for seen in took) // 1000
+        took = [by_name[owner.name] for owner in reserve.takes]
+        assert all(seen.node == reserve.node and seen.pod.labels == WEB for seen in took)
+        assert cpu <= free[reserve.node] + sum(seen.pod.requests.get("cpu") for seen in took) // 1000
         assert took or not policy.required
         assert policy.multiple or len(took) <= 1
-        assert w.room_taken(each.node) <= 6000
+        assert w.room_taken(reserve.node) <= 6000

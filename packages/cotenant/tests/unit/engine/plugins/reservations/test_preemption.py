@@ -15,8 +15,11 @@ def test_who_fits_with_no_victim_once_an_owner_drew_is_tried_again_soon() -> Non
     w.go()
     w.see(pod("big", 4000, priority=9000, created_s=1.0))
     w.see(web("new-owner", 2000, priority=9000, created_s=2.0))
-    preempts = [each for each in w.go() if isinstance(each, Preempt)]
-    assert [[victim.key for victim in each.victims] for each in preempts] == [["default/low"], ["default/low-owner"]]
+    preempts = [instruction for instruction in w.go() if isinstance(instruction, Preempt)]
+    assert [[victim.key for victim in preempt.victims] for preempt in preempts] == [
+        ["default/low"],
+        ["default/low-owner"],
+    ]
     w.delete("low")
     w.delete("low-owner")  # its 2000 are the reservation's again, and stand beside the room promised to the new owner
     w.go()

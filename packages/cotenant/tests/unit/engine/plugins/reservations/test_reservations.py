@@ -40,7 +40,7 @@ def test_a_reservation_takes_room_that_only_its_owner_finds_free() -> None:
     assert "Insufficient cpu" in _told(w.go())["stranger"]
     w.see(web("owner", 2000))
     given = w.go()
-    bind = next(each for each in given if isinstance(each, Bind))
+    bind = next(instruction for instruction in given if isinstance(instruction, Bind))
     assert bind.holds.reservation == Allocated("r", "uid-r")
     # used once: what the owner did not take is free again
     assert w.held["uid-r"].phase is Phase.SUCCEEDED
@@ -51,7 +51,11 @@ def test_a_reservation_takes_room_that_only_its_owner_finds_free() -> None:
 
 
 def _told(given: tuple[Instruction, ...]) -> dict[str, str]:
-    return {each.key.partition("/")[2]: each.message for each in given if isinstance(each, Unschedulable)}
+    return {
+        instruction.key.partition("/")[2]: instruction.message
+        for instruction in given
+        if isinstance(instruction, Unschedulable)
+    }
 
 
 def test_what_is_left_shrinks_and_grows_with_its_owners() -> None:
@@ -87,13 +91,13 @@ def test_an_exact_match_uses_only_the_reservation_of_its_size() -> None:
     w.see(reservation("three", 3000, allocate_once=False), reservation("two", 2000, allocate_once=False))
     w.go()
     w.see(web("x", 2000, demands=exact), web("y", 2500, demands=exact))
-    binds = {each.key: each.holds.reservation for each in w.go() if isinstance(each, Bind)}
+    binds = {instruction.key: instruction.holds.reservation for instruction in w.go() if isinstance(instruction, Bind)}
     assert binds == {"default/x": Allocated("two", "uid-two"), "default/y": None}  # "three" has room for both
     w.see(web("z", 2500, demands=replace(exact, reservation_affinity=insists)))
     refused = _told(w.go())["z"]
     assert "has 3 of cpu, the pod requests 2500m, and its exact-match-reservation requires equal amounts" in refused
     w.see(web("z", 3000, demands=replace(exact, reservation_affinity=insists)))
-    (bind,) = (each for each in w.go(20.0) if isinstance(each, Bind))
+    (bind,) = (instruction for instruction in w.go(20.0) if isinstance(instruction, Bind))
     assert bind.holds.reservation == Allocated("three", "uid-three")
 
 
@@ -239,7 +243,7 @@ def test_a_bad_object_is_told_so_and_stops_nobody() -> None:
     w = World(node("a"))
     w.see(reservation(wrong=("spec.ttl: x: expected a duration",)), pod("x"))
     given = w.go()
-    (status,) = (each for each in given if isinstance(each, ReservationStatus))
+    (status,) = (instruction for instruction in given if isinstance(instruction, ReservationStatus))
     assert status.conditions[0].message == "spec.ttl: x: expected a duration"
     assert w.on("x") == "a"
     w.see(replace(reservation("nothing"), pod=Pod("nothing")))
@@ -253,12 +257,12 @@ def test_nobody_preempts_a_reservation_and_it_preempts_nobody() -> None:
     w.go()
     w.see(pod("important", 2000, priority=1000))
     given = w.go()
-    assert not any(isinstance(each, Preempt) for each in given)
+    assert not any(isinstance(instruction, Preempt) for instruction in given)
     assert not w.on("important")
     v = World(node("a"))
     v.see(pod("low", 4000, on="a"))
     v.see(replace(reservation(), pod=Pod("r", requests=size(3000), priority=10)))
-    assert not any(isinstance(each, Preempt) for each in v.go())
+    assert not any(isinstance(instruction, Preempt) for instruction in v.go())
 
 
 # ---- its end
@@ -271,7 +275,7 @@ def test_an_owner_whose_bind_fails_gives_the_room_back_to_the_reservation() -> N
         w.go()
         w.see(web("owner", 2000), pod("stranger", 1500))
         given = w.go(answer=False)
-        assert [each.uid for each in given if isinstance(each, Bind)] == ["uid-owner"]
+        assert [instruction.uid for instruction in given if isinstance(instruction, Bind)] == ["uid-owner"]
         assert w.cluster.sending("uid-owner", w.now_s)
         w.cluster.bind_failed("uid-owner", "test", w.now_s)
         w.go()

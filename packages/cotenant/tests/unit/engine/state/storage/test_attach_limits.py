@@ -30,9 +30,15 @@ class Facts:
 
     def fits(self, wanted: tuple[Attachment, ...], driver: str, row: int) -> bool:
         here = self.storage[f"n{row}"]
-        held = {each for each in here.attached if each.driver == driver}
-        held |= {each for pod, at in self.pods.values() if at == row for each in pod if each.driver == driver}
-        new = {each for each in wanted if each.driver == driver} - held
+        held = {attachment for attachment in here.attached if attachment.driver == driver}
+        held |= {
+            attachment
+            for pod, at in self.pods.values()
+            if at == row
+            for attachment in pod
+            if attachment.driver == driver
+        }
+        new = {attachment for attachment in wanted if attachment.driver == driver} - held
         limit = dict(here.limits).get(driver)
         return not new or limit is None or len(held | new) <= limit
 
@@ -71,13 +77,13 @@ def test_any_events(seed: int) -> None:
         assert {driver for driver in DRIVERS if limits.is_limited(driver)} == limited
         wanted = some(rng, 4)
         mask = limits.feasible(wanted)
-        if not limited & {each.driver for each in wanted}:
+        if not limited & {attachment.driver for attachment in wanted}:
             assert mask is None
         else:
             assert mask is not None
             assert mask.tolist() == facts.feasible(wanted)
-        assert {each.node for each in limits.storages()} == {
-            each.node for each in facts.storage.values() if each.limits or each.attached
+        assert {node_storage.node for node_storage in limits.storages()} == {
+            node_storage.node for node_storage in facts.storage.values() if node_storage.limits or node_storage.attached
         }
 
 
@@ -89,8 +95,8 @@ def test_a_resident_frees_what_it_alone_holds() -> None:
     limits.assign(resident, 0)
     limits.assign((shared,), 0)
     limits.assign((mine,), 1)
-    assert limits.freed("one", resident, 0, lambda each: each == wanted) == 1
-    assert limits.freed("one", resident, 0, lambda each: False) == 2
-    assert limits.freed("two", resident, 0, lambda each: False) == 1
+    assert limits.freed("one", resident, 0, lambda attachment: attachment == wanted) == 1
+    assert limits.freed("one", resident, 0, lambda entry: False) == 2
+    assert limits.freed("two", resident, 0, lambda entry: False) == 1
     limits.assign((other,), 0)
-    assert limits.freed("one", (other,), 0, lambda each: False) == 1
+    assert limits.freed("one", (other,), 0, lambda entry: False) == 1

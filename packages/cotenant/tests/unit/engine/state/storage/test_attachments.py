@@ -49,7 +49,7 @@ def disk(identity: str, read_only: bool = False, monitors: tuple[str, ...] = ())
 
 
 def limited(limit: int, *attached: str, node: str = "n0") -> NodeStorage:
-    return NodeStorage(node, ((DRIVER, limit),), frozenset(Attachment(DRIVER, each) for each in attached))
+    return NodeStorage(node, ((DRIVER, limit),), frozenset(Attachment(DRIVER, name) for name in attached))
 
 
 class Nodes:
@@ -77,7 +77,7 @@ class Nodes:
 
     def reasons(self, number: int) -> dict[str, int]:
         found = Rejector(self.encoder, self.narrowing, profile("first-fit")).explain(number)
-        return {each.reason: each.nodes for each in found.rejections}
+        return {rejection.reason: rejection.nodes for rejection in found.rejections}
 
 
 def test_a_node_attaches_no_more_volumes_than_its_limit() -> None:
@@ -177,13 +177,13 @@ def test_a_refused_pod_wakes_when_the_limit_rises_and_stays_refused_otherwise() 
     for name in ("a", "b"):
         c.pod_seen(pod(name, csi(name, name)), 0.0)
     given = c.decide(0.0)
-    assert [type(each) for each in given] == [Bind, Unschedulable]
-    refused = next(each for each in given if isinstance(each, Unschedulable))
+    assert [type(instruction) for instruction in given] == [Bind, Unschedulable]
+    refused = next(instruction for instruction in given if isinstance(instruction, Unschedulable))
     assert refused.message.startswith("0/1 nodes are available: 1 node(s) exceed max volume count.")
     c.rebuild(1.0)
     assert c.decide(20.0) == ()
     c.node_storage_seen(limited(2))
-    assert [type(each) for each in c.decide(40.0)] == [Bind]
+    assert [type(instruction) for instruction in c.decide(40.0)] == [Bind]
     c.validate()
 
 
@@ -193,12 +193,12 @@ def test_preemption_frees_volumes_and_disks() -> None:
     c.pod_seen(pod("low", csi("a", "h1"), on="n0"), 0.0)
     c.pod_seen(pod("unrelated", on="n0"), 0.0)
     c.pod_seen(pod("high", csi("b", "h2"), priority=10), 0.0)
-    preempt = next(each for each in c.decide(0.0) if isinstance(each, Preempt))
+    preempt = next(instruction for instruction in c.decide(0.0) if isinstance(instruction, Preempt))
     assert [victim.key for victim in preempt.victims] == ["default/low"]
     c = engine()
     c.pod_seen(pod("low", disk("gcePersistentDisk pd"), on="n0"), 0.0)
     c.pod_seen(pod("high", disk("gcePersistentDisk pd"), priority=10), 0.0)
-    preempt = next(each for each in c.decide(0.0) if isinstance(each, Preempt))
+    preempt = next(instruction for instruction in c.decide(0.0) if isinstance(instruction, Preempt))
     assert [victim.key for victim in preempt.victims] == ["default/low"]
 
 
@@ -207,4 +207,4 @@ def test_evicting_a_pod_does_not_free_a_volume_that_stays_attached() -> None:
     c.node_storage_seen(limited(1, "h1"))
     c.pod_seen(pod("low", csi("a", "h1"), on="n0"), 0.0)
     c.pod_seen(pod("high", csi("b", "h2"), priority=10), 0.0)
-    assert not [each for each in c.decide(0.0) if isinstance(each, Preempt)]
+    assert not [instruction for instruction in c.decide(0.0) if isinstance(instruction, Preempt)]

@@ -56,7 +56,9 @@ def test_a_bound_volume_restricts_the_nodes() -> None:
 
 
 def test_a_claim_may_move_all_others_on() -> None:
-    """Each claim takes its first volume, until the last wants the first of all: a pod of so many claims must not end the process."""
+    """Each claim takes its first volume, until the last wants the first of all: a pod of so many claims must not
+    end the process.
+    """
     cluster, many = Cluster(), 1200
     volumes = [VolumeOption(f"v{i}", None) for i in range(many + 1)]
     needs = [static(f"default/c{i}", volumes[i], volumes[i + 1]) for i in range(many)]

@@ -40,12 +40,12 @@ def test_the_answer_has_the_pod_its_confidence_and_the_evidence_of_each_signal()
     assert answer.cause is Cause.POD
     assert answer.culprit is not None
     assert answer.culprit.name == "batch/b"
-    assert answer.culprit.confidence_ppm >= CONFIG.least_confidence_ppm
+    assert answer.culprit.confidence_ppm >= CONFIG.min_confidence_ppm
     assert {"blame", "latency", "run-delay"} <= {term.name for term in answer.culprit.evidence}
     assert "caused by batch/b, confidence 0." in answer.reason.text
-    assert sum(each.confidence_ppm for each in answer.candidates) <= PPM + len(answer.candidates)
-    assert [each.confidence_ppm for each in answer.candidates] == sorted(
-        (each.confidence_ppm for each in answer.candidates), reverse=True
+    assert sum(candidate.confidence_ppm for candidate in answer.candidates) <= PPM + len(answer.candidates)
+    assert [candidate.confidence_ppm for candidate in answer.candidates] == sorted(
+        (candidate.confidence_ppm for candidate in answer.candidates), reverse=True
     )
 
 
@@ -174,7 +174,7 @@ def test_columns_that_cannot_be_distinguished_share_the_coefficient() -> None:
         {"window_us": 0},
         {"sigmas": -1},
         {"trouble_samples": 6},
-        {"least_confidence_ppm": 1_000_001},
+        {"min_confidence_ppm": 1_000_001},
     ],
 )
 def test_impossible_settings_are_refused(fields: dict[str, object]) -> None:
@@ -213,4 +213,4 @@ def test_a_service_in_trouble_whose_requests_grew_is_a_candidate() -> None:
     states = [with_fellow(state, grows=2.0) for state in TroubledNode(Random(3), guilty="b", probe=False).states(40)]
     answer = attribute(history_of(states), states[-1], states[-1].pods[0], CONFIG)
     assert answer is not None
-    assert "uid-api" in {each.uid for each in answer.candidates}
+    assert "uid-api" in {candidate.uid for candidate in answer.candidates}

@@ -36,7 +36,7 @@ def missed(state: NodeState, times: float) -> NodeState:
 
 @pytest.mark.parametrize("probe", [False, True])
 def test_pods_of_one_job_that_start_together_are_named_together(probe: bool) -> None:
-    states = [as_job(each, "b") for each in TroubledNode(Random(3), guilty="b", probe=probe).states(30)]
+    states = [as_job(state, "b") for state in TroubledNode(Random(3), guilty="b", probe=probe).states(30)]
     found = answer_to(states)
     assert found.cause is Cause.POD
     assert found.culprit is not None
@@ -44,8 +44,8 @@ def test_pods_of_one_job_that_start_together_are_named_together(probe: bool) -> 
     assert found.culprit.name in {f"batch/b-{number}" for number in range(4)}
     assert f"caused by {WORKLOAD}, confidence 0." in found.reason.text
     alone = [
-        replace(each, pods=tuple(replace(one, pod=replace(one.pod, workload="")) for one in each.pods))
-        for each in states
+        replace(state, pods=tuple(replace(one, pod=replace(one.pod, workload="")) for one in state.pods))
+        for state in states
     ]
     assert answer_to(alone).culprit is None
 
@@ -68,13 +68,13 @@ def test_a_job_whose_pods_are_replaced_each_second_is_named_by_those_that_are_he
 def test_one_pod_of_a_job_that_is_the_cause_by_itself_is_named_itself() -> None:
     states = [
         replace(
-            each,
+            state,
             pods=tuple(
                 replace(one, pod=replace(one.pod, workload=WORKLOAD)) if one.pod.best_effort else one
-                for one in each.pods
+                for one in state.pods
             ),
         )
-        for each in TroubledNode(Random(3), guilty="b").states(30)
+        for state in TroubledNode(Random(3), guilty="b").states(30)
     ]
     found = answer_to(states)
     assert found.culprit is not None
@@ -88,7 +88,7 @@ def test_a_cause_that_is_no_pod_is_named_only_where_it_is_certain() -> None:
         busy = replace(quiet[at].host, cpu_m=(quiet[at].host.cpu_m or 0) + noisy.choice((0, 5)))
         quiet[at] = missed(replace(quiet[at], host=busy), 2.0)
     found = answer_to(quiet)
-    assert found.candidates[0].confidence_ppm < CONFIG.least_confidence_ppm
+    assert found.candidates[0].confidence_ppm < CONFIG.min_confidence_ppm
     assert found.cause is Cause.UNKNOWN
     assert "no cause is certain" in found.reason.text
 
@@ -108,7 +108,8 @@ def test_waiting_at_the_start_hides_no_later_waiting_where_requests_tell_what_is
 ) -> None:
     """A service that starts under load waits far more than ever after: its usual level is of no use for a minute."""
     states = [
-        as_job(each, "b") for each in TroubledNode(Random(3), guilty="b", probe=False, latency=objective).states(36)
+        as_job(node_state, "b")
+        for node_state in TroubledNode(Random(3), guilty="b", probe=False, latency=objective).states(36)
     ]
     for number, state in enumerate(states):
         service, *others = state.pods

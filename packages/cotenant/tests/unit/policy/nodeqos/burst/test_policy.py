@@ -82,7 +82,7 @@ def test_tokens_run_out_and_come_back() -> None:
         entry = limited(throttled_ppm=1 if busy else 0, used_m=4000 if busy else 200)
         verdict, memory = decide(at(second, entry), config, memory)
         moves.append(values(verdict).get("/pods/p/c:cpu.max", "200000 100000"))
-    assert max(moves, key=lambda each: int(each.split()[0])) == "400000 100000"
+    assert max(moves, key=lambda move: int(move.split()[0])) == "400000 100000"
     assert moves[24] == "400000 100000"
     assert moves[34] < moves[30] < moves[29]
     assert moves[-1] == "200000 100000"

@@ -31,7 +31,9 @@ def batch(name: str, cpu_m: int = 10, tenant: str = "a", **fields: object) -> Po
 
 
 class Node:
-    """Two CPUs on which a service leaves 200 mCPU of the threshold; each decision's knobs are in force until the next."""
+    """Two CPUs on which a service leaves 200 mCPU of the threshold; each decision's knobs are in force until the
+    next.
+    """
 
     def __init__(self, config: BestEffortCpuConfig = CONFIG, web_m: int = 1100, common: bool = True) -> None:
         self.config, self.web_m, self.common = config, web_m, common
@@ -53,7 +55,7 @@ class Node:
     def quota_m(self, *pods: PodUse, passes_s: float = 1.0, group: str = GROUP) -> int:
         """The quota after a tick."""
         verdict = self.tick(*pods, passes_s=passes_s)
-        (knob,) = [each for each in verdict.knobs if each.target == Target(group, Knob.CPU_MAX)]
+        (knob,) = [wish for wish in verdict.knobs if wish.target == Target(group, Knob.CPU_MAX)]
         return parse_cpu_max(knob.value).cpu_m or 0
 
 
@@ -61,12 +63,12 @@ def test_a_new_pod_raises_a_tight_quota_for_ten_seconds_and_the_terms_add_up() -
     one = Node()
     assert one.quota_m(batch("old")) == 200
     verdict = one.tick(batch("old"), batch("new"))
-    (knob,) = [each for each in verdict.knobs if each.target == QUOTA]
+    (knob,) = [wish for wish in verdict.knobs if wish.target == QUOTA]
     assert knob.value == "40000 100000"
     assert sum(term.value for term in knob.reason.terms) == 400
     assert knob.reason.terms[-1] == Term("start-up grace", 200, "mCPU")
     assert knob.reason.text.endswith("0.2 CPU more while pods start (1)")
-    assert [each.text for each in verdict.reasons if each.rule == RULE] == ["0.2 CPU more while pods start (1)"]
+    assert [reason.text for reason in verdict.reasons if reason.rule == RULE] == ["0.2 CPU more while pods start (1)"]
     rest = [one.quota_m(batch("old"), batch("new")) for _ in range(12)]
     assert rest == [400] * 9 + [200] * 3
     assert one.quota_m(batch("old"), batch("new")) == 200  # and not again
@@ -113,11 +115,11 @@ def test_a_pod_outside_a_common_group_has_its_own_quota_raised() -> None:
     one.tick(batch("old"))
     verdict = one.tick(batch("old"), batch("new"))
     quotas = {
-        each.target.group: parse_cpu_max(each.value).cpu_m or 0
-        for each in verdict.knobs
-        if each.target.knob is Knob.CPU_MAX
+        knob.target.group: parse_cpu_max(knob.value).cpu_m or 0
+        for knob in verdict.knobs
+        if knob.target.knob is Knob.CPU_MAX
     }
-    terms = next(each.reason.terms for each in verdict.knobs if each.target.knob is Knob.CPU_MAX)
+    terms = next(knob.reason.terms for knob in verdict.knobs if knob.target.knob is Knob.CPU_MAX)
     assert sum(quotas.values()) == sum(term.value for term in terms) == 400
     assert quotas[f"{GROUP}/new"] >= 200
 
@@ -127,10 +129,10 @@ def test_steps_and_dead_bands_are_those_of_the_budget_without_the_grace() -> Non
     one, other = Node(), Node(WITHOUT)
     for second in range(60):
         pods = [batch("old"), *(batch(f"new-{second // 12}") for _ in range(1))]
-        for each in (one, other):
-            each.web_m = 1100 - 20 * (second % 7)
-            each.tick(*pods)
-        quotas = [[knob for knob in each.memory.wanted if knob.target == QUOTA] for each in (one, other)]
+        for entry in (one, other):
+            entry.web_m = 1100 - 20 * (second % 7)
+            entry.tick(*pods)
+        quotas = [[knob for knob in entry.memory.wanted if knob.target == QUOTA] for entry in (one, other)]
         assert quotas[0] == quotas[1]
 
 
@@ -142,7 +144,7 @@ def test_a_tenant_that_starts_a_pod_each_second_cannot_live_on_it_and_starves_no
         pods = [batch("old"), *(batch(f"h{n}", 0, "hostile") for n in range(max(0, second - 20), second + 1))]
         given_ms += one.quota_m(*pods) - 200
     assert given_ms <= 2000 + 10 * 1000 + 400  # its burst, its rate, one interval
-    assert "without a grace" in " ".join(each.text for each in one.tick(*pods).reasons)
+    assert "without a grace" in " ".join(reason.text for reason in one.tick(*pods).reasons)
     assert one.quota_m(*pods, batch("other", 0, "kind")) == 400
 
 
@@ -159,6 +161,6 @@ def test_what_is_owed_is_forgotten_and_nothing_is_kept_for_pods_that_are_gone() 
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
-    for wrong in ({"each_m": 0}, {"most_pods": 0}, {"burst_us": -1}, {"longest_us": 0}):
+    for wrong in ({"each_m": 0}, {"max_pods": 0}, {"burst_us": -1}, {"longest_us": 0}):
         with pytest.raises(InvalidInput):
             StartupGraceConfig(**wrong)

@@ -36,14 +36,14 @@ def test_the_common_group_s_own_figure_counts_rather_than_its_pods() -> None:
 
 
 def test_the_floor_is_named_in_the_reason_and_terms_add_up() -> None:
-    got = allowance(node([in_use("web", 15_000)]), SuppressConfig(least_percent=10))
+    got = allowance(node([in_use("web", 15_000)]), SuppressConfig(min_percent=10))
     assert got is not None
     assert got.cpu_m == 1600 == sum(term.value for term in got.reason.terms)
     assert got.reason.text == "budget 1.6 CPU = 16 x 65 % - 15 services - 0 system = -4.6, raised to the floor of 10 %"
 
 
 def test_a_shorter_period_has_the_same_floor_in_proportion_and_never_less_than_the_kernel_takes() -> None:
-    assert quota_us(UNLIMITED_US, -500, 16_000, SuppressConfig(period_us=20_000, least_quota_us=10_000)) == 2000
+    assert quota_us(UNLIMITED_US, -500, 16_000, SuppressConfig(period_us=20_000, min_quota_us=10_000)) == 2000
     assert quota_us(UNLIMITED_US, -500, 16_000, SuppressConfig(period_us=20_000)) == 1000
 
 
@@ -65,10 +65,10 @@ def test_pairs_first_then_single_threads_from_the_next_socket() -> None:
     [
         {"threshold_percent": 0},
         {"threshold_percent": 101},
-        {"least_percent": -1},
-        {"least_cpus": 0},
+        {"min_percent": -1},
+        {"min_cpus": 0},
         {"period_us": 999},
-        {"least_quota_us": 999},
+        {"min_quota_us": 999},
         {"growth_ppm": -1},
     ],
 )

@@ -69,7 +69,7 @@ def test_pods_that_no_source_has_named_are_neither_counted_nor_evicted() -> None
     assert "pods known by their groups alone: 1" in " ".join(reason.text for reason in verdict.reasons)
     beside = [nameless, using(pod("b"), working_set_bytes=9 * GB)]
     verdict, _ = decide(node(beside, memory_used_bytes=75 * GB), BEST_EFFORT, memory)
-    assert [each.key for each in verdict.evictions] == ["test/b"]
+    assert [eviction.key for eviction in verdict.evictions] == ["test/b"]
 
 
 def test_unknown_memory_evicts_no_pod() -> None:

@@ -1,4 +1,6 @@
-"""What pods without an objective may cost: by what they requested, ran and waited, and only where they wait for long."""
+"""What pods without an objective may cost: by what they requested, ran and waited, and only where they wait for
+long.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +49,9 @@ def milli_cpu(ceiling: Ceiling) -> int:
 def test_a_helper_of_next_to_no_use_that_waits_half_of_it_holds_nothing_back() -> None:
     # Measured: 21 mCPU, waited 45 %, beside a service with p99 12 ms of 60: best-effort work stayed at 0.2 of 2 CPU.
     ceilings = run(*(at(second, WEB, helper()) for second in range(30)))
-    assert {(each.cpu_m, each.protects) for each in ceilings} == {(2000, True)}
+    assert {(ceiling.cpu_m, ceiling.protects) for ceiling in ceilings} == {(2000, True)}
     alone = run(*(at(second, helper()) for second in range(30)))
-    assert {each.cpu_m for each in alone} == {2000}
+    assert {ceiling.cpu_m for ceiling in alone} == {2000}
     assert "waited 46 % of its CPU time for a CPU, 23 ms a second [run delay]" in alone[0].reason.text
 
 
@@ -87,7 +89,7 @@ def test_the_reason_names_the_bound_and_its_terms_add_up() -> None:
 
 def test_further_cuts_stop_at_the_bound_and_it_holds_there() -> None:
     ceilings = run(*(at(second, helper(100, 100)) for second in range(6)))
-    assert [each.cpu_m for each in ceilings] == [1600] * 6
+    assert [ceiling.cpu_m for ceiling in ceilings] == [1600] * 6
 
 
 def test_the_bounds_of_those_that_suffer_add_up_and_calm_pods_cost_nothing() -> None:
@@ -100,15 +102,15 @@ def test_the_bounds_of_those_that_suffer_add_up_and_calm_pods_cost_nothing() -> 
 
 def test_where_the_pod_needs_less_the_rest_is_given_back_at_once() -> None:
     ceilings = run(at(0, helper(200, 200)), at(1, helper(50, 30)))
-    assert [each.cpu_m for each in ceilings] == [1200, 2000 - 2 * 80]
+    assert [ceiling.cpu_m for ceiling in ceilings] == [1200, 2000 - 2 * 80]
     assert milli_cpu(ceilings[1]) == ceilings[1].cpu_m
 
 
 def test_but_nothing_grows_while_an_objective_is_close() -> None:
     close = in_use("web", 300, health=health(57_000), objective_p99_us=60_000)
     ceilings = run(at(0, WEB, helper(200, 200)), at(1, close, helper(50, 30)), at(2, close, helper(50, 30)))
-    assert [each.cpu_m for each in ceilings] == [1200, 1200, 1200]
-    assert {milli_cpu(each) for each in ceilings} == {1200}
+    assert [ceiling.cpu_m for ceiling in ceilings] == [1200, 1200, 1200]
+    assert {milli_cpu(ceiling) for ceiling in ceilings} == {1200}
 
 
 def test_an_objective_in_danger_is_protected_without_a_bound() -> None:
@@ -121,7 +123,7 @@ def test_an_objective_in_danger_is_protected_without_a_bound() -> None:
 def test_what_was_cut_for_a_service_that_left_grows_back_in_steps() -> None:
     missed = in_use("web", 30, health=health(70_000), objective_p99_us=60_000)
     ceilings = run(at(0, missed, helper()), *(at(second, helper(21, 0)) for second in (1, 12, 14)))
-    assert [each.cpu_m for each in ceilings] == [750, 750, 950, 1150]
+    assert [ceiling.cpu_m for ceiling in ceilings] == [750, 750, 950, 1150]
 
 
 @pytest.mark.parametrize(

@@ -52,30 +52,30 @@ def test_it_starts_without_a_limit_and_cuts_at_once_to_half_of_what_is_used() ->
 
 def test_a_slight_miss_stops_growth_at_once_and_cuts_when_it_lasts() -> None:
     ceilings, _ = run([at(0, health(500)), *(at(second, health(1200)) for second in (1, 2, 3))])
-    assert [each.mode for each in ceilings] == [GuardMode.GROW, GuardMode.HOLD, GuardMode.HOLD, GuardMode.CUT]
+    assert [ceiling.mode for ceiling in ceilings] == [GuardMode.GROW, GuardMode.HOLD, GuardMode.HOLD, GuardMode.CUT]
     ceilings, _ = run([at(0, health(500)), at(1, health(1200)), at(2, health(500))])
-    assert [each.mode for each in ceilings] == [GuardMode.GROW, GuardMode.HOLD, GuardMode.HOLD]
+    assert [ceiling.mode for ceiling in ceilings] == [GuardMode.GROW, GuardMode.HOLD, GuardMode.HOLD]
 
 
 def test_close_to_the_objective_nothing_grows_and_nothing_is_cut() -> None:
     _, memory = run([at(0, health(960))])
     ceilings, _ = run([at(second, health(930)) for second in range(1, 60)], memory)
-    assert {(each.cpu_m, each.mode) for each in ceilings} == {(4000, GuardMode.HOLD)}
+    assert {(ceiling.cpu_m, ceiling.mode) for ceiling in ceilings} == {(4000, GuardMode.HOLD)}
 
 
 def test_growth_waits_for_calm_and_is_a_tenth_of_the_node_every_two_seconds() -> None:
     _, memory = run([at(0, health(960))])
     ceilings, _ = run([at(second, health(500)) for second in range(1, 17)], memory)
-    assert [each.cpu_m for each in ceilings[:9]] == [4000] * 9
-    assert [each.cpu_m for each in ceilings[9:]] == [5600, 5600, 7200, 7200, 8800, 8800, 10400]
+    assert [ceiling.cpu_m for ceiling in ceilings[:9]] == [4000] * 9
+    assert [ceiling.cpu_m for ceiling in ceilings[9:]] == [5600, 5600, 7200, 7200, 8800, 8800, 10400]
 
 
 def test_an_objective_missed_for_ten_seconds_stops_best_effort_work_for_five_minutes() -> None:
     ceilings, memory = run([at(second, health(1200)) for second in range(12)])
-    assert [each.mode for each in ceilings] == [GuardMode.CUT] * 10 + [GuardMode.DISABLED] * 2
+    assert [ceiling.mode for ceiling in ceilings] == [GuardMode.CUT] * 10 + [GuardMode.DISABLED] * 2
     assert ceilings[-1].cpu_m == CONFIG.disabled_cpu_m
     later, memory = run([at(12, health(300)), at(310, health(300))], memory)
-    assert {each.mode for each in later} == {GuardMode.DISABLED}
+    assert {ceiling.mode for ceiling in later} == {GuardMode.DISABLED}
     (after,), _ = run([at(312, health(300))], memory)
     assert after.mode is GuardMode.GROW
     assert after.cpu_m == CONFIG.disabled_cpu_m + 1600
@@ -83,7 +83,7 @@ def test_an_objective_missed_for_ten_seconds_stops_best_effort_work_for_five_min
 
 def test_no_cut_goes_below_a_tenth_of_the_node_and_none_raises_the_ceiling() -> None:
     ceilings, _ = run([at(second, health(960), batch_m=8000) for second in range(8)])
-    assert [each.cpu_m for each in ceilings] == [4000, 2000, 1600, 1600, 1600, 1600, 1600, 1600]
+    assert [entry.cpu_m for entry in ceilings] == [4000, 2000, 1600, 1600, 1600, 1600, 1600, 1600]
     stopped = GuardMemory(Track(mode=GuardMode.CUT, ceiling_m=20))
     (ceiling,), _ = run([at(0, health(960))], stopped)
     assert ceiling.cpu_m == 20
@@ -92,7 +92,7 @@ def test_no_cut_goes_below_a_tenth_of_the_node_and_none_raises_the_ceiling() -> 
 def test_a_report_of_the_time_before_the_cut_does_not_cut_again() -> None:
     old = ServiceHealth(window_us=4 * SECOND_US, requests=1000, p99_us=960, over_objective=0, age_us=0)
     ceilings, _ = run([at(0, health(960)), at(1, old), at(2, old), at(3, old)])
-    assert [each.cpu_m for each in ceilings] == [4000, 4000, 4000, 2000]
+    assert [ceiling.cpu_m for ceiling in ceilings] == [4000, 4000, 4000, 2000]
     assert "waits for the effect" in ceilings[1].reason.text
 
 
@@ -141,7 +141,7 @@ def test_errors_burned_of_late_forbid_growth_although_the_latency_is_back() -> N
     bad = [at(second, health(960, over=100)) for second in range(20)]
     _, memory = run(bad)
     ceilings, _ = run([at(second, health(500)) for second in range(20, 60)], memory)
-    assert {each.mode for each in ceilings} == {GuardMode.HOLD}
+    assert {ceiling.mode for ceiling in ceilings} == {GuardMode.HOLD}
     assert "budget burned" in ceilings[0].reason.text
 
 
@@ -178,7 +178,7 @@ def test_during_cpu_steal_late_requests_cut_only_with_waiting_behind_best_effort
     (_, little), _ = run([calm, stolen(1, 1_000, run_delay_ppm=0)])
     assert {waited.mode, unknown.mode, little.mode} == {GuardMode.CUT}
     ceilings, _ = run([calm, stolen(1, 50_000, run_delay_ppm=0), *(stolen(s, 0, run_delay_ppm=0) for s in (2, 4, 6))])
-    assert [each.mode for each in ceilings[1:]] == [GuardMode.HOLD] * 3 + [GuardMode.CUT]
+    assert [ceiling.mode for ceiling in ceilings[1:]] == [GuardMode.HOLD] * 3 + [GuardMode.CUT]
 
 
 def test_an_alarm_of_memory_is_not_about_cpu() -> None:
@@ -213,7 +213,7 @@ def test_terms_in_milli_cpu_add_up_to_the_ceiling() -> None:
     "wrong",
     [
         {"cut_below_ppm": 200_000},
-        {"least_requests": 0},
+        {"min_requests": 0},
         {"cool_down_us": -1},
         {"cut_ppm": 1_000_001},
         {"delay_hold_ppm": 300_000},

@@ -36,7 +36,7 @@ def state(second: int, stall_ppm: int | None, written: int | None = 100 * MB) ->
 def test_on_cgroup_v1_the_class_limit_is_divided_among_containers_since_a_common_one_holds_for_no_process() -> None:
     pods = [using(pod("s", QoSClass.LS), io_stall_ppm=None)]
     for name in ("a", "b"):
-        containers = tuple(NodeContainer(each, f"be/{name}/{each}") for each in ("main", "log"))
+        containers = tuple(NodeContainer(entry, f"be/{name}/{entry}") for entry in ("main", "log"))
         pods.append(using(replace(pod(name, group=f"be/{name}"), containers=containers)))
     config = IoConfig(devices=(BlockDevice("8:0"),), best_effort=IoLimits(read_bps=40 * MB, write_iops=10))
     for version, groups, limit in (
@@ -96,13 +96,13 @@ def test_unknown_stall_keeps_the_limit() -> None:
 
 
 def test_the_limit_never_falls_below_the_least() -> None:
-    assert run([500_000] * 60)[-1] == FOLLOW.least_bps
+    assert run([500_000] * 60)[-1] == FOLLOW.min_bps
 
 
 @pytest.mark.slow
 @given(st.lists(st.one_of(st.none(), st.integers(0, 1_000_000)), max_size=60), st.integers(0, 10**10))
 def test_a_limit_is_always_at_least_the_least(stalls: list[int | None], written: int) -> None:
-    assert all(limit is None or limit >= FOLLOW.least_bps for limit in run(stalls, written=written))
+    assert all(limit is None or limit >= FOLLOW.min_bps for limit in run(stalls, written=written))
 
 
 def test_fixed_limits_weights_and_the_tighter_of_two() -> None:
@@ -137,7 +137,10 @@ def test_best_effort_outside_the_common_group_is_counted_and_limited() -> None:
 
 
 def test_a_pods_annotation() -> None:
-    written = '{"blocks": [{"name": "/dev/sda", "type": "device", "ioCfg": {"readBPS": 1000, "writeIOPS": 0, "ioWeightPercent": 40}}]}'
+    written = (
+        '{"blocks": [{"name": "/dev/sda", "type": "device", "ioCfg": {"readBPS": 1000, "writeIOPS": 0, '
+        '"ioWeightPercent": 40}}]}'
+    )
     config = IoConfig(devices=(BlockDevice("8:0", ("/dev/sda",)), BlockDevice("8:16", ("/dev/sdc",))))
 
     def said(text: str) -> tuple[dict[str, str], str]:
@@ -170,7 +173,7 @@ def test_a_pods_annotation() -> None:
         {"cut_percent": 100},
         {"lift_percent": 100},
         {"calm_ppm": 200_000},
-        {"least_bps": 0},
+        {"min_bps": 0},
     ],
 )
 def test_configurations(wrong: dict[str, object]) -> None:

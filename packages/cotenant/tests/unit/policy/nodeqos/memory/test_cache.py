@@ -47,7 +47,7 @@ def test_where_the_hardware_is_not_known_nothing_is_wanted() -> None:
 def test_masks_are_contiguous_large_enough_and_inside(start: int, width: int, ways: int, least: int) -> None:
     hardware = CacheHardware(ways, (0,), min(least, ways))
     bits = mask(ClassCache(start, min(100, start + width)), hardware)
-    assert bits.bit_count() >= hardware.least_ways
+    assert bits.bit_count() >= hardware.min_ways
     assert bits < 1 << ways
     shifted = bits >> ((bits & -bits).bit_length() - 1)
     assert shifted & (shifted + 1) == 0

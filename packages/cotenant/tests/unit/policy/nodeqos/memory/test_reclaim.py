@@ -87,7 +87,7 @@ def test_it_stays_within_its_bounds() -> None:
     assert memory.groups[0].limit_bytes == 100 * MIB
     verdict, memory = decide(state(7, current=10 * MIB), ON, memory)
     assert verdict.knobs[0].value == str(100 * MIB)
-    small = replace(ON, most_bytes=200 * MIB)
+    small = replace(ON, max_bytes=200 * MIB)
     assert decide(state(0), small, ReclaimMemory())[0].knobs[0].value == str(200 * MIB)
 
 
@@ -122,12 +122,12 @@ def test_the_limit_is_always_whole_pages_within_bounds(ticks: list[tuple[int, in
     for second, (stall_ppm, current) in enumerate(ticks):
         verdict, memory = decide(state(second, stall_ppm, current), ON, memory)
         limit = int(verdict.knobs[0].value)
-        assert ON.least_bytes <= limit <= ON.most_bytes
+        assert ON.min_bytes <= limit <= ON.max_bytes
         assert limit % 4096 == 0
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"target_us": 0}, {"probe_max_ppm": 0}, {"backoff_max_ppm": 1_000_001}, {"most_bytes": 1}]
+    "wrong", [{"target_us": 0}, {"probe_max_ppm": 0}, {"backoff_max_ppm": 1_000_001}, {"max_bytes": 1}]
 )
 def test_constants(wrong: dict[str, int]) -> None:
     with pytest.raises(InvalidInput):

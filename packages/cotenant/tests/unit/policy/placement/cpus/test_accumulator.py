@@ -110,7 +110,7 @@ def test_the_emptiest_numa_node_or_the_fullest() -> None:
 
 
 def test_a_cpu_is_shared_only_up_to_its_limit() -> None:
-    ledger = CpuLedger.empty(machine(sockets=1, cores=1), most_users=2)
+    ledger = CpuLedger.empty(machine(sockets=1, cores=1), max_users=2)
     for uid in ("a", "b"):
         ledger = ledger.given(CpuHolding(uid, 0b11))
     assert ledger.free == 0

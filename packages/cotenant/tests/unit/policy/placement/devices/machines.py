@@ -64,7 +64,7 @@ def placed(ledger: DeviceLedger, uid: str, wanted: DeviceAsk) -> DeviceLedger:
 def minors(ledger: DeviceLedger, wanted: DeviceAsk, type_: DeviceType = DeviceType.GPU) -> tuple[int, ...]:
     got = allocate(ledger, wanted)
     assert isinstance(got, DeviceChoice), got
-    return tuple(each.minor for each in got.allocations if each.type is type_)
+    return tuple(allocation.minor for allocation in got.allocations if allocation.type is type_)
 
 
 def refused(ledger: DeviceLedger, wanted: DeviceAsk) -> tuple[str, str]:

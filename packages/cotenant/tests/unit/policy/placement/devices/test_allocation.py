@@ -206,7 +206,11 @@ def test_gpus_go_where_cards_have_room_when_the_switch_must_be_the_same() -> Non
         full = placed(full, uid, ask({RDMA: 1}, hints=FUNCTION, required=((DeviceType.RDMA, 0b1),)))
     got = allocate(full, wanted)
     assert isinstance(got, DeviceChoice)
-    assert [(each.type.value, each.minor) for each in got.allocations] == [("gpu", 2), ("gpu", 3), ("rdma", 1)]
+    assert [(allocation.type.value, allocation.minor) for allocation in got.allocations] == [
+        ("gpu", 2),
+        ("gpu", 3),
+        ("rdma", 1),
+    ]
     assert got.allocations[-1].functions[0].bus == "0000:01:00.0"
 
 
@@ -252,7 +256,7 @@ def test_virtual_functions_run_out() -> None:
 def test_what_a_number_of_cards_means(hint: DeviceHint, amount: int, wanted: list[tuple[int, int]]) -> None:
     got = allocate(DeviceLedger.of(cards()), ask({RDMA: amount}, hints=(hint,)))
     assert isinstance(got, DeviceChoice)
-    assert [(each.minor, each.amounts.get(RDMA)) for each in got.allocations] == wanted
+    assert [(allocation.minor, allocation.amounts.get(RDMA)) for allocation in got.allocations] == wanted
 
 
 def test_selected_devices_only() -> None:

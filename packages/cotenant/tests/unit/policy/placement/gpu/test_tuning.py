@@ -42,7 +42,9 @@ def test_cpu_per_gpu_compares_shares_of_what_is_there() -> None:
 
 
 def weights_at(ratio: float) -> GpuWeights:
-    """Of a mix that asks for `ratio` times as much of the CPU as of the GPU: one GPU is half the node's, 8 cores half its CPU."""
+    """Of a mix that asks for `ratio` times as much of the CPU as of the GPU: one GPU is half the node's, 8 cores
+    half its CPU.
+    """
     shapes = SHAPES._replace(cpu=np.array([round(8_000 * ratio) - 4_000, 4_000]))
     assert cpu_per_gpu(NODE, shapes, np.array([1, 1])) == pytest.approx(ratio)
     return weights_for(NODE, shapes, np.array([1, 1]))

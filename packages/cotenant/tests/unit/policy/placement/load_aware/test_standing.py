@@ -8,7 +8,7 @@ from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.machine.node_metric import NodeMetric, Use
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.load_aware.estimate import estimate
-from cotenant.policy.placement.load_aware.filtering import UNLIMITED, enough, is_expired, most_used, percent
+from cotenant.policy.placement.load_aware.filtering import UNLIMITED, enough, is_expired, max_used, percent
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings, NodeThresholds
 from cotenant.policy.placement.load_aware.standing import REPORT_LIVES_S, Facts, Source, Standing, standing
 
@@ -25,12 +25,12 @@ def test_the_most_that_may_be_used_is_the_last_amount_whose_rounded_share_is_wit
     threshold_pct: int,
 ) -> None:
     for allocatable in (1, 7, 100, 199, 200, 1000, 64_000):
-        most = most_used(allocatable, threshold_pct)
+        most = max_used(allocatable, threshold_pct)
         assert percent(most, allocatable) <= threshold_pct < percent(most + 1, allocatable)
 
 
 def test_without_a_threshold_nothing_is_limited() -> None:
-    assert most_used(1000, 0) == UNLIMITED
+    assert max_used(1000, 0) == UNLIMITED
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,8 @@ def test_waste_of_one_shape_is_what_remains_after_as_many_as_fit() -> None:
 
 
 def test_waste_follows_the_stopping_equation_by_hand() -> None:
-    # one core, one unit of memory; half of the offers fit and end with nothing left: W = 1/T + (1 - 1/T) (0.5 x 0 + 0.5 W)
+    # one core, one unit of memory; half of the offers fit and end with nothing left: W = 1/T + (1 - 1/T) (0.5 x 0 + 0.5
+    # W)
     request = np.array([[1000, 1, 1], [2000, 1, 1]], np.int64)
     table = waste_table(np.array([[1000, 1, 9]], np.int64), request, np.array([0.5, 0.5]), 4.0, 1000, 1)
     assert table.cores[1, 1] == pytest.approx(0.25 / (1 - 0.75 * 0.5))

@@ -1,4 +1,6 @@
-"""Optional hardware classes over fake trees, devices and libraries: programs are moved into the existing classes, and out again."""
+"""Optional hardware classes over fake trees, devices and libraries: programs are moved into the existing classes,
+and out again.
+"""
 
 from __future__ import annotations
 

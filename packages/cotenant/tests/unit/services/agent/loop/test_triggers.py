@@ -73,7 +73,7 @@ def with_bell(scenario: Callable[[PressureTriggers, Triggers, Heard], Awaitable[
         return triggers
 
     triggers = asyncio.run(run())
-    assert all(each.closed for each in triggers.made.values())
+    assert all(pipe_trigger.closed for pipe_trigger in triggers.made.values())
     return triggers
 
 

@@ -70,7 +70,7 @@ def test_gpus_are_reported_and_updated_when_one_becomes_unhealthy() -> None:
     assert client.obj is not None
     assert (client.obj["apiVersion"], client.obj["kind"]) == ("scheduling.koordinator.sh/v1alpha1", "Device")
     told = read_devices(msgspec.convert(client.obj, DeviceObject))
-    assert [(each.id, each.healthy, each.pcie) for each in told.devices] == [
+    assert [(device.id, device.healthy, device.pcie) for device in told.devices] == [
         ("GPU-a", True, "0000:17:00.0"),
         ("GPU-b", True, "aaaa:bb:00.0"),
     ]
@@ -78,7 +78,7 @@ def test_gpus_are_reported_and_updated_when_one_becomes_unhealthy() -> None:
     nvml.gpus[1].uncorrected = 2
     assert write()
     again = read_devices(msgspec.convert(client.obj, DeviceObject))
-    assert [each.healthy for each in again.devices] == [True, False]
+    assert [device.healthy for device in again.devices] == [True, False]
     assert (writer.written, writer.failures) == (2, 0)
 
 

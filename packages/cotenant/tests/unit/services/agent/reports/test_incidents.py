@@ -21,7 +21,7 @@ from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.machine.node_state import NodeState
 from cotenant.policy.credit.pricing import Verdict
 from cotenant.services.agent.process import AgentProcess
-from cotenant.services.agent.reports.incidents import MOST_WAITING, IncidentReporter
+from cotenant.services.agent.reports.incidents import MAX_WAITING, IncidentReporter
 from cotenant.services.agent_settings.config import read_config
 from cotenant.services.reporting.incident import IncidentBody
 
@@ -185,10 +185,10 @@ def test_what_waits_is_bounded_and_a_broken_file_is_set_aside(tmp_path: Path) ->
     (tmp_path / "incidents.json").write_text("[{")
     sender = reporter(Receiver(), lambda: FOUND, tmp_path / "incidents.json")
     sender.load()
-    for number in range(MOST_WAITING + 3):
+    for number in range(MAX_WAITING + 3):
         sender.waiting[str(number)] = IncidentBody(str(number), 0, 0, 0)
     sender.look()
-    assert len(sender.waiting) == MOST_WAITING
+    assert len(sender.waiting) == MAX_WAITING
     assert sender.counts["dropped"] == 4
     unwritable = reporter(Receiver(), lambda: FOUND, tmp_path / "none" / "incidents.json")
     unwritable.look()

@@ -45,7 +45,7 @@ def test_histories_survive_a_restart(tmp_path: Path) -> None:
     assert again.reclaimable() is None
     again.load()
     assert again.reclaimable() == before.reclaimable()
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["prediction.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["prediction.json"]
 
 
 def test_the_loop_keeps_its_histories_when_it_is_cancelled(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_assigned_and_free_cpus_are_reported() -> None:
         {"uid": "uid-gone", "cpuset": "7", "managedByKubelet": True},
         {"namespace": "ns", "name": "ours", "uid": "uid-ours", "cpuset": "2-3"},
     ]
-    assert [each["cpuset"] for each in json.loads(said[CPU_SHARED_POOLS] or "")] == ["1", "4-5"]
+    assert [load["cpuset"] for load in json.loads(said[CPU_SHARED_POOLS] or "")] == ["1", "4-5"]
     assert json.loads(said[KUBELET_CPU_MANAGER_POLICY] or "") == {"policy": "static"}
     assert json.loads(said[NODE_RESERVATION] or "") == {"reservedCPUs": "0"}
     assert len(json.loads(said[CPU_TOPOLOGY] or "")["detail"]) == 8
@@ -56,7 +56,7 @@ def test_the_kubelets_options_and_reserved_cpus_are_reported() -> None:
         "options": {"full-pcpus-only": "true"},
         "reservedCPUs": "0-1",
     }
-    assert [each["cpuset"] for each in json.loads(said[CPU_SHARED_POOLS] or "")] == ["2-3", "5-7"]
+    assert [load["cpuset"] for load in json.loads(said[CPU_SHARED_POOLS] or "")] == ["2-3", "5-7"]
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_the_topology_managers_policy_in_the_objects_words(policy: str, scope: s
 
 def test_one_zone_per_numa_node() -> None:
     first, second = zones(cpus(), ((0, 1 << 30),))
-    assert (first["name"], [each["name"] for each in first["resources"]]) == ("node-0", ["cpu", "memory"])
-    assert [each["allocatable"] for each in first["resources"]] == ["4", "1Gi"]
-    assert (second["name"], [each["name"] for each in second["resources"]]) == ("node-1", ["cpu"])
+    assert (first["name"], [entry["name"] for entry in first["resources"]]) == ("node-0", ["cpu", "memory"])
+    assert [entry["allocatable"] for entry in first["resources"]] == ["4", "1Gi"]
+    assert (second["name"], [entry["name"] for entry in second["resources"]]) == ("node-1", ["cpu"])
 
 
 def test_the_kubelets_state_file(tmp_path: Path) -> None:

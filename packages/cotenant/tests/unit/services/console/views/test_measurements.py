@@ -102,7 +102,7 @@ def test_a_node_that_is_not_ready_is_known_to_be_silent() -> None:
 
 
 def topology(*cpus: str, kind: str = "Node") -> NodeResourceTopology:
-    zones = tuple(Zone(f"node-{k}", kind, (ZoneResource("cpu", each),)) for k, each in enumerate(cpus))
+    zones = tuple(Zone(f"node-{k}", kind, (ZoneResource("cpu", cpu),)) for k, cpu in enumerate(cpus))
     return NodeResourceTopology(metadata=TopologyMeta(name="n0"), zones=zones)
 
 

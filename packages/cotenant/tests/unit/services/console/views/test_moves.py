@@ -1,4 +1,6 @@
-"""The answers about moves and profiles: from the objects in the cluster, unfinished moves first, the figure that counts."""
+"""The answers about moves and profiles: from the objects in the cluster, unfinished moves first, the figure that
+counts.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,9 @@ from ..test_fleet import pod
 
 def moves(*jobs: dict[str, Any], fleet: Fleet | None = None) -> Moves:
     found = Moves(fleet or Fleet())
-    for k, each in enumerate(jobs):
-        each["metadata"] |= {"uid": f"u{k}", "creationTimestamp": f"2026-01-01T00:00:{k:02}Z"}
-        found.seen(read_migration_job(msgspec.convert(each, MigrationJobObject)))
+    for k, job in enumerate(jobs):
+        job["metadata"] |= {"uid": f"u{k}", "creationTimestamp": f"2026-01-01T00:00:{k:02}Z"}
+        found.seen(read_migration_job(msgspec.convert(job, MigrationJobObject)))
     return found
 
 
@@ -45,7 +47,7 @@ def test_unfinished_moves_come_first_and_each_state_is_counted_and_found() -> No
         move("running", "shop/f", JobPhase.RUNNING),
     )
     page = asked(found)
-    assert {each["name"] for each in page["moves"][:2]} == {"planned", "running"}
+    assert {entry["name"] for entry in page["moves"][:2]} == {"planned", "running"}
     assert page["counts"] == {"all": 6, "open": 2, "succeeded": 2, "failed": 2, "helped": 1, "not_helped": 1}
     for state in filter(None, STATES):
         of = page["counts"][state.replace("-", "_")]
@@ -59,7 +61,7 @@ def test_unfinished_moves_come_first_and_each_state_is_counted_and_found() -> No
 def test_a_move_has_its_prediction_verdict_and_steps() -> None:
     one = asked(moves(move("m", "shop/a", JobPhase.SUCCEEDED, helped="True")), "m")
     assert (one["node"], one["to"], one["phase"], one["helped"]) == ("node-1", "node-2", "Succeeded", "True")
-    assert [each["resource"] for each in one["effects"]] == ["cpu", "memory"]
+    assert [entry["resource"] for entry in one["effects"]] == ["cpu", "memory"]
     assert one["effects"][0] == {
         "resource": "cpu",
         "node_before": 82.0,
@@ -97,9 +99,9 @@ def test_profiles_have_every_axis_with_a_figure_or_a_reason() -> None:
     for name, values in (("web", WEB), ("sort", SORT)):
         section.seen(read_workload_profile(msgspec.convert(profile("shop", name, values), WorkloadProfileObject)))
     page = asked(section)
-    assert [each["profile"] for each in page] == ["shop/sort", "shop/web"]
-    web = {each["name"]: each for each in page[1]["axes"]}
-    assert list(web) == [each.value for each in Axis]
+    assert [entry["profile"] for entry in page] == ["shop/sort", "shop/web"]
+    web = {entry["name"]: entry for entry in page[1]["axes"]}
+    assert list(web) == [axis.value for axis in Axis]
     assert web["cpu"]["sensitivity"] == {"value": 640, "low": 580, "high": 700, "samples": 40, "source": "learned"}
     assert "cannotTell" in web["disk"]["tendency"]
     section.gone("shop/web")

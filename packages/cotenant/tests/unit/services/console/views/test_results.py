@@ -13,7 +13,7 @@ from tests.fakes.processes.console_objects import lab_folder
 
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.results.views import MOST_POINTS
+from cotenant.model.results.views import MAX_POINTS
 from cotenant.services.console.views.results import Results
 
 ODD = "a/../b <i>"
@@ -44,7 +44,7 @@ def test_experiments_are_listed_and_files_of_another_form_are_not(folder: Path) 
 def test_a_page_has_the_file_and_the_definitions_of_its_figures(folder: Path) -> None:
     page = asked(Results(folder), "results", of="one")
     assert page["results"]["ours"] == "cotenant"
-    violation = next(each for each in page["metrics"] if each["name"] == "violation")
+    violation = next(entry for entry in page["metrics"] if entry["name"] == "violation")
     assert (violation["better"], violation["ranks"], violation["unit"]) == ("lower", True, "fraction")
     assert violation["definition"]
 
@@ -61,7 +61,7 @@ def test_results_without_definitions_are_refused_with_what_to_do(tmp_path: Path)
 def test_curves_of_a_run_are_thinned(folder: Path) -> None:
     (curve,) = asked(Results(folder), "curves", of="one", policy=ODD, load="0.9", seed="1")
     assert (curve["name"], curve["x_label"]) == ("queued", "time (h)")
-    assert MOST_POINTS / 2 <= len(curve["x"]) == len(curve["y"]) <= MOST_POINTS
+    assert MAX_POINTS / 2 <= len(curve["x"]) == len(curve["y"]) <= MAX_POINTS
 
 
 def test_machines_of_a_run_over_time(folder: Path) -> None:

@@ -1,4 +1,6 @@
-"""What each answer of the API server to a bind leads to: what the engine is told, what is asked again, and after what wait."""
+"""What each answer of the API server to a bind leads to: what the engine is told, what is asked again, and after
+what wait.
+"""
 
 from __future__ import annotations
 
@@ -224,7 +226,7 @@ CASES = (
 def test_what_an_answer_leads_to(case: Case) -> None:
     outcome = carried_out(case.posts, case.gets, timeout_s=case.timeout_s)
     assert outcome.told == [case.told]
-    assert outcome.asked == [{"B": BIND, "L": LOOK}[each] for each in case.asked]
+    assert outcome.asked == [{"B": BIND, "L": LOOK}[name] for name in case.asked]
     assert outcome.slept == case.slept
     assert outcome.events == ([case.event] if case.event else [])
 

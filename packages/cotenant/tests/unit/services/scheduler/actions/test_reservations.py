@@ -135,7 +135,7 @@ def test_pods_that_it_takes_are_annotated_first(refuses: Exception | None, state
     server = Server()
     server.refuses = refuses
     assert written(server, world, reserve) is state
-    ((uid, note),) = ((each["metadata"]["uid"], each["metadata"]["annotations"]) for each in server.annotated)
+    ((uid, note),) = ((entry["metadata"]["uid"], entry["metadata"]["annotations"]) for entry in server.annotated)
     assert (uid, note) == ("uid-x", {"scheduling.koordinator.sh/reservation-allocated": '{"name":"r","uid":"uid-r"}'})
     assert len(server.written) == (refuses is None)
 

@@ -17,7 +17,7 @@ from tests.fakes.servers.serving import HERE, SECRET, server
 from cotenant.model.cluster.taints import Taint
 from cotenant.model.decisions.answers import PodAnswer
 from cotenant.services.routes import SERVICES, Route
-from cotenant.services.scheduler.pages.debugging import MOST_FAILURES
+from cotenant.services.scheduler.pages.debugging import MAX_FAILURES
 from cotenant.services.scheduler.pages.encoding import encode
 
 # ---- who may ask
@@ -45,7 +45,8 @@ def test_callers_from_elsewhere_are_refused_with_words(
     status, text = server(cluster(node("a")), tmp_path).ask(path, client=client, **headers)
     assert (status, text) == (
         403,
-        "only callers on this machine, or with a bearer token that this scheduler knows (--debug-token-file), may ask\n",
+        "only callers on this machine, or with a bearer token that this scheduler knows (--debug-token-file), may "
+        "ask\n",
     )
 
 
@@ -108,7 +109,7 @@ def test_a_node_is_told_as_the_scheduler_believes_it() -> None:
     told = server(c).json("/apis/v1/nodes/a")
     assert told["taints"] == ["team=x:NoSchedule"]
     assert told["amounts"][0] == {"resource": "cpu", "allocatable": "4", "requested": "500m", "free": "3500m"}
-    assert [(each["pod"], each["state"], each["requests"][0]) for each in told["pods"]] == [
+    assert [(entry["pod"], entry["state"], entry["requests"][0]) for entry in told["pods"]] == [
         ("default/x", "bound", ["cpu", "500m"])
     ]
     assert (told["report"]["ageS"], told["report"]["cpuUsed"]) == (2.0, 0.25)
@@ -132,7 +133,8 @@ def test_a_pod_is_explained_and_supposed_of() -> None:
     assert (typed.waiting.passing, typed.asked_about.place) == (1, 1)
     assert served.ask("/debug/explain/pods/default/x", query="if=speed%3D1") == (
         400,
-        "--if: speed=1: expected cpu, memory, ephemeral-storage, a resource with a slash in its name, priority, selector.KEY or node\n",
+        "--if: speed=1: expected cpu, memory, ephemeral-storage, a resource with a slash in its name, priority, "
+        "selector.KEY or node\n",
     )
     assert served.ask("/debug/explain/pods/default/x", query="if=" + "a" * 5000)[0] == 400
     status, text = served.ask("/debug/explain/pods/default/y")
@@ -183,10 +185,11 @@ def test_the_filter_flag_names_every_node_that_refuses(caplog: pytest.LogCapture
     c.decide(0.0)
     lines = served.ask("/debug/filters")[1].splitlines()
     assert lines[0] == (
-        "failed to filter for pod default/x on node a, plugin: NodeResourcesFit, reason: Insufficient cpu, 500m more are asked"
+        "failed to filter for pod default/x on node a, plugin: NodeResourcesFit, reason: Insufficient cpu, 500m more "
+        "are asked"
     )
-    assert len(lines) == MOST_FAILURES + 1
-    assert lines[-1] == f"{301 - MOST_FAILURES} more"
+    assert len(lines) == MAX_FAILURES + 1
+    assert lines[-1] == f"{301 - MAX_FAILURES} more"
     assert lines[0] in caplog.text
 
 

@@ -52,21 +52,21 @@ def with_quota() -> Cluster:
 
 def test_every_enabled_plugin_has_its_pages_and_the_index_lists_them() -> None:
     c = cluster(node("a"))
-    there = {each.pattern for each, _ in pages(c.plugins)}
+    there = {page.pattern for page, _ in pages(c.plugins)}
     assert there <= set(server(c).json(SERVICES)["GET"])
-    members = {each.member for each in PAGES}
+    members = {page.member for page in PAGES}
     present = {name for name in members if hasattr(c.plugins, name)}
-    assert {each.member for each, _ in pages(c.plugins)} == present - {"load_aware", "predicted_use"}  # which are off
+    assert {page.member for page, _ in pages(c.plugins)} == present - {"load_aware", "predicted_use"}  # which are off
     switched_on = type("On", (), {"load_aware": object()})()
-    assert [each.plugin for each, _ in pages(switched_on)] == ["LoadAwareScheduling"]
+    assert [page.plugin for page, _ in pages(switched_on)] == ["LoadAwareScheduling"]
 
 
 def test_unknown_names_are_sentences() -> None:
     served = server(cluster(node("a")))
-    for each, _ in pages(served.cluster.plugins):
-        path = "/".join("nobody" if part.startswith(":") else part for part in each.pattern.split("/"))
+    for page, _ in pages(served.cluster.plugins):
+        path = "/".join("nobody" if part.startswith(":") else part for part in page.pattern.split("/"))
         status, text = served.ask(path)
-        if ":" in each.pattern:
+        if ":" in page.pattern:
             assert (status, "is not known to this scheduler" in text) == (404, True), (path, text)
         else:
             assert (status, text) == (200, "[]\n"), (path, text)
@@ -77,7 +77,7 @@ def test_unknown_names_are_sentences() -> None:
 def test_a_quota_that_holds_a_pod_says_by_how_much_and_each_term() -> None:
     c = with_quota()
     answer = asked(c, "default/waits")
-    (concern,) = [each for each in answer.concerns if each.kind == "quota"]
+    (concern,) = [entry for entry in answer.concerns if entry.kind == "quota"]
     assert (concern.name, concern.holds) == ("team-a", True)
     assert concern.words.startswith("it would be over by 1 cpu; 1 of its pods run, 1 wait")
     assert any("minimum 1" in line for line in concern.lines)
@@ -95,7 +95,7 @@ def test_a_quota_has_its_pages() -> None:
     served = server(with_quota())
     told = served.json("/apis/v1/plugins/ElasticQuota/quota/team-a")
     assert (told["name"], told["isUsed"], dict(told["used"])["cpu"]) == ("team-a", True, 3000)
-    assert [each["name"] for each in served.json("/apis/v1/plugins/ElasticQuota/quotas") if each["object"]] == [
+    assert [entry["name"] for entry in served.json("/apis/v1/plugins/ElasticQuota/quotas") if entry["object"]] == [
         "team-a"
     ]
     concern = served.json("/debug/explain/quotas/team-a")
@@ -117,7 +117,7 @@ def test_cpus_of_a_node_are_told_in_the_founding_form() -> None:
     told = served.json("/apis/v1/plugins/NodeNUMAResource/availableCPUs/a")
     (holder,) = told["allocated"]
     assert (holder["pod"].partition("/")[2], len(told["availableCPUs"]) > 0) == ("x", True)
-    (concern,) = [each for each in asked(c, holder["pod"]).concerns if each.kind == "cpus"]
+    (concern,) = [entry for entry in asked(c, holder["pod"]).concerns if entry.kind == "cpus"]
     assert concern.words == f"exclusive CPUs {holder['cpus']}"
     node_page = served.json("/apis/v1/nodes/a")
     assert node_page["pods"][0]["cpus"] == holder["cpus"]
@@ -145,19 +145,19 @@ def test_devices_of_nodes_are_told_and_supposed_of() -> None:
     carry_out(c, c.decide(1.0), 1.0)
     served = server(c)
     told = served.json("/apis/v1/plugins/DeviceShare/nodeDeviceSummaries/a")
-    assert [len(each["holders"]) for each in told["devices"]] == [1, 1]
+    assert [len(entry["holders"]) for entry in told["devices"]] == [1, 1]
     assert len(served.json("/apis/v1/plugins/DeviceShare/nodeDeviceSummaries")) == 2
     answer = asked(c, "default/x")
     assert answer.waiting is not None
     assert answer.waiting.passing == 0
-    assert {each.filter for each in answer.waiting.rejections} == {"DeviceShare"}
+    assert {rejection.filter for rejection in answer.waiting.rejections} == {"DeviceShare"}
     assert answer.waiting.nearest[0].startswith("2 nodes fit but for ")
     less = asked(c, "default/x", f"{GPU_CORE}=40", f"{GPU_MEMORY_RATIO}=40")
     assert less.waiting is not None
     assert less.waiting.passing == 2
     placed = asked(c, "default/p0")
     assert len(placed.candidates) == 1  # its own GPU counts as free for it, the others' do not
-    (concern,) = [each for each in placed.concerns if each.kind == "devices"]
+    (concern,) = [entry for entry in placed.concerns if entry.kind == "devices"]
     assert concern.words.startswith("gpu ")
     c.validate()
     assert c.find("default/p0") is not None
@@ -201,7 +201,7 @@ def with_gang() -> Cluster:
 def test_a_gang_that_waits_says_for_whom() -> None:
     c = with_gang()
     answer = asked(c, "default/w1")
-    (concern,) = [each for each in answer.concerns if each.kind == "gang"]
+    (concern,) = [entry for entry in answer.concerns if entry.kind == "gang"]
     assert (concern.name, concern.holds) == ("default/workers", True)
     assert any(line.startswith("0 placed, 0 hold a node and wait, 3 have none; at least 3") for line in concern.lines)
     assert answer.waiting is not None
@@ -229,11 +229,11 @@ def test_an_owner_is_judged_with_what_is_reserved_for_it() -> None:
     answer = asked(c, "default/owner")
     assert answer.waiting is not None
     assert answer.waiting.passing == 1
-    (concern,) = [each for each in answer.concerns if each.kind == "reservation"]
+    (concern,) = [entry for entry in answer.concerns if entry.kind == "reservation"]
     assert concern.words.startswith("the pod may use it on a: cpu 3")
     (told,) = server(c).json("/apis/v1/plugins/Reservation/nodeReservations/a")
     assert (told["name"], told["left"]["cpu"], told["waiting"]) == ("r", "3", ["default/owner"])
-    assert [each.what for each in why.helps if each.what == "priority"] == []
+    assert [entry.what for entry in why.helps if entry.what == "priority"] == []
     c.validate()
 
 
@@ -243,18 +243,18 @@ def test_devices_that_are_kept_are_told_and_an_owner_is_judged_with_them() -> No
     card = Amounts.of({NVIDIA_GPU: 1})
     w.see(reservation(also=card))
     w.go()
-    for each in (stranger("stranger", 500, also=card), web("owner", 500, also=card)):
-        w.cluster.pod_seen(each, w.now_s)
+    for observed_pod in (stranger("stranger", 500, also=card), web("owner", 500, also=card)):
+        w.cluster.pod_seen(observed_pod, w.now_s)
     passing = {}
     for name in ("stranger", "owner"):
         waiting = asked(w.cluster, f"default/{name}").waiting
         assert waiting is not None
         passing[name] = waiting.passing
     assert passing == {"stranger": 0, "owner": 1}
-    (concern,) = [each for each in asked(w.cluster, "default/owner").concerns if each.kind == "reservation"]
+    (concern,) = [entry for entry in asked(w.cluster, "default/owner").concerns if entry.kind == "reservation"]
     assert concern.lines[0].startswith("kept: gpu 0: koordinator.sh/gpu-core 100")
     (told,) = server(w.cluster).json("/apis/v1/plugins/Reservation/nodeReservations/a")
-    assert [each["minor"] for each in told["holds"]["devices"]] == [0]
+    assert [entry["minor"] for entry in told["holds"]["devices"]] == [0]
     w.cluster.validate()
 
 
@@ -267,19 +267,19 @@ def test_the_predicted_use_of_a_node_has_a_page_where_it_counts() -> None:
     carry_out(c, c.decide(0.0), 0.0)
     told = server(c).json("/apis/v1/plugins/PredictedUse/node/a")
     assert told["predicted"] == [1000, 0]
-    assert [each["pod"] for each in told["holders"]] == ["default/x"]
-    assert [each.kind for each in asked(c, "default/x").concerns] == ["lent", "predicted use"]
+    assert [entry["pod"] for entry in told["holders"]] == ["default/x"]
+    assert [concern.kind for concern in asked(c, "default/x").concerns] == ["lent", "predicted use"]
 
 
 def test_the_load_of_a_node_has_a_page_where_it_is_looked_at() -> None:
     off = cluster(node("a"))
-    assert not any("LoadAware" in each for each in server(off).json(SERVICES)["GET"])
+    assert not any("LoadAware" in entry for entry in server(off).json(SERVICES)["GET"])
     c = cluster(node("a"), plugins=PluginRegistry(load_aware=LoadAware(LoadAwareSettings())))
     c.pod_seen(pod("x", 1000), 0.0)
     carry_out(c, c.decide(0.0), 0.0)
     served = server(c)
-    assert any("LoadAware" in each for each in served.json(SERVICES)["GET"])
+    assert any("LoadAware" in entry for entry in served.json(SERVICES)["GET"])
     told = served.json("/apis/v1/plugins/LoadAwareScheduling/node/a")
     assert told["node"] == "a"
-    assert [each.kind for each in asked(c, "default/x").concerns] == ["load"]
+    assert [concern.kind for concern in asked(c, "default/x").concerns] == ["load"]
     c.validate()

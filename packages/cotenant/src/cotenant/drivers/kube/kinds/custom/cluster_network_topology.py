@@ -1,9 +1,11 @@
 """ClusterNetworkTopology: the layers of a cluster's network and the node labels that name their domains.
 
-Problem: the layers are a list in any order, each naming its parent, written by hand. Choice: they are followed from the node layer to the widest, as upstream; a list in which that is
-not possible is known with a message and has no layers. Limits: only the object `default` counts, and its status is not written.
+Problem: the layers are a list in any order, each naming its parent, written by hand. Choice: they are followed from the
+node layer to the widest, as upstream; a list in which that is not possible is known with a message and has no layers.
+Limits: only the object `default` counts, and its status is not written.
 
-Source: Koordinator, apis/scheduling/v1alpha1/cluster_network_topology_types.go; pkg/scheduler/frameworkext/networktopology/tree.go.
+Source: Koordinator, apis/scheduling/v1alpha1/cluster_network_topology_types.go;
+pkg/scheduler/frameworkext/networktopology/tree.go.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ def read_network_topology(obj: ClusterNetworkTopologyObject) -> NetworkTopology:
     if not name:
         raise InvalidInput("ClusterNetworkTopology", name, "a name")
     written = obj.spec.network_topology_spec or () if obj.spec is not None else ()
-    by_name = {each.topology_layer or "": each for each in written}
+    by_name = {layer_object.topology_layer or "": layer_object for layer_object in written}
     layers: list[NetworkLayer] = []
     following = by_name.get(NODE_LAYER)
     if following is None:

@@ -1,7 +1,8 @@
 """NodeResourceTopology as the manager reads it: what a node's agent reports of its CPU, and its NUMA zones.
 
-Choice: a struct of its own with the parts that are used, so that assignments of CPUs, which change with every pod, are not parsed. Limits: an annotation that cannot be read counts as none, and so
-do the zones where one of them has no CPU or memory, or amounts that cannot be read.
+Choice: a struct of its own with the parts that are used, so that assignments of CPUs, which change with every pod, are
+not parsed. Limits: an annotation that cannot be read counts as none, and so do the zones where one of them has no CPU
+or memory, or amounts that cannot be read.
 Source: Koordinator, apis/extension (cpu normalization); NodeResourceTopology v1alpha1 (zones).
 """
 
@@ -81,7 +82,7 @@ def _zone(zone: Zone, node: str) -> LentZone | None:
     number = zone.name.removeprefix("node-")
     if zone.type != ZONE_TYPE or number == zone.name or not (number.isascii() and number.isdecimal()):
         return None
-    amounts = {each.name: each.allocatable for each in zone.resources or ()}
+    amounts = {zone_resource.name: zone_resource.allocatable for zone_resource in zone.resources or ()}
 
     def amount(resource: str) -> int:
         return parse_amount(resource, amounts.get(resource, 0), f"NodeResourceTopology {node}: {zone.name}.{resource}")

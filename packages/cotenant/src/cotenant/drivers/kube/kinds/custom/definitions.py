@@ -1,8 +1,10 @@
-"""The definitions of the custom kinds that are read, as manifests in `crds/`, by their plural (`plural.group` for a second API group).
+"""The definitions of the custom kinds that are read, as manifests in `crds/`, by their plural (`plural.group` for a
+second API group).
 
-Problem: a scheduler that reads PodGroups and quotas is of no use where those kinds are not installed. Choice: the manifests travel with the
-package; `cotenant crds` prints them and `cotenant up` installs them. They have upstream's groups, versions and names, so where upstream's own
-definitions are installed they stay. `check_fields` holds a file against them, where no server does. Limits: fields that are not read here are kept by the server and not checked.
+Problem: a scheduler that reads PodGroups and quotas is of no use where those kinds are not installed. Choice: the
+manifests travel with the package; `cotenant crds` prints them and `cotenant up` installs them. They have upstream's
+groups, versions and names, so where upstream's own definitions are installed they stay. `check_fields` holds a file
+against them, where no server does. Limits: fields that are not read here are kept by the server and not checked.
 """
 
 from __future__ import annotations
@@ -21,12 +23,13 @@ from cotenant.model.errors import InvalidInput
 def manifests() -> tuple[tuple[str, str], ...]:
     """(plural or plural.group, YAML text) of every definition, by name."""
     folder = files(__package__ or __name__).joinpath("crds")
-    found = sorted(each.name for each in folder.iterdir() if each.name.endswith(".yaml"))
+    found = sorted(traversable.name for traversable in folder.iterdir() if traversable.name.endswith(".yaml"))
     return tuple((name.removesuffix(".yaml"), folder.joinpath(name).read_text()) for name in found)
 
 
 def check_fields(plural: str, document: Mapping[str, Any], where: str) -> None:
-    """Refuse fields of a spec that the kind's definition does not have: an API server would drop them, and their defaults would apply.
+    """Refuse fields of a spec that the kind's definition does not have: an API server would drop them, and their
+    defaults would apply.
 
     Raises `InvalidInput` with all of them and, where one is near, the field that was probably meant.
     """
@@ -45,8 +48,8 @@ def _unknown(value: object, schema: Mapping[str, Any], field: str) -> Iterator[t
     """Fields without a schema, each with a hint or ""."""
     properties = schema.get("properties")
     if isinstance(value, list):
-        for place, each in enumerate(value):
-            yield from _unknown(each, schema.get("items", {}), f"{field}[{place}]")
+        for place, entry in enumerate(value):
+            yield from _unknown(entry, schema.get("items", {}), f"{field}[{place}]")
     if not isinstance(value, Mapping) or properties is None:
         return
     for name, inner in value.items():

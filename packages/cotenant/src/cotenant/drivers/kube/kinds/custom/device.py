@@ -1,9 +1,9 @@
 """Device, the object with a node's GPUs and network cards: read as the model's value and written from it.
 
-Problem: these objects are written by agents of several vendors, some entries are of unknown kinds, and a wrong one must not cost the node its
-other devices. Choice: an entry of a known kind that cannot be used becomes a device that is never allocated, with a sentence; other kinds are
-skipped. As in Go, an entry without a health is not healthy. Limits: `status` is neither read nor written: allocations are in the
-pods' annotations.
+Problem: these objects are written by agents of several vendors, some entries are of unknown kinds, and a wrong one must
+not cost the node its other devices. Choice: an entry of a known kind that cannot be used becomes a device that is never
+allocated, with a sentence; other kinds are skipped. As in Go, an entry without a health is not healthy. Limits:
+`status` is neither read nor written: allocations are in the pods' annotations.
 
 Source: Koordinator, apis/scheduling/v1alpha1/device_types.go.
 """
@@ -79,7 +79,9 @@ DEVICES = Kind("Device", "scheduling.koordinator.sh", "v1alpha1", "devices", Fal
 
 
 def read_devices(obj: DeviceObject) -> NodeDevices:
-    """What a node has. Raises `InvalidInput` only where the partition table cannot be read: without it wrong sets could be given."""
+    """What a node has. Raises `InvalidInput` only where the partition table cannot be read: without it wrong sets
+    could be given.
+    """
     meta, name = obj.metadata, obj.metadata.name or ""
     wrong: list[str] = []
     found: dict[tuple[DeviceType, int], Device] = {}

@@ -1,14 +1,18 @@
-"""ElasticQuota, with the labels and annotations that Koordinator's users write, as the model's values, and what is written back.
+"""ElasticQuota, with the labels and annotations that Koordinator's users write, as the model's values, and what is
+written back.
 
-Problem: half of a quota is text in labels and annotations written by people, and one that cannot be read must neither count as another nor be ignored: its pods
-would be unlimited. Choice: whatever cannot be read becomes a sentence, and the quota is known and not used. A maximum beyond what an amount may
-be (upstream's defaults are the largest integer, divided) is no limit. What schedulers write as results is not read. Limits: two requests for a status whose
-annotations and `used` both changed: a server ignores the one where the other is written.
+Problem: half of a quota is text in labels and annotations written by people, and one that cannot be read must neither
+count as another nor be ignored: its pods would be unlimited. Choice: whatever cannot be read becomes a sentence, and
+the quota is known and not used. A maximum beyond what an amount may be (upstream's defaults are the largest integer,
+divided) is no limit. What schedulers write as results is not read. Limits: two requests for a status whose annotations
+and `used` both changed: a server ignores the one where the other is written.
 
-An ElasticQuota of scheduling.x-k8s.io (scheduler-plugins since 0.24) without Koordinator's labels is that of its namespace, and has its name: scheduler-plugins knows no
-others. Its key ends with the API group, since both groups may have a quota of one name.
+An ElasticQuota of scheduling.x-k8s.io (scheduler-plugins since 0.24) without Koordinator's labels is that of its
+namespace, and has its name: scheduler-plugins knows no others. Its key ends with the API group, since both groups may
+have a quota of one name.
 
-Source: scheduler-plugins, apis/scheduling/v1alpha1 (ElasticQuota) and pkg/capacityscheduling; Koordinator, apis/extension/elastic_quota.go.
+Source: scheduler-plugins, apis/scheduling/v1alpha1 (ElasticQuota) and pkg/capacityscheduling; Koordinator,
+apis/extension/elastic_quota.go.
 """
 
 from __future__ import annotations
@@ -30,7 +34,9 @@ from cotenant.model.resources import CPU_NAME, NOTHING, Amounts, format_amount, 
 
 
 class QuotaAnnotations(ApiStruct, frozen=True):
-    """The annotations that people write, and the standing of credit; other results are left out, so that writing them changes nothing that is read."""
+    """The annotations that people write, and the standing of credit; other results are left out, so that writing
+    them changes nothing that is read.
+    """
 
     shared_weight: str | None = field(default=None, name=names.SHARED_WEIGHT)
     namespaces: str | None = field(default=None, name=names.NAMESPACES)
@@ -82,7 +88,9 @@ def place_of(key: str) -> tuple[Kind[ElasticQuota], str, str]:
 
 
 def read_x_quota(obj: ElasticQuota) -> QuotaObject:
-    """A quota of scheduling.x-k8s.io; what of it cannot be read is in `wrong`. `InvalidInput` only where it has no name."""
+    """A quota of scheduling.x-k8s.io; what of it cannot be read is in `wrong`. `InvalidInput` only where it has no
+    name.
+    """
     read = read_quota(obj)
     if has_koordinator_labels(obj):
         return replace(read, key=x_key(read.key))
@@ -120,7 +128,9 @@ def read_quota(obj: ElasticQuota) -> QuotaObject:
 
 
 def read_admission(obj: ElasticQuota) -> Amounts | None:
-    """The limits at creation that a quota's annotation gives instead of its maximum; None where there are none. Raises `InvalidInput`."""
+    """The limits at creation that a quota's annotation gives instead of its maximum; None where there are none.
+    Raises `InvalidInput`.
+    """
     wrong: list[str] = []
     text = obj.metadata.annotations.admission if obj.metadata.annotations else None
     amounts = _amounts_of(text, names.ADMISSION, wrong)
@@ -130,7 +140,9 @@ def read_admission(obj: ElasticQuota) -> Amounts | None:
 
 
 def has_koordinator_labels(obj: ElasticQuota) -> bool:
-    """Whether it has a label of Koordinator's quotas; without one, a quota of scheduling.x-k8s.io is that of its namespace."""
+    """Whether it has a label of Koordinator's quotas; without one, a quota of scheduling.x-k8s.io is that of its
+    namespace.
+    """
     return any(label.startswith(names.PREFIX) for label in obj.metadata.labels or ())
 
 
@@ -218,7 +230,7 @@ def _namespaces(text: str | None, wrong: list[str]) -> tuple[str, ...]:
         parsed = json.loads(text)
     except (ValueError, RecursionError):
         parsed = None
-    if not isinstance(parsed, list) or not all(isinstance(each, str) and each for each in parsed):
+    if not isinstance(parsed, list) or not all(isinstance(entry, str) and entry for entry in parsed):
         wrong.append(str(InvalidInput(f"annotation {names.NAMESPACES}", text, 'a JSON list such as ["team-a"]')))
         return ()
     return tuple(dict.fromkeys(parsed))

@@ -1,8 +1,9 @@
 """PodMigrationJob objects (scheduling.koordinator.sh/v1alpha1): read as the model's value, and what is written of them.
 
-Problem: users and other controllers create jobs too, and an error in one must be visible on it. Choice: whatever cannot be read becomes a sentence in `wrong`, and the job fails with it; only an
-object without a name or UID is refused. The status is written whole. Limits: `reservationOptions.template` and `preemptionOptions` are not read; durations are written in
-seconds.
+Problem: users and other controllers create jobs too, and an error in one must be visible on it. Choice: whatever cannot
+be read becomes a sentence in `wrong`, and the job fails with it; only an object without a name or UID is refused. The
+status is written whole. Limits: `reservationOptions.template` and `preemptionOptions` are not read; durations are
+written in seconds.
 Source: Koordinator, apis/scheduling/v1alpha1/pod_migration_job_types.go.
 """
 
@@ -44,7 +45,7 @@ from cotenant.model.groups.migration import (
     PodRef,
 )
 
-_POLICIES = {each.value: each for each in EvictPolicy}
+_POLICIES = {evict_policy.value: evict_policy for evict_policy in EvictPolicy}
 
 
 class JobAnnotations(ApiStruct, frozen=True):
@@ -142,7 +143,7 @@ def read_migration_job(obj: MigrationJobObject) -> MigrationJob:
         trigger=notes.trigger or "",
         note=_note(notes.move),
         what_if=notes.what_if == REQUIRED,
-        alternatives=tuple(key for each in (notes.or_pods or "").split(",") if (key := each.strip())),
+        alternatives=tuple(key for name in (notes.or_pods or "").split(",") if (key := name.strip())),
         created_by=labels.get(CREATED_BY, ""),
         phase=attempt(JobPhase.FAILED, lambda: one_of(JobPhase, status.phase or JobPhase.PENDING, "status.phase")),
         status=status.status or "",
@@ -150,7 +151,7 @@ def read_migration_job(obj: MigrationJobObject) -> MigrationJob:
         message=status.message or "",
         node=status.node_name or "",
         new_pod=_pod(status.pod_ref) if status.pod_ref is not None else None,
-        conditions=tuple(_condition(each) for each in status.conditions or ()),
+        conditions=tuple(_condition(condition) for condition in status.conditions or ()),
         wrong=tuple(wrong),  # after everything that may add to it
     )
 
@@ -163,7 +164,7 @@ def written_job_status(job: MigrationJob) -> dict[str, Any]:
         "reason": job.status_reason,
         "message": job.message,
         "nodeName": job.node,
-        "conditions": [_written(each) for each in job.conditions],
+        "conditions": [_written(condition) for condition in job.conditions],
     }
     if job.new_pod is not None:
         found["podRef"] = written_pod_ref(job.new_pod)

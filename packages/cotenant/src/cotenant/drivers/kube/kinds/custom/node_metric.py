@@ -1,9 +1,10 @@
 """NodeMetric as a scheduler reads it.
 
-Problem: the object is written by agents of several vendors and versions, and its time is of another machine's clock. Choice: a struct of the fields that are used, read into
-`model.node_metric.NodeMetric` with its age by this machine's clock; a time in the future counts as now. One amount that cannot be read makes the
-object unreadable: half a metric would look like an idle node. Limits: devices and NUMA figures are not read. The object that this project's agent writes is in
-node_metric_writing.py.
+Problem: the object is written by agents of several vendors and versions, and its time is of another machine's clock.
+Choice: a struct of the fields that are used, read into `model.node_metric.NodeMetric` with its age by this machine's
+clock; a time in the future counts as now. One amount that cannot be read makes the object unreadable: half a metric
+would look like an idle node. Limits: devices and NUMA figures are not read. The object that this project's agent writes
+is in node_metric_writing.py.
 Source: Koordinator, apis/slo/v1alpha1 (NodeMetric).
 """
 
@@ -164,21 +165,21 @@ def read_node_metric(obj: NodeMetricObject, wall: Callable[[], float] = time.tim
         interval_s=interval_s if interval_s is not None and interval_s > 0 else REPORT_INTERVAL_S,
         use=_use(part.node_usage, f"{where}: nodeUsage"),
         windows=tuple(
-            _window(each, f"{where}: aggregatedNodeUsages[{i}]")
-            for i, each in enumerate(part.aggregated_node_usages or ())
+            _window(usage, f"{where}: aggregatedNodeUsages[{i}]")
+            for i, usage in enumerate(part.aggregated_node_usages or ())
         ),
         pods={
-            f"{each.namespace}/{each.name}": MeasuredPod(
-                use, class_of_label(each.priority), _signals(each.extensions), _history(each.extensions)
+            f"{pod_part.namespace}/{pod_part.name}": MeasuredPod(
+                use, class_of_label(pod_part.priority), _signals(pod_part.extensions), _history(pod_part.extensions)
             )
-            for i, each in enumerate(status.pods_metric or ())
-            if (use := _use(each.pod_usage, f"{where}: podsMetric[{i}]")) is not None
+            for i, pod_part in enumerate(status.pods_metric or ())
+            if (use := _use(pod_part.pod_usage, f"{where}: podsMetric[{i}]")) is not None
         },
         system=_use(part.system_usage, f"{where}: systemUsage"),
         applications=tuple(
-            HostApplication(use, class_of_label(each.priority), each.name)
-            for i, each in enumerate(status.host_application_metric or ())
-            if (use := _use(each.usage, f"{where}: hostApplicationMetric[{i}]")) is not None
+            HostApplication(use, class_of_label(entry.priority), entry.name)
+            for i, entry in enumerate(status.host_application_metric or ())
+            if (use := _use(entry.usage, f"{where}: hostApplicationMetric[{i}]")) is not None
         ),
         prod_reclaimable=_use(
             status.prod_reclaimable_metric.resource if status.prod_reclaimable_metric is not None else None,
@@ -207,7 +208,10 @@ def _history(written: ExtensionsPart | None) -> ReportedHistory | None:
     found = written.cotenant.use_history if written is not None and written.cotenant is not None else None
     if found is None:
         return None
-    cpu, memory = (UseSpread(each.mean, each.deviation, each.highest) for each in (found.cpu, found.memory))
+    cpu, memory = (
+        UseSpread(spread_part.mean, spread_part.deviation, spread_part.highest)
+        for spread_part in (found.cpu, found.memory)
+    )
     try:
         return ReportedHistory(found.samples, found.weight, cpu, memory)
     except InvalidInput:

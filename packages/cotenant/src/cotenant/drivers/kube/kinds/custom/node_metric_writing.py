@@ -1,7 +1,7 @@
 """NodeMetric as the node's agent writes it: what the node and its pods use.
 
-Choice: the names and the form that co-location users' tools already read (slo.koordinator.sh/v1alpha1), written as a status patch, so that
-fields of others stay. Limits: only what this agent measures; devices are left out.
+Choice: the names and the form that co-location users' tools already read (slo.koordinator.sh/v1alpha1), written as a
+status patch, so that fields of others stay. Limits: only what this agent measures; devices are left out.
 Source: Koordinator, apis/slo/v1alpha1 (NodeMetric).
 """
 
@@ -54,7 +54,9 @@ class UseHistoryInfo(ApiStruct, frozen=True, omit_defaults=False):
 
 
 class PodSignalsInfo(ApiStruct, frozen=True):
-    """What the pod suffers from its neighbours, and the history of its use; read back by this project's scheduler (node_metric.py)."""
+    """What the pod suffers from its neighbours, and the history of its use; read back by this project's scheduler
+    (node_metric.py).
+    """
 
     latency_p99_ms: float | None = field(default=None, name="latencyP99Ms")
     cycles_per_instruction: float | None = None
@@ -97,7 +99,7 @@ def _history(history: ReportedHistory) -> UseHistoryInfo:
     """Rounded to a tenth of a milli-CPU, to bytes, and to thousandths of a sample."""
 
     def spread(use: UseSpread, digits: int) -> UseSpreadInfo:
-        return UseSpreadInfo(*(round(each, digits) for each in use))
+        return UseSpreadInfo(*(round(value, digits) for value in use))
 
     weight = min(float(history.samples), round(history.weight, 3))
     return UseHistoryInfo(history.samples, weight, spread(history.cpu, 1), spread(history.memory, 0))

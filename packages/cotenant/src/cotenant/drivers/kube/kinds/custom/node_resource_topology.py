@@ -1,11 +1,13 @@
 """NodeResourceTopology: a node's CPUs, read for a scheduler and written for an agent or a simulated node.
 
-Problem: schedulers of co-location users read CPUs from this object's annotations, JSON that an agent writes, and one bad text must not be read as
-other CPUs. Choice: structs with only the annotations that are used; equal topology texts are read once and share a value;
-anything that cannot be true (a CPU twice, a core on two NUMA nodes) is an `InvalidInput` that names the annotation, and the node counts as
-having no topology. Limits: the shared pools are written and not read; zones are read for CPU and memory.
+Problem: schedulers of co-location users read CPUs from this object's annotations, JSON that an agent writes, and one
+bad text must not be read as other CPUs. Choice: structs with only the annotations that are used; equal topology texts
+are read once and share a value; anything that cannot be true (a CPU twice, a core on two NUMA nodes) is an
+`InvalidInput` that names the annotation, and the node counts as having no topology. Limits: the shared pools are
+written and not read; zones are read for CPU and memory.
 
-Source: Koordinator, apis/extension/{numa_aware,node_reservation,system_qos,node_resource_amplification}.go; NodeResourceTopology v1alpha1.
+Source: Koordinator, apis/extension/{numa_aware,node_reservation,system_qos,node_resource_amplification}.go;
+NodeResourceTopology v1alpha1.
 """
 
 from __future__ import annotations
@@ -185,11 +187,11 @@ def read_node_topology(obj: NodeResourceTopology) -> NodeTopology:
     return NodeTopology(
         name=name,
         topology=topology,
-        kept=tuple(each for each in _reserved(written, kubelet) if each.cpus),
+        kept=tuple(reserved_cpus for reserved_cpus in _reserved(written, kubelet) if reserved_cpus.cpus),
         bind=NodeBindPolicy.FULL_CORES_ONLY if options.get(_FULL_CORES_ONLY) == "true" else NodeBindPolicy.NONE,
         strategy=NumaStrategy.DISTRIBUTE_EVENLY if options.get(_ACROSS_NUMA) == "true" else None,
         policy=next(
-            (_POLICIES[each] for each in obj.topology_policies or () if each in _POLICIES), TopologyPolicy.NONE
+            (_POLICIES[policy] for policy in obj.topology_policies or () if policy in _POLICIES), TopologyPolicy.NONE
         ),
         zones=_zones(obj.zones or ()),
         ratio_ppm=ratios.cpu_ppm,
@@ -201,10 +203,14 @@ def read_node_topology(obj: NodeResourceTopology) -> NodeTopology:
 @lru_cache(maxsize=1024)
 def _topology(text: str) -> CpuTopology:
     found = _json(Detail, CPU_TOPOLOGY, text)
-    cpus = tuple(LogicalCpu(each.id, each.core, each.socket, each.node) for each in found.detail) if found else ()
+    cpus = (
+        tuple(LogicalCpu(cpu_info.id, cpu_info.core, cpu_info.socket, cpu_info.node) for cpu_info in found.detail)
+        if found
+        else ()
+    )
     if not cpus:
         raise InvalidInput(f"annotation {CPU_TOPOLOGY}", text, "at least one CPU")
-    if any(min(each.core, each.socket, each.numa) < 0 for each in cpus):
+    if any(min(cpu.core, cpu.socket, cpu.numa) < 0 for cpu in cpus):
         raise InvalidInput(f"annotation {CPU_TOPOLOGY}", text, "numbers of cores, sockets and nodes of 0 and more")
     try:
         return CpuTopology.of(cpus)
@@ -220,10 +226,10 @@ def _reserved(written: TopologyAnnotations, kubelet: KubeletPolicy) -> Iterable[
     system = _json(SystemQos, SYSTEM_QOS_RESOURCE, written.system_qos)
     if system is not None and system.cpuset_exclusive is not False:
         yield ReservedCpus("system", _cpus(system.cpuset, SYSTEM_QOS_RESOURCE))
-    for each in _json(tuple[PodCpus, ...], POD_CPU_ALLOCS, written.pod_cpu_allocs) or ():
-        if each.managed_by_kubelet and each.uid:
-            holder = f"pod {each.namespace}/{each.name} by the kubelet's static policy"
-            yield ReservedCpus(holder, _cpus(each.cpuset, POD_CPU_ALLOCS))
+    for pod_cpus in _json(tuple[PodCpus, ...], POD_CPU_ALLOCS, written.pod_cpu_allocs) or ():
+        if pod_cpus.managed_by_kubelet and pod_cpus.uid:
+            holder = f"pod {pod_cpus.namespace}/{pod_cpus.name} by the kubelet's static policy"
+            yield ReservedCpus(holder, _cpus(pod_cpus.cpuset, POD_CPU_ALLOCS))
 
 
 def _cpus(text: str, annotation: str) -> int:
@@ -236,7 +242,7 @@ def _zones(zones: Sequence[Zone]) -> tuple[NumaZone, ...]:
         number = zone.name.removeprefix("node-")
         if zone.type != ZONE_TYPE or number == zone.name or not (number.isascii() and number.isdecimal()):
             continue
-        amounts = {each.name: each.allocatable for each in zone.resources or ()}
+        amounts = {resource.name: resource.allocatable for resource in zone.resources or ()}
         where = f"zone {zone.name}"
         found.append(
             NumaZone(
@@ -245,7 +251,7 @@ def _zones(zones: Sequence[Zone]) -> tuple[NumaZone, ...]:
                 whole(amounts["memory"], where) if "memory" in amounts else None,
             )
         )
-    return tuple(sorted(found, key=lambda each: each.node))
+    return tuple(sorted(found, key=lambda numa_zone: numa_zone.node))
 
 
 def _json(kind: type[T], annotation: str, text: str | None) -> T | None:
@@ -272,10 +278,10 @@ def pools_text(cpus: Iterable[LogicalCpu], taken: Iterable[int]) -> str:
     """The annotation with the CPUs of each NUMA node that are left for pods without own CPUs."""
     away = frozenset(taken)
     pools: dict[tuple[int, int], list[int]] = {}
-    for each in cpus:
-        pools.setdefault((each.socket, each.numa), [])
-        if each.cpu not in away:
-            pools[each.socket, each.numa].append(each.cpu)
+    for cpu in cpus:
+        pools.setdefault((cpu.socket, cpu.numa), [])
+        if cpu.cpu not in away:
+            pools[cpu.socket, cpu.numa].append(cpu.cpu)
     shared = tuple(SharedPool(socket=at[0], node=at[1], cpuset=format_cpus(left)) for at, left in sorted(pools.items()))
     return _encoder.encode(shared).decode()
 

@@ -1,7 +1,8 @@
 """ServiceObjectives with their statuses, for those who act on how an objective stands.
 
-Problem: the trace process counts and writes, and its own watch must not decode every status that it writes itself. Choice: a struct of its own over the same kind, with what says how the objective stands; decimals are
-text there, as in every status. Limits: a status that was made by hand and cannot be read counts as none.
+Problem: the trace process counts and writes, and its own watch must not decode every status that it writes itself.
+Choice: a struct of its own over the same kind, with what says how the objective stands; decimals are text there, as in
+every status. Limits: a status that was made by hand and cannot be read counts as none.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class ObjectiveStatusObject(ApiStruct, frozen=True):
 
 
 OBJECTIVE_STATUSES = Kind(KIND, GROUP, "v1alpha1", "serviceobjectives", True, ObjectiveStatusObject)
-_STATES = {each.value: each for each in ObjectiveState}
+_STATES = {entry.value: entry for entry in ObjectiveState}
 
 
 def read_objective_status(obj: ObjectiveStatusObject) -> ObjectiveStatus:
@@ -61,8 +62,8 @@ def read_objective_status(obj: ObjectiveStatusObject) -> ObjectiveStatus:
         state=None if objective.wrong else _STATES.get(status.state or ""),
         burn=_burn(status.burn or {}),
         firing=tuple(
-            FiringAlert(each.window or "", each.short_window or "", _number(each.factor) or 0.0)
-            for each in status.alerts or ()
+            FiringAlert(alert.window or "", alert.short_window or "", _number(alert.factor) or 0.0)
+            for alert in status.alerts or ()
         ),
         worst=worst.pod or "",
         worst_burn=_number(worst.burn) or 0.0,

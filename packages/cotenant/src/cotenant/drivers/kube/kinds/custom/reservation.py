@@ -1,8 +1,9 @@
 """Reservation objects (scheduling.koordinator.sh/v1alpha1), read as the model's value.
 
-Problem: a template is a whole pod, written by people, and its errors must be reported on the object instead of hiding it. Choice:
-spec and status are decoded by themselves, the template by the reader of pods; whatever cannot be read becomes a sentence in `wrong`, and only an
-object without a name or UID is refused. Limits: a template's volumes and gates are not read; `template.spec.nodeName` pins it to that node.
+Problem: a template is a whole pod, written by people, and its errors must be reported on the object instead of hiding
+it. Choice: spec and status are decoded by themselves, the template by the reader of pods; whatever cannot be read
+becomes a sentence in `wrong`, and only an object without a name or UID is refused. Limits: a template's volumes and
+gates are not read; `template.spec.nodeName` pins it to that node.
 Source: Koordinator, apis/scheduling/v1alpha1/reservation_types.go.
 """
 
@@ -187,10 +188,10 @@ class ReservationReader:
             allocatable=attempt(NOTHING, lambda: _amounts(status.allocatable, "status.allocatable")),
             allocated=attempt(NOTHING, lambda: _amounts(status.allocated, "status.allocated")),
             current=tuple(
-                CurrentOwner(each.namespace or "", each.name or "", each.uid or "")
-                for each in status.current_owners or ()
+                CurrentOwner(owner.namespace or "", owner.name or "", owner.uid or "")
+                for owner in status.current_owners or ()
             ),
-            conditions=tuple(_condition(each) for each in status.conditions or ()),
+            conditions=tuple(_condition(condition) for condition in status.conditions or ()),
             wrong=tuple(wrong),
         )
 

@@ -1,9 +1,11 @@
 """The Reservation of a migration, made from the pod as the API server has it.
 
-Problem: room must be reserved for a pod that does not exist yet, the replacement of one that will be evicted. Choice: what of the pod decides about its placement is copied as it is stored, also fields
-that this project does not know by name in scheduling parts; its controller is the owner (a bare pod: a pod of its name), it is used once, never on the present node, and on one node only where the move was
-planned for it. Commands, environment and secrets are not copied. Labels of gangs and quotas are left out, so the reservation is charged to no quota and is no member; it evicts
-no pod. Limits: volumes other than claims are left out.
+Problem: room must be reserved for a pod that does not exist yet, the replacement of one that will be evicted. Choice:
+what of the pod decides about its placement is copied as it is stored, also fields that this project does not know by
+name in scheduling parts; its controller is the owner (a bare pod: a pod of its name), it is used once, never on the
+present node, and on one node only where the move was planned for it. Commands, environment and secrets are not copied.
+Labels of gangs and quotas are left out, so the reservation is charged to no quota and is no member; it evicts no pod.
+Limits: volumes other than claims are left out.
 Source: Koordinator, pkg/descheduler/controllers/migration/reservation/util.go.
 """
 
@@ -66,7 +68,8 @@ def migration_manifest(
 ) -> dict[str, Any]:
     """The Reservation `name` for the replacement of this pod (the API object) on `node`.
 
-    `target`: the only node allowed. `job`: name and UID of its PodMigrationJob, with which it is deleted. `with_claims`: keep volumes that are claims. `ttl_s` 0 = no expiry.
+    `target`: the only node allowed. `job`: name and UID of its PodMigrationJob, with which it is deleted.
+    `with_claims`: keep volumes that are claims. `ttl_s` 0 = no expiry.
     """
     meta, given = pod.get("metadata") or {}, pod.get("spec") or {}
     spec = {field: deepcopy(given[field]) for field in _SPEC if given.get(field) is not None}
@@ -74,12 +77,12 @@ def migration_manifest(
     for field in ("containers", "initContainers"):
         if given.get(field):
             spec[field] = [
-                {part: deepcopy(each[part]) for part in _CONTAINER if each.get(part) is not None}
-                for each in given[field]
+                {part: deepcopy(entry[part]) for part in _CONTAINER if entry.get(part) is not None}
+                for entry in given[field]
             ]
     if with_claims:
         spec["volumes"] = [
-            deepcopy(each) for each in given.get("volumes") or () if each.get("persistentVolumeClaim") is not None
+            deepcopy(entry) for entry in given.get("volumes") or () if entry.get("persistentVolumeClaim") is not None
         ]
     if node:
         _restrict(spec, node, target)
@@ -128,8 +131,8 @@ def _owner(meta: Mapping[str, Any], is_pending: bool) -> dict[str, Any]:
     namespace = meta.get("namespace", "")
     if is_pending:
         return {"object": {"namespace": namespace, "name": meta["name"], "uid": meta.get("uid", "")}}
-    for each in meta.get("ownerReferences") or ():
-        if each.get("controller"):
-            by = {key: each[key] for key in ("apiVersion", "kind", "name", "uid") if each.get(key)}
+    for entry in meta.get("ownerReferences") or ():
+        if entry.get("controller"):
+            by = {key: entry[key] for key in ("apiVersion", "kind", "name", "uid") if entry.get(key)}
             return {"controller": {**by, "namespace": namespace, "controller": True}}
     return {"object": {"namespace": namespace, "name": meta["name"]}}

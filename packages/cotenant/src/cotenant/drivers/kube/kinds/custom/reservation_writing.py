@@ -1,7 +1,8 @@
 """What is written of Reservation objects: annotations, the status, and a manifest to create one.
 
-Problem: a status that keeps old fields is wrong, and what a reservation was allocated by number must be stored before its status counts. Choice: the status is
-written whole; allocations are a merge patch of annotations that also removes old ones. Limits: a manifest has owners by object or controller only.
+Problem: a status that keeps old fields is wrong, and what a reservation was allocated by number must be stored before
+its status counts. Choice: the status is written whole; allocations are a merge patch of annotations that also removes
+old ones. Limits: a manifest has owners by object or controller only.
 Source: Koordinator, apis/scheduling/v1alpha1/reservation_types.go.
 """
 
@@ -40,7 +41,7 @@ def written_status(
     conditions: tuple[Condition, ...],
 ) -> dict[str, Any]:
     """The whole status."""
-    status: dict[str, Any] = {"phase": phase.value, "conditions": [_written(each) for each in conditions]}
+    status: dict[str, Any] = {"phase": phase.value, "conditions": [_written(condition) for condition in conditions]}
     if node:
         status["nodeName"] = node
         status["allocatable"] = {name: format_amount(name, amount) for name, amount in allocatable}
@@ -67,7 +68,9 @@ def _stamp(at_s: float) -> str:
 
 
 def manifest(reservation: Reservation, like: PodObject) -> dict[str, Any]:
-    """A Reservation to create, for a rebalancer: its template is the spec of a pod, with the labels and node affinity of `reservation`."""
+    """A Reservation to create, for a rebalancer: its template is the spec of a pod, with the labels and node
+    affinity of `reservation`.
+    """
     spec = msgspec.to_builtins(
         msgspec.structs.replace(
             like.spec or PodSpec(), node_name=None, volumes=None, scheduling_gates=None, affinity=None

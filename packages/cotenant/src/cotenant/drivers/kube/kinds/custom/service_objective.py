@@ -1,7 +1,9 @@
 """ServiceObjective as manifests have it, read into the model's value.
 
-Problem: people write a target as a number or a string and a window in days or weeks, and an objective with one absurd value must be refused in words, not be counted wrongly. Choice: the spec is read field by field;
-each error is a sentence in `wrong`, which the status shows. Percent are decimals, never floats. Limits: a target finer than one millionth is refused.
+Problem: people write a target as a number or a string and a window in days or weeks, and an objective with one absurd
+value must be refused in words, not be counted wrongly. Choice: the spec is read field by field; each error is a
+sentence in `wrong`, which the status shows. Percent are decimals, never floats. Limits: a target finer than one
+millionth is refused.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ from cotenant.model.traces.objective import (
 KIND, VERSION = "ServiceObjective", "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 _DAYS = re.compile(r"([0-9]{1,6})(d|w)")
-_MOST_TEXT = 200
-_MOST_EVENTS = 10**9
+_MAX_TEXT = 200
+_MAX_EVENTS = 10**9
 
 
 class ServiceObjectiveObject(ApiStruct, frozen=True):
@@ -89,7 +91,8 @@ def read_spec(namespace: str, name: str, spec: object, *, uid: str = "", generat
 def budget_ppm(target: object, field: str) -> int:
     """The budget of a target in percent, as a number or a string: 1000 millionths for 99.9. Raises `InvalidInput`.
 
-    A target of 0.9 to 1 is refused: it is a share (0.999, 1.0), which as a percent would allow nearly every request to be bad.
+    A target of 0.9 to 1 is refused: it is a share (0.999, 1.0), which as a percent would allow nearly every request to
+    be bad.
     """
     try:
         percent = Decimal(str(target).strip().removesuffix("%")) if not isinstance(target, bool) else Decimal("NaN")
@@ -131,7 +134,7 @@ def window_text_s(text: str, field: str) -> float:
 
 def _indicator(value: object) -> tuple[Indicator, int | None]:
     fields = _mapping(value, "spec.indicator")
-    named = [each for each in Indicator if each.value in fields and fields[each.value] is not None]
+    named = [indicator for indicator in Indicator if indicator.value in fields and fields[indicator.value] is not None]
     if len(named) != 1 or len(fields) != 1:
         raise InvalidInput(
             "spec.indicator", ", ".join(sorted(map(str, fields))) or "none", "one of latency, errors, selfReported"
@@ -161,19 +164,21 @@ def _labels(alerting: Mapping[str, Any]) -> dict[Severity, str]:
     if given is None:
         return dict(USUAL_LABELS)
     fields = _mapping(given, "spec.alerting.severities")
-    if unknown := sorted(set(map(str, fields)) - {each.value for each in Severity}):
+    if unknown := sorted(set(map(str, fields)) - {severity.value for severity in Severity}):
         raise InvalidInput("spec.alerting.severities", ", ".join(unknown), "fast, slow")
     found = {}
-    for each in Severity:
-        label = _text(fields, each.value, f"spec.alerting.severities.{each.value}", USUAL_LABELS[each], empty=True)
+    for severity in Severity:
+        label = _text(
+            fields, severity.value, f"spec.alerting.severities.{severity.value}", USUAL_LABELS[severity], empty=True
+        )
         if label:
-            found[each] = label
+            found[severity] = label
     return found
 
 
 def _min_events(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST_EVENTS:
-        raise InvalidInput("spec.alerting.minEvents", value, f"1 to {_MOST_EVENTS}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MAX_EVENTS:
+        raise InvalidInput("spec.alerting.minEvents", value, f"1 to {_MAX_EVENTS}")
     return value
 
 
@@ -192,9 +197,9 @@ def _flag(fields: Mapping[str, Any], key: str, field: str, default: bool) -> boo
 
 def _text(fields: Mapping[str, Any], key: str, field: str, default: str | None = None, *, empty: bool = False) -> str:
     value = fields.get(key, default)
-    if not isinstance(value, str) or not (value or empty) or len(value) > _MOST_TEXT:
+    if not isinstance(value, str) or not (value or empty) or len(value) > _MAX_TEXT:
         least = "0" if empty else "1"
-        raise InvalidInput(field, value, f"text of {least} to {_MOST_TEXT} characters")
+        raise InvalidInput(field, value, f"text of {least} to {_MAX_TEXT} characters")
     return value
 
 

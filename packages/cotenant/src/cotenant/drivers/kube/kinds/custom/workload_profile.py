@@ -1,7 +1,9 @@
 """WorkloadProfile as manifests have it, read into the model's value, and its status as fields.
 
-Problem: a profile is written by people (spec), a scheduler (learned) and a command (measured), and an absurd part must not become a prior. Choice: read part by part; what cannot be read is a sentence in `wrong` and counts as not
-said. Statuses are written field by field, so that the scheduler and the command keep each other's. Limits: fields beyond these are ignored.
+Problem: a profile is written by people (spec), a scheduler (learned) and a command (measured), and an absurd part must
+not become a prior. Choice: read part by part; what cannot be read is a sentence in `wrong` and counts as not said.
+Statuses are written field by field, so that the scheduler and the command keep each other's. Limits: fields beyond
+these are ignored.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from cotenant.model.traces.objective import GROUP
 KIND, VERSION = "WorkloadProfile", "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 USUAL_KIND = "Deployment"
-_MOST_TEXT = 400
+_MAX_TEXT = 400
 _OF_AXIS, _OF_ALL = ("tendency", "sensitivity"), ("sensitivity", "pressure", "tolerates")
 
 Reader = Callable[[object, str], Reading]
@@ -132,8 +134,8 @@ def _axes(value: object, where: str, attempt: Attempt) -> dict[Axis, AxisReading
         attempt.wrong.append(str(InvalidInput(where, value, "a list")))
         return {}
     found = {}
-    for each in value[: len(Axis)]:
-        fields = attempt(dict[str, Any](), partial(_mapping, each, where))
+    for entry in value[: len(Axis)]:
+        fields = attempt(dict[str, Any](), partial(_mapping, entry, where))
         axis = attempt(None, partial(_axis, fields.get("name"), where))
         if axis is not None:
             found[axis] = AxisReading(*_parts(fields, f"{where}.{axis}", _OF_AXIS, _reading, attempt))
@@ -193,8 +195,8 @@ def _axis(name: object, where: str) -> Axis:
 
 def _text(fields: Mapping[str, Any], key: str, where: str, default: str | None = None) -> str:
     value = fields.get(key, default)
-    if not isinstance(value, str) or (default is None and not value) or len(value) > _MOST_TEXT:
-        raise InvalidInput(where, value, f"text of at most {_MOST_TEXT} characters")
+    if not isinstance(value, str) or (default is None and not value) or len(value) > _MAX_TEXT:
+        raise InvalidInput(where, value, f"text of at most {_MAX_TEXT} characters")
     return value
 
 

@@ -1,10 +1,12 @@
 """Affinity, anti-affinity and topology spread: as the API writes them, and read as the model's values.
 
-Problem: the API's lists have empty and absent cases that mean different things, and values that a mistaken client may have written. Choice:
-one function each; what the API's documentation leaves to a default is filled in here, and anything it does not allow raises `InvalidInput`
-with the field's path. `matchLabelKeys` and `mismatchLabelKeys` are resolved against the pod's own labels into the selector, as the API
-server itself does where it is recent; doing it twice changes nothing.
-Limits: the cluster's default spread constraints (kube-scheduler's `defaultConstraints`) are a setting of a scheduler, not of a pod: not here.
+Problem: the API's lists have empty and absent cases that mean different things, and values that a mistaken client may
+have written. Choice: one function each; what the API's documentation leaves to a default is filled in here, and
+anything it does not allow raises `InvalidInput` with the field's path. `matchLabelKeys` and `mismatchLabelKeys` are
+resolved against the pod's own labels into the selector, as the API server itself does where it is recent; doing it
+twice changes nothing.
+Limits: the cluster's default spread constraints (kube-scheduler's `defaultConstraints`) are a setting of a scheduler,
+not of a pod: not here.
 Source: Kubernetes API reference (Affinity, TopologySpreadConstraint).
 """
 
@@ -29,9 +31,9 @@ from cotenant.model.cluster.labels import LabelSelector, Operator, Requirement
 from cotenant.model.errors import InvalidInput
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-MOST_PREFERRED = 256  # terms of preferred node affinity; a pod with more is not scheduled
-MOST_KEYS = 256  # topology keys of a pod's affinity, or of its anti-affinity: nodes have a few dozen labels
-MOST_WIDE = 1024  # terms of either that name no label which the selected pods have
+MAX_PREFERRED = 256  # terms of preferred node affinity; a pod with more is not scheduled
+MAX_KEYS = 256  # topology keys of a pod's affinity, or of its anti-affinity: nodes have a few dozen labels
+MAX_WIDE = 1024  # terms of either that name no label which the selected pods have
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -102,13 +104,15 @@ class SpreadConstraint(ApiStruct, frozen=True):
 
 
 def read_node_affinity(written: NodeAffinity, field: str) -> model.NodeAffinity | None:
-    """Requirements and preferences; a preference without any expression has no effect, as the API says, and is left out."""
+    """Requirements and preferences; a preference without any expression has no effect, as the API says, and is left
+    out.
+    """
     required = None if written.required is None else read_node_selector(written.required, f"{field}.{_REQUIRED}")
-    if len(written.preferred or ()) > MOST_PREFERRED:
+    if len(written.preferred or ()) > MAX_PREFERRED:
         raise InvalidInput(
             f"{field}.{_PREFERRED}",
             f"{len(written.preferred or ())} terms",
-            f"at most {MOST_PREFERRED}",
+            f"at most {MAX_PREFERRED}",
             "each is a bit of every node",
         )
     preferred = []
@@ -130,21 +134,21 @@ def read_pod_terms(written: PodAffinity, labels: Mapping[str, str], field: str) 
         if preference.pod_affinity_term is None:
             raise InvalidInput(f"{where}.podAffinityTerm", "", "a term")
         terms.append(_pod_term(preference.pod_affinity_term, preference.weight, labels, f"{where}.podAffinityTerm"))
-    if len(terms) > MOST_KEYS:
+    if len(terms) > MAX_KEYS:
         _refuse_costly(terms, field)
     return tuple(terms)
 
 
 def _refuse_costly(terms: Sequence[model.PodTerm], field: str) -> None:
-    keys = len({each.topology_key for each in terms})
-    if keys > MOST_KEYS:
-        raise InvalidInput(field, f"{keys} topology keys", f"at most {MOST_KEYS}", "each is looked at on every node")
-    wide = sum(each.needed_label() is None for each in terms)
-    if wide > MOST_WIDE:
+    keys = len({term.topology_key for term in terms})
+    if keys > MAX_KEYS:
+        raise InvalidInput(field, f"{keys} topology keys", f"at most {MAX_KEYS}", "each is looked at on every node")
+    wide = sum(term.needed_label() is None for term in terms)
+    if wide > MAX_WIDE:
         raise InvalidInput(
             field,
             f"{wide} terms that name no label",
-            f"at most {MOST_WIDE}",
+            f"at most {MAX_WIDE}",
             "each is compared with every pod; matchLabels, In and Exists name a label",
         )
 
@@ -197,7 +201,9 @@ def _policy(text: str | None, default: model.NodePolicy, field: str) -> model.No
 def _with_keys(
     selector: LabelSelector | None, keys: Iterable[str] | None, operator: Operator, labels: Mapping[str, str]
 ) -> LabelSelector | None:
-    """The selector narrowed by the pod's own values of some keys; keys that the pod lacks are ignored, as the API says."""
+    """The selector narrowed by the pod's own values of some keys; keys that the pod lacks are ignored, as the API
+    says.
+    """
     if selector is None or not keys:
         return selector
     more = tuple(Requirement(key, operator, (labels[key],)) for key in keys if key in labels)

@@ -1,8 +1,8 @@
 """CPUs, devices, reservations and gang in a pod's annotations: what it asks for, and what it was given.
 
-Problem: these annotations are JSON and numbers in text, written by people and by schedulers, and one that cannot be read must neither count as
-absent nor stop the others. Choice: each is read by the value that it becomes (model/), and what is wrong becomes a sentence about that
-annotation.
+Problem: these annotations are JSON and numbers in text, written by people and by schedulers, and one that cannot be
+read must neither count as absent nor stop the others. Choice: each is read by the value that it becomes (model/), and
+what is wrong becomes a sentence about that annotation.
 
 Source: Koordinator, apis/extension/{coscheduling,resource,numa_aware,device_share}.go.
 """
@@ -71,7 +71,8 @@ def texts_of_holdings(written: PodAnnotations) -> dict[str, str]:
 def written_holdings(holds: Holdings, written: Iterable[str] = ()) -> dict[str, str]:
     """The annotations with what a pod was given; none for nothing.
 
-    Of those that are `written` on it already, the others are emptied: a bind can overwrite an annotation, and not remove it.
+    Of those that are `written` on it already, the others are emptied: a bind can overwrite an annotation, and not
+    remove it.
     """
     annotations = dict.fromkeys(written, "")
     if holds.cpus is not None:
@@ -88,6 +89,6 @@ def _gang(written: PodAnnotations) -> gang.GangNotes | None:
         written.gang_name, written.gang_min_available, written.gang_total_number, written.gang_waiting_time,
         written.gang_mode, written.gang_groups, written.gang_match_policy, written.gang_topology, written.gang_network_topology,
     )  # fmt: skip
-    if all(each is None for each in fields):
+    if all(field is None for field in fields):
         return None
     return read_gang(written)

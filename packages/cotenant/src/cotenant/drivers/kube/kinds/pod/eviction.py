@@ -1,6 +1,8 @@
-"""Pods as a rebalancer reads them beside the scheduler's view: readiness, local storage, costs and exemptions, as `EvictionNotes`.
+"""Pods as a rebalancer reads them beside the scheduler's view: readiness, local storage, costs and exemptions, as
+`EvictionNotes`.
 
-Problem: these fields are not kept of a scheduler's pods, which share equal parts in memory and drop conditions. Choice: a struct of its own with a dozen fields, and a watch of its own.
+Problem: these fields are not kept of a scheduler's pods, which share equal parts in memory and drop conditions. Choice:
+a struct of its own with a dozen fields, and a watch of its own.
 Limits: pods are listed a second time.
 """
 
@@ -19,7 +21,7 @@ from cotenant.model.groups.migration import SOFT_EVICTION
 
 _INT32 = range(-(2**31), 2**31)
 _INTEGER = re.compile(r"-?[0-9]{1,10}")
-_QOS = {each.value: each for each in KubernetesQoS}
+_QOS = {kubernetesqo.value: kubernetesqo for kubernetesqo in KubernetesQoS}
 
 
 class EvictionAnnotations(ApiStruct, frozen=True):
@@ -76,7 +78,9 @@ EVICTION_PODS = Kind("Pod", "", "v1", "pods", True, EvictionPod)
 
 
 def read_eviction_notes(obj: EvictionPod) -> EvictionNotes:
-    """The notes of a pod. Never fails: what cannot be read is in `wrong`. A pod without a QoS class in its status counts as Burstable."""
+    """The notes of a pod. Never fails: what cannot be read is in `wrong`. A pod without a QoS class in its status
+    counts as Burstable.
+    """
     notes = obj.metadata.annotations or EvictionAnnotations()
     spec, status = obj.spec or EvictionSpec(), obj.status or EvictionStatus()
     wrong: list[str] = []
@@ -93,9 +97,11 @@ def read_eviction_notes(obj: EvictionPod) -> EvictionNotes:
     return EvictionNotes(
         kubernetes_qos=_QOS.get(status.qos_class or "", KubernetesQoS.BURSTABLE),
         is_static=notes.mirror is not None,
-        is_ready=any(each.type == "Ready" and each.status == "True" for each in status.conditions or ()),
-        has_local_storage=any(each.empty_dir is not None or each.host_path is not None for each in volumes),
-        has_claims=any(each.persistent_volume_claim is not None or each.ephemeral is not None for each in volumes),
+        is_ready=any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions or ()),
+        has_local_storage=any(volume.empty_dir is not None or volume.host_path is not None for volume in volumes),
+        has_claims=any(
+            volume.persistent_volume_claim is not None or volume.ephemeral is not None for volume in volumes
+        ),
         deletion_cost=cost(DELETION_COST, notes.deletion_cost),
         eviction_cost=cost(EVICTION_COST, notes.eviction_cost),
         forced=notes.forced is not None,

@@ -38,7 +38,9 @@ class GangAnnotations(ApiStruct, frozen=True):
 
 
 def read_gang(written: GangAnnotations) -> gang.GangNotes:
-    """A gang's settings from annotations; sentences about those that cannot be used are kept beside them, and stop no pod."""
+    """A gang's settings from annotations; sentences about those that cannot be used are kept beside them, and stop
+    no pod.
+    """
     wrong: list[str] = []
     attempt = AttemptText(wrong)
     gather, ignored = attempt(_gather, written.gang_network_topology) or ((), ())
@@ -73,7 +75,7 @@ def _groups(text: str) -> tuple[str, ...]:
         parsed = json.loads(text)
     except (ValueError, RecursionError):
         raise InvalidInput(field, text, expected) from None
-    if not isinstance(parsed, list) or not all(isinstance(each, str) and each for each in parsed):
+    if not isinstance(parsed, list) or not all(isinstance(entry, str) and entry for entry in parsed):
         raise InvalidInput(field, text, expected)
     return tuple(dict.fromkeys(parsed))
 
@@ -95,15 +97,15 @@ def _gather(text: str) -> tuple[tuple[GatherRule, ...], tuple[str, ...]]:
     field = f"annotation {gang.NETWORK_TOPOLOGY}"
     expected = 'a JSON object such as {"gatherStrategy": [{"layer": "BlockLayer", "strategy": "MustGather"}]}'
     written = json_object(field, text, expected).get("gatherStrategy", [])
-    if not isinstance(written, list) or not all(isinstance(each, dict) for each in written):
+    if not isinstance(written, list) or not all(isinstance(entry, dict) for entry in written):
         raise InvalidInput(field, text, expected)
     rules, ignored = [], []
-    for each in written:
-        layer, strategy = each.get("layer"), each.get("strategy")
+    for entry in written:
+        layer, strategy = entry.get("layer"), entry.get("strategy")
         if not isinstance(layer, str) or not layer or strategy not in (MUST_GATHER, PREFER_GATHER):
             raise InvalidInput(field, text, expected)
         rules.append(GatherRule(layer, strategy == MUST_GATHER))
-        if each.get("podCountMultiple"):
+        if entry.get("podCountMultiple"):
             ignored.append(f"{field}: podCountMultiple of layer {layer} is not considered")
     return tuple(rules), tuple(ignored)
 

@@ -1,10 +1,11 @@
 """The pods of one node as the API server declares them, for the node's agent.
 
-Problem: requests, priorities, labels and annotations of a pod are known to the API server only, and an agent wants those of its own node, all
-annotations among them. Choice: structs of their own beside the scheduler's, read into `DeclaredPod`, which is laid over the groups that are found. Amounts
-of batch and mid resources are the node's CPU and memory as well, and are marked: no kubelet enforces them. Limits: what cannot be read counts as absent.
-Source: Kubernetes API reference; mirror pods carry their UID on the node in `kubernetes.io/config.hash`; Koordinator's batch and mid resources
-(batch-cpu and mid-cpu are in milli-CPU).
+Problem: requests, priorities, labels and annotations of a pod are known to the API server only, and an agent wants
+those of its own node, all annotations among them. Choice: structs of their own beside the scheduler's, read into
+`DeclaredPod`, which is laid over the groups that are found. Amounts of batch and mid resources are the node's CPU and
+memory as well, and are marked: no kubelet enforces them. Limits: what cannot be read counts as absent. Source:
+Kubernetes API reference; mirror pods carry their UID on the node in `kubernetes.io/config.hash`; Koordinator's batch
+and mid resources (batch-cpu and mid-cpu are in milli-CPU).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from msgspec import field
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Text
 from cotenant.drivers.kube.kinds.parts import ObjectMeta, Resources
 from cotenant.drivers.kubelet.declared import DeclaredContainer, DeclaredPod
-from cotenant.drivers.kubelet.extended import ContainerAmounts, Role, is_extended, most_at_once, pod_amounts
+from cotenant.drivers.kubelet.extended import ContainerAmounts, Role, is_extended, max_at_once, pod_amounts
 from cotenant.model.cluster.annotations import MIRROR
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.qos import KubernetesQoS
@@ -102,12 +103,14 @@ def declared(obj: NodePodObject) -> DeclaredPod:
     meta, spec, status = obj.metadata, obj.spec or NodePodSpec(), obj.status or NodePodStatus()
     annotations = meta.annotations or {}
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
-    ids = {each.name: (each.container_id or "").rpartition("//")[2] for each in statuses}
+    ids = {entry.name: (entry.container_id or "").rpartition("//")[2] for entry in statuses}
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     overhead = _container(NodeContainerSpec(resources=Resources(spec.overhead, spec.overhead)), "")
-    roles = [_role(each) for each in spec.init_containers or ()] + [Role.CONTAINER] * len(spec.containers or ())
-    read = tuple(_container(each, ids.get(each.name, "")) for each in containers)
-    amounts = tuple(_amounts(each, role) for each, role in zip(read, roles, strict=True))
+    roles = [_role(container) for container in spec.init_containers or ()] + [Role.CONTAINER] * len(
+        spec.containers or ()
+    )
+    read = tuple(_container(container, ids.get(container.name, "")) for container in containers)
+    amounts = tuple(_amounts(container, role) for container, role in zip(read, roles, strict=True))
     return DeclaredPod(
         uid=meta.uid or "",
         namespace=meta.namespace or "",
@@ -120,11 +123,16 @@ def declared(obj: NodePodObject) -> DeclaredPod:
         containers=read,
         phase=_phase(obj),
         # in the host's network its address is the node's
-        addresses=() if spec.host_network else tuple(each.ip for each in status.pod_ips or () if each.ip),
-        owner=next((f"{each.kind} {each.name}" for each in meta.owner_references or () if each.controller), ""),
+        addresses=()
+        if spec.host_network
+        else tuple(pod_address.ip for pod_address in status.pod_ips or () if pod_address.ip),
+        owner=next(
+            (f"{reference.kind} {reference.name}" for reference in meta.owner_references or () if reference.controller),
+            "",
+        ),
         extended=pod_amounts(amounts, _amounts(overhead)),
         # native CPU alone: lent CPU gives nobody CPUs of their own
-        cpu_request_m=most_at_once(roles, [0 if each.extended_cpu else each.cpu_request_m for each in amounts])
+        cpu_request_m=max_at_once(roles, [0 if amount.extended_cpu else amount.cpu_request_m for amount in amounts])
         + (overhead.cpu_request_m or 0),
         created_s=nan if meta.creation_timestamp is None else meta.creation_timestamp.timestamp(),
     )
@@ -133,7 +141,8 @@ def declared(obj: NodePodObject) -> DeclaredPod:
 def declared_pods(objects: Iterable[NodePodObject]) -> list[DeclaredPod]:
     """The pods of a node, static ones under the UID that they have on the node.
 
-    Anybody who may create pods can write that UID as an annotation: it counts on a mirror pod of a node only, never where it is another pod's own, and of two that name it the older one stands.
+    Anybody who may create pods can write that UID as an annotation: it counts on a mirror pod of a node only, never
+    where it is another pod's own, and of two that name it the older one stands.
     """
     found, static = [], dict[str, DeclaredPod]()
     for obj in objects:
@@ -141,7 +150,7 @@ def declared_pods(objects: Iterable[NodePodObject]) -> list[DeclaredPod]:
         found.append(one)
         named = one.annotations.get(CONFIG_HASH)
         owners = obj.metadata.owner_references or ()
-        if named and MIRROR in (obj.metadata.annotations or {}) and any(each.kind == "Node" for each in owners):
+        if named and MIRROR in (obj.metadata.annotations or {}) and any(owner.kind == "Node" for owner in owners):
             other = static.get(named)
             if other is None or one.created_s < other.created_s:
                 static[named] = replace(one, uid=named)
@@ -178,14 +187,14 @@ def _role(init: NodeContainerSpec) -> Role:
     return Role.SIDECAR if init.restart_policy == "Always" else Role.INIT
 
 
-def _amounts(each: DeclaredContainer, role: Role = Role.CONTAINER) -> ContainerAmounts:
+def _amounts(container: DeclaredContainer, role: Role = Role.CONTAINER) -> ContainerAmounts:
     return ContainerAmounts(
         role,
-        each.cpu_request_m or 0,
-        each.cpu_limit_m or 0,
-        each.memory_limit_bytes or 0,
-        each.extended_cpu,
-        each.extended_memory,
+        container.cpu_request_m or 0,
+        container.cpu_limit_m or 0,
+        container.memory_limit_bytes or 0,
+        container.extended_cpu,
+        container.extended_memory,
     )
 
 

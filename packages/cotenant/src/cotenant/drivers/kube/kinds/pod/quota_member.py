@@ -1,7 +1,7 @@
 """A pod as a quota counts it at admission: its quota label, its requests, whether it has ended.
 
-Problem: a webhook that limits quotas at creation needs every pod of a cluster and very little of each. Choice: a struct of its own with a dozen fields. Limits: an in-place resize counts when
-it is in the specification.
+Problem: a webhook that limits quotas at creation needs every pod of a cluster and very little of each. Choice: a struct
+of its own with a dozen fields. Limits: an in-place resize counts when it is in the specification.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def read_member_request(pod: QuotaMember) -> Amounts:
     spec = pod.spec or MemberSpec()
     whole = spec.resources or Resources()
     return pod_requests(
-        [_container(each) for each in spec.containers or ()],
-        [_container(each) for each in spec.init_containers or ()],
+        [_container(container) for container in spec.containers or ()],
+        [_container(container) for container in spec.init_containers or ()],
         _amounts(spec.overhead),
         _amounts(whole.requests),
     )

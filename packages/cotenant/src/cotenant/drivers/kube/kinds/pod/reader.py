@@ -1,11 +1,11 @@
 """Pods as the model's values.
 
-Problem: scheduling wants few facts of a pod, wants them fast (every start reads all pods), and must not place a pod that it read only
-in part. Choice: what equal pods share (their spec without the node, and their classes) is read once and kept by its encoded form, which
-costs a few microseconds to make and cannot be confused; what is each pod's own is filled in. Whatever cannot be read or is not supported becomes a
-sentence in `unsupported`: a reason on the pod, never an exception and never a wrong placement.
-Limits: an unreadable part of a bound pod counts as absent (it takes what could be read). The class of a pod without Koordinator labels
-is not derived from its requests.
+Problem: scheduling wants few facts of a pod, wants them fast (every start reads all pods), and must not place a pod
+that it read only in part. Choice: what equal pods share (their spec without the node, and their classes) is read once
+and kept by its encoded form, which costs a few microseconds to make and cannot be confused; what is each pod's own is
+filled in. Whatever cannot be read or is not supported becomes a sentence in `unsupported`: a reason on the pod, never
+an exception and never a wrong placement. Limits: an unreadable part of a bound pod counts as absent (it takes what
+could be read). The class of a pod without Koordinator labels is not derived from its requests.
 Source: Kubernetes API reference.
 """
 
@@ -83,7 +83,9 @@ class _Template:
 
 @dataclass(frozen=True, slots=True)
 class PodsOfScheduler:
-    """How the pods of a scheduler name are placed: `scored_by` as `Pod` has it; whether replicas are spread by default."""
+    """How the pods of a scheduler name are placed: `scored_by` as `Pod` has it; whether replicas are spread by
+    default.
+    """
 
     scored_by: str = ""
     spread_replicas: bool = False
@@ -143,8 +145,8 @@ class PodReader:
         """`by_scheduler`: what pods of a `spec.schedulerName` have of their own. Replicas are those of ReplicaSets,
         ReplicationControllers and StatefulSets.
 
-        `seals`: how far what pods' annotations say that
-        they hold is believed; without keys, what each pod is entitled to.
+        `seals`: how far what pods' annotations say that they hold is believed; without keys, what each pod is entitled
+        to.
         """
         self._by_scheduler = by_scheduler or {}
         self._seals = seals
@@ -377,7 +379,9 @@ def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) 
             ),
         ),
         host_ports=_host_ports(spec, attempt),
-        images=tuple(_with_tag(each.image or "") for each in (*(spec.init_containers or ()), *(spec.containers or ()))),
+        images=tuple(
+            _with_tag(container.image or "") for container in (*(spec.init_containers or ()), *(spec.containers or ()))
+        ),
         gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
         unsupported=tuple(wrong),
     )
@@ -386,7 +390,9 @@ def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) 
 def _host_ports(
     spec: PodSpec, attempt: Callable[[HostPort | None, Callable[[], HostPort]], HostPort | None]
 ) -> tuple[HostPort, ...]:
-    """Ports of containers and sidecars; in the host's network every port is one of the host. What is no port is named by `attempt`."""
+    """Ports of containers and sidecars; in the host's network every port is one of the host. What is no port is
+    named by `attempt`.
+    """
     sidecars = (c for c in spec.init_containers or () if c.restart_policy == "Always")
     found: dict[HostPort, None] = {}
     for container in (*(spec.containers or ()), *sidecars):
@@ -411,7 +417,7 @@ def _owned(written: OwnerReference) -> OwnedBy:
 
 def _controller(owners: tuple[OwnerReference, ...]) -> str:
     """The uid of the controller whose replicas are spread by default, empty if there is none."""
-    return next((each.uid for each in owners if each.controller and each.kind in SPREAD_KINDS), "")
+    return next((owner.uid for owner in owners if owner.controller and owner.kind in SPREAD_KINDS), "")
 
 
 def _unix(time: datetime | None) -> float:

@@ -1,7 +1,7 @@
 """What a pod takes of a node: its requests and limits, summed over containers, sidecars and init containers.
 
-Choice: each amount that cannot be read counts as absent and is reported. A container that is being resized in place counts for the largest of what is
-asked, allocated and in place; a resize that is infeasible does not count.
+Choice: each amount that cannot be read counts as absent and is reported. A container that is being resized in place
+counts for the largest of what is asked, allocated and in place; a resize that is infeasible does not count.
 Source: KEP-753 (sidecars and init containers); kube-scheduler for resized containers.
 """
 
@@ -17,7 +17,7 @@ from cotenant.model.cluster.qos import KubernetesQoS, kubernetes_qos
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, NOTHING, PODS_NAME, Amounts, ContainerAmounts, pod_requests
 
-MOST_RESOURCES = 128  # of a pod: more are not scheduled, since each would be a column of every node for good
+MAX_RESOURCES = 128  # of a pod: more are not scheduled, since each would be a column of every node for good
 
 
 def read_requests(
@@ -32,7 +32,7 @@ def read_requests(
 
     def amounts(written: Quantities, field: str) -> Amounts:
         found: list[tuple[str, int]] = []
-        if written is not None and len(written) > MOST_RESOURCES:  # reading them all would take a second
+        if written is not None and len(written) > MAX_RESOURCES:  # reading them all would take a second
             names = len(written)
             attempt(NOTHING, lambda: _too_many(field, names))
             written = {name: written[name] for name in (CPU_NAME, MEMORY_NAME) if name in written}
@@ -78,18 +78,20 @@ def read_requests(
             pod_level.effective(),
         ),
     )
-    if len(total.items) <= MOST_RESOURCES:
+    if len(total.items) <= MAX_RESOURCES:
         return total
     attempt(NOTHING, lambda: _too_many("resources", len(total.items)))
-    return Amounts.of(sorted(total, key=lambda each: each[0] not in (CPU_NAME, MEMORY_NAME))[:MOST_RESOURCES])
+    return Amounts.of(sorted(total, key=lambda entry: entry[0] not in (CPU_NAME, MEMORY_NAME))[:MAX_RESOURCES])
 
 
 def _too_many(field: str, names: int) -> Amounts:
-    raise InvalidInput(field, f"{names} names", f"at most {MOST_RESOURCES}", "each is a column of every node")
+    raise InvalidInput(field, f"{names} names", f"at most {MAX_RESOURCES}", "each is a column of every node")
 
 
 def read_limits(spec: PodSpec) -> Amounts:
-    """The limits of the pod as a whole, as its requests are summed; what cannot be read is named where requests are read."""
+    """The limits of the pod as a whole, as its requests are summed; what cannot be read is named where requests are
+    read.
+    """
 
     def amounts(written: Container) -> ContainerAmounts:
         limits = written.resources.limits if written.resources is not None else None
@@ -112,28 +114,30 @@ def read_limits(spec: PodSpec) -> Amounts:
 
 
 def has_whole_cpus(spec: PodSpec) -> bool:
-    """Whether a kubelet with the static policy gives CPUs to every container: the pod is Guaranteed, and each that stays has whole CPUs."""
+    """Whether a kubelet with the static policy gives CPUs to every container: the pod is Guaranteed, and each that
+    stays has whole CPUs.
+    """
 
     def amounts(written: Container) -> ContainerAmounts:
         resources = written.resources or Resources()
         is_sidecar = written.restart_policy == "Always"
         return ContainerAmounts(_readable(resources.requests), _readable(resources.limits), is_sidecar)
 
-    for each in (*(spec.containers or ()), *(spec.init_containers or ())):
-        limits = (each.resources.limits if each.resources is not None else None) or {}
+    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
+        limits = (container.resources.limits if container.resources is not None else None) or {}
         if CPU_NAME not in limits or MEMORY_NAME not in limits:
             return False  # most pods end here, unread
-    containers = [amounts(each) for each in spec.containers or ()]
-    first = [amounts(each) for each in spec.init_containers or ()]
+    containers = [amounts(container) for container in spec.containers or ()]
+    first = [amounts(container) for container in spec.init_containers or ()]
     if kubernetes_qos([*containers, *first]) is not KubernetesQoS.GUARANTEED:
         return False
-    staying = [*containers, *(each for each in first if each.is_sidecar)]
-    return all(each.effective().get(CPU_NAME) % 1000 == 0 for each in staying)
+    staying = [*containers, *(entry for entry in first if entry.is_sidecar)]
+    return all(entry.effective().get(CPU_NAME) % 1000 == 0 for entry in staying)
 
 
 def _readable(written: Quantities) -> Amounts:
     found: list[tuple[str, int]] = []
-    if written is not None and len(written) > MOST_RESOURCES:
+    if written is not None and len(written) > MAX_RESOURCES:
         written = {name: written[name] for name in (CPU_NAME, MEMORY_NAME) if name in written}
     if written and PODS_NAME not in written:
         with suppress(InvalidInput):

@@ -1,6 +1,7 @@
 """Pod, as a scheduler decodes it: the fields that concern placement, and the annotations that mean something to it.
 
-Limits: annotations that are not named here, often kilobytes, are skipped; an agent's view of its own pods, with all annotations, is `on_node.py`.
+Limits: annotations that are not named here, often kilobytes, are skipped; an agent's view of its own pods, with all
+annotations, is `on_node.py`.
 Source: Kubernetes API reference (Pod), v1.36.
 """
 

@@ -1,9 +1,11 @@
 """Nodes that have enough free storage for a volume to be provisioned.
 
-Problem: a driver may publish how much storage each part of the cluster has left; a claim that is provisioned where there is too little fails after its pod was
-placed. Choice: for a class and a size, the topologies of the CSIStorageCapacity objects that suffice, as one node selector. The answer is kept per class and
-size, and the same object is given while its content is the same, so that a published capacity that changes nothing changes no pod.
-Limits: space that is promised to volumes not yet provisioned is not subtracted, as in kube-scheduler; the provisioner refuses, and the pod is placed again.
+Problem: a driver may publish how much storage each part of the cluster has left; a claim that is provisioned where
+there is too little fails after its pod was placed. Choice: for a class and a size, the topologies of the
+CSIStorageCapacity objects that suffice, as one node selector. The answer is kept per class and size, and the same
+object is given while its content is the same, so that a published capacity that changes nothing changes no pod. Limits:
+space that is promised to volumes not yet provisioned is not subtracted, as in kube-scheduler; the provisioner refuses,
+and the pod is placed again.
 Source: Kubernetes documentation, "Storage Capacity"; kube-scheduler's VolumeBinding plugin.
 """
 
@@ -18,7 +20,7 @@ from cotenant.model.cluster.observed import StorageRoom
 from cotenant.model.errors import InvalidInput
 from cotenant.model.quantities import whole
 
-_MOST_SIZES = 4096  # answers kept
+_MAX_SIZES = 4096  # answers kept
 
 
 class Capacities:
@@ -58,11 +60,11 @@ class Capacities:
         known = self._rooms.get(key)
         if known is not None and storage_class not in self._outdated:
             return known
-        for each in [each for each in self._rooms if each[0] == storage_class]:
-            self._rooms[each] = self._keep_if_equal(self._rooms[each], each)
+        for element in [entry for entry in self._rooms if entry[0] == storage_class]:
+            self._rooms[element] = self._keep_if_equal(self._rooms[element], element)
         self._outdated.discard(storage_class)
         if key not in self._rooms:
-            if len(self._rooms) >= _MOST_SIZES:
+            if len(self._rooms) >= _MAX_SIZES:
                 self._rooms.clear()
             self._rooms[key] = StorageRoom(self._selector(storage_class, size))
         return self._rooms[key]

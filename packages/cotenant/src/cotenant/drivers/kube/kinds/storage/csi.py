@@ -1,7 +1,7 @@
 """CSINode, CSIDriver, CSIStorageCapacity and VolumeAttachment: what CSI drivers say about nodes and storage.
 
-Limits: capacities of drivers that do not publish CSIStorageCapacity objects are unknown, and so unlimited. Source: Kubernetes API reference
-(storage.k8s.io/v1), v1.36.
+Limits: capacities of drivers that do not publish CSIStorageCapacity objects are unknown, and so unlimited. Source:
+Kubernetes API reference (storage.k8s.io/v1), v1.36.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Disks named in a pod's own spec: as the API writes them, and the values that tell conflicting uses apart.
 
-Source: Kubernetes API reference (GCEPersistentDisk, AWSElasticBlockStore, ISCSI, RBD volume sources); kube-scheduler's VolumeRestrictions plugin.
+Source: Kubernetes API reference (GCEPersistentDisk, AWSElasticBlockStore, ISCSI, RBD volume sources); kube-scheduler's
+VolumeRestrictions plugin.
 Limits: partitions, LUNs and file systems do not distinguish disks, as upstream.
 """
 

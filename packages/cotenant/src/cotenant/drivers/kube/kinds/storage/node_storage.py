@@ -1,7 +1,8 @@
 """What each node can attach, and has attached: CSINode and VolumeAttachment objects by node.
 
-Problem: a driver attaches a limited number of volumes to a node, and volumes are attached of which no pod is known any more. Choice: an index by node; after changes,
-`take` gives the nodes whose values are different. Limits: volumes of in-tree drivers are not translated to those of the CSI drivers that replace them, so they do not count.
+Problem: a driver attaches a limited number of volumes to a node, and volumes are attached of which no pod is known any
+more. Choice: an index by node; after changes, `take` gives the nodes whose values are different. Limits: volumes of
+in-tree drivers are not translated to those of the CSI drivers that replace them, so they do not count.
 Source: kube-scheduler's NodeVolumeLimits plugin.
 """
 
@@ -27,9 +28,9 @@ class NodeStorageIndex:
         """A CSINode as it is now; None = it is gone."""
         drivers = node.spec.drivers or () if node is not None and node.spec is not None else ()
         limits = tuple(
-            (each.name, each.allocatable.count)
-            for each in drivers
-            if each.allocatable is not None and each.allocatable.count is not None
+            (driver.name, driver.allocatable.count)
+            for driver in drivers
+            if driver.allocatable is not None and driver.allocatable.count is not None
         )
         if limits != self._limits.get(name, ()):
             self._changed.add(name)
@@ -66,8 +67,8 @@ class NodeStorageIndex:
             self._handles[name] = now
         else:
             del self._handles[name]
-        for each in self._of_volume.get(name, ()):
-            self._changed.add(self._attachments[each][0])
+        for entry in self._of_volume.get(name, ()):
+            self._changed.add(self._attachments[entry][0])
 
     def take(self) -> tuple[NodeStorage, ...]:
         """The nodes that changed since the last call."""
@@ -75,5 +76,5 @@ class NodeStorageIndex:
         return tuple(NodeStorage(name, self._limits.get(name, ()), self._attached(name)) for name in changed)
 
     def _attached(self, node: str) -> frozenset[Attachment]:
-        volumes = (self._attachments[each][1] for each in self._on_node.get(node, ()))
+        volumes = (self._attachments[name][1] for name in self._on_node.get(node, ()))
         return frozenset(self._handles[volume] for volume in volumes if volume in self._handles)

@@ -1,4 +1,6 @@
-"""PersistentVolume: what it offers, the claim it belongs to, the nodes it can be reached from, and what is attached to a node for it."""
+"""PersistentVolume: what it offers, the claim it belongs to, the nodes it can be reached from, and what is attached
+to a node for it.
+"""
 
 from __future__ import annotations
 

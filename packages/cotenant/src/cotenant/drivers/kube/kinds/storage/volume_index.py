@@ -1,11 +1,13 @@
 """Which nodes a pod's volumes allow.
 
-Problem: a claim may be bound to a volume that only some nodes reach, may wait for a volume to be provisioned where the pod is placed, or may not be
-ready at all; a pod must not be placed against any of these. Choice: an index of the volumes, claims and storage classes known so far turns
-each of a pod's claims into a `VolumeNeed`. `version` rises with every change, so that a holder of needs knows when to compute them again.
-Limits: zone labels also restrict volumes that a claim may still choose, which kube-scheduler checks for bound volumes only; volumes of in-tree drivers do not count
+Problem: a claim may be bound to a volume that only some nodes reach, may wait for a volume to be provisioned where the
+pod is placed, or may not be ready at all; a pod must not be placed against any of these. Choice: an index of the
+volumes, claims and storage classes known so far turns each of a pod's claims into a `VolumeNeed`. `version` rises with
+every change, so that a holder of needs knows when to compute them again. Limits: zone labels also restrict volumes that
+a claim may still choose, which kube-scheduler checks for bound volumes only; volumes of in-tree drivers do not count
 against the limits of the CSI drivers that replace them.
-Source: Kubernetes documentation, "Persistent Volumes" and "Storage Classes"; kube-scheduler's VolumeBinding, VolumeRestrictions and VolumeZone plugins.
+Source: Kubernetes documentation, "Persistent Volumes" and "Storage Classes"; kube-scheduler's VolumeBinding,
+VolumeRestrictions and VolumeZone plugins.
 """
 
 from __future__ import annotations
@@ -172,7 +174,9 @@ class VolumeIndex:
     def _fitting(
         self, key: str, claim: PersistentVolumeClaim, spec: PersistentVolumeClaimSpec, name: str
     ) -> Iterable[VolumeOption]:
-        """Existing volumes that the claim may have, the smallest first. One reserved for the claim beforehand excludes the others."""
+        """Existing volumes that the claim may have, the smallest first. One reserved for the claim beforehand
+        excludes the others.
+        """
         asked = _storage(spec.resources.requests if spec.resources is not None else None, f"{key}: requests")
         selector = read_label_selector(spec.selector, f"{key}: selector")
         modes = set(spec.access_modes or ())

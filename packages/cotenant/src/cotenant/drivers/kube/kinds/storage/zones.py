@@ -1,8 +1,9 @@
 """The zone and region of a volume, by its labels.
 
-Problem: volumes of older provisioners state their zone in labels and not in a node affinity; a pod on a node of another zone never gets them. Choice: the labels
-become a node selector. A label with several values separated by `__` allows any of them; an old label of the volume is also met by the new label of a node; a node
-without any zone or region label is in a cluster of one zone, and reaches every volume. A label with an empty value in its list is ignored.
+Problem: volumes of older provisioners state their zone in labels and not in a node affinity; a pod on a node of another
+zone never gets them. Choice: the labels become a node selector. A label with several values separated by `__` allows
+any of them; an old label of the volume is also met by the new label of a node; a node without any zone or region label
+is in a cluster of one zone, and reaches every volume. A label with an empty value in its list is ignored.
 Source: kube-scheduler's VolumeZone plugin.
 """
 
@@ -39,5 +40,7 @@ def read_zone(labels: Mapping[str, str]) -> NodeSelector | None:
         alternatives.append(ways)
     if not alternatives:
         return None
-    terms = [NodeSelectorTerm(tuple(each for way in ways for each in way)) for ways in product(*alternatives)]
+    terms = [
+        NodeSelectorTerm(tuple(requirement for way in ways for requirement in way)) for ways in product(*alternatives)
+    ]
     return NodeSelector((_WITHOUT_ZONES, *terms))

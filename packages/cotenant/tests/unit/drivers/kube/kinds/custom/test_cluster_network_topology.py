@@ -55,7 +55,10 @@ def test_an_object_without_a_name() -> None:
 
 
 def test_rules_in_annotations() -> None:
-    text = '{"gatherStrategy": [{"layer": "block", "strategy": "MustGather", "podCountMultiple": 2}, {"layer": "spine", "strategy": "PreferGather"}]}'
+    text = (
+        '{"gatherStrategy": [{"layer": "block", "strategy": "MustGather", "podCountMultiple": 2}, {"layer": '
+        '"spine", "strategy": "PreferGather"}]}'
+    )
     notes = read_gang(PodAnnotations(gang_network_topology=text, gang_network_index="3"))
     assert notes.gather == (GatherRule("block", True), GatherRule("spine", False))
     assert len(notes.wrong) == 2

@@ -99,8 +99,8 @@ def test_one_wrong_entry_costs_only_itself(entry: str, words: str) -> None:
 
 
 def test_a_minor_that_comes_twice_is_given_to_nobody() -> None:
-    each = "{type: gpu, minor: 0, health: true, resources: {koordinator.sh/gpu-core: 100}}"
-    told = read_devices(decoded(f"metadata: {{name: n}}\nspec: {{devices: [{each}, {each}]}}"))
+    element = "{type: gpu, minor: 0, health: true, resources: {koordinator.sh/gpu-core: 100}}"
+    told = read_devices(decoded(f"metadata: {{name: n}}\nspec: {{devices: [{element}, {element}]}}"))
     assert [(device.minor, device.healthy) for device in told.devices] == [(0, False)]
     assert told.wrong
 

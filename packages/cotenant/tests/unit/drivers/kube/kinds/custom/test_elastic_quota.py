@@ -28,7 +28,7 @@ def read(
     annotations: dict[str, str] | None = None,
     name: str = "a",
 ) -> QuotaObject:
-    prefixed = [{PREFIX + key: value for key, value in (each or {}).items()} for each in (labels, annotations)]
+    prefixed = [{PREFIX + key: value for key, value in (entry or {}).items()} for entry in (labels, annotations)]
     meta = {"name": name, "namespace": "ns", "uid": "u", "labels": prefixed[0], "annotations": prefixed[1]}
     document = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota", "metadata": meta, "spec": spec}
     return read_quota(msgspec.json.decode(json.dumps(document), type=ElasticQuota))

@@ -82,7 +82,9 @@ def test_a_stored_quota_with_the_largest_amounts_reads_as_it_was_written() -> No
     assert found.minimum is None
 
 
-@pytest.mark.parametrize(("ready", "cordoned", "schedulable"), [("True", False, True), ("True", True, False), ("Unknown", False, False)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ready", "cordoned", "schedulable"), [("True", False, True), ("True", True, False), ("Unknown", False, False)]
+)
 def test_a_node_with_what_of_it_can_be_read(ready: str, cordoned: bool, schedulable: bool) -> None:
     document = {
         "metadata": {"name": "n", "labels": {"pool": "a"}},

@@ -60,7 +60,7 @@ def test_what_is_written_is_read_again() -> None:
 
 def test_errors_are_sentences_and_an_unknown_phase_is_not_carried_out() -> None:
     found = read({**stored(JOB), "spec": {"mode": "Never", "ttl": "soon"}, "status": {"phase": "Odd"}})
-    assert [each.partition(":")[0] for each in found.wrong] == ["spec.ttl", "spec.mode", "status.phase"]
+    assert [name.partition(":")[0] for name in found.wrong] == ["spec.ttl", "spec.mode", "status.phase"]
     assert found.phase.is_final
     with pytest.raises(InvalidInput):
         read({"metadata": {"name": "x"}})
@@ -110,7 +110,7 @@ def test_a_reservation_copies_what_decides_about_placement_and_no_secrets() -> N
     assert seen.owners[0].controller.uid == "wu"
     assert seen.pod.node_affinity is not None
     assert seen.pod.node_affinity.required is not None
-    fields = [(each.operator.value, each.values) for each in seen.pod.node_affinity.required.terms[0].fields]
+    fields = [(field.operator.value, field.values) for field in seen.pod.node_affinity.required.terms[0].fields]
     assert fields == [("NotIn", ("a",)), ("In", ("b",))]
 
 

@@ -63,7 +63,7 @@ def test_everything_that_keeps_cpus_is_kept() -> None:
             {"name": "node-2", "type": "Core"},
         ],
     )  # fmt: skip
-    assert [(each.who, numbers_in(each.cpus)) for each in told.kept] == [
+    assert [(reserved_cpus.who, numbers_in(reserved_cpus.cpus)) for reserved_cpus in told.kept] == [
         ("kubelet", (0,)),
         ("reservation", (1,)),
         ("system", (2,)),

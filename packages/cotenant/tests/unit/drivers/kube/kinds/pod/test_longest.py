@@ -1,4 +1,6 @@
-"""Lists of a pod that are too long to be scheduled: refused with a sentence, and what is left of a pod on a node still counts."""
+"""Lists of a pod that are too long to be scheduled: refused with a sentence, and what is left of a pod on a node
+still counts.
+"""
 
 from typing import Any
 
@@ -39,7 +41,8 @@ def _wide(i: int) -> dict[str, Any]:
         ),
         (
             _away([_wide(i) for i in range(1025)]),
-            "spec.affinity.podAntiAffinity: 1025 terms that name no label: expected at most 1024; each is compared with every pod; "
+            "spec.affinity.podAntiAffinity: 1025 terms that name no label: expected at most 1024; each is compared "
+            "with every pod; "
             "matchLabels, In and Exists name a label",
         ),
         (
@@ -71,7 +74,7 @@ def _wide(i: int) -> dict[str, Any]:
     ],
 )
 def test_a_list_that_is_too_long_is_named(spec: dict[str, Any], sentence: str) -> None:
-    assert [each.replace("'", "") for each in _read(spec).unsupported] == [sentence]
+    assert [name.replace("'", "") for name in _read(spec).unsupported] == [sentence]
 
 
 @pytest.mark.parametrize(
