@@ -32,7 +32,7 @@ def test_a_field_about_scheduling_that_is_not_known(
         kube.eventually(f"{pods}/sets-it", lambda obj: says in waits(obj))
 
         def told(found: Any) -> bool:
-            about = [each for each in found["items"] if each["involvedObject"]["name"] == "sets-it"]
-            return any(each["reason"] == "FailedScheduling" and says in each["message"] for each in about)
+            about = [one for one in found["items"] if one["involvedObject"]["name"] == "sets-it"]
+            return any(one["reason"] == "FailedScheduling" and says in one["message"] for one in about)
 
         kube.eventually(f"/api/v1/namespaces/{namespace}/events", told)

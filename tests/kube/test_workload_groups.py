@@ -18,10 +18,10 @@ GROUP = "scheduling.k8s.io"
 @pytest.fixture(scope="module")
 def version(kube: Any) -> str:
     """The newest version of PodGroup that we read and the server serves."""
-    served = {each["version"] for each in kube.get(f"/apis/{GROUP}")["versions"]}
+    served = {one["version"] for one in kube.get(f"/apis/{GROUP}")["versions"]}
     for found in POD_GROUP_VERSIONS:
         if found in served and any(
-            each["name"] == "podgroups" for each in kube.get(f"/apis/{GROUP}/{found}")["resources"]
+            one["name"] == "podgroups" for one in kube.get(f"/apis/{GROUP}/{found}")["resources"]
         ):
             return found
     pytest.skip("this server does not serve PodGroup (feature gate GenericWorkload)")
@@ -58,7 +58,7 @@ def gang(least: int) -> dict[str, Any]:
 def condition(version: str) -> Any:
     def read(obj: Any) -> str:
         found = obj.get("status", {}).get("conditions") or ()
-        return next((each["status"] for each in found if each["type"] == scheduled_condition(version)), "")
+        return next((one["status"] for one in found if one["type"] == scheduled_condition(version)), "")
 
     return read
 
@@ -154,8 +154,8 @@ def test_a_job_of_a_server_with_workload_with_job(
     kube.create(jobs, {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec})
 
     def all_placed(found: Any) -> bool:
-        return [bool(each["spec"].get("nodeName")) for each in found["items"]] == [True] * 3
+        return [bool(one["spec"].get("nodeName")) for one in found["items"]] == [True] * 3
 
     found = kube.eventually(pods, all_placed)
-    if not all(each["spec"].get("schedulingGroup") for each in found["items"]):
+    if not all(one["spec"].get("schedulingGroup") for one in found["items"]):
         pytest.skip("the server's Jobs have no groups (feature gate WorkloadWithJob, kube-controller-manager)")

@@ -80,11 +80,11 @@ class Heard:
         """Pods with their node, or why they wait."""
         found: dict[str, str] = {}
         for now_s in (0.0, 20.0):
-            for each in self.engine.decide(now_s):
-                if isinstance(each, Bind):
-                    found[each.key] = each.node
-                elif isinstance(each, Unschedulable):
-                    found[each.key] = each.message
+            for one in self.engine.decide(now_s):
+                if isinstance(one, Bind):
+                    found[one.key] = one.node
+                elif isinstance(one, Unschedulable):
+                    found[one.key] = one.message
         self.engine.validate()
         return found
 
@@ -135,7 +135,7 @@ def test_a_job_whose_gang_does_not_fit_is_not_placed_in_part() -> None:
         scheduler.tell(group, "podgroups")
         for pod in pods:
             scheduler.tell(pod, "pods")
-        assert all("4 of 5 members fit" in each for each in scheduler.decided().values())
+        assert all("4 of 5 members fit" in one for one in scheduler.decided().values())
         await c.patch(JOBS, "work", {"spec": {"parallelism": 4}})  # the minimum follows
         await c.later(2)
         (group,) = await c.all(POD_GROUPS)

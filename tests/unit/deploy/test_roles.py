@@ -65,7 +65,7 @@ class Process(NamedTuple):
     paths: frozenset[Use] = frozenset()  # what it requests by a path, which the source does not show as a kind
 
 
-DECLARED = frozenset(Use(verb, each.group, each.plural) for each in packaged() for verb in ("list", "watch"))
+DECLARED = frozenset(Use(verb, kind.group, kind.plural) for kind in packaged() for verb in ("list", "watch"))
 PROCESSES = {
     "scheduler": Process(
         "cotenant.services.scheduler.process",

@@ -65,7 +65,7 @@ class PodGroupBehaviour(SpecBehaviour):
         field = "spec.schedulingPolicy"
         if (
             not isinstance(policy, dict)
-            or len([each for each in ("basic", "gang") if policy.get(each) is not None]) != 1
+            or len([part for part in ("basic", "gang") if policy.get(part) is not None]) != 1
         ):
             return [
                 Cause("FieldValueInvalid", 'Invalid value: "": must specify exactly one of: `basic`, `gang`', field)
@@ -151,8 +151,8 @@ def _minimum_causes(policy: Manifest, obj: Manifest, field: str) -> list[Cause]:
 def _without_minima(value: Any) -> Any:
     """The same without the minima of gangs, at any depth."""
     if isinstance(value, dict):
-        return {key: _without_minima(each) for key, each in value.items() if key not in _MINIMA}
-    return [_without_minima(each) for each in value] if isinstance(value, list) else deepcopy(value)
+        return {key: _without_minima(part) for key, part in value.items() if key not in _MINIMA}
+    return [_without_minima(part) for part in value] if isinstance(value, list) else deepcopy(value)
 
 
 def _forbidden(obj: Manifest, why: str) -> ApiError:

@@ -178,8 +178,8 @@ def _summed(found: object, inner: Value) -> int | None:
     if not isinstance(elements, list) or len(elements) > MAX_ELEMENTS:
         return None
     total = 0
-    for each in elements:
-        value = inner(each)
+    for element in elements:
+        value = inner(element)
         if not isinstance(value, int):
             return None
         total += value

@@ -76,7 +76,7 @@ def chain_of(first: OwnedBy | None, owner_of: Callable[[str], OwnedBy | None]) -
     """
     owners: list[OwnedBy] = []
     while first is not None:
-        if any(each.uid == first.uid for each in owners):
+        if any(owner.uid == first.uid for owner in owners):
             return OwnerChain(tuple(owners), f"{first.kind} {first.name} is among its own owners")
         owners.append(first)
         if len(owners) > MAX_OWNERS:

@@ -102,9 +102,9 @@ class ServerCoverage:
                 self._client.outage.level, "the server's API is not compared with what this version reads: %s", error
             )
             return False
-        for each in self.notes():
-            if each not in before:
-                _log.warning("%s", each)
+        for entry in self.notes():
+            if entry not in before:
+                _log.warning("%s", entry)
         return True
 
     async def _index_of_server(self) -> bytes | None:
@@ -122,10 +122,13 @@ class ServerCoverage:
             return None
         self._document = document.name
         found = unknown_fields(document.definitions)
-        steering, others = [each for each in found if each.may_steer], [each for each in found if not each.may_steer]
+        steering, others = (
+            [entry for entry in found if entry.may_steer],
+            [entry for entry in found if not entry.may_steer],
+        )
         notes = [
-            f"{each} is a field of this server that this version does not know: pods that set it wait"
-            for each in steering
+            f"{entry} is a field of this server that this version does not know: pods that set it wait"
+            for entry in steering
         ]
         if others:
             names = ", ".join(map(str, others))
@@ -134,7 +137,7 @@ class ServerCoverage:
         if found == self._fields:
             return None
         self._fields = found
-        return [each.path for each in steering]
+        return [entry.path for entry in steering]
 
     async def _compare_versions(self) -> tuple[str, ...]:
         notes: list[str] = []
@@ -147,7 +150,7 @@ class ServerCoverage:
                         " none of these objects is seen"
                     )
                     continue
-                newer = {each for each in served - read if _age(each) > max(map(_age, served & read))}
+                newer = {entry for entry in served - read if _age(entry) > max(map(_age, served & read))}
                 if newer:
                     notes.append(
                         f"{plural}.{group} is also served as {_words(newer)}, which this version does not read:"

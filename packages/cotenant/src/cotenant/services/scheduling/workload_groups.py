@@ -82,7 +82,7 @@ class WorkloadGroups:
 
     def _report(self, key: str, now_s: float) -> None:
         versions = self._by_version[key]
-        group = next(versions[each] for each in _NEWEST_FIRST if each in versions)
+        group = next(versions[version] for version in _NEWEST_FIRST if version in versions)
         namespace = _of(key)
         if group.parent:
             self._namespaces.setdefault(namespace, _Namespace()).children[key] = group

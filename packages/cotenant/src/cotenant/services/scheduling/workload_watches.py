@@ -79,7 +79,7 @@ class WorkloadWatches:
     def _reread_below(self, uid: str) -> None:
         level, met = {uid}, {uid}
         for _ in range(MAX_OWNERS):
-            for each in level:
-                self._reread(each)
-            level = {below for each in level for below in self._below.get(each, ())} - met
+            for owner in level:
+                self._reread(owner)
+            level = {below for owner in level for below in self._below.get(owner, ())} - met
             met |= level

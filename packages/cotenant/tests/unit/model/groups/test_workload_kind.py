@@ -13,13 +13,13 @@ def owner(name: str) -> OwnedBy:
 def test_the_owners_of_a_pod() -> None:
     above = {"a": owner("b"), "b": owner("c")}
     found = chain_of(owner("a"), above.get)
-    assert ([each.name for each in found.owners], found.refused) == (["a", "b", "c"], "")
+    assert ([one.name for one in found.owners], found.refused) == (["a", "b", "c"], "")
     assert chain_of(None, above.get).owners == ()
 
 
 def test_owners_in_a_circle_are_refused() -> None:
     found = chain_of(owner("a"), {"a": owner("b"), "b": owner("a")}.get)
-    assert ([each.name for each in found.owners], found.refused) == (["a", "b"], "Thing a is among its own owners")
+    assert ([one.name for one in found.owners], found.refused) == (["a", "b"], "Thing a is among its own owners")
     assert chain_of(owner("a"), {"a": owner("a")}.get).refused == "Thing a is among its own owners"
 
 

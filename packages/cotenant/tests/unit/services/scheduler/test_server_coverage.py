@@ -44,9 +44,9 @@ class Server:
         self.pages[url] = {"components": {"schemas": schemas}}
 
     def versions(self, *versions: str) -> None:
-        self.pages[GROUP] = {"versions": [{"version": each} for each in versions]}
-        for each in versions:
-            self.pages[f"{GROUP}/{each}"] = {"resources": [{"name": "podgroups"}, {"name": "podgroups/status"}]}
+        self.pages[GROUP] = {"versions": [{"version": one} for one in versions]}
+        for one in versions:
+            self.pages[f"{GROUP}/{one}"] = {"resources": [{"name": "podgroups"}, {"name": "podgroups/status"}]}
 
     async def request(self, method: str, path: str, *, query: Any = None) -> bytes:
         self.asked.append(path)
@@ -142,7 +142,7 @@ def test_versions_that_are_not_read(served: tuple[str, ...], says: str, caplog: 
     case.server.versions(*served)
     notes = case.prepare()
     assert len(notes) == bool(says)
-    assert all(says in each and each in caplog.text for each in notes)
+    assert all(says in one and one in caplog.text for one in notes)
 
 
 @pytest.mark.parametrize(

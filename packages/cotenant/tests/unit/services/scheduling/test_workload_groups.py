@@ -62,7 +62,7 @@ def why(c: Cluster, uid: str = "uid-default-g-0") -> str:
 
 
 def statuses(said: list[Any]) -> list[PodGroupStatus]:
-    return [each for each in said if isinstance(each, PodGroupStatus)]
+    return [one for one in said if isinstance(one, PodGroupStatus)]
 
 
 def test_a_raised_minimum_counts_for_members_that_still_wait() -> None:
@@ -95,7 +95,7 @@ def test_a_group_that_is_recreated_while_binds_are_under_way() -> None:
     groups = Groups(c)
     groups.seen(a_group(least=2), 0.0)
     see(c, member(0), member(1))
-    made = [each for each in c.decide(1.0) if isinstance(each, Bind)]
+    made = [one for one in c.decide(1.0) if isinstance(one, Bind)]
     assert len(made) == 2
     groups.gone("default/g", 1.0, "v1beta1")
     groups.seen(a_group(least=3, uid="again"), 1.0)
@@ -113,7 +113,7 @@ def test_the_condition_stays_true_and_is_written_for_the_new_object() -> None:
     groups = Groups(c)
     groups.seen(a_group(least=2), 0.0)
     see(c, member(0), member(1))
-    (first,) = {each.phase for each in statuses(settle(c, 1.0)) if each.phase is GangPhase.SCHEDULED}
+    (first,) = {one.phase for one in statuses(settle(c, 1.0)) if one.phase is GangPhase.SCHEDULED}
     assert first is GangPhase.SCHEDULED
     groups.seen(a_group(least=2, phase=GangPhase.SCHEDULED), 2.0)
     for i in range(2):
@@ -123,7 +123,7 @@ def test_the_condition_stays_true_and_is_written_for_the_new_object() -> None:
     groups.seen(a_group(least=2, uid="again"), 5.0)
     assert statuses(settle(c, 5.5)) == []  # nothing of it is placed here
     see(c, member(2), now_s=6.0)
-    assert [(each.uid, each.phase) for each in statuses(settle(c, 6.0))] == [("again", GangPhase.PENDING)]
+    assert [(one.uid, one.phase) for one in statuses(settle(c, 6.0))] == [("again", GangPhase.PENDING)]
 
 
 def test_a_group_of_another_scheduler_is_left_to_it() -> None:
@@ -134,7 +134,7 @@ def test_a_group_of_another_scheduler_is_left_to_it() -> None:
     see(c, foreign, replace(member(1), scheduler="default-scheduler"))
     assert statuses(settle(c, 1.0)) == []
     see(c, member(2), now_s=2.0)
-    assert [each.phase for each in statuses(settle(c, 3.0))][-1:] == [GangPhase.SCHEDULED]
+    assert [one.phase for one in statuses(settle(c, 3.0))][-1:] == [GangPhase.SCHEDULED]
 
 
 def test_the_newest_version_counts_and_a_group_is_gone_with_its_last() -> None:
@@ -145,7 +145,7 @@ def test_the_newest_version_counts_and_a_group_is_gone_with_its_last() -> None:
         groups.seen(a_group(version=version), 0.0)
     found = settle(c, 1.0)
     assert len(binds(found)) == 2
-    assert {each.version for each in statuses(found)} == {"v1beta1"}
+    assert {one.version for one in statuses(found)} == {"v1beta1"}
     for version in ("v1beta1", "v1alpha2"):
         groups.gone("default/g", 2.0, version)
         view = c.plugins.gangs.describe("default/g")
@@ -206,8 +206,8 @@ def test_each_group_of_a_composite_gang_is_in_one_rack_of_its_own() -> None:
     c = racked(racks=3, nodes=3)
     groups = Groups(c)
     groups.composite_seen(CompositeGroup("default/top", "top", 0.0, "v1alpha3", 3), 0.0)
-    for each in in_racks(3):
-        groups.seen(each, 0.0)
+    for one in in_racks(3):
+        groups.seen(one, 0.0)
     see(c, *(member(i, f"g{g}") for g in range(3) for i in range(2)))
     placed = binds(settle(c, 1.0))
     assert {len(racks) for racks in racks_of(placed).values()} == {1}
@@ -220,8 +220,8 @@ def test_the_racks_of_a_composite_gang_are_in_one_block() -> None:
     see(c, pod("other", on="n1-0"))  # of the first block one rack has no room
     groups = Groups(c)
     groups.composite_seen(CompositeGroup("default/top", "top", 0.0, "v1alpha3", 2, topology_key=BLOCK), 0.0)
-    for each in in_racks(2):
-        groups.seen(each, 0.0)
+    for one in in_racks(2):
+        groups.seen(one, 0.0)
     see(c, *(member(i, f"g{g}") for g in range(2) for i in range(2)))
     found = racks_of(binds(settle(c, 1.0)))
     assert {rack for racks in found.values() for rack in racks} == {"n2", "n3"}
@@ -232,8 +232,8 @@ def test_a_composite_gang_with_too_few_racks_leaves_no_trace() -> None:
     c = racked(racks=2, nodes=1)
     groups = Groups(c)
     groups.composite_seen(CompositeGroup("default/top", "top", 0.0, "v1alpha3", 2), 0.0)
-    for each in in_racks(2):
-        groups.seen(each, 0.0)
+    for one in in_racks(2):
+        groups.seen(one, 0.0)
     see(c, *(member(i, f"g{g}") for g in range(2) for i in range(2)))
     assert binds(settle(c, 1.0)) == {}
     view = c.plugins.gangs.describe("default/g0")
@@ -248,8 +248,8 @@ def test_a_further_pod_of_a_group_joins_its_rack() -> None:
     c = racked(racks=2, nodes=3)
     groups = Groups(c)
     groups.composite_seen(CompositeGroup("default/top", "top", 0.0, "v1alpha3", 2), 0.0)
-    for each in in_racks(2):
-        groups.seen(each, 0.0)
+    for one in in_racks(2):
+        groups.seen(one, 0.0)
     see(c, *(member(i, f"g{g}") for g in range(2) for i in range(2)))
     before = racks_of(binds(settle(c, 1.0)))
     see(c, member(2, "g1"), now_s=2.0)
@@ -291,5 +291,5 @@ def test_the_disruption_mode_says_what_a_preemption_evicts(disruption: Disruptio
     see(c, member(0), member(1))
     assert len(binds(settle(c, 1.0))) == 2
     see(c, pod("vip", priority=1000), now_s=2.0)
-    (made,) = (each for each in settle(c, 3.0) if isinstance(each, Preempt))
+    (made,) = (one for one in settle(c, 3.0) if isinstance(one, Preempt))
     assert len(made.victims) == evicted

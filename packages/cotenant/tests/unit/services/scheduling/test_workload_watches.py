@@ -47,7 +47,7 @@ OVENS: Kind[Any] = kind_of(OVEN)
 
 
 def of_kind(name: str, group: str) -> Kind[Any]:
-    (found,) = (each for each in KINDS if (each.kind, each.group) == (name, group))
+    (found,) = (one for one in KINDS if (one.kind, one.group) == (name, group))
     return kind_of(found)
 
 
@@ -89,15 +89,15 @@ class Scheduler:
             self.watches.seen(NODES, {"metadata": {"name": f"n{i}"}, "status": status})
 
     def seen(self, kind: Kind[Any], *objects: dict[str, Any]) -> None:
-        for each in objects:
-            self.watches.seen(kind, each)
+        for one in objects:
+            self.watches.seen(kind, one)
 
     def decided(self, now_s: float) -> tuple[set[str], set[str]]:
         """Pods that were bound, and why others wait."""
         said = [*self.engine.decide(now_s), *self.engine.decide(now_s + 5.0)]
         self.engine.validate()
-        names = {each.key.partition("/")[2] for each in said if isinstance(each, Bind)}
-        return names, {each.message for each in said if isinstance(each, Unschedulable)}
+        names = {one.key.partition("/")[2] for one in said if isinstance(one, Bind)}
+        return names, {one.message for one in said if isinstance(one, Unschedulable)}
 
     def explained(self, uid: str) -> tuple[str, str, tuple[str, ...]]:
         entry = self.engine.find(uid)
@@ -211,7 +211,7 @@ def test_the_limits_of_a_rebalancer_are_those_of_the_whole_workload() -> None:
     entry = entries[0]
     assert limits.refuses(entry, "n").startswith("2 of 2 replicas are moving or unavailable")
     watches.seen(rollouts, an_object("r", spec={"replicas": 2, "paused": True}))
-    (entry,) = (each for each in reading.cluster.every_pod() if each.seen.uid == entry.seen.uid)
+    (entry,) = (one for one in reading.cluster.every_pod() if one.seen.uid == entry.seen.uid)
     assert limits.refuses(entry, "n") == "Rollout r is paused"
     watches.gone(REPLICA_SETS, "ml/old")
     reading.cluster.validate()

@@ -86,11 +86,11 @@ async def served_versions(client: Client, group: str, plurals: Iterable[str]) ->
     served: dict[str, set[str]] = {}
     try:
         versions = _decoded(_Group, await client.request("GET", f"/apis/{group}")).versions
-        for each in versions:
-            listed = _decoded(_Resources, await client.request("GET", f"/apis/{group}/{each.version}"))
+        for entry in versions:
+            listed = _decoded(_Resources, await client.request("GET", f"/apis/{group}/{entry.version}"))
             for resource in listed.resources:
                 if resource.name in wanted:
-                    served.setdefault(resource.name, set()).add(each.version)
+                    served.setdefault(resource.name, set()).add(entry.version)
     except (NotFound, Forbidden):
         pass
     return served

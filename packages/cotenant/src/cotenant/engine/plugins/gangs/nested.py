@@ -51,7 +51,7 @@ def place_nested(
     others = [entry for key, members in by_gang.items() if key not in keyed for entry in members]
     if others:
         judged = placer.place(others, now_s, only, False)
-        found.update((entry.seen.uid, each) for entry, each in zip(others, judged, strict=True))
+        found.update((entry.seen.uid, judgement) for entry, judgement in zip(others, judged, strict=True))
     return [found[entry.seen.uid] for entry in entries]
 
 
@@ -70,19 +70,19 @@ def _placed_in_one(
     for rows in _domains(components, gang, members, only):
         mark = placing.mark()
         judged = placer.place(members, now_s, rows, False)
-        placed = [entry for entry, each in zip(members, judged, strict=True) if each.row >= 0]
+        placed = [entry for entry, judgement in zip(members, judged, strict=True) if judgement.row >= 0]
         if len(placed) == len(members):
-            return {entry.seen.uid: each for entry, each in zip(members, judged, strict=True)}
+            return {entry.seen.uid: judgement for entry, judgement in zip(members, judged, strict=True)}
         if len(placed) >= least and smaller is None:
             smaller = rows
         placing.undo(placed, mark)
     if smaller is not None:
         judged = placer.place(members, now_s, smaller, False)
     elif judged:
-        judged = [each._replace(row=-1) for each in judged]
+        judged = [judgement._replace(row=-1) for judgement in judged]
     else:
         judged = placer.place(members, now_s, np.zeros(len(components.assignments.names), dtype=np.bool_), False)
-    return {entry.seen.uid: each for entry, each in zip(members, judged, strict=True)}
+    return {entry.seen.uid: judgement for entry, judgement in zip(members, judged, strict=True)}
 
 
 def _domains(components: Components, gang: Gang, members: Sequence[PodInfo], only: Mask) -> Iterator[Mask]:
@@ -95,7 +95,7 @@ def _domains(components: Components, gang: Gang, members: Sequence[PodInfo], onl
     ready = nodes.ready & only if len(only) else nodes.ready
     rows = [assignments.encoder.node_rows.get(gang.members[uid].node, -1) for uid in gang.placed]
     own = {int(domains.of_node[row]) for row in rows if row >= 0}
-    numbers: list[int] = sorted(each for each in own if each >= 0)[:1]
+    numbers: list[int] = sorted(number for number in own if number >= 0)[:1]
     if not rows:
         found, counts = np.unique(np.array([entry.shape for entry in members]), return_counts=True)
         free = nodes.capacity - nodes.requested

@@ -48,7 +48,7 @@ class Tree:
         """The keys of the groups below each composite group, oldest first."""
         found: dict[str, list[str]] = {}
         nodes: Iterable[PodGroup | CompositeGroup] = (*self.groups.values(), *self.composites.values())
-        for node in sorted(nodes, key=lambda each: (each.created_s, each.key)):
+        for node in sorted(nodes, key=lambda member: (member.created_s, member.key)):
             if node.parent:
                 found.setdefault(node.parent, []).append(node.key)
         return found
@@ -86,7 +86,9 @@ class Tree:
         return found
 
     def _leaves(self, key: str, children: Mapping[str, list[str]]) -> list[str]:
-        return [key] if key in self.groups else [each for each in self._below(key, children) if each in self.groups]
+        return (
+            [key] if key in self.groups else [member for member in self._below(key, children) if member in self.groups]
+        )
 
     # ---- what a valid tree asks
 
@@ -95,7 +97,7 @@ class Tree:
         bundles: dict[str, tuple[str, ...]] = {}  # leaf -> the gangs that must be satisfied with it
         self._core(root, children, bundles, obstacles)
         for key in self._leaves(root.key, children):
-            group, path = self.groups[key], [self.composites[each] for each in self._path(self.groups[key])[0]]
+            group, path = self.groups[key], [self.composites[member] for member in self._path(self.groups[key])[0]]
             topology, inner_key, obstacle = self._topology(key, path, bundles)
             together = next((above.key for above in reversed(path) if above.all_together), "")
             bundle = bundles.get(key, ())
@@ -105,7 +107,7 @@ class Tree:
                 mode=Mode.STRICT if len(bundle) > 1 or topology is not None else group.notes.mode,
                 topology=topology,
                 match_policy=MatchPolicy.WAITING_AND_RUNNING if len(bundle) > 1 else group.notes.match_policy,
-                wrong=(*group.notes.wrong, *(each for above in path for each in above.wrong)),
+                wrong=(*group.notes.wrong, *(member for above in path for member in above.wrong)),
             )
             priority = next((above.priority for above in reversed(path) if above.priority is not None), group.priority)
             yield replace(
@@ -137,7 +139,7 @@ class Tree:
             return cores[0] if cores else ()
         if len(cores) < node.min_groups:
             obstacles[node.key] = f"CompositePodGroup {node.key} has {len(cores)} of {node.min_groups} child groups"
-        core = tuple(key for each in cores[: node.min_groups] for key in each)
+        core = tuple(key for member in cores[: node.min_groups] for key in member)
         for leaf in self._leaves(node.key, children):
             bundles[leaf] = tuple(dict.fromkeys((*bundles.get(leaf, ()), *core, leaf)))
         return core
@@ -147,7 +149,7 @@ class Tree:
     ) -> tuple[GangTopology | None, str, str]:
         """The topology of a leaf's bundle, the leaf's own key below that, and why it cannot be placed with them."""
         own = self.groups[key].notes.topology
-        above = [each for each in path if each.topology_key]
+        above = [member for member in path if member.topology_key]
         if len(above) > 1:
             return own, "", "topology keys on several levels of composite groups are not supported"
         if above and above[0].min_groups is None:

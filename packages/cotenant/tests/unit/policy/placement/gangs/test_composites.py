@@ -46,23 +46,23 @@ def above(name: str, min_groups: int | None, parent: str = "", created_s: float 
 
 
 def resolved(leaves: list[PodGroup], composites: list[CompositeGroup]) -> dict[str, PodGroup]:
-    tree = Tree({each.key: each for each in leaves}, {each.key: each for each in composites})
-    return {each.uid: each for each in tree.resolved()}
+    tree = Tree({one.key: one for one in leaves}, {one.key: one for one in composites})
+    return {one.uid: one for one in tree.resolved()}
 
 
 def groups(found: PodGroup) -> set[str]:
-    return {each.partition("/")[2] for each in found.notes.groups}
+    return {one.partition("/")[2] for one in found.notes.groups}
 
 
 def test_the_oldest_children_of_a_gang_are_one_bundle_and_others_need_it() -> None:
     leaves = [leaf("a", "top", 2.0), leaf("b", "top", 1.0), leaf("c", "top", 3.0)]
     found = resolved(leaves, [above("top", 2)])
-    assert {name: groups(each) for name, each in found.items()} == {
+    assert {name: groups(one) for name, one in found.items()} == {
         "a": {"a", "b"},
         "b": {"a", "b"},
         "c": {"a", "b", "c"},
     }
-    assert not any(each.obstacle for each in found.values())
+    assert not any(one.obstacle for one in found.values())
 
 
 def test_too_few_children_are_an_obstacle() -> None:
@@ -72,7 +72,7 @@ def test_too_few_children_are_an_obstacle() -> None:
 
 def test_with_the_basic_policy_children_are_independent() -> None:
     found = resolved([leaf("a", "top"), leaf("b", "top")], [above("top", None)])
-    assert not any(each.notes.groups or each.obstacle for each in found.values())
+    assert not any(one.notes.groups or one.obstacle for one in found.values())
 
 
 def test_nested_gangs() -> None:
@@ -99,21 +99,21 @@ def test_a_tree_that_is_invalid_is_not_placed(composites: list[CompositeGroup], 
 def test_disruption_priority_and_preemption_come_from_above() -> None:
     top = above("top", None, all_together=True, priority=9, preempts=False)
     found = resolved([leaf("a", "x"), leaf("b", "top")], [top, above("x", None, "top")])
-    for each in found.values():
-        assert (each.disruption, set(each.disrupted_with)) == (Disruption.ALL, {"ml/a", "ml/b"})
-        assert (each.priority, each.preempts) == (9, False)
+    for one in found.values():
+        assert (one.disruption, set(one.disrupted_with)) == (Disruption.ALL, {"ml/a", "ml/b"})
+        assert (one.priority, one.preempts) == (9, False)
 
 
 def test_a_topology_key_of_a_composite_gang_counts_for_all_below() -> None:
     found = resolved([leaf("a", "top"), leaf("b", "top")], [above("top", 2, topology_key="rack")])
-    assert {each.notes.topology for each in found.values()} == {RACK}
+    assert {one.notes.topology for one in found.values()} == {RACK}
 
 
 def test_a_group_below_keeps_its_own_key() -> None:
     leaves = [leaf("a", "top", topology=RACK), leaf("b", "top")]
     for block, bundle in (("block", GangTopology(("block",), True)), ("", None)):
         found = resolved(leaves, [above("top", 2, topology_key=block)])
-        assert {name: (each.notes.topology, each.inner_key) for name, each in found.items()} == {
+        assert {name: (one.notes.topology, one.inner_key) for name, one in found.items()} == {
             "a": (bundle, "rack"),
             "b": (bundle, ""),
         }

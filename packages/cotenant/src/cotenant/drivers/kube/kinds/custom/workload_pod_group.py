@@ -160,7 +160,7 @@ def read_workload_pod_group(obj: WorkloadPodGroupObject, version: str = BETA_POD
     )
     conditions = obj.status.conditions or () if obj.status is not None else ()
     condition = scheduled_condition(version)
-    stored = next((each.status for each in conditions if each.type == condition), "")
+    stored = next((found.status for found in conditions if found.type == condition), "")
     phase = {"True": GangPhase.SCHEDULED, "False": GangPhase.PENDING}.get(stored, GangPhase.NONE)
     meta, parent = obj.metadata, spec.parent_composite_pod_group_name
     return PodGroup(
@@ -211,7 +211,7 @@ async def write_workload_pod_group(client: Client, status: PodGroupStatus) -> No
     """Write the condition of a PodGroup, in the version that was read, unless another object has its name by now."""
     namespace, _, name = status.key.partition("/")
     kind = next(
-        each for each in (BETA_POD_GROUPS, ALPHA3_POD_GROUPS, ALPHA2_POD_GROUPS) if each.version == status.version
+        found for found in (BETA_POD_GROUPS, ALPHA3_POD_GROUPS, ALPHA2_POD_GROUPS) if found.version == status.version
     )
     done = status.phase is GangPhase.SCHEDULED
     condition = {
@@ -244,6 +244,6 @@ def _created_s(obj: WorkloadPodGroupObject) -> float:
 def _topology_key(spec: GroupSpec) -> tuple[str, tuple[str, ...]]:
     """The key, and a sentence about others."""
     constraints = spec.scheduling_constraints or SchedulingConstraints()
-    keys = [each.key for each in constraints.topology or () if each.key]
+    keys = [constraint.key for constraint in constraints.topology or () if constraint.key]
     wrong = (f"spec.schedulingConstraints.topology: only {keys[0]} is considered",) if len(keys) > 1 else ()
     return keys[0] if keys else "", wrong

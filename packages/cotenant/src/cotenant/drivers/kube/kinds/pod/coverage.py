@@ -37,7 +37,7 @@ class Property(Struct):
     def target(self) -> str:
         """The definition that the field, or each of its elements, is an instance of; empty for a scalar."""
         inner = self.items or self
-        found = inner.ref or next((each.ref for each in inner.all_of or () if each.ref), None) or ""
+        found = inner.ref or next((part.ref for part in inner.all_of or () if part.ref), None) or ""
         return found.rpartition("/")[2]
 
 
@@ -123,9 +123,9 @@ def _unknown(definitions: Mapping[str, Definition], name: str, path: tuple[str, 
     known, found = FIELDS.get(name.removeprefix(_CORE)), definitions.get(name)
     if known is None or found is None:
         return
-    for each, written in found.properties.items():
-        verdict = known.get(each)
+    for part, written in found.properties.items():
+        verdict = known.get(part)
         if verdict is None:
-            yield UnknownField((*path, each), bool(_STEERING.search(f"{each} {written.description}")))
+            yield UnknownField((*path, part), bool(_STEERING.search(f"{part} {written.description}")))
         elif verdict is Verdict.HONOURED:
-            yield from _unknown(definitions, written.target(), (*path, each))
+            yield from _unknown(definitions, written.target(), (*path, part))

@@ -190,7 +190,7 @@ class PodReader:
         own = self._by_scheduler.get(scheduler, _NOTHING_OWN)
         unsupported = template.unsupported + hints.wrong if hints.wrong else template.unsupported
         if type(spec) is not PodSpec:
-            unsupported += tuple(f"{each}: {_UNKNOWN}" for each in set_fields(spec))
+            unsupported += tuple(f"{path}: {_UNKNOWN}" for path in set_fields(spec))
         by_group = self.group_priorities.of(meta.namespace or "default", spec.scheduling_group)
         needs: tuple[VolumeNeed, ...] = ()
         if spec.volumes:

@@ -38,7 +38,7 @@ def set_fields(spec: PodSpec) -> tuple[str, ...]:
 
 
 def _extended(form: type[Struct], paths: tuple[tuple[str, ...], ...]) -> type[Struct]:
-    hints, names = get_type_hints(form), {each.encode_name: each.name for each in msgspec.structs.fields(form)}
+    hints, names = get_type_hints(form), {member.encode_name: member.name for member in msgspec.structs.fields(form)}
     below: dict[str, list[tuple[str, ...]]] = {}
     made: list[Any] = []
     for first, *rest in paths:
@@ -59,7 +59,8 @@ def _replaced(hint: Any, paths: tuple[tuple[str, ...], ...]) -> Any:
         return _extended(hint, paths)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return Union[tuple(each if each is NoneType else _replaced(each, paths) for each in arguments)]  # noqa: UP007
+        members = tuple(member if member is NoneType else _replaced(member, paths) for member in arguments)
+        return Union[members]  # noqa: UP007
     if origin is tuple:
         return tuple[_replaced(arguments[0], paths), ...]  # type: ignore[misc]
     return hint
@@ -67,13 +68,13 @@ def _replaced(hint: Any, paths: tuple[tuple[str, ...], ...]) -> Any:
 
 def _set(value: object, path: str) -> Iterator[str]:
     if isinstance(value, tuple):
-        for each in value:
-            yield from _set(each, path)
+        for member in value:
+            yield from _set(member, path)
     elif isinstance(value, Struct):
-        for each in msgspec.structs.fields(type(value)):
-            found = getattr(value, each.name)
-            if each.name.startswith(_PREFIX):
+        for member in msgspec.structs.fields(type(value)):
+            found = getattr(value, member.name)
+            if member.name.startswith(_PREFIX):
                 if found is not None and bytes(found) != b"null":
-                    yield f"{path}.{each.encode_name}"
+                    yield f"{path}.{member.encode_name}"
             elif isinstance(found, tuple | Struct):
-                yield from _set(found, f"{path}.{each.encode_name}")
+                yield from _set(found, f"{path}.{member.encode_name}")

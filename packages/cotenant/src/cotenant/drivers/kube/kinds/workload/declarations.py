@@ -76,8 +76,8 @@ def read_kind(text: str, where: str) -> WorkloadKind:
 def packaged() -> tuple[WorkloadKind, ...]:
     """The kinds that the package declares."""
     folder = files(__package__ or __name__).joinpath("kinds")
-    found = sorted((each for each in folder.iterdir() if each.name.endswith(".yaml")), key=lambda each: each.name)
-    return tuple(read_kind(each.read_text(), each.name) for each in found)
+    found = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".yaml")), key=lambda entry: entry.name)
+    return tuple(read_kind(entry.read_text(), entry.name) for entry in found)
 
 
 def workload_kinds(folder: Path | None = None, field: str = "--workload-kinds") -> tuple[WorkloadKind, ...]:
@@ -97,6 +97,6 @@ def workload_kinds(folder: Path | None = None, field: str = "--workload-kinds") 
 
 def joined(usual: Iterable[WorkloadKind], own: Iterable[WorkloadKind]) -> tuple[WorkloadKind, ...]:
     """One declaration of each kind and group: the own one where there is one."""
-    found = {(each.group, each.kind): each for each in usual}
-    found.update({(each.group, each.kind): each for each in own})
+    found = {(entry.group, entry.kind): entry for entry in usual}
+    found.update({(entry.group, entry.kind): entry for entry in own})
     return tuple(found.values())

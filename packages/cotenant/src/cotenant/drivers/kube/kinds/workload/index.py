@@ -37,9 +37,9 @@ class WorkloadIndex:
 
     def __init__(self, kinds: Sequence[WorkloadKind] = (), between: Iterable[str] = ()) -> None:
         self.kinds = tuple(kinds)
-        self._owning = frozenset((*(each.kind for each in kinds), *between))
-        self._labelled = tuple(each for each in kinds if each.name_label)
-        self._declared = {(each.group, each.kind): each for each in kinds}
+        self._owning = frozenset((*(entry.kind for entry in kinds), *between))
+        self._labelled = tuple(entry for entry in kinds if entry.name_label)
+        self._declared = {(entry.group, entry.kind): entry for entry in kinds}
         self._by_key: dict[tuple[str, str], WorkloadState] = {}  # kind's plural.group, namespace/name
         self._by_uid: dict[str, WorkloadState] = {}
         self._owners: dict[str, OwnedBy] = {}  # UID of an object -> its controller
@@ -87,7 +87,7 @@ class WorkloadIndex:
             for kind in self._labelled
             if kind.name_label in labels
         ]
-        controller = next((each for each in owners if each.controller), None)
+        controller = next((entry for entry in owners if entry.controller), None)
         if controller is None or controller.kind not in self._owning:
             return tuple(named)
         return (*named, controller.uid)
@@ -98,23 +98,27 @@ class WorkloadIndex:
             return NO_MEMBERSHIP
         named = self._by_label(namespace, labels)
         controller = next(
-            (OwnedBy(each.api_version, each.kind, each.name, each.uid, True) for each in owners if each.controller),
+            (
+                OwnedBy(entry.api_version, entry.kind, entry.name, entry.uid, True)
+                for entry in owners
+                if entry.controller
+            ),
             None,
         )
         chain = chain_of(named.owned if named is not None else controller, self._owners.get)
-        states = [found for each in chain.owners if (found := self._by_uid.get(each.uid)) is not None]
+        states = [found for entry in chain.owners if (found := self._by_uid.get(entry.uid)) is not None]
         if not states:
             return NO_MEMBERSHIP
         top = states[-1]
-        role = next((labels[each.kind.role_label] for each in states if each.kind.role_label in labels), "")
+        role = next((labels[entry.kind.role_label] for entry in states if entry.kind.role_label in labels), "")
         workload = PodWorkload(
             top.owned,
-            tuple(f"{each.kind} {each.name}" for each in chain.owners if each.uid != top.uid),
+            tuple(f"{entry.kind} {entry.name}" for entry in chain.owners if entry.uid != top.uid),
             role,
             top.is_paused,
             chain.refused,
         )
-        quotas = (each.labels[QUOTA] for each in states if each.labels and QUOTA in each.labels)
+        quotas = (entry.labels[QUOTA] for entry in states if entry.labels and QUOTA in entry.labels)
         return Membership(workload, self._gang(states, labels), next(quotas, ""))
 
     def state(self, uid: str) -> WorkloadState | None:
@@ -132,9 +136,9 @@ class WorkloadIndex:
 
     def _gang(self, states: Sequence[WorkloadState], labels: Mapping[str, str]) -> GangNotes | None:
         """By the nearest workload with a minimum; none where a label names a PodGroup."""
-        if any(each in labels for each in _GROUP_LABELS):
+        if any(entry in labels for entry in _GROUP_LABELS):
             return None
-        found = next((each for each in states if each.minimum > 1), None)
+        found = next((entry for entry in states if entry.minimum > 1), None)
         if found is None:
             return None
         name = found.key.partition("/")[2]

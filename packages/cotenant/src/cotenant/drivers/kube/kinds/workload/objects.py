@@ -57,7 +57,12 @@ def controller_of(meta: ObjectMeta) -> OwnedBy | None:
     """The controller of an object; None without one."""
     found: tuple[OwnerReference, ...] = meta.owner_references or ()
     return next(
-        (OwnedBy(each.api_version, each.kind, each.name, each.uid, True) for each in found if each.controller), None
+        (
+            OwnedBy(reference.api_version, reference.kind, reference.name, reference.uid, True)
+            for reference in found
+            if reference.controller
+        ),
+        None,
     )
 
 

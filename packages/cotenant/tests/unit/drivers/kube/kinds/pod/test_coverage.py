@@ -22,13 +22,13 @@ TERM = ("affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecuti
 
 def a_document() -> dict[str, Any]:
     """The definitions of the local server, as an OpenAPI document has them."""
-    text = json.dumps({name: each for name, each in definitions().items() if name.startswith(CORE)})
+    text = json.dumps({name: one for name, one in definitions().items() if name.startswith(CORE)})
     return json.loads(text.replace("#/$defs/", "#/components/schemas/"))  # type: ignore[no-any-return]
 
 
 def compared(document: dict[str, Any]) -> list[str]:
     found = unknown_fields(msgspec.convert(document, dict[str, Definition], strict=False))
-    return [f"{each}{' steers' if each.may_steer else ''}" for each in found]
+    return [f"{one}{' steers' if one.may_steer else ''}" for one in found]
 
 
 def test_every_field_of_a_known_server_has_a_verdict() -> None:
@@ -56,15 +56,15 @@ def test_new_fields_are_found_at_every_depth() -> None:
 
 @pytest.mark.parametrize(("name", "form"), [("PodSpec", PodSpec), ("Container", Container), ("Volume", Volume)])
 def test_what_is_honoured_is_read(name: str, form: type[msgspec.Struct]) -> None:
-    read = {each.encode_name for each in msgspec.structs.fields(form)}
+    read = {one.encode_name for one in msgspec.structs.fields(form)}
     verdicts = FIELDS[name]
-    assert {each for each, verdict in verdicts.items() if verdict is Verdict.HONOURED} <= read
-    refused = {each for each, verdict in verdicts.items() if verdict is Verdict.NOT_SUPPORTED}
-    assert read - {each for each, verdict in verdicts.items() if verdict is Verdict.HONOURED} == refused
+    assert {one for one, verdict in verdicts.items() if verdict is Verdict.HONOURED} <= read
+    refused = {one for one, verdict in verdicts.items() if verdict is Verdict.NOT_SUPPORTED}
+    assert read - {one for one, verdict in verdicts.items() if verdict is Verdict.HONOURED} == refused
 
 
 @pytest.mark.parametrize(
-    "field", [each for each, verdict in FIELDS["PodSpec"].items() if verdict is Verdict.NOT_SUPPORTED]
+    "field", [one for one, verdict in FIELDS["PodSpec"].items() if verdict is Verdict.NOT_SUPPORTED]
 )
 def test_what_is_not_supported_is_named_on_the_pod(field: str) -> None:
     value: Any = [{"name": "c"}] if field == "resourceClaims" else {"name": "w"}
@@ -87,7 +87,7 @@ def test_pods_are_read_with_unknown_fields() -> None:
     assert set(set_fields(found)) == {"spec.podPlan", "spec." + ".".join(TERM), "spec.containers.resources.tier"}
     pod = PodReader().pod(event.obj)
     assert pod.pod.requests.get("cpu") == 2000
-    assert sum("this version does not know the field" in each for each in pod.unsupported) == 3
+    assert sum("this version does not know the field" in one for one in pod.unsupported) == 3
 
 
 def test_a_pod_that_sets_none_of_them_is_read_as_before() -> None:

@@ -19,16 +19,14 @@ LINES = "kind: Oven\napi: bake.example.com/v1\nplural: ovens\nreplicas: spec.tra
 
 
 def state(kind: str, group: str, spec: dict[str, Any], status: dict[str, Any] | None = None) -> WorkloadState:
-    (declared,) = (each for each in packaged() if (each.kind, each.group) == (kind, group))
+    (declared,) = (one for one in packaged() if (one.kind, one.group) == (kind, group))
     obj = {"metadata": {"name": "w", "namespace": "ml", "uid": "u"}, "spec": spec, "status": status or {}}
     return read_declared(declared, msgspec.json.decode(msgspec.json.encode(obj), type=DeclaredObject))
 
 
 def test_no_file_has_more_than_ten_lines() -> None:
     folder = files(declarations.__package__ or "").joinpath("kinds")
-    lengths = {
-        each.name: len(each.read_text().splitlines()) for each in folder.iterdir() if each.name.endswith(".yaml")
-    }
+    lengths = {one.name: len(one.read_text().splitlines()) for one in folder.iterdir() if one.name.endswith(".yaml")}
     assert len(lengths) == len(packaged()) == 15
     assert max(lengths.values()) <= 10
 
@@ -164,7 +162,7 @@ def test_the_files_of_a_folder_count_before_the_package_s(tmp_path: Path) -> Non
     (tmp_path / "mine.yaml").write_text(
         LINES.replace("Oven", "JobSet").replace("bake.example.com/v1", "jobset.x-k8s.io/v9")
     )
-    found = {(each.group, each.kind): each for each in workload_kinds(tmp_path)}
+    found = {(one.group, one.kind): one for one in workload_kinds(tmp_path)}
     assert len(found) == len(packaged()) + 1
     assert found["jobset.x-k8s.io", "JobSet"].version == "v9"
     assert workload_kinds() == packaged() == joined(packaged(), ())
