@@ -72,6 +72,7 @@ class CollectedWatches(Watches):
         namespace: str = "",
         field_selector: str = "",
         optional: bool = False,
+        absent_s: float = 0.0,
     ) -> Reflector[Any]:
         """Keep the handler."""
         name = f"{kind.plural}.{kind.group}" if kind.group else kind.plural

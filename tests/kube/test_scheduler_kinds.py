@@ -26,6 +26,7 @@ from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.kinds.custom.device import written_devices
 from cotenant.drivers.kube.kinds.custom.node_resource_topology import topology_text
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
+from cotenant.model.groups.workload_kind import WorkloadKind
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.kube_process.leadership import Alone
@@ -54,6 +55,12 @@ def asked_by(method: str, path: str, query: Any) -> Asked:
     return verb, group, resource
 
 
+def is_resource(path: str) -> bool:
+    """Whether it is one of a resource: everybody may read discovery and OpenAPI."""
+    parts = path.strip("/").split("/")
+    return parts[0] == "api" or (parts[0] == "apis" and len(parts) > 3)
+
+
 def granted() -> set[Asked]:
     """The permissions granted by the manifest of the scheduler's roles."""
     return {
@@ -69,7 +76,8 @@ def granted() -> set[Asked]:
 class Scheduler:
     """A scheduler in a thread with its own event loop that records its requests to the server."""
 
-    def __init__(self, kube: Any) -> None:
+    def __init__(self, kube: Any, workload_kinds: tuple[WorkloadKind, ...] = ()) -> None:
+        self._workload_kinds = workload_kinds
         self.name = f"cases-{uuid.uuid4().hex[:8]}"
         self.asked: set[Asked] = set()
         self._kube = kube
@@ -106,6 +114,7 @@ class Scheduler:
             listen=Address("127.0.0.1", 0),
             load_aware=LoadAwareSettings(),
             quotas=QuotaSettings(revoke_after_s=1.0, status_every_s=0.2),
+            workload_kinds=self._workload_kinds,
         )
         process = SchedulerProcess(
             load_access(self._kube.kubeconfig), profile("cotenant-requests"), options, "cases", lambda client: Alone()
@@ -113,7 +122,8 @@ class Scheduler:
         request, stream = process.client.request, process.client.stream
 
         def noted(method: str, path: str, *arguments: Any, **more: Any) -> Any:
-            self.asked.add(asked_by(method, path, more.get("query")))
+            if is_resource(path):
+                self.asked.add(asked_by(method, path, more.get("query")))
             return request(method, path, *arguments, **more)
 
         def followed(path: str, query: Any = None, **more: Any) -> Any:

@@ -38,6 +38,8 @@ OPEN_REVIEWS = ("selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubj
 
 # What a process does with a flag that its deployment does not set; the guide says which rights the flag needs besides.
 NOT_DEPLOYED = {
+    ("cotenant-scheduler", "list", "ovens"): "--workload-kinds: who declares a kind grants it",
+    ("cotenant-scheduler", "watch", "ovens"): "--workload-kinds: who declares a kind grants it",
     ("cotenant-webhook", "watch", "pods"): "--quota-admission: the chart grants it with that argument",
     ("cotenant-extender", "create", "pods/binding"): "--bind: the chart grants it with that argument",
     ("cotenant-webhook", "create", "mutatingwebhookconfigurations"): "--register: the chart has the configurations",

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from cotenant.drivers.kube.cache.cache import ApiObject, Changed, Malformed
-from cotenant.drivers.kube.cache.reflector import Deliver, Reflector
+from cotenant.drivers.kube.cache.reflector import ABSENT_S, Deliver, Reflector
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
@@ -38,26 +38,29 @@ class ToldWatches(Watches):
         namespace: str = "",
         field_selector: str = "",
         optional: bool = False,
+        absent_s: float = ABSENT_S,
     ) -> Reflector[T]:
         """As the real ones."""
         self.selectors[kind.name] = (namespace, field_selector)
-        self._takers.setdefault((kind.group, kind.name), []).append(deliver)
-        return super().deliver(kind, deliver, namespace=namespace, field_selector=field_selector, optional=optional)
+        self._takers.setdefault((kind.api_version, kind.name), []).append(deliver)
+        return super().deliver(
+            kind, deliver, namespace=namespace, field_selector=field_selector, optional=optional, absent_s=absent_s
+        )
 
     def seen(self, kind: Kind[Any], document: Mapping[str, Any]) -> None:
         """An object is there, or has changed."""
         meta = document["metadata"]
         key = f"{meta['namespace']}/{meta['name']}" if kind.namespaced else meta["name"]
-        place = (kind.group, kind.name, key)
-        made = msgspec.convert(document, kind.form, strict=False)
+        place = (kind.api_version, kind.name, key)
+        made = msgspec.json.decode(msgspec.json.encode(document), type=kind.form, strict=False)
         before, self._known[place] = self._known.get(place), made
         self._hand_on(kind, Changed(kind.name, key, before, made))
 
     def gone(self, kind: Kind[Any], key: str) -> None:
         """An object was deleted."""
-        self._hand_on(kind, Changed(kind.name, key, self._known.pop((kind.group, kind.name, key)), None))
+        self._hand_on(kind, Changed(kind.name, key, self._known.pop((kind.api_version, kind.name, key)), None))
 
     def _hand_on(self, kind: Kind[Any], happened: Changed[Any] | Malformed) -> None:
         one: Sequence[Changed[Any] | Malformed] = [happened]
-        for take in self._takers[kind.group, kind.name]:
+        for take in self._takers[kind.api_version, kind.name]:
             take(one)

@@ -23,6 +23,7 @@ import cotenant
 from cotenant.drivers.kube.kinds.event import EVENTS
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.pod.schema import PODS
+from cotenant.drivers.kube.kinds.workload.declarations import packaged
 
 SOURCE = Path(cotenant.__file__).parent
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -64,16 +65,19 @@ class Process(NamedTuple):
     paths: frozenset[Use] = frozenset()  # what it requests by a path, which the source does not show as a kind
 
 
+DECLARED = frozenset(Use(verb, kind.group, kind.plural) for kind in packaged() for verb in ("list", "watch"))
 PROCESSES = {
     "scheduler": Process(
         "cotenant.services.scheduler.process",
         "scheduler/rbac.yaml",
+        paths=DECLARED,
         unused=frozenset({Use("patch", "slo.cotenant.io", "workloadprofiles")}),  # its definition has the subresource
     ),
     "manager": Process("cotenant.services.manager.main", "manager/rbac.yaml"),
     "rebalancer": Process(
         "cotenant.services.rebalancer.main",
         "rebalancer/rbac.yaml",
+        paths=DECLARED,
         foreign=(  # it has the scheduler's engine and watches, and none of its writes
             "cotenant.services.reporting.identity",
             "cotenant.services.scheduling.claims",

@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from cotenant.drivers.kube.manifests.openapi import definition_name
 from cotenant_local.apiserver import patching
 from cotenant_local.apiserver.contract import Resource
-from cotenant_local.apiserver.kinds.built_in import BUILT_IN
+from cotenant_local.apiserver.kinds.built_in import BUILT_IN, WORKLOAD_API
 from cotenant_local.apiserver.registry import Registry
 from cotenant_local.apiserver.schema.builtin import builtin_schema
 from cotenant_local.apiserver.storage.store import Store
@@ -22,13 +23,21 @@ from cotenant_local.apiserver.verbs.api import Api
 
 
 def built_in() -> tuple[Resource, ...]:
-    """Every built-in resource with its schema. Raises Unsupported if the package that provides the schemas is
-    missing.
+    """Every built-in resource with its schema, those of the Workload API where there are schemas of it.
+
+    Raises Unsupported if the package that provides the schemas is missing.
     """
-    return tuple(
-        replace(resource, schema=builtin_schema(resource.group, resource.version, resource.kind))
-        for resource in BUILT_IN
-    )
+    served = [
+        resource
+        for resource in WORKLOAD_API
+        if definition_name(resource.group, resource.version, resource.kind) is not None
+    ]
+    return tuple(map(with_schema, (*BUILT_IN, *served)))
+
+
+def with_schema(resource: Resource) -> Resource:
+    """A built-in resource with its schema."""
+    return replace(resource, schema=builtin_schema(resource.group, resource.version, resource.kind))
 
 
 def assemble(

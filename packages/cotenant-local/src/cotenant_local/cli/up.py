@@ -37,6 +37,7 @@ def up(
     rebalancer_config: Path | None = None,
     lend: str = "",
     credit: Flag = False,
+    workload_with_job: Flag = False,
     log_format: str = "text",
     audit_log: Path | None = None,
     console: bool = True,
@@ -103,6 +104,8 @@ def up(
     credit
         Book what tenants (ElasticQuotas) earn and spend in credit.db in the directory, and let the scheduler consider
         it. `cotenant credit list --store DIR/credit.db` shows it.
+    workload_with_job
+        Give each Job a Workload and a PodGroup, as clusters with the feature gate WorkloadWithJob do.
     log_format
         Of the log lines of this process, and of the logs of the others in the directory: text, or json for one object a
         line.
@@ -153,6 +156,7 @@ def up(
         rebalancer_config=rebalancer_config,
         lend=lend or ("peak" if shown else ""),
         has_credit=keeps_credit,
+        has_workloads=workload_with_job,
         log_format=log_format,
         audit_log=audit_log.expanduser().absolute() if audit_log is not None else None,
         has_console=console and not bare,

@@ -19,9 +19,13 @@ def all_controllers(
     clock: Callable[[], float] = time.time,
     node_grace_s: float = GRACE_S,
     served: tuple[str, ...] = (),
+    *,
+    workload_with_job: bool = False,
 ) -> tuple[Controller, ...]:
-    """One of each. `node_grace_s`: seconds without a heartbeat until a node counts as dead. `served`: the names of
-    the cluster's scheduler; empty = it has none.
+    """One of each.
+
+    `node_grace_s`: seconds without a heartbeat until a node counts as dead. `served`: the names of the cluster's
+    scheduler; empty = it has none. `workload_with_job`: each Job gets a Workload and a PodGroup.
     """
     unserved = (cluster.UnservedPods(informers, clock, served),) if served else ()
     return (
@@ -29,7 +33,7 @@ def all_controllers(
         workload.ReplicaSets(informers, clock),
         workload.StatefulSets(informers, clock),
         workload.DaemonSets(informers, clock),
-        workload.Jobs(informers, clock),
+        workload.GroupedJobs(informers, clock) if workload_with_job else workload.Jobs(informers, clock),
         cluster.NodeLifecycle(informers, clock, node_grace_s),
         cluster.TaintEviction(informers, clock),
         cluster.Budgets(informers, clock),
@@ -49,6 +53,9 @@ def controller_manager(
     clock: Callable[[], float] = time.time,
     node_grace_s: float = GRACE_S,
     served: tuple[str, ...] = (),
+    *,
+    workload_with_job: bool = False,
 ) -> Runner:
     """A runner of all controllers, ready to start."""
-    return Runner(informers, all_controllers(informers, clock, node_grace_s, served), clock)
+    controllers = all_controllers(informers, clock, node_grace_s, served, workload_with_job=workload_with_job)
+    return Runner(informers, controllers, clock)

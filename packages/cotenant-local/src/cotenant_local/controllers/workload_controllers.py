@@ -13,6 +13,7 @@ from cotenant_local.controllers.runtime.actions import (
     DEPLOYMENTS,
     JOBS,
     NODES,
+    POD_GROUPS,
     PODS,
     REPLICA_SETS,
     REVISIONS,
@@ -28,6 +29,7 @@ from cotenant_local.controllers.views.workloads import (
     DaemonSet,
     Deployment,
     Job,
+    PodGroupView,
     ReplicaSet,
     StatefulSet,
 )
@@ -195,16 +197,28 @@ class Jobs(_Owner):
     """Job."""
 
     resource, kind, name = JOBS, "Job", "job-controller"
+    with_groups = False
 
     def attach(self, enqueue: Enqueue) -> None:
-        """Subscribe to jobs and pods."""
+        """Subscribe to jobs and pods, and to PodGroups where jobs get them."""
         super().attach(enqueue)
         self._pods: Store[Pod] = self._informers.store(PODS)
         self._informers.of(PODS).subscribe(self._child)
+        self._groups: Store[PodGroupView] | None = None
+        if self.with_groups:
+            self._groups = self._informers.store(POD_GROUPS)
+            self._informers.of(POD_GROUPS).subscribe(self._child)
 
     async def plan(self, key: Key, now_s: float) -> Plan:
         """See `job.reconcile`."""
         found: Job | None = self._own.store.get(*key)
         if found is None:
             return GONE
-        return job.reconcile(found, self._pods.owned(found.metadata.uid, key[0]), now_s)
+        groups = self._groups.get if self._groups is not None else None
+        return job.reconcile(found, self._pods.owned(found.metadata.uid, key[0]), now_s, groups)
+
+
+class GroupedJobs(Jobs):
+    """Job, on a cluster with WorkloadWithJob."""
+
+    with_groups = True

@@ -237,7 +237,10 @@ class LocalCluster:
         self._informers = informers = Informers(self.api)
         self._stack.push_async_callback(informers.stop)
         runner = controller_manager(
-            informers, node_grace_s=self.config.node_grace_s, served=self.config.scheduler_names()
+            informers,
+            node_grace_s=self.config.node_grace_s,
+            served=self.config.scheduler_names(),
+            workload_with_job=self.config.has_workloads,
         )
         await runner.start()
         self._stack.push_async_callback(runner.stop)

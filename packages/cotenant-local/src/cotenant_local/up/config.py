@@ -69,6 +69,7 @@ class UpConfig:
     lend: str = (
         ""  # lend from the start by this policy, and the workload's batch requests what is lent; needs the manager
     )
+    has_workloads: bool = False  # each Job gets a Workload and a PodGroup, as with the feature gate WorkloadWithJob
     log_format: str = TEXT  # of this process and its children
     audit_log: Path | None = None  # every request to the API server is appended here
 

@@ -41,6 +41,12 @@ IdentityFolder = Annotated[
         group=CLUSTER,
     ),
 ]
+WorkloadKinds = Annotated[
+    Path | None,
+    Parameter(
+        help="Folder of YAML files that declare further kinds of workloads, beside those of the package.", group=WORK
+    ),
+]
 TlsCert = Annotated[
     Path | None,
     Parameter(

@@ -22,6 +22,7 @@ from cotenant_local.apiserver.kinds.pods.pod import PodBehaviour
 from cotenant_local.apiserver.kinds.priority import SYSTEM, PriorityClassBehaviour
 from cotenant_local.apiserver.kinds.services import ServiceBehaviour
 from cotenant_local.apiserver.kinds.volumes import ClaimBehaviour, VolumeBehaviour
+from cotenant_local.apiserver.kinds.workload_groups import PodGroupBehaviour, WorkloadObjectBehaviour
 from cotenant_local.apiserver.kinds.workloads import JobBehaviour, StatefulSetBehaviour, WorkloadBehaviour
 
 ALL = frozenset({"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})
@@ -236,6 +237,21 @@ BUILT_IN: tuple[Resource, ...] = (
     _resource("authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews", _CLUSTER, verbs=CREATE),
 )
 
+_SCHEDULING = "scheduling.k8s.io"
+WORKLOAD_API: tuple[Resource, ...] = (
+    _resource(_SCHEDULING, "Workload", "workloads", version="v1beta1"),
+    _resource(_SCHEDULING, "Workload", "workloads", version="v1alpha3"),
+    _resource(_SCHEDULING, "PodGroup", "podgroups", version="v1beta1", sub=("status",)),
+    _resource(_SCHEDULING, "PodGroup", "podgroups", version="v1alpha3", sub=("status",)),
+    _resource(_SCHEDULING, "CompositePodGroup", "compositepodgroups", version="v1alpha3", sub=("status",)),
+)
+"""As Kubernetes 1.37 has it with all versions switched on."""
+WORKLOAD_API_OF_1_36: tuple[Resource, ...] = (
+    _resource(_SCHEDULING, "Workload", "workloads", version="v1alpha2"),
+    _resource(_SCHEDULING, "PodGroup", "podgroups", version="v1alpha2", sub=("status",)),
+)
+"""Not served unless they are added to the registry: a server has them beside the others only while it is upgraded."""
+
 
 def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behaviour]:
     """The behaviour of each built-in kind, by storage; a kind not listed is stored as written, without generation."""
@@ -265,6 +281,9 @@ def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behavi
         ("policy", "poddisruptionbudgets"): SpecBehaviour(budget_status, needs_version=True),
         ("coordination.k8s.io", "leases"): Behaviour(needs_version=True, may_create_on_update=True),
         ("scheduling.k8s.io", "priorityclasses"): PriorityClassBehaviour(),
+        (_SCHEDULING, "workloads"): WorkloadObjectBehaviour(),
+        (_SCHEDULING, "podgroups"): PodGroupBehaviour(),
+        (_SCHEDULING, "compositepodgroups"): PodGroupBehaviour(),
         ("storage.k8s.io", "csinodes"): Behaviour(needs_version=True),
         ("storage.k8s.io", "volumeattachments"): Behaviour(has_status=True, needs_version=True),
         ("discovery.k8s.io", "endpointslices"): Behaviour(has_generation=True),

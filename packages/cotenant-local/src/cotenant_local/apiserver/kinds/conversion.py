@@ -2,15 +2,16 @@
 core events.
 
 Problem: one storage, several URLs. Choice: stored objects have the hub's form; others are converted on read and write,
-so history, watches and selectors see one form. Two versions of a kind differ in apiVersion only (conversion strategy
-None). The two Event APIs differ in the names of six fields. Source: Kubernetes API reference, Event v1 core and Event
-v1 events.k8s.io.
+so history, watches and selectors see one form. Two versions of a custom kind differ in apiVersion only (conversion
+strategy None). The two Event APIs differ in the names of six fields, the versions of PodGroup in two. Source:
+Kubernetes API reference, Event v1 core and Event v1 events.k8s.io.
 """
 
 from __future__ import annotations
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.apiserver.contract import Resource
+from cotenant_local.apiserver.kinds.workload_groups import from_alpha, is_alpha_group, to_alpha
 from cotenant_local.apiserver.storage.stored import decode, encode
 from cotenant_local.apiserver.storage.watching import Convert
 
@@ -37,6 +38,8 @@ def outward(obj: Manifest, resource: Resource, hub: Resource) -> Manifest:
         return obj
     if _is_event(resource):
         obj = {_EVENT_FIELDS.get(key, key): value for key, value in obj.items()}
+    elif is_alpha_group(resource):
+        obj = to_alpha(obj)
     obj["apiVersion"] = resource.api_version
     return obj
 
@@ -47,6 +50,8 @@ def inward(obj: Manifest, resource: Resource, hub: Resource) -> Manifest:
         return obj
     if _is_event(resource):
         obj = {_EVENT_FIELDS_BACK.get(key, key): value for key, value in obj.items()}
+    elif is_alpha_group(resource):
+        obj = from_alpha(obj)
     obj["apiVersion"] = hub.api_version
     return obj
 

@@ -41,6 +41,7 @@ VIEWS: dict[ResourceName, type[Any]] = {
     actions.DAEMON_SETS: workload_views.DaemonSet,
     actions.REVISIONS: workload_views.ControllerRevision,
     actions.JOBS: workload_views.Job,
+    actions.POD_GROUPS: workload_views.PodGroupView,
 }
 RETRY_S = 1.0
 PAGE = 2_000

@@ -196,6 +196,7 @@ class JobSpec(View, frozen=True):
     suspend: bool = False
     completion_mode: str = "NonIndexed"
     pod_replacement_policy: str = "TerminatingOrFailed"
+    scheduling: Manifest | None = None
 
 
 class JobStatus(View, frozen=True):
@@ -218,3 +219,34 @@ class Job(View, frozen=True):
     metadata: Meta
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
+
+
+class GangView(View, frozen=True):
+    """`schedulingPolicy.gang` of a PodGroup."""
+
+    min_count: int = 0
+
+
+class PolicyView(View, frozen=True):
+    """`schedulingPolicy` of a PodGroup."""
+
+    gang: GangView | None = None
+
+
+class PodGroupSpecView(View, frozen=True):
+    """`spec` of a PodGroup."""
+
+    scheduling_policy: PolicyView = PolicyView()
+
+
+class PodGroupView(View, frozen=True):
+    """A PodGroup of the Workload API."""
+
+    metadata: Meta
+    spec: PodGroupSpecView = PodGroupSpecView()
+
+    @property
+    def min_count(self) -> int | None:
+        """The minimum of its gang; None with the basic policy."""
+        gang = self.spec.scheduling_policy.gang
+        return gang.min_count if gang is not None else None

@@ -11,7 +11,7 @@ worded as upstream.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -20,13 +20,15 @@ from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.model.whole_number import whole_number
 from cotenant_local.controllers.runtime.actions import JOBS, PODS, Create, Delete, Draft, EmitEvent, Patch, Plan
 from cotenant_local.controllers.views.core import Condition, Pod, seconds, stamp
-from cotenant_local.controllers.views.workloads import Job
+from cotenant_local.controllers.views.workloads import Job, PodGroupView
+from cotenant_local.controllers.workloads.job_groups import add_group, group_name, wants_group
 from cotenant_local.controllers.workloads.pods import claim, conditions_with, pod_from
 
 KIND, API_VERSION = "Job", "batch/v1"
 INDEX = "batch.kubernetes.io/job-completion-index"
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 JOB_NAME = "batch.kubernetes.io/job-name"
+Groups = Callable[[str, str], PodGroupView | None]  # the PodGroup of a namespace and name
 BACKOFF_S, MAX_BACKOFF_S = 10.0, 600.0
 BURST = 500
 
@@ -49,8 +51,11 @@ def finished(job: Job) -> Condition | None:
     return None
 
 
-def reconcile(job: Job, candidates: Iterable[Pod], now_s: float) -> Plan:
-    """Create, replace and stop pods; update the status. `candidates`: pods controlled by it or without a controller."""
+def reconcile(job: Job, candidates: Iterable[Pod], now_s: float, groups: Groups | None = None) -> Plan:
+    """Create, replace and stop pods; update the status. `candidates`: pods controlled by it or without a controller.
+
+    `groups`: with it the job gets a Workload and a PodGroup, and its pods name that.
+    """
     draft = Draft()
     end = finished(job)
     if job.metadata.terminating:
@@ -80,8 +85,11 @@ def reconcile(job: Job, candidates: Iterable[Pod], now_s: float) -> Plan:
             _delete(draft, pod, "the job is suspended")
         _write_status(draft, job, count, "Suspended", "JobSuspended", "Job suspended", now_s)
         return draft.plan("suspended")
+    group = ""
+    if groups is not None and wants_group(job):
+        group = add_group(draft, job, groups(job.metadata.namespace, group_name(job)), bool(pods))
     _write_status(draft, job, count, "", "", "", now_s)
-    _keep_running(draft, job, count, now_s)
+    _keep_running(draft, job, count, now_s, group)
     return draft.plan("enough pods are running")
 
 
@@ -145,7 +153,7 @@ def _event(kind: str, reason: str) -> str:
     return "Completed" if kind == "Complete" else reason
 
 
-def _keep_running(draft: Draft, job: Job, count: _Count, now_s: float) -> None:
+def _keep_running(draft: Draft, job: Job, count: _Count, now_s: float, group: str) -> None:
     desired = job.spec.parallelism
     if job.spec.completions is not None:
         desired = min(desired, job.spec.completions - count.succeeded)
@@ -166,6 +174,8 @@ def _keep_running(draft: Draft, job: Job, count: _Count, now_s: float) -> None:
             draft.reasons.append(f"{count.failed} failed: the next pod is created in {due - now_s:.0f} s")
             return
     for manifest in _new_pods(job, count, missing):
+        if group:
+            manifest["spec"]["schedulingGroup"] = {"podGroupName": group}
         draft.add(Create(PODS, job.metadata.namespace, manifest))
     draft.reasons.append(f"create {missing}: {len(active)} of {desired} are active")
     text = f"Created {missing} pod{'s' if missing > 1 else ''}"

@@ -151,6 +151,8 @@ def _print_answer(answer: PodAnswer) -> None:
     if not answer.leads:
         why = f" ({answer.standing})" if answer.standing else ""
         tables.print_folded(f"The scheduler that answered makes no decisions now{why}, and has no record of another's.")
+    for sentence in answer.unread:
+        tables.print_folded(f"note: {sentence}")
     if answer.waiting is not None:
         _print_waiting(answer.waiting)
     for concern in answer.concerns:

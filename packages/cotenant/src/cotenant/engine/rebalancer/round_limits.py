@@ -50,10 +50,9 @@ class RoundLimits:
         """Pods by the UID of their controller."""
         found: dict[str, list[PodInfo]] = {}
         for entry in self._every:
-            for owner in entry.seen.owned_by:
-                if owner.controller:
-                    found.setdefault(owner.uid, []).append(entry)
-                    break
+            owner = controller(entry)
+            if owner is not None:
+                found.setdefault(owner.uid, []).append(entry)
         return found
 
     def refuses(self, entry: PodInfo, node: str) -> str:
@@ -129,7 +128,9 @@ class RoundLimits:
         return ""
 
     def _by_workload(self, entry: PodInfo) -> str:
-        owner = controller(entry)
+        owner, workload = controller(entry), entry.seen.workload
+        if workload is not None and workload.is_paused:
+            return f"{workload.owner.kind} {workload.owner.name} is paused"
         replicas = self._replicas.get(owner.uid) if owner is not None else None
         if owner is None or replicas is None:
             return ""  # the filters decide about such pods
@@ -160,7 +161,9 @@ class RoundLimits:
 
 
 def controller(entry: PodInfo) -> OwnedBy | None:
-    """The controller of a pod; None without one."""
+    """The workload of a declared kind that a pod belongs to, else its controller; None without one."""
+    if entry.seen.workload is not None:
+        return entry.seen.workload.owner
     for owner in entry.seen.owned_by:
         if owner.controller:
             return owner

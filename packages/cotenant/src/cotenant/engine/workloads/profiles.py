@@ -78,7 +78,9 @@ class _Followed:
 
 
 def workload_of(seen: ObservedPod) -> WorkloadRef | None:
-    """The workload of a pod; None where it has no controller."""
+    """The workload of a pod, that of a declared kind where it has one; None where it has no controller."""
+    if seen.workload is not None:
+        return WorkloadRef(seen.workload.owner.kind, seen.workload.owner.name)
     for owner in seen.owned_by:
         if owner.controller:
             revision = seen.pod.labels.get(TEMPLATE_HASH)

@@ -126,6 +126,17 @@ class OwnedBy:
 
 
 @dataclass(frozen=True, slots=True)
+class PodWorkload:
+    """The workload of a declared kind that a pod belongs to: the topmost above it."""
+
+    owner: OwnedBy
+    through: tuple[str, ...] = ()  # kind and name of what is between, nearest first
+    role: str = ""  # what the pod is in it
+    is_paused: bool = False
+    refused: str = ""  # why the owners were not walked to the end
+
+
+@dataclass(frozen=True, slots=True)
 class ExpectedRoom:
     """The node on which a rebalancer makes room for a waiting pod, the UIDs of the pods that it moves away from
     there, and until when (Unix time) the room is kept for it.
@@ -159,6 +170,7 @@ class ObservedPod:
     settled: tuple[tuple[str, str], ...] = ()  # its class, quota and tenant, by label or annotation
     relabelled: tuple[str, ...] = ()  # those that were changed since it was bound, without effect
     owned_by: tuple[OwnedBy, ...] = ()
+    workload: PodWorkload | None = None
     reservation: str = ""  # not a pod: it represents the reservation of this name, under the reservation's UID
     unsupported: tuple[
         str, ...

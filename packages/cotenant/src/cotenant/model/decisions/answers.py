@@ -195,6 +195,7 @@ class PodAnswer:
     supposed: str = ""  # the assumptions of the query; empty = none
     leads: bool = True  # whether the answering scheduler may act
     standing: str = ""  # why not
+    unread: tuple[str, ...] = ()  # what of its API server the scheduler does not read
     waiting: Waiting | None = None
     record: DecisionRecord | None = None  # of its placement, as it was decided
     candidates: tuple[

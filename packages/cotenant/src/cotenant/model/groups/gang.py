@@ -7,8 +7,8 @@ policy/placement/gangs/spec.py merges them into a spec. Limits: an invalid value
 keep a message about it.
 
 Source: Koordinator, apis/extension/coscheduling.go; PodGroup of scheduling.sigs.k8s.io/v1alpha1 (Koordinator, older
-scheduler-plugins) and of scheduling.x-k8s.io/v1alpha1 (scheduler-plugins since 0.24); the Workload API of Kubernetes
-1.36, scheduling.k8s.io/v1alpha2.
+scheduler-plugins) and of scheduling.x-k8s.io/v1alpha1 (scheduler-plugins since 0.24); the Workload API,
+scheduling.k8s.io.
 """
 
 from __future__ import annotations
@@ -65,6 +65,14 @@ class MatchPolicy(StrEnum):
     ONCE_SATISFIED = "once-satisfied"  # once the minimum was reached, further members are scheduled one by one
 
 
+class Disruption(StrEnum):
+    """Which members of a gang on nodes are of use only together, so that they are evicted together."""
+
+    BELOW_MINIMUM = ""  # those above the minimum can be spared one by one, fewer are of no use
+    SINGLE = "Single"  # each can be evicted by itself
+    ALL = "All"  # none can be evicted without all others
+
+
 @dataclass(frozen=True, slots=True)
 class GangTopology:
     """Topology domains in which a gang should be placed together."""
@@ -87,6 +95,7 @@ class GangNotes:
     topology: GangTopology | None = None
     gather: tuple[GatherRule, ...] = ()
     wrong: tuple[str, ...] = ()  # messages about invalid values, for which the default is used
+    needs_object: bool = False  # the name is that of `spec.schedulingGroup`: without its PodGroup there is no gang
 
 
 NO_NOTES = GangNotes()
@@ -109,6 +118,9 @@ class GangSpec:
     topology: GangTopology | None = None
     gather: tuple[GatherRule, ...] = ()  # layers of the network; joined with the cluster's they are the topology
     min_resources: Amounts = NOTHING  # the cluster must have this much free before any member is placed
+    disruption: Disruption = Disruption.BELOW_MINIMUM
+    disrupted_with: tuple[str, ...] = ()  # with ALL: the keys of the gangs that go together with it, itself included
+    inner_key: str = ""  # label key of nodes: all its members are in one domain of it, within what its bundle may use
 
 
 class GangPhase(StrEnum):
@@ -137,6 +149,7 @@ class PodGroupStatus:
     succeeded: int = 0
     failed: int = 0
     api_group: str = SIGS_GROUP
+    version: str = ""  # of the API, where a group has several
 
     @property
     def kind(self) -> str:
@@ -157,3 +170,30 @@ class PodGroup:
     status: PodGroupStatus
     min_resources: Amounts = NOTHING  # spec.minResources
     api_group: str = SIGS_GROUP
+    version: str = ""  # of the API, where a group has several
+    parent: str = ""  # namespace/name of its composite group
+    workload: str = ""  # name of the Workload that it was made from
+    priority: int | None = None  # of all its members, in place of their own
+    preempts: bool = True  # whether its members preempt, beside what they say themselves
+    disruption: Disruption = Disruption.BELOW_MINIMUM
+    disrupted_with: tuple[str, ...] = ()  # with ALL: the keys of the gangs that go together with it, itself included
+    inner_key: str = ""  # of its own, below the topology of its composite groups
+    obstacle: str = ""  # why it cannot be placed at all as it stands in its composite groups
+
+
+@dataclass(frozen=True, slots=True)
+class CompositeGroup:
+    """A CompositePodGroup of the Workload API: groups of pods, or of groups, that are placed together."""
+
+    key: str  # namespace/name
+    uid: str
+    created_s: float
+    version: str
+    min_groups: int | None  # None: its children are placed independently
+    parent: str = ""  # namespace/name of its own composite group
+    workload: str = ""
+    topology_key: str = ""  # one domain of it for all pods below
+    all_together: bool = False  # its children are evicted together
+    priority: int | None = None
+    preempts: bool = True
+    wrong: tuple[str, ...] = ()

@@ -102,6 +102,7 @@ class KubeProcess:
         self._background: dict[str, Callable[[], Awaitable[None]]] = {}
         self._servers: dict[str, Server] = {}
         self._on_stop: list[Callable[[], None]] = []
+        self._preparations: list[Callable[[], Awaitable[None]]] = []
         self._awake = asyncio.Event()
         self._working = False
 
@@ -123,6 +124,10 @@ class KubeProcess:
         self._writers.append(writer)
         self.background(name, writer.run)
         return writer
+
+    def before_watching(self, prepare: Callable[[], Awaitable[None]]) -> None:
+        """Wait for this before anything is listed."""
+        self._preparations.append(prepare)
 
     def background(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run a task from start to stop, whether leading or not."""
@@ -183,7 +188,7 @@ class KubeProcess:
             stack.push_async_callback(_end_servers, servers, servers_end)
             stack.push_async_callback(self.events.flush, FLUSH_S)
 
-            tasks.start("watches", self.watches.run())
+            tasks.start("watches", self._watch())
             tasks.start("events", self.events.run())
             for name, run in self._background.items():
                 tasks.start(name, run())
@@ -192,6 +197,11 @@ class KubeProcess:
             stack.push_async_callback(tasks.cancel, leading)
             await tasks.wait(stop)
             _log.info("stopping")
+
+    async def _watch(self) -> None:
+        for prepare in self._preparations:
+            await prepare()
+        await self.watches.run()
 
     async def _lead(self, work: Callable[[], Awaitable[None]], on_synced: Callable[[], None]) -> None:
         await self.watches.wait_synced()

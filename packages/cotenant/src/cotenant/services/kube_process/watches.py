@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from cotenant.drivers.kube.cache.cache import ApiObject, Changed, Malformed, Notification
-from cotenant.drivers.kube.cache.reflector import Deliver, Reflector
+from cotenant.drivers.kube.cache.reflector import ABSENT_S, Deliver, Reflector
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.model.errors import InvalidInput
@@ -65,9 +65,12 @@ class Watches:
         namespace: str = "",
         field_selector: str = "",
         optional: bool = False,
+        absent_s: float = ABSENT_S,
     ) -> Reflector[T]:
-        """Watch a kind and hand on its objects one by one; no namespace = all. `optional`: the kind may not be
-        installed, or not be readable for us: then it has no objects.
+        """Watch a kind and hand on its objects one by one; no namespace = all.
+
+        `optional`: the kind may not be installed, or not be readable for us: then it has no objects, and is asked for
+        again every `absent_s`.
         """
         return self.deliver(
             kind,
@@ -75,6 +78,7 @@ class Watches:
             namespace=namespace,
             field_selector=field_selector,
             optional=optional,
+            absent_s=absent_s,
         )
 
     def deliver(
@@ -85,6 +89,7 @@ class Watches:
         namespace: str = "",
         field_selector: str = "",
         optional: bool = False,
+        absent_s: float = ABSENT_S,
     ) -> Reflector[T]:
         """Watch a kind and hand on whole deliveries; `deliver` passes what is malformed to `note`."""
 
@@ -100,6 +105,7 @@ class Watches:
             field_selector=field_selector,
             streaming=self._streaming,
             optional=optional,
+            absent_s=absent_s,
         )
         self._reflectors.append(reflector)
         return reflector
@@ -137,6 +143,11 @@ class Watches:
     def count(self, kind: str) -> None:
         """Count an object that could not be used."""
         self.malformed[kind] = self.malformed.get(kind, 0) + 1
+
+    @property
+    def kinds(self) -> tuple[Kind[Any], ...]:
+        """What is watched."""
+        return tuple(reflector.kind for reflector in self._reflectors)
 
     @property
     def synced(self) -> bool:

@@ -36,6 +36,7 @@ from cotenant.services.options import (
     OtlpTracesTokenFile,
     TlsCert,
     TlsKey,
+    WorkloadKinds,
 )
 from cotenant.services.readable import check_readable
 from cotenant.services.scheduling.names import by_requests, cluster_profile, read_names
@@ -79,6 +80,7 @@ class RunArguments:
         str, Parameter(help="The scheduler's placement profile, by which landings are simulated.", group=WORK)
     ] = "cotenant"
     load_aware: Annotated[Path | None, Parameter(help="The scheduler's file of load thresholds.", group=WORK)] = None
+    workload_kinds: WorkloadKinds = None
     leader_elect: Annotated[
         bool, Parameter(help="Compete with other replicas for a Lease before acting.", group=CLUSTER)
     ] = True
@@ -136,6 +138,7 @@ class PlanArguments:
     ] = "cotenant"
     context: Context = ""
     load_aware: Annotated[Path | None, Parameter(help="The scheduler's file of load thresholds.", group=WORK)] = None
+    workload_kinds: WorkloadKinds = None
     within_s: Annotated[float, Parameter(help="Seconds for reading the cluster.", group=WORK)] = 60.0
 
 

@@ -11,7 +11,7 @@ options, are not simulated.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -25,6 +25,8 @@ from cotenant.drivers.kube.kinds.managed_node import read_raw_allocatable
 from cotenant.drivers.kube.kinds.pod.eviction import EVICTION_PODS, read_eviction_notes
 from cotenant.drivers.kube.kinds.pod.reader import PodReader, PodsOfScheduler
 from cotenant.drivers.kube.kinds.pod.schema import PODS
+from cotenant.drivers.kube.kinds.workload.declarations import workload_kinds
+from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex
 from cotenant.drivers.kube.kinds.workloads import (
     JOBS,
     REPLICA_SETS,
@@ -40,6 +42,7 @@ from cotenant.engine.state.reports import Reports
 from cotenant.model.cluster.annotations import RAW_ALLOCATABLE
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.groups.workload_kind import WorkloadKind, WorkloadState
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
@@ -66,9 +69,10 @@ def plan(request: PlanArguments) -> Plan:
     names = read_names(request.scheduler_names, profile)
     settings = DEFAULT if request.config is None else read_settings(request.config)
     load_aware = read_load_aware(request.load_aware) if request.load_aware is not None else None
+    kinds = workload_kinds(request.workload_kinds)
     access = load_access(request.kubeconfig, request.context)
     try:
-        return asyncio.run(_plan(access, profile, names, settings, load_aware, request.within_s))
+        return asyncio.run(_plan(access, profile, names, settings, load_aware, request.within_s, kinds))
     except Unavailable as error:
         why = str(error).partition(": ")[2] or str(error)
         raise Transient(f"the API server {access.server} does not answer: {why}") from error
@@ -81,6 +85,7 @@ async def _plan(
     settings: RebalancerSettings,
     load_aware: LoadAwareSettings | None,
     within_s: float,
+    kinds: Sequence[WorkloadKind],
 ) -> Plan:
     async with Client(
         access, qps=float("inf"), burst=100, in_flight=16, timeout_s=within_s, user_agent=AGENT
@@ -89,7 +94,7 @@ async def _plan(
             "GET", PODS.path(""), query={"limit": "1"}
         )  # an error is reported before watches begin to retry
         watches = Watches(client)
-        reading = ClusterReading(client, watches, profile, names, settings, load_aware)
+        reading = ClusterReading(client, watches, profile, names, settings, load_aware, kinds=kinds)
         task = asyncio.create_task(watches.run(), name="watches")
         try:
             async with asyncio.timeout(within_s):
@@ -101,6 +106,9 @@ async def _plan(
             await asyncio.gather(task, return_exceptions=True)
         await Scales(client).read(reading.cluster, reading.planner)
         return reading.plan()
+
+
+_BETWEEN = (REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS)  # owners of pods that have owners
 
 
 class ClusterReading:
@@ -119,6 +127,7 @@ class ClusterReading:
         now: Callable[[], float] | None = None,
         *,
         once: bool = True,
+        kinds: Sequence[WorkloadKind] = (),
     ) -> None:
         """`once`: for one plan, so the anomaly condition does not apply."""
         self._now = now or SteadyClock()
@@ -129,9 +138,19 @@ class ClusterReading:
             by_scheduler={
                 name: PodsOfScheduler("" if entry.name == profile.name else entry.name, entry.default_spread)
                 for name, entry in names.items()
-            }
+            },
+            workloads=WorkloadIndex(kinds, (kind.name for kind in _BETWEEN)),
         )
-        EngineWatches(watches, self.cluster, reader, ClaimBinder(client, reader.volumes), Reports(), self._now)
+        watched = EngineWatches(
+            watches,
+            self.cluster,
+            reader,
+            ClaimBinder(client, reader.volumes),
+            Reports(),
+            self._now,
+            self._declared_seen,
+        )
+        self._workloads = watched.workloads
         self._pods = watches.keep(EVICTION_PODS)
         self.planner = Planner(self.cluster, _for_one_look(settings) if once else settings, self.notes)
         watches.handle(
@@ -151,13 +170,15 @@ class ClusterReading:
                 ),
                 optional=True,
             )
-        handler: ObjectHandler[WorkloadObject, WorkloadObject] = ObjectHandler(
-            lambda obj: obj, self._workload_seen, lambda key: None
+        for kind in (REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS):
+            watches.handle(kind, self._workload_handler(kind.name), optional=True)
+
+    def _workload_handler(self, kind: str) -> ObjectHandler[WorkloadObject, WorkloadObject]:
+        return ObjectHandler(
+            lambda obj: obj,
+            lambda obj: self._workload_seen(kind, obj),
+            lambda key: self._workloads.owner_gone(kind, key),
         )
-        watches.handle(REPLICA_SETS, handler, optional=True)
-        watches.handle(STATEFUL_SETS, handler, optional=True)
-        watches.handle(REPLICATION_CONTROLLERS, handler, optional=True)
-        watches.handle(JOBS, handler, optional=True)
 
     def plan(self) -> Plan:
         """One round over what was read. The engine is left as it would be after it."""
@@ -178,8 +199,13 @@ class ClusterReading:
                     wrong.append(f"node {node.name}: {error}")
         return wrong
 
-    def _workload_seen(self, obj: WorkloadObject) -> None:
+    def _declared_seen(self, state: WorkloadState) -> None:
+        if state.replicas is not None:
+            self.planner.workload_seen(state.uid, state.replicas)
+
+    def _workload_seen(self, kind: str, obj: WorkloadObject) -> None:
         if obj.metadata.uid:
+            self._workloads.owner_seen(kind, obj.metadata)
             self.planner.workload_seen(obj.metadata.uid, replicas_of(obj))
 
     def notes(self, key: str) -> EvictionNotes:

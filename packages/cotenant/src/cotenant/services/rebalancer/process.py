@@ -40,6 +40,7 @@ from cotenant.engine.rebalancer.rounds import kept_until_s, moved_lately, plan_r
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
 from cotenant.model.groups.migration import EVICT_POLICY, EvictPolicy, JobPhase, MigrationJob, PodRef, Step
+from cotenant.model.groups.workload_kind import WorkloadKind
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.services.kube_process.clock import SteadyClock
@@ -73,6 +74,7 @@ class RebalancerOptions:
     tls: Tls | None = None
     settings: RebalancerSettings = DEFAULT
     load_aware: LoadAwareSettings | None = None
+    workload_kinds: tuple[WorkloadKind, ...] = ()
     acts: bool = False  # False = dry run
     span_target: SpanTarget | None = None  # of rounds and moves; None = no spans
 
@@ -118,6 +120,7 @@ class RebalancerProcess:
             options.load_aware,
             kube.now,
             once=False,
+            kinds=options.workload_kinds,
         )
         self.migrations = Migrations(
             ClusterArbiter(reading.cluster, options.settings, reading.planner.replicas, reading.notes),

@@ -62,7 +62,11 @@ class Scales:
         owners: dict[str, tuple[str, OwnedBy]] = {}
         for entry in cluster.every_pod():
             owner = controller(entry)
-            if owner is None or (owner.kind in _WATCHED and owner.api_version in _WATCHED_GROUPS):
+            if (
+                owner is None
+                or entry.seen.workload is not None
+                or (owner.kind in _WATCHED and owner.api_version in _WATCHED_GROUPS)
+            ):
                 continue
             owners[owner.uid] = (entry.seen.pod.namespace, owner)
         self._due = {uid: due for uid, due in self._due.items() if uid in owners}

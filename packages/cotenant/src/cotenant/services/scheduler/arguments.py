@@ -35,6 +35,7 @@ from cotenant.services.options import (
     OtlpTracesTokenFile,
     TlsCert,
     TlsKey,
+    WorkloadKinds,
 )
 from cotenant.services.readable import check_readable
 from cotenant.services.scheduling.names import by_requests, cluster_profile, read_names
@@ -202,6 +203,7 @@ class SchedulerArguments:
             group=WORK,
         ),
     ] = False
+    workload_kinds: WorkloadKinds = None
     otlp_traces: Annotated[
         str,
         Parameter(

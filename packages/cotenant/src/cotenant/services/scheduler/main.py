@@ -14,6 +14,7 @@ import time
 from cotenant.drivers.http.tls import tls_of
 from cotenant.drivers.http.tokens import read_token
 from cotenant.drivers.kube.client.access import load_access
+from cotenant.drivers.kube.kinds.workload.declarations import workload_kinds
 from cotenant.drivers.seals.seals import read_seal
 from cotenant.engine.rehearsal import rehearse
 from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
@@ -45,6 +46,7 @@ def run(request: SchedulerArguments) -> int:
     devices = device_settings(request.device_strategy, request.usual_gpu_pods)
     plugins = others_plugins(request.plugins)
     sealer, seals = read_seal(request.seal)
+    kinds = workload_kinds(request.workload_kinds)
     log_to_stderr(request.log_level, request.log_format)
     bring_kernels()
     access = load_access(request.kubeconfig, request.context)
@@ -71,6 +73,7 @@ def run(request: SchedulerArguments) -> int:
         span_target=spans_to,
         sealer=sealer,
         seals=seals,
+        workload_kinds=kinds,
     )
     for option, path in (("--report-token-file", options.report_token), ("--debug-token-file", options.debug_token)):
         if path is not None:

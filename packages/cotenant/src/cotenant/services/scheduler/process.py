@@ -29,6 +29,7 @@ from cotenant.drivers.http.traffic import Traffic
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.pod.reader import PodReader, PodsOfScheduler
+from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
 from cotenant.engine.plugins.reservations.instructions import Reserve
 from cotenant.engine.state.reports import Reports
@@ -52,6 +53,7 @@ from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.plugins import routes as plugin_routes
 from cotenant.services.scheduler.pages.process import Process, ProcessState
 from cotenant.services.scheduler.pages.process import routes as process_routes
+from cotenant.services.scheduler.server_coverage import ServerCoverage
 from cotenant.services.scheduling.claims import ClaimBinder
 from cotenant.services.scheduling.engine import scheduling_engine
 from cotenant.services.scheduling.options import Options
@@ -141,7 +143,8 @@ class SchedulerProcess:
 
     def _carry_out_with(self, kube: KubeProcess, options: Options) -> None:
         """Make the parts that carry out instructions, and the watches that feed the engine."""
-        reader = PodReader(by_scheduler=self._pods_of(options), seals=options.seals)
+        self._workloads = WorkloadIndex(options.workload_kinds)
+        reader = PodReader(by_scheduler=self._pods_of(options), seals=options.seals, workloads=self._workloads)
         claims = ClaimBinder(self.client, reader.volumes, lambda node: self.cluster.node(node) is not None)
         per_s = options.notices_per_s
         # The engine reports each status once, so what waits is written even where leadership was lost meanwhile.
@@ -173,7 +176,10 @@ class SchedulerProcess:
             self.client, self.cluster, kube.now, may_write=lambda: self._leads, changed=kube.wake, sealer=options.sealer
         )
         kube.on_stop(self.reserver.stop)
-        EngineWatches(kube.watches, self.cluster, reader, claims, self.reports, kube.now)
+        watched = EngineWatches(kube.watches, self.cluster, reader, claims, self.reports, kube.now)
+        self.coverage = ServerCoverage(self.client, kube.watches.kinds, watched.pods, watched.pods_delivered)
+        kube.before_watching(self.coverage.prepare)
+        kube.background("coverage", self.coverage.run)
 
     def _pods_of(self, options: Options) -> dict[str, PodsOfScheduler]:
         """How pods are read by their scheduler name."""
@@ -293,6 +299,13 @@ class SchedulerProcess:
         options = self.options
         token = BearerToken(options.debug_token, "--debug-token-file") if options.debug_token else None
         process = Process(
-            self.cluster, self.debugging, options.schedulers, self.kube.now, self._state, self.kube.standing
+            self.cluster,
+            self.debugging,
+            options.schedulers,
+            self.kube.now,
+            self._state,
+            self.kube.standing,
+            self._workloads.state,
+            self.coverage.notes,
         )
         return Routes((*process_routes(process), *plugin_routes(self.cluster, self.kube.now)), Guard(token, time.time))

@@ -27,13 +27,21 @@ from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_no
 from cotenant.drivers.kube.kinds.custom.node_resource_topology import NODE_TOPOLOGIES, read_node_topology
 from cotenant.drivers.kube.kinds.custom.pod_group import POD_GROUPS, X_POD_GROUPS, read_pod_group
 from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS, ReservationReader
-from cotenant.drivers.kube.kinds.custom.workload_pod_group import WORKLOAD_POD_GROUPS, read_workload_pod_group
+from cotenant.drivers.kube.kinds.custom.workload_pod_group import (
+    ALPHA2_POD_GROUPS,
+    ALPHA3_POD_GROUPS,
+    BETA_POD_GROUPS,
+    COMPOSITE_POD_GROUPS,
+    read_composite_pod_group,
+    read_workload_pod_group,
+)
 from cotenant.drivers.kube.kinds.custom.workload_profile import WORKLOAD_PROFILES, read_workload_profile
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.engine.cluster import Cluster
-from cotenant.model.groups.gang import K8S_GROUP, X_GROUP
+from cotenant.model.groups.gang import X_GROUP
 from cotenant.model.machine.node_metric import NodeMetric
 from cotenant.services.kube_process.watches import ObjectHandler
+from cotenant.services.scheduling.workload_groups import WorkloadGroups
 
 T = TypeVar("T", bound=ApiObject)
 V = TypeVar("V")
@@ -54,7 +62,7 @@ class CustomKind(Generic[T, V]):
 
 
 def custom_kinds(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
-    """Every custom kind that the engine and its plugins read."""
+    """Every custom kind that the engine and its plugins read, beside those of the Workload API."""
     plugins = cluster.plugins
     return (
         CustomKind(NODE_TOPOLOGIES, read_node_topology, plugins.cpus.topology_seen, plugins.cpus.topology_gone),
@@ -82,12 +90,27 @@ def custom_kinds(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
             plugins.gangs.pod_group_seen,
             partial(plugins.gangs.pod_group_gone, api_group=X_GROUP),
         ),
+    )
+
+
+def group_kinds(groups: WorkloadGroups) -> tuple[CustomKind[Any, Any], ...]:
+    """The kinds of the Workload API, each PodGroup in every version that is read."""
+    seen, gone = groups.seen, groups.gone
+    return (
+        CustomKind(BETA_POD_GROUPS, read_workload_pod_group, seen, partial(gone, version=BETA_POD_GROUPS.version)),
         CustomKind(
-            WORKLOAD_POD_GROUPS,
-            read_workload_pod_group,
-            plugins.gangs.pod_group_seen,
-            partial(plugins.gangs.pod_group_gone, api_group=K8S_GROUP),
+            ALPHA3_POD_GROUPS,
+            partial(read_workload_pod_group, version=ALPHA3_POD_GROUPS.version),
+            seen,
+            partial(gone, version=ALPHA3_POD_GROUPS.version),
         ),
+        CustomKind(
+            ALPHA2_POD_GROUPS,
+            partial(read_workload_pod_group, version=ALPHA2_POD_GROUPS.version),
+            seen,
+            partial(gone, version=ALPHA2_POD_GROUPS.version),
+        ),
+        CustomKind(COMPOSITE_POD_GROUPS, read_composite_pod_group, groups.composite_seen, groups.composite_gone),
     )
 
 

@@ -17,6 +17,7 @@ from cotenant.engine.plugins.quotas.settings import DEFAULTS as DEFAULT_QUOTAS
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.engine.rules.devices.rules import SETTINGS as DEFAULT_DEVICES
+from cotenant.model.groups.workload_kind import WorkloadKind
 from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import PlacementProfile
@@ -53,6 +54,7 @@ class Options:
     span_target: SpanTarget | None = None  # of scheduling attempts; None = no spans
     sealer: Sealer | None = None  # signs what pods are given
     seals: Seals = NO_SEALS  # checks what they say that they were given
+    workload_kinds: tuple[WorkloadKind, ...] = ()  # controllers whose pods are known by declaration
     default_spread: bool | None = (
         None  # kube-scheduler's system defaults of topology spread; None = as the profile has it
     )

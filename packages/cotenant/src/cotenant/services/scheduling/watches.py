@@ -33,9 +33,13 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.state.reports import Reports
 from cotenant.model.cluster.node import Node
 from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.model.groups.workload_kind import WorkloadState
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 from cotenant.services.scheduling.claims import ClaimBinder
-from cotenant.services.scheduling.custom_kinds import custom_kinds
+from cotenant.services.scheduling.custom_kinds import custom_kinds, group_kinds
+from cotenant.services.scheduling.dependents import Dependents
+from cotenant.services.scheduling.workload_groups import WorkloadGroups
+from cotenant.services.scheduling.workload_watches import WorkloadWatches
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +55,7 @@ class EngineWatches:
         claims: ClaimBinder,
         reports: Reports,
         now: Callable[[], float],
+        workload_seen: Callable[[WorkloadState], None] = lambda state: None,
     ) -> None:
         self._watches = watches
         self._cluster = cluster
@@ -59,6 +64,7 @@ class EngineWatches:
         self._reports = reports
         self._now = now
         self._with_claims: dict[str, PodObject] = {}  # by uid: pods that name claims
+        self._dependents = Dependents()
         self._volumes_at = self._capacity_at = 0  # versions of the index
         self._node_storage = NodeStorageIndex()
         index = reader.volumes
@@ -85,9 +91,18 @@ class EngineWatches:
         watches.handle(
             POD_DISRUPTION_BUDGETS, ObjectHandler(read_budget, cluster.budget_seen, self._budget_gone, _keep)
         )
-        for custom in custom_kinds(cluster):
+        gangs = cluster.plugins.gangs
+        groups = WorkloadGroups(
+            gangs.pod_group_seen,
+            gangs.pod_group_gone,
+            reader.group_priorities,
+            lambda key: self._read_again(f"PodGroup {key}"),
+        )
+        for custom in (*custom_kinds(cluster), *group_kinds(groups)):
             watches.handle(custom.kind, custom.handler(now), optional=True)
-        watches.deliver(PODS, self._pods)
+        self.workloads = WorkloadWatches(reader.workloads, self._read_again, workload_seen)
+        self.workloads.watch(watches)
+        self.pods = watches.deliver(PODS, self.pods_delivered)
 
     def _read_node(self, obj: NodeObject) -> Node:
         try:
@@ -111,7 +126,8 @@ class EngineWatches:
 
     # ---- pods
 
-    def _pods(self, happened: Sequence[Notification[PodObject]]) -> None:
+    def pods_delivered(self, happened: Sequence[Notification[PodObject]]) -> None:
+        """Hand on what a watch of pods delivered."""
         now_s = self._now()
         if not self._listed:
             happened = sorted(happened, key=_created_s)  # the first list: the oldest pods enter the queue first
@@ -130,9 +146,11 @@ class EngineWatches:
         if change.new is not None:
             if change.new.spec is not None and change.new.spec.volumes:
                 self._note_claims(change.new)
+            self._dependents.put(change.new, self._depends_on(change.new))
             self._cluster.pod_seen(self._reader.pod(change.new), now_s)
         elif change.old is not None and change.old.metadata.uid:
             self._with_claims.pop(change.old.metadata.uid, None)
+            self._dependents.drop(change.old.metadata.uid)
             self._cluster.pod_gone(change.old.metadata.uid, now_s)
 
     def _note_claims(self, pod: PodObject) -> None:
@@ -140,6 +158,17 @@ class EngineWatches:
         volumes = pod.spec.volumes if pod.spec is not None else None
         if any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in volumes or ()):
             self._with_claims[uid] = pod
+
+    def _depends_on(self, pod: PodObject) -> tuple[str, ...]:
+        meta, namespace = pod.metadata, pod.metadata.namespace or "default"
+        names = self._reader.workloads.depends_on(namespace, meta.labels or {}, meta.owner_references or ())
+        group = pod.spec.scheduling_group if pod.spec is not None else None
+        return names if group is None else (*names, f"PodGroup {namespace}/{group.pod_group_name}")
+
+    def _read_again(self, name: str) -> None:
+        now_s = self._now()
+        for pod in self._dependents.of(name):
+            self._cluster.pod_seen(self._reader.pod(pod), now_s)
 
     # ---- volumes
 

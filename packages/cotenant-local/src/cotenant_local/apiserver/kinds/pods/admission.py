@@ -34,10 +34,7 @@ class Priorities:
         """Set the pod's priority from its class. Raises ApiError 403 if the class is unknown or the pod has a
         different priority.
         """
-        version = world.version(*_STORAGE)
-        if version != self._version:
-            self._read(world)
-            self._version = version
+        self._refresh(world)
         spec = pod["spec"]
         name = spec.get("priorityClassName") or self._default
         if name:
@@ -65,6 +62,24 @@ class Priorities:
             )
         spec["priority"] = priority
         spec["preemptionPolicy"] = policy
+
+    def of_class(self, name: str, world: ObjectLookup) -> tuple[str, int, str] | None:
+        """The class that counts, its value and its preemption policy; an empty name is the default class.
+
+        None for an unknown one.
+        """
+        self._refresh(world)
+        name = name or self._default
+        if not name:
+            return "", 0, "PreemptLowerPriority"
+        found = self._by_name.get(name)
+        return (name, *found) if found is not None else None
+
+    def _refresh(self, world: ObjectLookup) -> None:
+        version = world.version(*_STORAGE)
+        if version != self._version:
+            self._read(world)
+            self._version = version
 
     def _read(self, world: ObjectLookup) -> None:
         self._by_name = {}

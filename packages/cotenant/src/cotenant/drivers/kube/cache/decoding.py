@@ -103,7 +103,7 @@ class ListWatchDecoder(Generic[T]):
     def __init__(self, kind: Kind[T]) -> None:
         form = kind.form
         # Only pods are many and alike.
-        self._share = cast(Callable[[T], T], PodSharing()) if form is PodObject else None
+        self._share = cast(Callable[[T], T], PodSharing()) if issubclass(form, PodObject) else None
         self._object = msgspec.json.Decoder(form)
         self._page: msgspec.json.Decoder[_Page[T]] = msgspec.json.Decoder(_Page[form])  # type: ignore[valid-type]
         self._report: msgspec.json.Decoder[_Report[T]] = msgspec.json.Decoder(_Report[form])  # type: ignore[valid-type]

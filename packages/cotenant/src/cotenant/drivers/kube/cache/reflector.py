@@ -49,6 +49,7 @@ class Reflector(Generic[T]):
         page: int = 500,
         streaming: bool = False,
         optional: bool = False,
+        absent_s: float = ABSENT_S,
         watch_s: float = WATCH_S,
         grace_s: float = GRACE_S,
         random: Callable[[], float] = chance.random,
@@ -56,10 +57,11 @@ class Reflector(Generic[T]):
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`optional`: the server may not serve the kind (its definition is not installed), or may not permit reading
-        it: then it has no objects, and it is listed again from time to time.
+        it: then it has no objects, and it is listed again every `absent_s`.
         """
         self.kind = kind
         self._optional = optional
+        self._absent_s = absent_s
         self._client = client
         self._deliver = deliver
         self._path = kind.path(namespace)
@@ -83,6 +85,11 @@ class Reflector(Generic[T]):
     def counts(self) -> WatchCounts:
         """Counters for metrics."""
         return self._machine.counts
+
+    def read_as(self, kind: Kind[T]) -> None:
+        """Decode what comes from now on as this kind, which differs in its struct only."""
+        self.kind = kind
+        self._reader = ListWatchDecoder(kind)
 
     @property
     def synced(self) -> bool:
@@ -124,7 +131,7 @@ class Reflector(Generic[T]):
             if self._optional and (isinstance(error, NotFound) or not len(self._machine.cache)):
                 if isinstance(error, Forbidden) and not self.synced:
                     _log.warning("%s are not read: %s", self.kind.plural, error)
-                self._notify(self._machine.on_absent(ABSENT_S))
+                self._notify(self._machine.on_absent(self._absent_s))
             else:
                 self._machine.on_error(error)
             return
@@ -152,7 +159,7 @@ class Reflector(Generic[T]):
                         return
         except NotFound as error:
             if self._optional:
-                self._notify(self._machine.on_absent(ABSENT_S))
+                self._notify(self._machine.on_absent(self._absent_s))
             else:
                 self._machine.on_error(error, self._monotonic() - begun_s)
             return

@@ -3,16 +3,18 @@
 Problem: the fields of the built-in kinds, and how they merge, fill 1.5 MB of definitions that Kubernetes publishes as
 OpenAPI. Choice: the JSON schema files of that package (730 definitions with list types, merge keys and kinds), read on
 first use (about 10 ms); each definition is compiled when first reached. Limits: one minor version of Kubernetes is
-served, `PREFERRED` if the package has it, else the newest it has; the files contain neither defaults nor rules.
+served, `PREFERRED` if the package has it, else the newest it has, with the Workload API of later ones (`_LATER`); the
+files contain neither defaults nor rules.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,6 +25,27 @@ from cotenant.model.errors import Unsupported
 
 PREFERRED = "v1.34"
 
+
+class _Added(NamedTuple):
+    """What is taken of a later minor version: definitions by the start of their name, and fields of definitions."""
+
+    definitions: tuple[str, ...]
+    fields: tuple[tuple[str, str], ...] = ()
+
+
+_API = "io.k8s.api."
+_LATER = {  # the Workload API
+    (1, 36): _Added((_API + "scheduling.v1alpha2.",)),
+    (1, 37): _Added(
+        (
+            _API + "scheduling.v1beta1.",
+            _API + "scheduling.v1alpha3.",
+            _API + "core.v1.PodSchedulingGroup",
+            _API + "batch.v1.JobScheduling",
+        ),
+        ((_API + "core.v1.PodSpec", "schedulingGroup"), (_API + "batch.v1.JobSpec", "scheduling")),
+    ),
+}
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
@@ -67,10 +90,25 @@ def document() -> dict[str, Manifest]:
         raise Unsupported(feature, "a kubernetes-validate package that carries Kubernetes' schemas")
     preferred = tuple(int(part) for part in PREFERRED[1:].split("."))
     chosen = minors.get((preferred[0], preferred[1])) or minors[max(minors)]
-    definitions: dict[str, Manifest] = msgspec.json.decode((folder / chosen / "_definitions.json").read_bytes())[
-        "$defs"
-    ]
+    definitions = _read(folder / chosen)
+    for minor, added in _LATER.items():
+        if minor in minors and minors[minor] != chosen:
+            _add(definitions, _read(folder / minors[minor]), added)
     return definitions
+
+
+def _read(folder: Path) -> dict[str, Manifest]:
+    found: dict[str, Manifest] = msgspec.json.decode((folder / "_definitions.json").read_bytes())["$defs"]
+    return found
+
+
+def _add(definitions: dict[str, Manifest], later: Mapping[str, Manifest], added: _Added) -> None:
+    for name, definition in later.items():
+        if name.startswith(added.definitions):
+            definitions.setdefault(name, definition)
+    for name, field in added.fields:
+        if name in definitions and name in later and field in later[name]["properties"]:
+            definitions[name]["properties"].setdefault(field, later[name]["properties"][field])
 
 
 @cache

@@ -46,6 +46,7 @@ class GangDirectory(GangMembership):
         }
     )
     gathers = True
+    _schedulers: tuple[str, ...] = ()  # whose pods are ours; known once it has joined a cycle
 
     def _start_empty(self) -> None:
         super()._start_empty()
@@ -94,7 +95,7 @@ class GangDirectory(GangMembership):
         self._report_evictable()
         for key in self._status_due:
             gang = self._gangs.get(key)
-            status = status_update(gang) if gang is not None else None
+            status = status_update(gang, self._schedulers) if gang is not None else None
             if status is not None:
                 self.host.say(status)
         self._status_due.clear()

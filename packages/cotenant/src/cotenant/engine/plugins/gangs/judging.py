@@ -31,6 +31,7 @@ from cotenant.engine.framework.plugin import Refused
 from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.framework.queueing import Group, Verdict
 from cotenant.engine.plugins.gangs.directory import NAME, GangDirectory
+from cotenant.engine.plugins.gangs.nested import is_nested, place_nested
 from cotenant.engine.plugins.gangs.preemption import GangPreempting, Plan, place_each
 from cotenant.engine.plugins.gangs.topology import Place, may_be_together, places, topology_of
 from cotenant.engine.state.narrowing import EVERYWHERE
@@ -91,7 +92,8 @@ class GangJudging:
             else:
                 self._accept(group, admitted, found, now_s)
         if isinstance(found, Verdict):
-            self._rejected.append(_Rejected(group, found, not any(map(self._placer.insists, admitted))))
+            by_nodes = not is_nested(self._gangs, keys) and not any(map(self._placer.insists, admitted))
+            self._rejected.append(_Rejected(group, found, by_nodes))
         else:
             self._gangs.note(keys, "")
 
@@ -168,6 +170,7 @@ class GangJudging:
         nominated, topology = self._nominated(entries), topology_of(self._gangs, keys)
         if (
             not len(nominated)
+            or is_nested(self._gangs, keys)
             or any(map(self._placer.insists, entries))
             or not may_be_together(assignments, self._gangs, keys, nominated)
         ):
@@ -197,7 +200,10 @@ class GangJudging:
     ) -> list[Judgement] | Verdict:
         placing = self._components.placing
         mark = placing.mark()
-        judged = self._placer.place(entries, now_s, place.only, drawing)
+        if is_nested(self._gangs, keys):
+            judged = place_nested(self._components, self._placer, self._gangs, entries, place.only, now_s)
+        else:
+            judged = self._placer.place(entries, now_s, place.only, drawing)
         placed = [entry for entry, judgement in zip(entries, judged, strict=True) if judgement.row >= 0]
         if len(placed) == len(entries):
             return judged

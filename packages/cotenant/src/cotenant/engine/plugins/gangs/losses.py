@@ -14,19 +14,23 @@ import numpy as np
 from cotenant.engine.framework.jobs import Job
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.gangs.members import Gang
+from cotenant.model.groups.gang import Disruption, Mode
 
 
 def job_of_bundle(keys: tuple[str, ...], gangs: Sequence[Gang], is_going: Callable[[PodInfo], bool]) -> Job | None:
-    """The job of gangs that are placed together; None where none of them is Strict."""
-    if not any(gang.is_strict() and gang.spec is not None for gang in gangs):
+    """The job of gangs that are placed together; None where none of them is Strict, or each member may go by itself."""
+    specs = [gang.spec for gang in gangs if gang.spec is not None]
+    if not any(spec.mode is Mode.STRICT and spec.disruption is not Disruption.SINGLE for spec in specs):
         return None
+    whole = any(spec.disruption is Disruption.ALL for spec in specs)
     spare: list[int] = []
     members: list[PodInfo] = []
     for gang in gangs:
         stay = [entry for entry in map(gang.members.get, gang.placed) if entry is not None and not is_going(entry)]
         spare.append(len(stay) - (gang.spec.min_available if gang.spec is not None else 0))
         members += stay
-    return Job(keys, tuple(sorted(members, key=_least_important_first)), max(0, min(spare)))
+    spared = 0 if whole else max(0, min(spare))
+    return Job(keys, tuple(sorted(members, key=_least_important_first)), spared)
 
 
 def _started_s(entry: PodInfo) -> float:

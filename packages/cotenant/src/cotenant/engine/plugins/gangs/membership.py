@@ -254,7 +254,7 @@ class GangMembership(Plugin):
             gang.spec, gang.problems = from_pod(gang.key, seen.pod.labels, seen.demands.gang)
         else:
             gang.spec, gang.problems = None, ()
-        gang.obstacle = ""
+        gang.obstacle = gang.group.obstacle if gang.group is not None else ""
         if gang.spec is not None and gang.spec.gather:
             self._gather(gang, gang.spec)
         if gang.group is not None and gang.group is not group:
@@ -340,5 +340,6 @@ class GangMembership(Plugin):
                 self._watched.pop(gang.key, None)
 
 
-def _asks(group: PodGroup) -> tuple[object, ...]:
-    return group.uid, group.min_member, group.wait_s, group.notes, group.min_resources
+def _asks(group: PodGroup) -> PodGroup:
+    """All but its status."""
+    return replace(group, status=PodGroupStatus(group.key, group.uid))

@@ -88,6 +88,7 @@ class Gangs(GangDirectory, Grouping, Evicting):
         cycle = host.cycle
         if self._whole is None and isinstance(cycle, CycleAccess):
             self._components = cycle.components
+            self._schedulers = cycle.schedulers
             self._whole = GangJudging(cycle, self)
             self._waiting = GangWaiting(cycle, self)
 
@@ -126,7 +127,7 @@ class Gangs(GangDirectory, Grouping, Evicting):
         seen: set[str] = set()
         for gang in self.with_placed():
             if gang.key not in seen:
-                seen.update(self.bundle_of(gang))
+                seen.update(self._evicted_with(gang))
                 job = self._job(gang, is_going)
                 if job is not None and job.members:
                     found.append(job)
@@ -138,8 +139,11 @@ class Gangs(GangDirectory, Grouping, Evicting):
         return self._job(gang, is_going) if gang is not None and gang.placed else None
 
     def _job(self, gang: Gang, is_going: IsGoing) -> Job | None:
-        keys = self.bundle_of(gang)
+        keys = self._evicted_with(gang)
         return job_of_bundle(keys, [found for found in map(self.get, keys) if found is not None], is_going)
+
+    def _evicted_with(self, gang: Gang) -> tuple[str, ...]:
+        return (gang.spec.disrupted_with if gang.spec is not None else ()) or self.bundle_of(gang)
 
     def together(self, entry: PodInfo) -> Together:
         """See `Grouping`."""

@@ -8,22 +8,29 @@ counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import inf
 
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.gangs.members import Gang
 from cotenant.engine.plugins.gangs.views import GangView, MemberView
 from cotenant.model.cluster.observed import Phase
-from cotenant.model.groups.gang import NO_NOTES, GangPhase, GangSpec, PodGroupStatus
+from cotenant.model.groups.gang import K8S_GROUP, NO_NOTES, GangPhase, GangSpec, PodGroupStatus
 from cotenant.policy.placement.gangs.permit import Tally
 from cotenant.policy.placement.gangs.phase import ENDED, Counts, in_api_group, phase_of
 from cotenant.policy.placement.gangs.spec import differences
 
 
-def status_update(gang: Gang) -> PodGroupStatus | None:
-    """The status to write to its PodGroup, noted as written; None without a PodGroup, or if nothing changed."""
+def status_update(gang: Gang, schedulers: Collection[str]) -> PodGroupStatus | None:
+    """The status to write to its PodGroup, noted as written; None without a PodGroup, or if nothing changed.
+
+    A group of the Workload API is reported by the scheduler that places its pods, so only where one is ours.
+    """
     if gang.spec is None or gang.group is None:
+        return None
+    if gang.group.api_group == K8S_GROUP and not any(
+        entry.seen.scheduler in schedulers for entry in gang.members.values()
+    ):
         return None
     running = sum(entry.seen.phase is Phase.RUNNING for entry in gang.members.values())
     succeeded = sum(phase is Phase.SUCCEEDED for phase in gang.ended.values())
@@ -32,10 +39,12 @@ def status_update(gang: Gang) -> PodGroupStatus | None:
     before = gang.status.phase if gang.status is not None else GangPhase.NONE
     if counts.members == 0 and before in ENDED:
         return None
-    phase = phase_of(before, gang.spec.min_available, counts)
-    api_group = gang.group.api_group
+    api_group, version = gang.group.api_group, gang.group.version
+    phase = phase_of(before, gang.spec.min_available, counts, api_group)
     status = in_api_group(
-        PodGroupStatus(gang.key, gang.group.uid, phase, counts.scheduled, running, succeeded, failed, api_group)
+        PodGroupStatus(
+            gang.key, gang.group.uid, phase, counts.scheduled, running, succeeded, failed, api_group, version
+        )
     )
     if status == gang.status:
         return None
@@ -45,7 +54,7 @@ def status_update(gang: Gang) -> PodGroupStatus | None:
 
 def progress_of(gang: Gang | None) -> str:
     """How many members have a node, for a NonStrict member that found none; empty for a pod that is placed alone."""
-    if gang is None or gang.spec is None or gang.goes_alone():
+    if gang is None or gang.spec is None or gang.goes_alone() or gang.spec.min_available == 1:
         return ""
     has = len(gang.holding) + gang.bound()
     return f"gang {gang.key}: {has} of {gang.spec.min_available} members have a node"

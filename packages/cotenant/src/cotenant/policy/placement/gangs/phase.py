@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cotenant.model.groups.gang import K8S_GROUP, X_GROUP, GangPhase, PodGroupStatus
+from cotenant.model.groups.gang import K8S_GROUP, SIGS_GROUP, X_GROUP, GangPhase, PodGroupStatus
 
 ENDED = frozenset({GangPhase.FINISHED, GangPhase.FAILED})  # these outlast the members
 
@@ -28,9 +28,11 @@ class Counts:
     failed: int
 
 
-def phase_of(before: GangPhase, minimum: int, counts: Counts) -> GangPhase:
+def phase_of(before: GangPhase, minimum: int, counts: Counts, api_group: str = SIGS_GROUP) -> GangPhase:
     """The next phase of a PodGroup."""
     if counts.members == 0 and before in ENDED:
+        return before
+    if api_group == K8S_GROUP and before is GangPhase.SCHEDULED:  # it says that the minimum had nodes once
         return before
     if counts.succeeded >= minimum:
         return GangPhase.FINISHED
@@ -54,7 +56,7 @@ def in_api_group(status: PodGroupStatus) -> PodGroupStatus:
     if status.api_group == K8S_GROUP:
         waits = status.phase in (GangPhase.NONE, GangPhase.PENDING, GangPhase.PRE_SCHEDULING, GangPhase.SCHEDULING)
         phase = GangPhase.PENDING if waits else GangPhase.SCHEDULED
-        return PodGroupStatus(status.key, status.uid, phase, api_group=K8S_GROUP)
+        return PodGroupStatus(status.key, status.uid, phase, api_group=K8S_GROUP, version=status.version)
     if status.api_group != X_GROUP:
         return status
     between = status.phase in (GangPhase.PRE_SCHEDULING, GangPhase.SCHEDULED)

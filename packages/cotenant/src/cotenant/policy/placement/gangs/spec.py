@@ -48,7 +48,14 @@ def from_pod_group(group: PodGroup) -> tuple[GangSpec, tuple[str, ...]]:
     if wait_s is None and group.api_group == gang.X_GROUP:
         wait_s = gang.X_WAIT_S
     spec = _spec(group.key, least, notes, wait_s, messages, declared=True)
-    return replace(spec, min_resources=group.min_resources), tuple(messages)
+    spec = replace(
+        spec,
+        min_resources=group.min_resources,
+        disruption=group.disruption,
+        disrupted_with=group.disrupted_with,
+        inner_key=group.inner_key,
+    )
+    return spec, tuple(messages)
 
 
 def from_pod(key: str, labels: Labels, notes: GangNotes | None) -> tuple[GangSpec | None, tuple[str, ...]]:
@@ -57,6 +64,9 @@ def from_pod(key: str, labels: Labels, notes: GangNotes | None) -> tuple[GangSpe
     """
     written = notes or NO_NOTES
     messages = list(written.wrong)
+    if written.needs_object:
+        messages.append(f"its pods name it in spec.schedulingGroup, and there is no PodGroup {key} of {gang.K8S_GROUP}")
+        return None, tuple(messages)
     least = written.min_available
     if least is None:
         text = labels.get(gang.LIGHT_MIN_AVAILABLE)
@@ -130,7 +140,4 @@ def _spec(
 
 
 def _with_policy(notes: GangNotes, policy: MatchPolicy) -> GangNotes:
-    return GangNotes(
-        notes.name, notes.min_available, notes.total, notes.wait_s, notes.mode, notes.groups, policy, notes.topology, notes.gather,
-        notes.wrong,
-    )  # fmt: skip
+    return replace(notes, match_policy=policy)

@@ -15,9 +15,11 @@ import msgspec
 from cotenant.drivers.http.messages import TEXT, Answer
 from cotenant.engine.cluster import Cluster
 from cotenant.model.decisions.answers import PodAnswer, WhatIf
+from cotenant.model.groups.workload_kind import WorkloadState
 from cotenant.services.routes import Later, PageRequest, Route, UnknownName
 from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.encoding import page
+from cotenant.services.scheduler.pages.workload import workload_concern
 
 MARKDOWN = b"text/markdown; charset=utf-8"
 
@@ -60,6 +62,8 @@ class Process:
     now: Callable[[], float]
     state: Callable[[], ProcessState]
     standing: Callable[[], str]  # why it does not lead; empty while it does
+    workload: Callable[[str], WorkloadState | None] = lambda uid: None  # of a declared kind, by the UID of its object
+    unread: Callable[[], tuple[str, ...]] = tuple  # sentences about what of the server it does not read
 
 
 def routes(process: Process) -> tuple[Route, ...]:
@@ -81,7 +85,12 @@ def routes(process: Process) -> tuple[Route, ...]:
         if question is None:
             raise _unknown_pod(key, process.schedulers)
         standing = process.standing()
-        draft = _with_scores(replace(question.draft, leads=not standing, standing=standing), debugging)
+        draft = replace(question.draft, leads=not standing, standing=standing, unread=process.unread())
+        entry = cluster.find(key)
+        concern = workload_concern(entry.seen.workload, process.workload) if entry is not None else None
+        if concern is not None:
+            draft = replace(draft, concerns=(concern, *draft.concerns))
+        draft = _with_scores(draft, debugging)
         asked_now = replace(question, draft=draft)
         return lambda: Answer(200, msgspec.json.encode(asked_now.answer()))
 

@@ -32,8 +32,10 @@ from cotenant.drivers.kube.kinds.pod.affinity import (
 from cotenant.drivers.kube.kinds.pod.annotations import NO_HINTS, Hints, read_hints
 from cotenant.drivers.kube.kinds.pod.resources import has_whole_cpus, read_limits, read_requests, resized
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, PodSpec, PodStatus, SchedulingGroup
+from cotenant.drivers.kube.kinds.pod.unknown_form import set_fields
 from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
 from cotenant.drivers.kube.kinds.taints import read_tolerations
+from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.model.cluster.affinity import NodeAffinity, PodTerm, SpreadConstraint
 from cotenant.model.cluster.annotations import EXTENDED_SPEC, TENANT
@@ -45,10 +47,12 @@ from cotenant.model.cluster.pod import HostPort, Pod
 from cotenant.model.cluster.qos import PriorityClass, QoSClass, parse_sub_priority, qos_of_label, raw_class
 from cotenant.model.cluster.seal import SETTLED, SETTLED_LABELS, Standing, settled_values
 from cotenant.model.cluster.taints import Toleration
-from cotenant.model.groups.gang import NO_NOTES
+from cotenant.model.groups.gang import NO_NOTES, GangNotes
+from cotenant.model.groups.quota import NAME as QUOTA
 from cotenant.model.resources import Amounts
 
 SPREAD_KINDS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})  # as kube-scheduler's default selector
+_UNKNOWN = "this version does not know the field, which the server describes as one about scheduling"
 REMEMBERED = 16384  # templates, label sets and hints kept; all are dropped when there are more
 T = TypeVar("T")
 K = TypeVar("K")
@@ -90,8 +94,45 @@ class PodsOfScheduler:
 _NOTHING_OWN = PodsOfScheduler()
 
 
+@dataclass(frozen=True, slots=True)
+class GroupPriority:
+    """What a PodGroup says of all its members: their priority (None: each has its own), and whether they preempt."""
+
+    priority: int | None = None
+    preempts: bool = True
+
+
+class GroupPriorities:
+    """By namespace/name of a PodGroup of the Workload API; groups that say nothing are left out."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, GroupPriority] = {}
+
+    def put(self, key: str, priority: GroupPriority | None) -> bool:
+        """Note what a group says, None = nothing. Returns whether that is news: its members must be read again."""
+        if self._by_key.get(key) == priority:
+            return False
+        if priority is None:
+            del self._by_key[key]
+        else:
+            self._by_key[key] = priority
+        return True
+
+    def of(self, namespace: str, group: SchedulingGroup | None) -> GroupPriority:
+        """What the group of a pod says."""
+        if not self._by_key or group is None:
+            return _OWN_PRIORITY
+        return self._by_key.get(f"{namespace}/{group.pod_group_name}", _OWN_PRIORITY)
+
+
+_OWN_PRIORITY = GroupPriority()
+
+
 class PodReader:
-    """Turns structs into the model's values. `volumes` is kept up to date by its owner."""
+    """Turns structs into the model's values.
+
+    `volumes`, `group_priorities` and `workloads` are kept up to date by their owner.
+    """
 
     def __init__(
         self,
@@ -99,6 +140,7 @@ class PodReader:
         *,
         by_scheduler: Mapping[str, PodsOfScheduler] | None = None,
         seals: Seals = NO_SEALS,
+        workloads: WorkloadIndex | None = None,
     ) -> None:
         """`by_scheduler`: what pods of a `spec.schedulerName` have of their own. Replicas are those of ReplicaSets,
         ReplicationControllers and StatefulSets.
@@ -109,6 +151,8 @@ class PodReader:
         self._by_scheduler = by_scheduler or {}
         self._seals = seals
         self.volumes = volumes or VolumeIndex()
+        self.group_priorities = GroupPriorities()
+        self.workloads = workloads or WorkloadIndex()
         self._encoder = msgspec.json.Encoder()
         self._buffer = bytearray()
         self._templates: dict[bytes, _Template] = {}
@@ -121,6 +165,9 @@ class PodReader:
         """A pod. Never fails: what is not supported is named in `unsupported`."""
         meta, spec, status = obj.metadata, obj.spec or PodSpec(), obj.status or PodStatus()
         labels: Mapping[str, str] = meta.labels or {}
+        member = self.workloads.of(meta.namespace or "default", labels, meta.owner_references or ())
+        if member.quota and QUOTA not in labels:
+            labels = {**labels, QUOTA: member.quota}
         annotations = meta.annotations
         scheduler, created_s = spec.scheduler_name or "default-scheduler", _unix(meta.creation_timestamp)
         settled = _settled(labels, annotations)
@@ -142,6 +189,9 @@ class PodReader:
             hints = found or _remember(self._hints, annotations, read_hints(annotations))
         own = self._by_scheduler.get(scheduler, _NOTHING_OWN)
         unsupported = template.unsupported + hints.wrong if hints.wrong else template.unsupported
+        if type(spec) is not PodSpec:
+            unsupported += tuple(f"{path}: {_UNKNOWN}" for path in set_fields(spec))
+        by_group = self.group_priorities.of(meta.namespace or "default", spec.scheduling_group)
         needs: tuple[VolumeNeed, ...] = ()
         if spec.volumes:
             needs, beyond = self.volumes.needs(meta, spec.volumes)
@@ -154,7 +204,7 @@ class PodReader:
             has_whole_cpus=template.has_whole_cpus,
             qos=template.qos,
             priority_class=template.priority_class,
-            priority=spec.priority or 0,
+            priority=(spec.priority or 0) if by_group.priority is None else by_group.priority,
             sub_priority=template.sub_priority,
             labels=self._label_set(labels),
             node_selector=template.node_selector,
@@ -191,14 +241,15 @@ class PodReader:
             nominated_node=status.nominated_node_name or "",
             expected_room=hints.expected_room,
             started_s=_unix(status.start_time),
-            preempts=spec.preemption_policy != "Never",
+            preempts=by_group.preempts and spec.preemption_policy != "Never",
             volumes=needs,
-            demands=_of_group(hints.demands, spec.scheduling_group),
+            demands=_of_workload(_of_group(hints.demands, spec.scheduling_group), member.gang),
             holds=holds,
             written=(*hints.holding_texts, *brought),
             settled=self._pairs(settled) if settled else (),
             relabelled=relabelled,
             owned_by=self._owned_by(meta.owner_references) if meta.owner_references else (),
+            workload=member.workload,
             unsupported=unsupported,
         )
 
@@ -273,7 +324,17 @@ def _of_group(demands: Demands, group: SchedulingGroup | None) -> Demands:
     if group is None or not group.pod_group_name:
         return demands
     notes = demands.gang or NO_NOTES
-    return demands if notes.name else replace(demands, gang=replace(notes, name=group.pod_group_name))
+    if notes.name:
+        return demands
+    return replace(demands, gang=replace(notes, name=group.pod_group_name, needs_object=True))
+
+
+def _of_workload(demands: Demands, gang: GangNotes | None) -> Demands:
+    """The demands with the gang that the pod's workload declares, unless the pod is in one."""
+    if gang is None or (demands.gang is not None and demands.gang.name):
+        return demands
+    notes = demands.gang or NO_NOTES
+    return replace(demands, gang=replace(notes, name=gang.name, min_available=gang.min_available))
 
 
 def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) -> _Template:
@@ -285,10 +346,7 @@ def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) 
     if spec.resource_claims:
         wrong.append("spec.resourceClaims: dynamic resource allocation is not supported")
     if spec.workload_ref is not None:
-        wrong.append(
-            "spec.workloadRef: gangs of the Workload API v1alpha1 are not supported, spec.schedulingGroup of v1alpha2 "
-            "is"
-        )
+        wrong.append("spec.workloadRef: gangs of the Workload API v1alpha1 are not supported, spec.schedulingGroup is")
     if spec.scheduling_group is not None and not spec.scheduling_group.pod_group_name:
         wrong.append("spec.schedulingGroup: podGroupName is missing")
     no_terms: tuple[PodTerm, ...] = ()
