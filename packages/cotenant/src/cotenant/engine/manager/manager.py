@@ -461,5 +461,5 @@ def collect_policy(strategy: Strategy) -> dict[str, object]:
         "aggregateDurationSeconds": full.metric_aggregate_duration_seconds,
         "reportIntervalSeconds": full.metric_report_interval_seconds,
         "nodeAggregatePolicy": msgspec.json.decode(msgspec.json.encode(full.metric_aggregate_policy)),
-        "nodeMemoryCollectPolicy": full.metric_memory_collect_policy,
+        "nodeMemoryCollectPolicy": full.metric_memory_collect_policy or DEFAULTS.metric_memory_collect_policy,
     }

@@ -179,13 +179,12 @@ def _known(strategy: Strategy, field: str, said: list[str]) -> Strategy:
     """The strategy without words that nobody knows; a sentence for each is added to `said`."""
     for field_info in msgspec.structs.fields(Strategy):
         value, choices = getattr(strategy, field_info.name), _USUAL_WHERE_UNKNOWN.get(field_info.name, ())
-        if not choices or value is None or value in choices:
+        if not choices or not value or value in choices:
             continue
         usual = getattr(DEFAULTS, field_info.name)
         strategy = msgspec.structs.replace(strategy, **{field_info.name: usual})
-        if value:
-            unknown = InvalidInput(f"{field}.{field_info.encode_name}", value, "one of " + ", ".join(choices))
-            said.append(f"{unknown}; {usual} counts")
+        unknown = InvalidInput(f"{field}.{field_info.encode_name}", value, "one of " + ", ".join(choices))
+        said.append(f"{unknown}; {usual} counts")
     return strategy
 
 

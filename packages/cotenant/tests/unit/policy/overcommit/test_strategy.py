@@ -45,7 +45,6 @@ def test_words_that_nobody_knows_count_as_the_usual_ones_and_are_said() -> None:
     config = read_config(
         _config(
             cpuCalculatePolicy="max",
-            memoryCalculatePolicy="",
             metricMemoryCollectPolicy="all",
             nodeConfigs=[{"nodeSelector": {"matchLabels": {"a": "1"}}, "cpuCalculatePolicy": "least"}],
         )
