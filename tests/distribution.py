@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 # Cases that wait for real processes, servers and cgroups: other load on a shared machine can starve one of them.
-SHARED_MACHINE = frozenset({"browser", "e2e", "fault", "kube", "node"})
+SHARED_MACHINE = frozenset({"browser", "e2e", "fault", "fleet", "kube", "node"})
 # Folders whose modules share what is made once a session, or kernels that nothing has compiled before: two workers
 # would compile them at the same time.
 TOGETHER = (

@@ -16,7 +16,7 @@ from cyclopts import App, CycloptsError, Group
 from cotenant import __version__
 from cotenant.cli.defaults import COMMON
 from cotenant.cli.further import add_further
-from cotenant.cli.groups import ASK, CLUSTER, INSTALL, NODE, TRY
+from cotenant.cli.groups import ASK, CLUSTER, FLEET, INSTALL, NODE, TRY
 from cotenant.cli.interrupted import Interrupted
 from cotenant.model.errors import CotenantError, InvalidInput
 
@@ -61,6 +61,7 @@ _register(
     traces="traces.commands:app",
     console="cluster.console:console",
 )
+_register(FLEET, fleet="fleet.commands:app")
 _register(
     ASK,
     explain="cluster.explain:app",

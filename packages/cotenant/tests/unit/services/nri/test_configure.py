@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cotenant.services.agent_settings.config import AgentConfig
 
 from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import InvalidInput
+from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.nri.main import NriArguments, configure
 
 

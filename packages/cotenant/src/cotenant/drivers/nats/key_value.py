@@ -1,0 +1,128 @@
+"""Stored values in a bucket of NATS JetStream. Implements `Store`; what others write is heard at once and kept here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+from cotenant.drivers.nats.client import NatsBus
+from cotenant.drivers.nats.contract import Conflict, Stored
+from cotenant.model.errors import Transient, Unsupported
+
+if TYPE_CHECKING:
+    from nats.js.kv import KeyValue
+
+_log = logging.getLogger(__name__)
+_REPEAT_S = 30.0  # the watch begins anew this often: a server that was replaced may have forgotten it
+_AGAIN_S = 1.0
+
+
+class JetStreamStore:
+    """One bucket. Open it with `open_bucket`, then have `run` as a task."""
+
+    def __init__(self, values: KeyValue) -> None:
+        self._values = values
+        self._known: dict[str, Stored] = {}
+
+    def get(self, key: str) -> Stored | None:
+        """As the Protocol."""
+        return self._known.get(key)
+
+    def names(self) -> list[str]:
+        """As the Protocol."""
+        return list(self._known)
+
+    async def put(self, key: str, value: bytes, revision: int | None = None) -> int:
+        """As the Protocol."""
+        from nats.errors import Error
+        from nats.js.errors import APIError, KeyWrongLastSequenceError
+
+        try:
+            if revision is None:
+                written = await self._values.put(key, value)
+            elif revision == 0:
+                written = await self._values.create(key, value)
+            else:
+                written = await self._values.update(key, value, last=revision)
+        except KeyWrongLastSequenceError as error:
+            raise Conflict(f"{key} was changed by another controller") from error
+        except APIError as error:
+            if error.err_code == 10071:  # wrong last sequence: nats-py has not made it its own error everywhere
+                raise Conflict(f"{key} was changed by another controller") from error
+            raise Transient(f"{key} cannot be stored: {error.description}") from error
+        except (Error, TimeoutError, OSError) as error:
+            raise Transient(f"{key} cannot be stored: {error}") from error
+        if (known := self._known.get(key)) is None or known.revision < written:
+            self._known[key] = Stored(value, written)
+        return written
+
+    async def delete(self, key: str) -> None:
+        """As the Protocol."""
+        from nats.errors import Error
+
+        try:
+            await self._values.delete(key)
+        except (Error, TimeoutError, OSError) as error:
+            raise Transient(f"{key} cannot be deleted: {error}") from error
+        self._known.pop(key, None)
+
+    async def load(self) -> None:
+        """Read all values."""
+        await self._follow(once=True)
+
+    async def run(self) -> None:
+        """Follow changes until cancelled."""
+        while True:
+            try:
+                await self._follow()
+            except Exception as error:  # nats-py's many, while the server is away
+                _log.info("following stored values: %s", error or type(error).__name__)
+                await asyncio.sleep(_AGAIN_S)
+
+    async def _follow(self, once: bool = False) -> None:
+        watcher = await self._values.watchall()
+        seen: set[str] = set()
+        is_whole = False
+        try:
+            async with asyncio.timeout(5 if once else _REPEAT_S):
+                async for entry in watcher:
+                    if entry is None:  # all that was there has come
+                        for key in set(self._known) - seen:
+                            del self._known[key]
+                        is_whole = True
+                        if once:
+                            return
+                        continue
+                    self._heard(entry.key, entry.value, entry.revision, entry.operation in ("DEL", "PURGE"))
+                    if not is_whole and entry.key in self._known:
+                        seen.add(entry.key)
+        except TimeoutError:
+            if once:
+                raise Transient("stored values cannot be read") from None
+        finally:
+            with contextlib.suppress(Exception):
+                await watcher.stop()
+
+    def _heard(self, key: str, value: bytes | None, revision: int, is_deleted: bool) -> None:
+        known = self._known.get(key)
+        if known is not None and known.revision >= revision:
+            return
+        if is_deleted:
+            self._known.pop(key, None)
+        else:
+            self._known[key] = Stored(value or b"", revision)
+
+
+async def open_bucket(bus: NatsBus, name: str) -> JetStreamStore:
+    """The bucket, made where it is not there. Raises `Unsupported` without JetStream."""
+    from nats.errors import Error
+
+    try:
+        values = await bus.client.jetstream().create_key_value(bucket=name, history=1)
+    except (Error, TimeoutError) as error:
+        raise Unsupported("the fleet's stored groups and configurations", "JetStream: nats-server -js") from error
+    store = JetStreamStore(values)
+    await store.load()
+    return store

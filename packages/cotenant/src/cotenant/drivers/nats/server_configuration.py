@@ -1,0 +1,82 @@
+"""The configuration of a NATS server for a fleet: who may speak where, enforced by the server itself.
+
+A host may publish as its own guid only (`hb.GUID`, `fleet.register.GUID`, answers to requests that it got) and hears
+only what is asked of its own guid. A controller may ask every agent; an operator may ask controllers, under a subject
+that has the operator's name, which is how controllers know who asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from cotenant.model.fleet.rights import FleetFile
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFiles:
+    """Paths that the configuration names. `store`: JetStream's folder."""
+
+    certificate: Path
+    key: Path
+    store: Path
+
+
+def server_configuration(
+    fleet: FleetFile, public_keys: Mapping[str, str], files: ServerFiles, listen: str = "0.0.0.0:4222"
+) -> str:
+    """The text of nats-server.conf. `public_keys`: by guid and by name."""
+    users = [_user(public_keys[each.guid], *_host(each.guid)) for each in fleet.hosts]
+    users += [_user(public_keys[name], *_controller(name)) for name in fleet.controllers]
+    users += [_user(public_keys[each.name], *_operator(each.name)) for each in fleet.operators]
+    lines = [
+        "# Made by `cotenant fleet keys`: make it anew after a change of the fleet's file, and reload.",
+        f"listen: {_quoted(listen)}",
+        "max_payload: 1MB",
+        "jetstream {",
+        f"  store_dir: {_quoted(str(files.store))}",
+        "}",
+        "tls {",
+        f"  cert_file: {_quoted(str(files.certificate))}",
+        f"  key_file: {_quoted(str(files.key))}",
+        "}",
+        "authorization {",
+        "  users: [",
+        *(f"    {user}" for user in users),
+        "  ]",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _host(guid: str) -> tuple[list[str], list[str]]:
+    publish = [f"hb.{guid}", f"fleet.register.{guid}", f"fleet.leave.{guid}"]
+    return publish, [f"guid.{guid}.rpc.*", f"_INBOX.{guid}.>", "$SRV.>"]
+
+
+def _controller(name: str) -> tuple[list[str], list[str]]:
+    publish = ["guid.*.rpc.*", "fleet.controller.*", "$JS.API.>", "$JS.ACK.>", "$JS.FC.>", "$KV.>", "$SRV.>"]
+    hears = ["hb.*", "fleet.register.*", "fleet.leave.*", "fleet.controller.*", "fleet.*.rpc.*", f"_INBOX.{name}.>"]
+    return publish, [*hears, "$SRV.>"]
+
+
+def _operator(name: str) -> tuple[list[str], list[str]]:
+    return [f"fleet.{name}.rpc.*"], [f"_INBOX.{name}.>"]
+
+
+def _user(key: str, publish: list[str], subscribe: list[str]) -> str:
+    return (
+        f"{{ nkey: {key}, permissions: {{ publish: {_list(publish)}, subscribe: {_list(subscribe)}, "
+        'allow_responses: { max: 1, expires: "10m" } } }'
+    )
+
+
+def _list(subjects: list[str]) -> str:
+    return "[" + ", ".join(_quoted(subject) for subject in subjects) + "]"
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(text).decode()

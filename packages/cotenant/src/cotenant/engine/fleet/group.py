@@ -1,0 +1,201 @@
+"""A group of containers as a state machine: all ready, or nothing left.
+
+Events are answers of agents; what is to be done next are instructions. The plan (guids, hosts) is stored before the
+first instruction, and a change of goal before the instruction that follows from it. So a controller that takes over
+needs the stored record and a survey of the hosts, no journal of steps: an instruction may be repeated, since agents
+know by a container's labels what they have done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from cotenant.model.fleet.group import Goal, GroupOutcome, GroupRecord, PlannedContainer, Step
+
+
+class Act(StrEnum):
+    """What an agent can be told about one container; also the verb on the bus."""
+
+    RESERVE = "reserve"
+    CREATE = "create"
+    START = "start"
+    PROBE = "probe"
+    STOP = "stop"
+    REMOVE = "remove"
+    RELEASE = "release"
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """Tell the container's agent. Answer with `done`, `failed` or `lost`."""
+
+    act: Act
+    container: PlannedContainer
+
+
+_REACHES = {
+    Act.RESERVE: Step.RESERVED,
+    Act.CREATE: Step.CREATED,
+    Act.START: Step.RUNNING,
+}  # at most, where no answer came
+_STOPPED = (Step.ABSENT, Step.RESERVED, Step.CREATED, Step.ENDED)
+
+
+class GroupMachine:
+    """One group on its way to `record.goal`. `steps`: what a survey found; guids that it lacks are absent."""
+
+    def __init__(self, record: GroupRecord, steps: Mapping[str, Step], stored: bool = True) -> None:
+        self.record = record
+        self.stored = stored  # whether `record` is what the store has
+        self._steps = {each.guid: steps.get(each.guid, Step.ABSENT) for each in record.containers}
+        self._in_flight: dict[str, Act] = {}
+        self._faults: dict[str, str] = {}  # of containers that could not be undone
+        self._dependents: dict[str, list[str]] = {each.guid: [] for each in record.containers}
+        guids = {each.template.appkey: each.guid for each in record.containers}
+        for each in record.containers:
+            for appkey in each.template.after:
+                self._dependents[guids[appkey]].append(each.guid)
+        self._after = {each.guid: tuple(guids[appkey] for appkey in each.template.after) for each in record.containers}
+        self._advance()
+
+    @property
+    def steps(self) -> Mapping[str, Step]:
+        """How far each container is."""
+        return self._steps
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether nothing moves until `retry`."""
+        return not self.record.done and self.stored and not self._in_flight and not self._possible()
+
+    def instructions(self) -> tuple[Instruction, ...]:
+        """What can be done now; each is under way from here on. None while the record waits to be stored."""
+        if not self.stored or self.record.done:
+            return ()
+        found = self._possible()
+        self._in_flight.update((each.container.guid, each.act) for each in found)
+        return found
+
+    def was_stored(self, record: GroupRecord) -> None:
+        """The store has this record."""
+        self.stored = record == self.record
+        self._advance()
+
+    def done(self, instruction: Instruction, step: Step) -> None:
+        """The agent did it, and the container is this far."""
+        guid = instruction.container.guid
+        self._in_flight.pop(guid, None)
+        self._steps[guid] = step
+        if step is Step.ENDED and self.record.goal is Goal.UP:
+            self.abandon(f"{self._called(instruction.container)} ended by itself")
+        self._advance()
+
+    def failed(self, instruction: Instruction, reason: str) -> None:
+        """The agent answered that it could not; what it had done of it before is taken back with the rest."""
+        self._in_flight.pop(instruction.container.guid, None)
+        self._failed(instruction, reason)
+
+    def lost(self, instruction: Instruction, reason: str) -> None:
+        """No answer: it may have been done."""
+        guid = instruction.container.guid
+        self._in_flight.pop(guid, None)
+        reached = _REACHES.get(instruction.act)
+        if reached is not None and self._steps[guid] < reached:
+            self._steps[guid] = reached
+        self._failed(instruction, reason)
+
+    def abandon(self, reason: str) -> None:
+        """Undo the group."""
+        if self.record.goal is Goal.GONE and not self.record.done:
+            return
+        self._change(replace(self.record, goal=Goal.GONE, done=False, reason=reason))
+        self._faults.clear()
+        self._advance()
+
+    def retry(self) -> None:
+        """Try again what could not be undone."""
+        self._faults.clear()
+        self._advance()
+
+    def outcome(self) -> GroupOutcome:
+        """How it stands."""
+        is_up = self.record.done and self.record.goal is Goal.UP
+        left = tuple(
+            f"{each.guid} on {each.agent}: {self._faults.get(each.guid, self._steps[each.guid].name.lower())}"
+            for each in self.record.containers
+            if not is_up and self._steps[each.guid] is not Step.ABSENT
+        )
+        guids = {each.template.appkey: each.guid for each in self.record.containers} if is_up else {}
+        return GroupOutcome(self.record.name, guids, self.record.reason, left)
+
+    def _failed(self, instruction: Instruction, reason: str) -> None:
+        container = instruction.container
+        if self.record.goal is Goal.UP:
+            self.abandon(f"{instruction.act} of {self._called(container)} on {container.agent}: {reason}")
+        else:
+            self._faults[container.guid] = f"{instruction.act}: {reason}"
+            self._advance()
+
+    def _possible(self) -> tuple[Instruction, ...]:
+        if self.record.goal is Goal.UP:
+            lowest = min(self._steps.values())
+            acts = ((each, self._next_up(each.guid, lowest)) for each in self.record.containers)
+        else:
+            acts = ((each, self._next_down(each.guid)) for each in reversed(self.record.containers))
+        return tuple(
+            Instruction(act, each) for each, act in acts if act is not None and each.guid not in self._in_flight
+        )
+
+    def _next_up(self, guid: str, lowest: Step) -> Act | None:
+        """Room on every host comes before the first container, and every container before the first start."""
+        match self._steps[guid]:
+            case Step.ABSENT:
+                return Act.RESERVE
+            case Step.RESERVED if lowest >= Step.RESERVED:
+                return Act.CREATE
+            case Step.CREATED if lowest >= Step.CREATED:
+                is_free = all(self._steps[other] is Step.READY for other in self._after[guid])
+                return Act.START if is_free else None
+            case Step.RUNNING:
+                return Act.PROBE
+        return None
+
+    def _next_down(self, guid: str) -> Act | None:
+        """A container goes once those that started after it have stopped, or cannot be stopped."""
+        if guid in self._faults:
+            return None
+        for other in self._dependents[guid]:
+            is_busy = self._steps[other] not in _STOPPED or other in self._in_flight
+            if is_busy and other not in self._faults:
+                return None
+        match self._steps[guid]:
+            case Step.RUNNING | Step.READY:
+                return Act.STOP
+            case Step.CREATED | Step.ENDED:
+                return Act.REMOVE
+            case Step.RESERVED:
+                return Act.RELEASE
+        return None
+
+    def _advance(self) -> None:
+        if self.record.done or self._in_flight or not self.stored:
+            return
+        if self.record.goal is Goal.UP:
+            if any(step is Step.ENDED for step in self._steps.values()):
+                ended = next(each for each in self.record.containers if self._steps[each.guid] is Step.ENDED)
+                self._change(replace(self.record, goal=Goal.GONE, reason=f"{self._called(ended)} ended by itself"))
+            elif all(step is Step.READY for step in self._steps.values()):
+                self._change(replace(self.record, done=True))
+        elif all(step is Step.ABSENT for step in self._steps.values()):
+            again = self.record.goal is Goal.AGAIN
+            self._change(replace(self.record, goal=Goal.UP if again else Goal.GONE, done=not again))
+
+    def _change(self, record: GroupRecord) -> None:
+        if record != self.record:
+            self.record, self.stored = record, False
+
+    @staticmethod
+    def _called(container: PlannedContainer) -> str:
+        return f"{container.template.appkey} ({container.guid})"

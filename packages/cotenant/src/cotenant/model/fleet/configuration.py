@@ -1,0 +1,53 @@
+"""What an agent is configured with: by role and platform from the registry, parts of it overridden by its own file.
+
+Fields of `FIXED` are read when the agent starts; a change of one is refused with the reason, and nothing of that
+configuration is applied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+
+from cotenant.model.errors import InvalidInput
+
+FUNCTIONS = (
+    "containers",
+    "figures",
+    "limits",
+)  # what an agent can switch on and off; each is a part of services/fleet/functions
+_MIN_HEARTBEAT_S, _MAX_HEARTBEAT_S = 0.1, 10.0
+FIXED = {"keeper": "the agent's keeper is chosen when the agent starts; change it and restart the agent"}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfiguration:
+    """One agent's settings. `functions`: those that are on."""
+
+    functions: tuple[str, ...] = FUNCTIONS
+    heartbeat_s: float = 1.0
+    environment: dict[str, str] = field(default_factory=dict)  # of each container that is created from now on
+    keeper: str = ""  # path of the keeper's socket; "": the usual one where it is there, else one in the agent
+
+    def __post_init__(self) -> None:
+        for name in self.functions:
+            if name not in FUNCTIONS:
+                raise InvalidInput("functions", name, "one of " + ", ".join(FUNCTIONS))
+        if not _MIN_HEARTBEAT_S <= self.heartbeat_s <= _MAX_HEARTBEAT_S:
+            raise InvalidInput("heartbeat_s", self.heartbeat_s, f"{_MIN_HEARTBEAT_S:g} to {_MAX_HEARTBEAT_S:g} seconds")
+        for key in self.environment:
+            if not key or "=" in key or "\0" in key:
+                raise InvalidInput("environment", key, "the name of an environment variable")
+
+
+def merged(remote: AgentConfiguration, local: AgentConfiguration, overridden: tuple[str, ...]) -> AgentConfiguration:
+    """The remote configuration, with the fields named in `overridden` from the local one."""
+    return replace(remote, **{name: getattr(local, name) for name in overridden})
+
+
+def refusals(now: AgentConfiguration, wanted: AgentConfiguration) -> tuple[str, ...]:
+    """Why a running agent cannot go over to `wanted`, a reason for each field."""
+    return tuple(
+        f"{each.name}: {FIXED[each.name]}"
+        for each in fields(AgentConfiguration)
+        if each.name in FIXED and getattr(now, each.name) != getattr(wanted, each.name)
+    )

@@ -1,0 +1,84 @@
+"""Who may do what in a fleet: a file of the controllers' that names hosts with their tags, and operators with verbs and
+tags.
+
+A host's tags are believed here only, never from its own registration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.fleet.identity import check_guid, check_name
+from cotenant.model.fleet.refusal import Forbidden
+
+ALL = "*"
+READING = ("list", "inspect")
+CHANGING = ("up", "down", "restart", "limit", "configure")
+VERBS = (*READING, *CHANGING)
+
+
+@dataclass(frozen=True, slots=True)
+class HostEntry:
+    """A host that may join, by its agent's guid."""
+
+    guid: str
+    tags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_guid("hosts.guid", self.guid)
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Somebody who asks controllers. `tags`: the hosts on which they may act, those with any of these; `*` is all."""
+
+    name: str
+    verbs: tuple[str, ...] = READING
+    tags: tuple[str, ...] = (ALL,)
+
+    def __post_init__(self) -> None:
+        check_name("operators.name", self.name)
+        for verb in self.verbs:
+            if verb not in (*VERBS, ALL):
+                raise InvalidInput(f"operators.{self.name}.verbs", verb, "one of " + ", ".join((*VERBS, ALL)))
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFile:
+    """The file. `controllers`: names of controllers, each with a key of its own."""
+
+    hosts: tuple[HostEntry, ...] = ()
+    operators: tuple[Operator, ...] = ()
+    controllers: tuple[str, ...] = ("controller",)
+
+    def __post_init__(self) -> None:
+        for name in self.controllers:
+            check_name("controllers", name)
+        for field, names in (
+            ("hosts.guid", [each.guid for each in self.hosts]),
+            ("operators.name", [each.name for each in self.operators]),
+            ("controllers", list(self.controllers)),
+        ):
+            for name in names:
+                if names.count(name) > 1:
+                    raise InvalidInput(field, name, "each name once")
+
+    def check(self, operator: str, verb: str, agents: Iterable[str] = ()) -> None:
+        """Raises `Forbidden` where this operator may not do this on all these agents."""
+        entry = next((each for each in self.operators if each.name == operator), None)
+        if entry is None:
+            raise Forbidden(f"{operator} is no operator of this fleet")
+        if verb not in entry.verbs and ALL not in entry.verbs:
+            raise Forbidden(f"{operator} may not {verb}; granted are {', '.join(entry.verbs) or 'no verbs'}")
+        for guid in agents:
+            if not self.reaches(entry, guid):
+                raise Forbidden(f"{operator} may not {verb} on {guid}: it has none of the tags {', '.join(entry.tags)}")
+
+    def reaches(self, operator: Operator, agent: str) -> bool:
+        """Whether an operator's tags include this agent's host."""
+        if ALL in operator.tags:
+            return True
+        tags = next((each.tags for each in self.hosts if each.guid == agent), ())
+        return any(tag in operator.tags for tag in tags)

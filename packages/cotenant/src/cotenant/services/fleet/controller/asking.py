@@ -1,0 +1,323 @@
+"""What operators ask a controller:
+
+List, inspect, up, down, restart, limit, configure. The operator's name is a token of the subject, which the server
+checks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import time
+from dataclasses import replace
+
+from cotenant.drivers.nats.contract import MAX_PAYLOAD, Conflict, Message
+from cotenant.engine.fleet.placing import Room, place
+from cotenant.engine.fleet.registry import Host
+from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.fleet.group import Goal, GroupOutcome, GroupRecord, PlannedContainer
+from cotenant.model.fleet.host import Heartbeat
+from cotenant.model.fleet.identity import check_name, container_guid
+from cotenant.model.fleet.refusal import Forbidden, NobodyAnswers
+from cotenant.model.fleet.requests import (
+    Down,
+    Fence,
+    GroupRow,
+    HostRow,
+    Inspect,
+    Inspected,
+    Limit,
+    Limited,
+    List,
+    Listed,
+    Restart,
+    SetConfiguration,
+    Spread,
+    Survey,
+    Surveyed,
+    Up,
+)
+from cotenant.model.fleet.states import AgentState
+from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
+from cotenant.services.fleet.controller.controller import Controller
+from cotenant.services.fleet.controller.driving import GroupDriver
+from cotenant.services.fleet.rpc import KEY_HEADER, Verb, call, encode
+
+_SPREAD_S = 10.0
+_PAGE_BYTES = MAX_PAYLOAD // 2
+
+
+class Asking:
+    """The verbs of one controller."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._registry = controller.registry
+        self._stored = controller.stored
+
+    def verbs(self) -> dict[str, Verb]:
+        """By name."""
+        return {
+            "list": Verb(List, self._list),
+            "inspect": Verb(Inspect, self._inspect),
+            "up": Verb(Up, self._up),
+            "down": Verb(Down, self._down),
+            "restart": Verb(Restart, self._restart),
+            "limit": Verb(Limit, self._limit),
+            "configure": Verb(SetConfiguration, self._configure),
+        }
+
+    async def _list(self, request: List, message: Message) -> Listed:
+        operator = self._allow(message, "list")
+        now_s = self._controller.now()
+        found = self._registry.select(request.tags, request.namespace, request.name)
+        found.sort(key=lambda host: host.registration.guid)  # pages of several controllers fit together
+        hosts: list[HostRow] = []
+        size = 0
+        for at in range(request.start, len(found)):
+            host = found[at]
+            if self._reaches(operator, host):
+                row = HostRow(
+                    host.registration,
+                    host.state,
+                    now_s - host.heard_s,
+                    _shown_beat(host, request.group),
+                    host.is_doubled,
+                )
+                size += len(encode(row))
+                if size > _PAGE_BYTES and hosts:
+                    return Listed(tuple(hosts), (), at)
+                hosts.append(row)
+        return Listed(tuple(hosts), self._groups(request))
+
+    def _groups(self, request: List) -> tuple[GroupRow, ...]:
+        return tuple(
+            GroupRow(
+                each.record.name, each.record.goal, each.record.done, each.record.reason, len(each.record.containers)
+            )
+            for each in self._stored.groups()
+            if not request.group or each.record.name == request.group
+        )
+
+    async def _inspect(self, request: Inspect, message: Message) -> Inspected:
+        agent = self._registry.agent_for(request.guid)
+        self._allow(message, "inspect", agent)
+        asked = Inspect("" if agent == request.guid else request.guid)
+        try:
+            answer = await call(self._controller.bus, f"guid.{agent}.rpc.inspect", asked, Inspected)
+        except NobodyAnswers:
+            answer = Inspected(None, {"answer": "none: its agent is not there"})
+        host = self._registry.host(agent)
+        place = {"agent": agent, "host": host.registration.hostname, "agent is": host.state.value}
+        status = self._registry.status(request.guid) if asked.guid else None
+        return Inspected(status or answer.status, {**place, **answer.facts})
+
+    async def _limit(self, request: Limit, message: Message) -> Limited:
+        agent = self._registry.agent_for(request.guid)
+        self._allow(message, "limit", agent)
+        if agent == request.guid:
+            raise InvalidInput("guid", request.guid, "a container's guid", "this is an agent's")
+        key = message.headers.get(KEY_HEADER, "")
+        return await call(self._controller.bus, f"guid.{agent}.rpc.limit", request, Limited, 15.0, key)
+
+    async def _configure(self, request: SetConfiguration, message: Message) -> Spread:
+        role, platform = check_name("role", request.role), check_name("platform", request.platform)
+        hosts = [
+            host
+            for host in self._registry.hosts()
+            if (host.registration.role, host.registration.platform) == (role, platform)
+        ]
+        self._allow(message, "configure", *(host.registration.guid for host in hosts))
+        revision = await self._stored.put_configuration(role, platform, encode(request.configuration).decode())
+        wanted = self._stored.configuration(role, platform)
+        alive = [host.registration.guid for host in hosts if host.state is AgentState.ALIVE]
+        async with asyncio.timeout(_SPREAD_S):
+            answers = await asyncio.gather(
+                *(self._controller.configure(guid, wanted) for guid in alive), return_exceptions=True
+            )
+        refused: dict[str, str] = {}
+        applied = 0
+        for guid, answer in zip(alive, answers, strict=True):
+            if isinstance(answer, BaseException):
+                refused[guid] = str(answer)
+            elif answer.refused:
+                refused[guid] = "; ".join(answer.refused)
+            else:
+                applied += 1
+        return Spread(revision, applied, refused)
+
+    # ---- groups
+
+    async def _up(self, request: Up, message: Message) -> GroupOutcome:
+        template, key = request.template, message.headers.get(KEY_HEADER, "")
+        operator = self._allow(message, "up")
+        digest = hashlib.sha256(encode(template)).hexdigest()
+        found = self._stored.group(template.name)
+        if found is not None and key and found.record.key == key:  # asked again, as after a lost answer
+            return await self._until_settled(found.record)
+        if found is not None and not (found.record.done and found.record.goal is Goal.GONE):
+            record = found.record
+            if record.goal is Goal.GONE:
+                raise Transient(f"group {record.name} is being removed: {record.reason or 'as asked'}")
+            if record.digest != digest:
+                raise InvalidInput(
+                    "name", record.name, "a group that is not up", f"cotenant fleet down {record.name} first"
+                )
+            return await self._until_settled(record)
+        epoch = self._epoch(found.record.epoch if found is not None else 0)
+        there = await self._still_there(Fence(template.name, epoch))
+        if there:
+            known = ", ".join(there)
+            raise InvalidInput("name", template.name, "a group that is not up", f"{known} run; down removes them")
+        placed = await asyncio.to_thread(self._place, template, operator)
+        record = GroupRecord(
+            template.name,
+            tuple(
+                PlannedContainer(container_guid(each.image, os.urandom(4)), placed[each.appkey], each)
+                for each in template.containers
+            ),
+            Goal.UP,
+            epoch,
+            self._controller.id,
+            digest,
+            key,
+        )
+        return await self._begin(record, found.revision if found is not None else 0, is_new=True)
+
+    async def _still_there(self, fence: Fence) -> list[str]:
+        """Containers of a group without a record; heartbeats name the hosts, and their agents say what is there now."""
+        there = self._registry.of_group(fence.group)
+        found: list[str] = []
+        for agent in {agent for agent, _ in there.values()}:
+            answer = await call(self._controller.bus, f"guid.{agent}.rpc.survey", Survey(fence), Surveyed)
+            found += answer.steps
+        return found
+
+    async def _down(self, request: Down, message: Message) -> GroupOutcome:
+        name = check_name("name", request.name)
+        record, revision = self._record_of(name)
+        self._allow(message, "down", *(each.agent for each in record.containers))
+        outcome = await self._change(record, revision, Goal.GONE, "asked to go down")
+        found = self._stored.group(name)
+        if found is not None and found.record.done and found.record.goal is Goal.GONE:
+            await self._stored.forget_group(name)
+        return outcome
+
+    async def _restart(self, request: Restart, message: Message) -> GroupOutcome:
+        name = check_name("name", request.name)
+        record, revision = self._record_of(name)
+        self._allow(message, "restart", *(each.agent for each in record.containers))
+        if self._controller.driver(name) is not None or not record.done:
+            raise Transient(f"group {name} is under way: {record.goal}")
+        if record.goal is Goal.GONE:
+            raise InvalidInput("name", name, "a group that is up", record.reason)
+        if not record.digest:
+            raise Permanent(f"group {name} is known by its containers' labels only: down removes it, up makes it anew")
+        return await self._change(record, revision, Goal.AGAIN, "")
+
+    async def _change(self, record: GroupRecord, revision: int, goal: Goal, reason: str) -> GroupOutcome:
+        driver = self._controller.driver(record.name)
+        if driver is not None:
+            driver.abandon(reason)
+            await driver.settled.wait()
+            return await self._until_settled(record) if driver.is_lost else driver.outcome()
+        changed = replace(
+            record, goal=goal, done=False, reason=reason, owner=self._controller.id, epoch=self._epoch(record.epoch)
+        )
+        return await self._begin(changed, revision)
+
+    async def _begin(self, record: GroupRecord, revision: int, is_new: bool = False) -> GroupOutcome:
+        """The record is stored before anything is done."""
+        try:
+            revision = await self._stored.put_group(record, revision)
+        except Conflict as error:
+            raise Transient(f"group {record.name} was changed at the same moment; ask again") from error
+        deadlines = self._controller.settings.deadlines
+        driver = GroupDriver(self._controller.bus, self._stored, record, revision, deadlines, is_new=is_new)
+        self._controller.drive(driver)
+        await driver.settled.wait()
+        return await self._until_settled(record) if driver.is_lost else driver.outcome()
+
+    async def _until_settled(self, record: GroupRecord) -> GroupOutcome:
+        """The outcome of what another request began, here or at another controller."""
+        driver = self._controller.driver(record.name)
+        if driver is not None and not driver.is_lost:
+            await driver.settled.wait()
+            return driver.outcome()
+        while not record.done:
+            await asyncio.sleep(0.2)
+            found = self._stored.group(record.name)
+            if found is None:
+                return GroupOutcome(record.name, {}, "it was removed")
+            record = found.record
+        is_up = record.goal is Goal.UP
+        guids = {each.template.appkey: each.guid for each in record.containers} if is_up else {}
+        return GroupOutcome(record.name, guids, record.reason)
+
+    def _record_of(self, name: str) -> tuple[GroupRecord, int]:
+        """The stored record, or one made from what containers' labels say."""
+        found = self._stored.group(name)
+        if found is not None:
+            return found.record, found.revision
+        there = self._registry.of_group(name)
+        if not there:
+            raise InvalidInput("name", name, "a group of this fleet", "cotenant fleet ps lists them")
+        containers = tuple(
+            PlannedContainer(guid, agent, ContainerTemplate(status.appkey, status.image))
+            for guid, (agent, status) in there.items()
+        )
+        return GroupRecord(name, containers, Goal.UP, 0, "", done=True), 0
+
+    def _place(self, template: GroupTemplate, operator: str) -> dict[str, str]:
+        rooms, unfit = [], []
+        for host in self._registry.hosts():
+            if host.state is not AgentState.ALIVE or not self._reaches(operator, host):
+                continue
+            said = host.registration
+            fault = _unfit(host)
+            if fault:
+                unfit.append(f"{said.guid}: {fault}")
+            else:
+                rooms.append(Room(said.guid, said.cpu_milli, said.memory_bytes, said.tags, host.containers))
+        if unfit and not rooms:
+            raise Permanent("no host can run containers now: " + "; ".join(unfit[:3]))
+        return dict(place(template, rooms))
+
+    def _epoch(self, last: int) -> int:
+        """Above every earlier one, also where the record of an earlier group was deleted or lost."""
+        return max(last + 1, int(time.time() * 1000))
+
+    # ---- rights
+
+    def _allow(self, message: Message, verb: str, *agents: str) -> str:
+        operator = message.subject.split(".")[1]
+        rights = self._controller.settings.rights
+        if rights is not None:
+            rights.check(operator, verb, agents)
+        return operator
+
+    def _reaches(self, operator: str, host: Host) -> bool:
+        rights = self._controller.settings.rights
+        if rights is None:
+            return True
+        try:
+            rights.check(operator, "list", (host.registration.guid,))
+        except Forbidden:
+            return False
+        return True
+
+
+def _unfit(host: Host) -> str:
+    """Why this host's agent can run no container now; empty where it can."""
+    for function in host.beat.functions if host.beat is not None else ():
+        if function.name == "containers" and (function.fault or not function.is_on):
+            return function.fault or "its configuration switches containers off"
+    return ""
+
+
+def _shown_beat(host: Host, group: str) -> Heartbeat | None:
+    """The last heartbeat, with containers as they count now, of one group where one is asked for."""
+    if host.beat is None:
+        return None
+    return replace(host.beat, containers=tuple(each for each in host.containers if not group or each.group == group))

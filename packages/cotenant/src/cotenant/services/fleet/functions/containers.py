@@ -1,0 +1,342 @@
+"""Containers of this host: reserve, create, start, probe, stop, remove, each of which may be repeated, and their states
+in the heartbeat.
+
+What was done is read from Docker, by labels, and never remembered: an agent that was killed goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from cotenant.drivers.docker.client import DockerClient, InUse, NotThere
+from cotenant.drivers.docker.containers import Container, Containers, Listed
+from cotenant.drivers.nats.contract import Message
+from cotenant.model.errors import CotenantError, Permanent, Transient
+from cotenant.model.fleet.configuration import AgentConfiguration
+from cotenant.model.fleet.group import Step
+from cotenant.model.fleet.host import ContainerStatus
+from cotenant.model.fleet.refusal import NoSuchGuid
+from cotenant.model.fleet.requests import Inspect, Inspected, Make, Move, Moved, Survey, Surveyed
+from cotenant.model.fleet.states import ContainerState
+from cotenant.services.fleet.functions import labels as names
+from cotenant.services.fleet.functions.contract import Beat
+from cotenant.services.fleet.functions.fences import Fences
+from cotenant.services.fleet.functions.room import Room, Taken
+from cotenant.services.fleet.rpc import Verb
+from cotenant.services.running import cancelled
+
+_log = logging.getLogger(__name__)
+STEADY_S = 0.5  # a container without a health check is ready when it has run for this long
+_POLL_S = 0.1
+_REFRESH_S = 10.0  # the list is read again this often where no event says so
+
+
+class ContainerFunction:
+    """Implements `Function`."""
+
+    name = "containers"
+
+    def __init__(self, agent: str, socket: Path, state_dir: Path, now: Callable[[], float] = time.time) -> None:
+        self._agent = agent
+        self._label = f"{names.AGENT}={agent}"
+        self._socket = socket
+        self._state_dir = state_dir
+        self._now = now
+        self._docker: DockerClient | None = None
+        self._containers: Containers | None = None
+        self._fences: Fences | None = None
+        self._room = Room(0, 0)
+        self._environment: Mapping[str, str] = {}
+        self._listed: tuple[Listed, ...] = ()
+        self._stopping: set[str] = set()
+        self._stale = asyncio.Event()
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._following: asyncio.Task[None] | None = None
+        self.fault = ""
+        self.verbs: Mapping[str, Verb] = {
+            "survey": Verb(Survey, self._survey),
+            "reserve": Verb(Make, self._reserve),
+            "create": Verb(Make, self._create),
+            "start": Verb(Move, self._start),
+            "probe": Verb(Move, self._probe),
+            "stop": Verb(Move, self._stop),
+            "remove": Verb(Move, self._remove),
+            "release": Verb(Move, self._release),
+            "inspect": Verb(Inspect, self._inspect),
+        }
+
+    def configure(self, configuration: AgentConfiguration) -> None:
+        """As the Protocol."""
+        self._environment = configuration.environment
+
+    async def start(self) -> None:
+        """As the Protocol."""
+        self._fences = self._fences or Fences(self._state_dir / "epochs.json")
+        docker = DockerClient(self._socket)
+        containers = Containers(docker)
+        try:
+            self._room = Room(*await containers.capacity())
+            self._listed = await containers.list(self._label)
+        except CotenantError as error:
+            await docker.close()
+            self.fault = str(error)
+            raise
+        self._docker, self._containers, self.fault = docker, containers, ""
+        self._following = asyncio.create_task(self._follow(), name="containers")
+
+    async def stop(self) -> None:
+        """As the Protocol."""
+        if self._following is not None:
+            await cancelled([self._following])
+        if self._docker is not None:
+            await self._docker.close()
+        self._docker, self._containers, self._following, self._listed = None, None, None, ()
+
+    async def add_to(self, beat: Beat) -> None:
+        """As the Protocol."""
+        for each in self._listed:
+            status = self._status(each)
+            beat.containers[status.guid] = status
+
+    async def process_of(self, guid: str) -> Container:
+        """The running container. Raises `NoSuchGuid`, `Permanent` where it does not run."""
+        found = await self._found(guid)
+        if found is None:
+            raise NoSuchGuid(f"no container of this host has the guid {guid}")
+        if not found.pid:
+            raise Permanent(f"{guid} does not run: it is {found.status}")
+        return found
+
+    def ids(self) -> dict[str, str]:
+        """Docker's ids of running containers, by guid."""
+        return {each.labels.get(names.GUID, ""): each.id for each in self._listed if each.status == "running"}
+
+    # ---- what a controller asks
+
+    async def _survey(self, request: Survey, _: Message) -> Surveyed:
+        self._check(request)
+        listed = await self._runtime.list(self._label)
+        steps = dict.fromkeys(self._room.of_group(request.fence.group, self._now()), Step.RESERVED)
+        for each in listed:
+            if each.labels.get(names.GROUP) == request.fence.group:
+                steps[each.labels[names.GUID]] = _step(each.status)
+        return Surveyed(steps)
+
+    async def _reserve(self, request: Make, _: Message) -> Moved:
+        self._check(request)
+        found = await self._found(request.container.guid)
+        if found is None:
+            self._keep_room(request, await self._runtime.list(self._label))
+            return Moved(Step.RESERVED)
+        return Moved(_step(found.status))
+
+    async def _create(self, request: Make, _: Message) -> Moved:
+        guid = request.container.guid
+        async with self._lock(guid):
+            self._check(request)
+            found = await self._found(guid)
+            if found is not None:
+                return Moved(_step(found.status))
+            listed = await self._runtime.list(self._label)
+            appkey = request.container.template.appkey
+            for each in listed:
+                if (each.labels.get(names.GROUP), each.labels.get(names.APPKEY)) == (request.fence.group, appkey):
+                    raise Permanent(f"{appkey} of group {request.fence.group} is here already, as {each.name}")
+            self._keep_room(request, listed)
+            environment = names.environment_of(request.container, self._environment)
+            try:
+                await self._runtime.create(
+                    guid, request.container.template, environment, names.labels_of(request.container, request.fence)
+                )
+            except InUse as error:
+                raise Permanent(f"a container that is not of this fleet has the name {guid}") from error
+            finally:
+                self._stale.set()
+            self._room.release(guid)  # from here on its labels say what it takes
+            return Moved(Step.CREATED)
+
+    async def _start(self, request: Move, _: Message) -> Moved:
+        async with self._lock(request.guid):
+            self._check(request)
+            found = await self._found(request.guid)
+            if found is None:
+                raise NoSuchGuid(f"no container of this host has the guid {request.guid}")
+            if found.started_s and found.status != "created":
+                return Moved(_step(found.status))
+            await self._runtime.start(request.guid)
+            self._stale.set()
+            return Moved(Step.RUNNING)
+
+    async def _probe(self, request: Move, _: Message) -> Moved:
+        while True:
+            self._check(request)
+            found = await self._found(request.guid)
+            if found is None:
+                raise NoSuchGuid(f"no container of this host has the guid {request.guid}")
+            step = _step(found.status)
+            if step is not Step.RUNNING:
+                if step is Step.ENDED:
+                    raise Permanent(_why_ended(found))
+                return Moved(step)
+            if found.restarts:
+                raise Permanent(f"it ended and was restarted {found.restarts} times; the last: {_why_ended(found)}")
+            if found.health == "unhealthy":
+                raise Permanent(f"its health check fails: {found.health_said or 'without a word'}")
+            if found.health == "healthy" or (not found.health and self._now() - found.started_s >= STEADY_S):
+                return Moved(Step.READY)
+            await asyncio.sleep(_POLL_S)
+
+    async def _stop(self, request: Move, _: Message) -> Moved:
+        async with self._lock(request.guid):
+            self._check(request)
+            self._stopping.add(request.guid)
+            self._stale.set()
+            await self._runtime.stop(request.guid)
+            found = await self._found(request.guid)
+            self._stale.set()
+            return Moved(_step(found.status) if found is not None else Step.ABSENT)
+
+    async def _remove(self, request: Move, _: Message) -> Moved:
+        async with self._lock(request.guid):
+            self._check(request)
+            found = await self._found(request.guid)
+            if found is not None:
+                await self._runtime.remove(request.guid)
+            self._room.release(request.guid)
+            self._stopping.discard(request.guid)
+            self._stale.set()
+        self._locks.pop(request.guid, None)
+        return Moved(Step.ABSENT)
+
+    async def _release(self, request: Move, _: Message) -> Moved:
+        return await self._remove(request, _)
+
+    async def _inspect(self, request: Inspect, _: Message) -> Inspected:
+        found = await self._found(request.guid)
+        if found is None:
+            raise NoSuchGuid(f"no container of this host has the guid {request.guid}")
+        status = next((self._status(each) for each in self._listed if each.name == request.guid), None)
+        facts = {
+            "image": found.image,
+            "container": found.id[:12],
+            "status": found.status + (f", {found.health}" if found.health else ""),
+            "process": str(found.pid or "none"),
+            "restarts": str(found.restarts),
+            **({"health check said": found.health_said} if found.health_said else {}),
+            **({"ended": _why_ended(found)} if found.status in ("exited", "dead") else {}),
+        }
+        return Inspected(status, facts)
+
+    # ----
+
+    @property
+    def _runtime(self) -> Containers:
+        if self._containers is None:
+            raise Transient(self.fault or "Docker is not ready yet")
+        return self._containers
+
+    def _check(self, request: Survey | Make | Move) -> None:
+        if self._fences is None:
+            raise Transient(self.fault or "Docker is not ready yet")
+        self._fences.check(request.fence)
+
+    def _lock(self, guid: str) -> asyncio.Lock:
+        return self._locks.setdefault(guid, asyncio.Lock())
+
+    def _keep_room(self, request: Make, listed: tuple[Listed, ...]) -> None:
+        taken = [
+            Taken(
+                each.labels.get(names.GUID, ""),
+                names.number(each.labels, names.CPU),
+                names.number(each.labels, names.MEMORY),
+                names.ports(each.labels),
+            )
+            for each in listed
+        ]
+        self._room.reserve(request.container, request.fence.group, taken, self._now())
+
+    async def _found(self, guid: str) -> Container | None:
+        """The container where it is ours."""
+        found = await self._runtime.inspect(guid)
+        return found if found is not None and found.labels.get(names.AGENT) == self._agent else None
+
+    async def _follow(self) -> None:
+        """Keep the list as Docker has it."""
+        watching = asyncio.create_task(self._watch(), name="events of containers")
+        try:
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_REFRESH_S):
+                        await self._stale.wait()
+                self._stale.clear()
+                try:
+                    self._listed = await self._runtime.list(self._label)
+                    self.fault = ""
+                except (CotenantError, NotThere) as error:
+                    self.fault = str(error)
+                    await asyncio.sleep(1.0)
+                    self._stale.set()
+        finally:
+            await cancelled([watching])
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                async for _ in self._runtime.changes(self._label):
+                    self._stale.set()
+            except CotenantError as error:
+                self.fault = str(error)
+            self._stale.set()
+            await asyncio.sleep(1.0)
+
+    def _status(self, listed: Listed) -> ContainerStatus:
+        guid = listed.labels.get(names.GUID, listed.name)
+        state, detail = _state(listed, guid in self._stopping)
+        return ContainerStatus(
+            guid=guid,
+            state=state,
+            image=listed.image,
+            group=listed.labels.get(names.GROUP, ""),
+            appkey=listed.labels.get(names.APPKEY, ""),
+            detail=detail,
+            cpu_request_milli=names.number(listed.labels, names.CPU),
+            memory_request_bytes=names.number(listed.labels, names.MEMORY),
+            host_ports=names.ports(listed.labels),
+        )
+
+
+def _step(status: str) -> Step:
+    if status == "created":
+        return Step.CREATED
+    return Step.ENDED if status in ("exited", "dead", "removing") else Step.RUNNING
+
+
+def _state(listed: Listed, is_stopping: bool) -> tuple[ContainerState, str]:
+    match listed.status:
+        case "created":
+            return ContainerState.PENDING, ""
+        case "exited" | "dead":
+            if is_stopping or not listed.exit_code:
+                return ContainerState.TERMINATED, ""
+            return ContainerState.FAILED, f"ended with status {listed.exit_code}"
+        case "restarting":
+            return ContainerState.PENDING, "restarting"
+        case "removing":
+            return ContainerState.STOPPING, ""
+    if is_stopping:
+        return ContainerState.STOPPING, ""
+    if listed.health in ("starting", "unhealthy"):
+        return ContainerState.PENDING, listed.health
+    return ContainerState.READY, ""
+
+
+def _why_ended(found: Container) -> str:
+    said = f"ended with status {found.exit_code}"
+    if found.out_of_memory:
+        said += ", out of memory"
+    return said + (f": {found.error}" if found.error else "")

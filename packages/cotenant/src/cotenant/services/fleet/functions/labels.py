@@ -1,0 +1,49 @@
+"""Labels by which a container tells, after any restart, what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cotenant.model.fleet.group import PlannedContainer
+from cotenant.model.fleet.requests import Fence
+
+PREFIX = "cotenant.io/"
+GUID, AGENT, GROUP, APPKEY = f"{PREFIX}guid", f"{PREFIX}agent", f"{PREFIX}group", f"{PREFIX}appkey"
+AFTER, CPU, MEMORY, PORTS = f"{PREFIX}after", f"{PREFIX}cpu-milli", f"{PREFIX}memory-bytes", f"{PREFIX}ports"
+
+
+def labels_of(container: PlannedContainer, fence: Fence) -> dict[str, str]:
+    """The template's own labels, and ours."""
+    template = container.template
+    return {
+        **template.labels,
+        GUID: container.guid,
+        AGENT: container.agent,
+        GROUP: fence.group,
+        APPKEY: template.appkey,
+        AFTER: ",".join(template.after),
+        CPU: str(template.cpu_milli),
+        MEMORY: str(template.memory_bytes),
+        PORTS: ",".join(port.taken for port in template.ports),
+    }
+
+
+def environment_of(container: PlannedContainer, ours: Mapping[str, str]) -> dict[str, str]:
+    """The agent's environment for all containers, the identity of this one, and what the template says, which wins."""
+    identity = {
+        "COTENANT_GUID": container.guid,
+        "OTEL_SERVICE_NAME": container.template.appkey,
+        "OTEL_RESOURCE_ATTRIBUTES": f"service.instance.id={container.guid}",
+    }
+    return {**ours, **identity, **container.template.environment}
+
+
+def number(labels: Mapping[str, str], name: str) -> int:
+    """A label's whole number; 0 where it is none."""
+    text = labels.get(name, "")
+    return int(text) if text.isdecimal() and len(text) < 19 else 0
+
+
+def ports(labels: Mapping[str, str]) -> tuple[str, ...]:
+    """Ports of the host that it takes, as 8080/tcp."""
+    return tuple(port for port in labels.get(PORTS, "").split(",") if port)

@@ -1,0 +1,19 @@
+"""All functions of an agent, in the order in which they fill a heartbeat.
+
+A new function gets a line here and its name in model/fleet/configuration.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cotenant.services.fleet.functions.containers import ContainerFunction
+from cotenant.services.fleet.functions.contract import Function
+from cotenant.services.fleet.functions.figures import FigureFunction
+from cotenant.services.fleet.functions.limits import LimitFunction
+
+
+def made_functions(agent: str, docker: Path, state_dir: Path) -> tuple[Function, ...]:
+    """The functions of this agent, all off."""
+    containers = ContainerFunction(agent, docker, state_dir)
+    return containers, FigureFunction(containers), LimitFunction(containers, state_dir)

@@ -1,0 +1,69 @@
+"""A command's side: one request to a controller, asked again with the same key while the controller changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from cotenant.drivers.nats.client import connect
+from cotenant.model.document import parse
+from cotenant.model.errors import Transient
+from cotenant.model.fleet.refusal import NobodyAnswers, Overdue
+from cotenant.model.fleet.requests import List, Listed
+from cotenant.services.fleet.places import BusOptions, access_of
+from cotenant.services.fleet.rpc import call, new_key
+from cotenant.services.fleet.templates.reading import name_of_file
+
+T = TypeVar("T")
+_CONNECT_S = 3.0
+_CONTROLLER_S = 5.0  # for a controller to be there, or there again
+_AGAIN_S = 0.25
+
+
+def ask_controller(options: BusOptions, verb: str, request: object, form: type[T], deadline_s: float = 5.0) -> T:
+    """The answer. Raises what was answered, and `Transient` where there is no bus."""
+    return asyncio.run(_ask(options, verb, request, form, deadline_s))
+
+
+async def _ask(options: BusOptions, verb: str, request: object, form: type[T], deadline_s: float) -> T:
+    access = access_of(options)
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of each end of a TLS connection
+    bus = await connect(access, within_s=_CONNECT_S)
+    key, until_s = new_key(), time.monotonic() + _CONTROLLER_S
+    try:
+        while True:
+            try:
+                return await call(bus, f"fleet.{access.name}.rpc.{verb}", request, form, deadline_s, key)
+            except Overdue:
+                raise
+            except (NobodyAnswers, Transient):
+                if time.monotonic() >= until_s:
+                    raise
+                await asyncio.sleep(_AGAIN_S)
+    finally:
+        await bus.close()
+
+
+def list_all(options: BusOptions, wanted: List) -> Listed:
+    """All pages of a list."""
+    page = ask_controller(options, "list", wanted, Listed)
+    hosts = page.hosts
+    while page.next_start is not None:
+        page = ask_controller(options, "list", replace(wanted, start=page.next_start), Listed)
+        hosts += page.hosts
+    return Listed(hosts, page.groups)
+
+
+def group_name(given: str) -> str:
+    """A group's name, where its file was given."""
+    path = Path(given)
+    if path.suffix not in (".yml", ".yaml"):
+        return given
+    found = parse(path.read_bytes(), given) if path.exists() else None
+    named = found.get("name") if isinstance(found, Mapping) else None
+    return str(named) if named else name_of_file(path)

@@ -1,0 +1,133 @@
+"""Compose files: the part of the specification that a group of containers on several hosts can have.
+
+Source: the Compose Specification (github.com/compose-spec). `x-tags` is ours: the tags of hosts that a service may run
+on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.fleet.durations import duration_s
+from cotenant.model.fleet.template import ContainerTemplate, HealthCheck
+from cotenant.services.fleet.templates import values
+
+FILE_KEYS = ("name", "version", "services")
+KEYS = (
+    "image", "command", "entrypoint", "environment", "ports", "depends_on", "healthcheck", "deploy", "restart",
+    "labels",
+    "network_mode", "cpus", "mem_limit", "stop_grace_period", "x-tags",
+)  # fmt: skip
+_HEALTH_KEYS = ("test", "interval", "timeout", "retries", "start_period", "disable")
+_MAX_GRACE_S = 600
+_RESTART = ("no", "always", "unless-stopped", "on-failure")
+
+
+def containers_of(services: Mapping[str, Any], ours: Mapping[str, str]) -> tuple[ContainerTemplate, ...]:
+    """One container for each service."""
+    return tuple(_service(str(name), values.mapping(f"services.{name}", each), ours) for name, each in services.items())
+
+
+def _service(name: str, given: Mapping[str, Any], ours: Mapping[str, str]) -> ContainerTemplate:
+    values.refuse_unknown(f"services.{name}", given, KEYS)
+    if not given.get("image"):
+        raise InvalidInput(f"services.{name}.image", "missing", "an image", "images are not built here")
+    requested, limited = _resources(name, given.get("deploy"))
+    network = values.text(f"services.{name}.network_mode", given.get("network_mode", ""))
+    if network not in ("", "host", "bridge", "none"):
+        raise InvalidInput(f"services.{name}.network_mode", network, "host, bridge or none")
+    restart = values.text(f"services.{name}.restart", given.get("restart", "no"))
+    if restart == "false":  # YAML reads a bare `no` as false
+        restart = "no"
+    if restart not in _RESTART:
+        raise InvalidInput(f"services.{name}.restart", restart, ", ".join(_RESTART))
+    return ContainerTemplate(
+        appkey=name,
+        image=values.text(f"services.{name}.image", given["image"]),
+        command=values.words(f"services.{name}.command", given.get("command")),
+        entrypoint=values.words(f"services.{name}.entrypoint", given.get("entrypoint")),
+        environment=values.environment(f"services.{name}.environment", given.get("environment"), ours),
+        labels=values.environment(f"services.{name}.labels", given.get("labels"), {}),
+        ports=values.ports(f"services.{name}.ports", given.get("ports")),
+        after=_after(name, given.get("depends_on")),
+        cpu_milli=requested[0],
+        memory_bytes=requested[1],
+        cpu_limit_milli=values.cpu_milli(f"services.{name}.cpus", given["cpus"]) if "cpus" in given else limited[0],
+        memory_limit_bytes=(
+            values.size_bytes(f"services.{name}.mem_limit", given["mem_limit"]) if "mem_limit" in given else limited[1]
+        ),
+        stop_grace_s=_grace_s(f"services.{name}.stop_grace_period", given.get("stop_grace_period", "10s")),
+        restart=restart,
+        health=_health(name, given.get("healthcheck")),
+        network=network,
+        host_tags=values.names(f"services.{name}.x-tags", given.get("x-tags")),
+    )
+
+
+def _grace_s(where: str, given: str | float) -> int:
+    seconds = round(duration_s(where, given))
+    if seconds > _MAX_GRACE_S:
+        raise InvalidInput(where, given, f"at most {_MAX_GRACE_S} seconds")
+    return seconds
+
+
+def _after(name: str, given: object) -> tuple[str, ...]:
+    """Those it depends on; each is waited for until it is ready, which is healthy where it has a health check."""
+    if isinstance(given, Mapping):
+        for other, how in given.items():
+            where = f"services.{name}.depends_on.{other}"
+            values.refuse_unknown(where, values.mapping(where, how or {}), ("condition", "required"))
+            condition = (how or {}).get("condition", "service_started")
+            if condition not in ("service_started", "service_healthy"):
+                raise InvalidInput(f"{where}.condition", condition, "service_started or service_healthy")
+        return tuple(str(other) for other in given)
+    return values.names(f"services.{name}.depends_on", given)
+
+
+def _resources(name: str, given: object) -> tuple[tuple[int, int], tuple[int, int]]:
+    """(CPU, memory) requested, and limits. Where nothing is requested, nothing is."""
+    where = f"services.{name}.deploy"
+    if given is None:
+        return (0, 0), (0, 0)
+    deploy = values.mapping(where, given)
+    values.refuse_unknown(where, deploy, ("resources",))
+    resources = values.mapping(f"{where}.resources", deploy.get("resources") or {})
+    values.refuse_unknown(f"{where}.resources", resources, ("reservations", "limits"))
+    return (
+        _amounts(f"{where}.resources.reservations", resources.get("reservations")),
+        _amounts(f"{where}.resources.limits", resources.get("limits")),
+    )
+
+
+def _amounts(where: str, given: object) -> tuple[int, int]:
+    if given is None:
+        return 0, 0
+    amounts = values.mapping(where, given)
+    values.refuse_unknown(where, amounts, ("cpus", "memory"))
+    cpu = values.cpu_milli(f"{where}.cpus", amounts["cpus"]) if "cpus" in amounts else 0
+    memory = values.size_bytes(f"{where}.memory", amounts["memory"]) if "memory" in amounts else 0
+    return cpu, memory
+
+
+def _health(name: str, given: object) -> HealthCheck | None:
+    if given is None:
+        return None
+    where = f"services.{name}.healthcheck"
+    check = values.mapping(where, given)
+    values.refuse_unknown(where, check, _HEALTH_KEYS)
+    if check.get("disable"):
+        return HealthCheck(("NONE",))
+    test = check.get("test")
+    if isinstance(test, str):
+        test = ["CMD-SHELL", test]
+    if not isinstance(test, list) or not test or test[0] not in ("CMD", "CMD-SHELL", "NONE"):
+        raise InvalidInput(f"{where}.test", test, "a text, or a list that begins with CMD, CMD-SHELL or NONE")
+    return HealthCheck(
+        tuple(values.text(f"{where}.test", word) for word in test),
+        duration_s(f"{where}.interval", check.get("interval", "30s")),
+        duration_s(f"{where}.timeout", check.get("timeout", "30s")),
+        duration_s(f"{where}.start_period", check.get("start_period", 0)),
+        int(check.get("retries", 3)),
+    )

@@ -1,0 +1,68 @@
+"""A group's file, in either form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from cotenant.model.document import parse
+from cotenant.model.errors import InvalidInput
+from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
+from cotenant.services.fleet.templates import compose, notes, values
+
+_OTHER = re.compile(r"[^a-z0-9_-]+")
+
+
+def read_template(path: Path, environment: Mapping[str, str], name: str = "") -> GroupTemplate:
+    """The group of a file. `environment` fills its variables.
+
+    `name` is the group's where the file has none; default: the file's. Raises `InvalidInput`.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InvalidInput("FILE", str(path), "a readable file", error.strerror or "") from error
+    return template_of(text, str(path), environment, name or name_of_file(path))
+
+
+def name_of_file(path: Path) -> str:
+    """A group's name where its file says none."""
+    return _OTHER.sub("-", path.stem.lower()).strip("-_")
+
+
+def template_of(text: bytes, where: str, environment: Mapping[str, str], name: str) -> GroupTemplate:
+    """The group of a text. Raises `InvalidInput`."""
+    given = parse(text, where)
+    if isinstance(given, Mapping) and "services" in given:
+        given = values.interpolated(given, environment)
+        values.refuse_unknown(where, given, compose.FILE_KEYS)
+        services = values.mapping("services", given["services"])
+        return GroupTemplate(_name(given, name), _known(compose.containers_of(services, environment)))
+    if isinstance(given, Mapping) and "containers" in given:
+        values.refuse_unknown(where, given, ("name", "containers"))
+        name, given = _name(given, name), given["containers"]
+    if not isinstance(given, list):
+        raise InvalidInput(
+            where, given, "a compose file (services: ...), or a list of containers with appkey and image"
+        )
+    return GroupTemplate(name, _known(notes.containers_of(given, environment)))
+
+
+def _name(given: Mapping[str, object], name: str) -> str:
+    return str(given["name"]) if given.get("name") else name
+
+
+def _known(containers: tuple[ContainerTemplate, ...]) -> tuple[ContainerTemplate, ...]:
+    """Refuse what a host cannot do: with the host's own network a port is the same on both sides."""
+    for container in containers:
+        if container.network == "host":
+            for port in container.ports:
+                if port.host != port.container:
+                    raise InvalidInput(
+                        f"{container.appkey}: ports",
+                        str(port),
+                        "the same port on both sides",
+                        "its network is the host's",
+                    )
+    return containers

@@ -1,0 +1,162 @@
+"""Values that both forms of a template have:
+
+Words, environments, ports, amounts, and the refusal of keys that are not supported.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.fleet.template import PortMapping
+from cotenant.model.quantities import milli
+
+_VARIABLE = re.compile(r"\$(?:\$|(\w+)|\{(\w+)(?:(:?[-?])([^}]*))?\})")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([bkmgt]?)i?b?", re.IGNORECASE)
+_POWERS = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+
+
+def refuse_unknown(where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Raises `InvalidInput` that names every key which is not among the known ones.
+
+    Keys that begin with x- are the author's own.
+    """
+    known = list(known)
+    wrong = [str(key) for key in given if str(key) not in known and not str(key).startswith("x-")]
+    if wrong:
+        raise InvalidInput(where, ", ".join(wrong), "supported keys", "supported are " + ", ".join(known))
+
+
+def mapping(where: str, given: object) -> Mapping[str, Any]:
+    """A mapping. Raises `InvalidInput`."""
+    if not isinstance(given, Mapping):
+        raise InvalidInput(where, given, "a mapping of keys to values")
+    return given
+
+
+def text(where: str, given: object) -> str:
+    """A text, or a number or truth value as one."""
+    if isinstance(given, bool):
+        return str(given).lower()
+    if not isinstance(given, str | int | float):
+        raise InvalidInput(where, given, "text")
+    return str(given)
+
+
+def words(where: str, given: object) -> tuple[str, ...]:
+    """A command: a list of words, or one text that is split as a shell would."""
+    if given is None:
+        return ()
+    if isinstance(given, list):
+        return tuple(text(where, word) for word in given)
+    try:
+        return tuple(shlex.split(text(where, given)))
+    except ValueError as error:
+        raise InvalidInput(where, given, "words as for a shell", str(error)) from None
+
+
+def names(where: str, given: object) -> tuple[str, ...]:
+    """One name, or a list of them."""
+    if given is None or given == "":
+        return ()
+    return tuple(text(where, each) for each in (given if isinstance(given, list) else [given]))
+
+
+def environment(where: str, given: object, ours: Mapping[str, str]) -> dict[str, str]:
+    """A mapping, or a list of KEY=VALUE; a KEY without a value takes it from `ours`, the environment of who asks."""
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        pairs = [(str(key), value) for key, value in given.items()]
+    elif isinstance(given, list):
+        split = [text(where, each).partition("=") for each in given]
+        pairs = [(key, value if equals else None) for key, equals, value in split]
+    else:
+        pairs = [(name, None) for name in text(where, given).replace(",", " ").split()]
+    found: dict[str, str] = {}
+    for key, value in pairs:
+        if value is not None:
+            found[key] = text(f"{where}.{key}", value)
+        elif key in ours:
+            found[key] = ours[key]
+        else:
+            raise InvalidInput(
+                where, key, "a value", f"set {key} in the environment of this command, or write {key}=VALUE"
+            )
+    return found
+
+
+def ports(where: str, given: object) -> tuple[PortMapping, ...]:
+    """HOST:CONTAINER[/udp], one port for both, a mapping of them, or compose's long form."""
+    if given is None:
+        return ()
+    if isinstance(given, Mapping):
+        given = [f"{host}:{container}" for host, container in given.items()]
+    if not isinstance(given, list):
+        given = [given]
+    return tuple(_port(where, each) for each in given)
+
+
+def cpu_milli(where: str, given: object) -> int:
+    """CPUs as milli-CPU."""
+    if not isinstance(given, str | int | float):
+        raise InvalidInput(where, given, "CPUs, as 0.5")
+    return milli(given, where)
+
+
+def size_bytes(where: str, given: object) -> int:
+    """Compose's sizes: 512M, 1g, 64kb, all of 1024; also 512Mi."""
+    match = _SIZE.fullmatch(str(given).strip())
+    if match is None:
+        raise InvalidInput(where, given, "a size, as 512M")
+    return int(float(match[1]) * 2 ** _POWERS[match[2].lower()])
+
+
+def interpolated(given: Any, ours: Mapping[str, str], where: str = "") -> Any:
+    """The document with $VAR, ${VAR}, ${VAR:-default} and $$ replaced in its texts.
+
+    Raises `InvalidInput` for a variable without a value.
+    """
+    if isinstance(given, Mapping):
+        return {key: interpolated(value, ours, f"{where}.{key}".lstrip(".")) for key, value in given.items()}
+    if isinstance(given, list):
+        return [interpolated(value, ours, f"{where}[{i}]") for i, value in enumerate(given)]
+    if not isinstance(given, str) or "$" not in given:
+        return given
+
+    def value_of(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        if name is None:
+            return "$"
+        value = ours.get(name)
+        if value is not None and not (value == "" and (match[3] or "").startswith(":")):
+            return value
+        if match[3] is not None and match[3].endswith("-"):
+            return match[4]
+        raise InvalidInput(where, f"${name}", "a value", match[4] or f"set {name} in the environment of this command")
+
+    return _VARIABLE.sub(value_of, given)
+
+
+def _port(where: str, given: object) -> PortMapping:
+    if isinstance(given, Mapping):
+        refuse_unknown(where, given, ("target", "published", "protocol", "mode"))
+        if "target" not in given or "published" not in given:
+            raise InvalidInput(where, given, "target and published")
+        return PortMapping(
+            _number(where, given["published"]), _number(where, given["target"]), str(given.get("protocol", "tcp"))
+        )
+    ports, _, protocol = text(where, given).partition("/")
+    parts = ports.split(":")
+    if len(parts) > 2:
+        raise InvalidInput(where, given, "HOST:CONTAINER", "a port is bound on all addresses of its host")
+    return PortMapping(_number(where, parts[0]), _number(where, parts[-1]), protocol or "tcp")
+
+
+def _number(where: str, given: object) -> int:
+    if not str(given).isdecimal():
+        raise InvalidInput(where, given, "a port number", "ranges are not supported")
+    return int(str(given))

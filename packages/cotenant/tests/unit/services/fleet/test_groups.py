@@ -1,0 +1,273 @@
+"""Groups on a fleet in one process: agents over pretended Docker daemons."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from tests.fakes.servers.fleet_world import FleetWorld
+from tests.fakes.waiting import soon
+
+from cotenant.model.errors import InvalidInput, Permanent
+from cotenant.model.fleet.group import GroupOutcome
+from cotenant.model.fleet.refusal import Forbidden, NobodyAnswers, NoSuchGuid
+from cotenant.model.fleet.requests import (
+    Describe,
+    Down,
+    Fence,
+    Inspect,
+    Inspected,
+    List,
+    Listed,
+    Move,
+    Moved,
+    Restart,
+    Up,
+)
+from cotenant.model.fleet.rights import FleetFile, HostEntry, Operator
+from cotenant.model.fleet.states import ContainerState
+from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
+from cotenant.services.fleet.rpc import call
+
+pytestmark = pytest.mark.slow
+ONE = GroupTemplate("one", (ContainerTemplate("web", "image"),))
+SHOP = GroupTemplate(
+    "shop",
+    (ContainerTemplate("store", "image", environment={"A": "1"}), ContainerTemplate("web", "image", after=("store",))),
+)
+
+
+def played(
+    scene: Callable[[FleetWorld], Awaitable[None]], folder: Path, *hosts: str, rights: FleetFile | None = None
+) -> None:
+    async def play() -> None:
+        async with FleetWorld(folder, hosts or ("agent-a",), rights) as world:
+            await scene(world)
+
+    asyncio.run(play())
+
+
+async def up(world: FleetWorld, template: GroupTemplate, key: str = "") -> GroupOutcome:
+    outcome = await world.ask("up", Up(template), GroupOutcome, key=key)
+    assert isinstance(outcome, GroupOutcome)
+    return outcome
+
+
+def test_up_ps_restart_and_down(tmp_path: Path) -> None:
+    async def scene(world: FleetWorld) -> None:
+        docker = world.dockers["agent-a"]
+        outcome = await up(world, SHOP)
+        assert set(outcome.guids) == {"store", "web"}
+        assert docker.running() == {"store", "web"}
+        made = docker.containers[outcome.guids["store"]]
+        assert made["environment"]["COTENANT_GUID"] == outcome.guids["store"]
+        assert (made["environment"]["A"], made["labels"]["cotenant.io/group"]) == ("1", "shop")
+        assert (await up(world, SHOP)).guids == outcome.guids
+        assert docker.starts == {"store": 1, "web": 1}
+
+        async def listed() -> bool:
+            answer = await world.ask("list", List("shop"), Listed)
+            assert isinstance(answer, Listed)
+            beat = answer.hosts[0].beat
+            assert beat is not None
+            return [each.state for each in beat.containers] == [ContainerState.READY] * 2
+
+        await soon("both are listed as ready", listed)
+        inspected = await world.ask("inspect", Inspect(outcome.guids["web"]), Inspected)
+        assert isinstance(inspected, Inspected)
+        assert inspected.facts["agent"] == "agent-a"
+        again = await world.ask("restart", Restart("shop"), GroupOutcome)
+        assert isinstance(again, GroupOutcome)
+        assert again.guids == outcome.guids
+        assert docker.starts == {"store": 2, "web": 2}
+        gone = await world.ask("down", Down("shop"), GroupOutcome)
+        assert isinstance(gone, GroupOutcome)
+        assert (gone.left, docker.containers) == ((), {})
+        assert set((await up(world, SHOP)).guids) == {"store", "web"}
+        with pytest.raises(InvalidInput, match="other: expected a group of this fleet"):
+            await world.ask("down", Down("other"), GroupOutcome)
+
+    played(scene, tmp_path)
+
+
+@pytest.mark.parametrize("what", ["create", "start", "health", "image"])
+def test_one_that_fails_leaves_nothing_and_is_named(tmp_path: Path, what: str) -> None:
+    async def scene(world: FleetWorld) -> None:
+        docker = world.dockers["agent-a"]
+        shop = SHOP
+        if what == "health":
+            docker.unhealthy.add("web")
+        elif what == "image":
+            shop = GroupTemplate("shop", (SHOP.containers[0], ContainerTemplate("web", "nowhere", after=("store",))))
+        else:
+            docker.fails.add((what, "web"))
+        outcome = await up(world, shop)
+        assert outcome.guids == {}
+        assert outcome.left == ()
+        assert "of web (" in outcome.reason
+        assert docker.containers == {}
+        docker.fails.clear()
+        docker.unhealthy.clear()
+        assert set((await up(world, SHOP)).guids) == {"store", "web"}
+
+    played(scene, tmp_path)
+
+
+def test_the_same_key_acts_once_also_at_the_same_time(tmp_path: Path) -> None:
+    async def scene(world: FleetWorld) -> None:
+        first, second = await asyncio.gather(up(world, ONE, "key"), up(world, ONE, "key"))
+        assert first == second == await up(world, ONE, "key")
+        assert world.dockers["agent-a"].starts == {"web": 1}
+
+    played(scene, tmp_path)
+
+
+def test_a_failed_up_is_not_begun_again_by_the_same_key_at_another_controller(tmp_path: Path) -> None:
+    async def scene(world: FleetWorld) -> None:
+        docker = world.dockers["agent-a"]
+        docker.fails.add(("start", "web"))
+        failed = await up(world, ONE, "key")
+        await world.kill_controller()
+        await world.start_controller()
+        docker.fails.clear()
+        assert (await up(world, ONE, "key")).reason == failed.reason
+        assert docker.starts == {}
+
+    played(scene, tmp_path)
+
+
+def test_another_template_of_the_same_name_is_refused(tmp_path: Path) -> None:
+    async def scene(world: FleetWorld) -> None:
+        await up(world, ONE)
+        other = GroupTemplate("one", (ContainerTemplate("web", "image", command=("other",)),))
+        with pytest.raises(InvalidInput, match="cotenant fleet down one first"):
+            await up(world, other)
+
+    played(scene, tmp_path)
+
+
+def test_a_controller_that_dies_is_continued_by_the_next(tmp_path: Path) -> None:
+    async def scene(world: FleetWorld) -> None:
+        docker = world.dockers["agent-a"]
+        asked = asyncio.create_task(up(world, SHOP))
+        await soon("the first runs", lambda: docker.starts["store"] == 1)
+        await world.kill_controller()
+        asked.cancel()
+        controller = await world.start_controller()
+        await soon("the group is up", lambda: [each.record.done for each in controller.stored.groups()] == [True])
+        assert docker.running() == {"store", "web"}
+        assert docker.starts == {"store": 1, "web": 1}
+        assert len(docker.containers) == 2
+
+    played(scene, tmp_path)
+
+
+def test_down_over_an_up_undoes_it(tmp_path: Path) -> None:
+    async def scene(world: FleetWorld) -> None:
+        docker = world.dockers["agent-a"]
+        asked = asyncio.create_task(up(world, SHOP))
+        await soon("the first runs", lambda: docker.starts["store"] == 1)
+        gone = await world.ask("down", Down("shop"), GroupOutcome)
+        assert isinstance(gone, GroupOutcome)
+        assert (gone.left, docker.containers) == ((), {})
+        assert (await asked).reason == "asked to go down"
+        assert world.store.names() == []
+
+    played(scene, tmp_path)
+
+
+def test_a_container_that_cannot_be_stopped_is_left_named_and_goes_later(tmp_path: Path) -> None:
+    async def scene(world: FleetWorld) -> None:
+        docker = world.dockers["agent-a"]
+        outcome = await up(world, SHOP)
+        docker.fails.add(("stop", "web"))
+        gone = await world.ask("down", Down("shop"), GroupOutcome)
+        assert isinstance(gone, GroupOutcome)
+        assert [line.partition(" on ")[0] for line in gone.left] == [outcome.guids["web"]]
+        assert "stop is broken" in gone.left[0]
+        docker.fails.clear()
+        again = await world.ask("down", Down("shop"), GroupOutcome)
+        assert isinstance(again, GroupOutcome)
+        assert (again.left, docker.containers, world.store.names()) == ((), {}, [])
+
+    played(scene, tmp_path)
+
+
+def test_an_agent_that_dies_is_waited_for(tmp_path: Path) -> None:
+    async def scene(world: FleetWorld) -> None:
+        docker = world.dockers["agent-a"]
+        asked = asyncio.create_task(up(world, SHOP))
+        await soon("the first runs", lambda: docker.starts["store"] == 1)
+        await world.kill_agent("agent-a")
+        await world.start_agent("agent-a")
+        outcome = await asked
+        assert set(outcome.guids) == {"store", "web"}, outcome.reason
+        assert docker.starts == {"store": 1, "web": 1}
+        assert len(docker.containers) == 2
+
+    played(scene, tmp_path)
+
+
+def test_a_group_whose_record_is_lost_is_removed_by_its_labels(tmp_path: Path) -> None:
+    async def scene(world: FleetWorld) -> None:
+        await up(world, SHOP)
+        await world.store.delete("group.shop")
+        assert world.controller is not None
+        await soon("heartbeats tell of it", lambda: len(world.controller.registry.of_group("shop")) == 2)
+        with pytest.raises(InvalidInput, match="run; down removes them"):
+            await up(world, SHOP)
+        with pytest.raises(Permanent, match="known by its containers' labels only"):
+            await world.ask("restart", Restart("shop"), GroupOutcome)
+        await world.ask("down", Down("shop"), GroupOutcome)
+        assert world.dockers["agent-a"].containers == {}
+
+    played(scene, tmp_path)
+
+
+def test_a_controller_that_was_replaced_is_refused_by_agents(tmp_path: Path) -> None:
+    async def scene(world: FleetWorld) -> None:
+        outcome = await up(world, ONE)
+        old = Move(Fence("one", 1), outcome.guids["web"])
+        with pytest.raises(Permanent, match="belongs to a later controller"):
+            await call(world.bus, "guid.agent-a.rpc.stop", old, Moved)
+        await world.kill_agent("agent-a")
+        await world.start_agent("agent-a")
+        with pytest.raises(Permanent, match="belongs to a later controller"):
+            await call(world.bus, "guid.agent-a.rpc.stop", old, Moved)
+        assert world.dockers["agent-a"].running() == {"web"}
+
+    played(scene, tmp_path)
+
+
+def test_who_is_not_there_is_said_at_once(tmp_path: Path) -> None:
+    async def scene(world: FleetWorld) -> None:
+        with pytest.raises(NobodyAnswers, match="nobody answers for agent-z"):
+            await call(world.bus, "guid.agent-z.rpc.describe", Describe(), object)
+        with pytest.raises(NoSuchGuid, match="web-00000000"):
+            await world.ask("inspect", Inspect("web-00000000"), Inspected)
+        with pytest.raises(InvalidInput, match=r"start: .*fence"):
+            await call(world.bus, "guid.agent-a.rpc.start", {"guid": "x"}, Moved)
+
+    played(scene, tmp_path)
+
+
+def test_operators_have_the_verbs_and_hosts_of_the_fleets_file(tmp_path: Path) -> None:
+    rights = FleetFile(
+        (HostEntry("agent-a", ("edge",)),), (Operator("bob", ("list", "up"), ("lab",)), Operator("alice", ("*",)))
+    )
+
+    async def scene(world: FleetWorld) -> None:
+        listed = await world.ask("list", List(), Listed, "bob")
+        assert isinstance(listed, Listed)
+        assert listed.hosts == ()
+        with pytest.raises(Permanent, match="no host of this fleet is alive and may be used"):
+            await world.ask("up", Up(ONE), GroupOutcome, "bob")
+        await world.ask("up", Up(ONE), GroupOutcome, "alice")
+        with pytest.raises(Forbidden, match="bob may not down"):
+            await world.ask("down", Down("one"), GroupOutcome, "bob")
+        with pytest.raises(Forbidden, match="carol is no operator"):
+            await world.ask("list", List(), Listed, "carol")
+
+    played(scene, tmp_path, rights=rights)

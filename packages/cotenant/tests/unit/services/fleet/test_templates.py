@@ -1,0 +1,97 @@
+"""Files of groups in both forms."""
+
+from __future__ import annotations
+
+import pytest
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.fleet.template import GroupTemplate, HealthCheck, PortMapping, start_order
+from cotenant.services.fleet.templates.reading import template_of
+
+
+def read(text: str, **environment: str) -> GroupTemplate:
+    return template_of(text.encode(), "shop.yml", environment, "shop")
+
+
+def test_the_notes_form() -> None:
+    group = read(
+        """
+        - {appkey: camera, image: cam:2, child: [detect], portmap: "8080:80", envskey: [MODE=fast, TOKEN], cmd: run -a}
+        - {appkey: detect, image: darknet, parent: camera, portmap: {9000: 9000}, envskey: {GPU: 0}, cmd: [a, b c]}
+        """,
+        TOKEN="secret",
+    )
+    camera, detect = group.containers
+    assert (camera.appkey, camera.image, camera.command) == ("camera", "cam:2", ("run", "-a"))
+    assert camera.environment == {"MODE": "fast", "TOKEN": "secret"}
+    assert camera.ports == (PortMapping(8080, 80),)
+    assert camera.after == ()
+    assert detect.after == ("camera",)
+    assert detect.environment == {"GPU": "0"}
+    assert detect.command == ("a", "b c")
+    assert start_order(group.containers) == ("camera", "detect")
+
+
+def test_a_compose_file() -> None:
+    group = read(
+        """
+        name: front
+        services:
+          web:
+            image: ${IMAGE:-web}:$TAG
+            command: serve --port 80
+            environment: [MODE=x]
+            ports: ["8080:80/udp", {target: 90, published: 9090}]
+            depends_on: {db: {condition: service_healthy}}
+            deploy: {resources: {reservations: {cpus: "0.5", memory: 64M}, limits: {cpus: 2, memory: 1g}}}
+            restart: no
+            x-tags: [edge]
+          db:
+            image: db
+            healthcheck: {test: pg_isready, interval: 1m30s, retries: 5}
+        """,
+        TAG="7",
+    )
+    web, db = group.containers
+    assert group.name == "front"
+    assert web.image == "web:7"
+    assert web.ports == (PortMapping(8080, 80, "udp"), PortMapping(9090, 90))
+    assert web.after == ("db",)
+    assert (web.cpu_milli, web.memory_bytes) == (500, 64 << 20)
+    assert (web.cpu_limit_milli, web.memory_limit_bytes) == (2000, 1 << 30)
+    assert (web.restart, web.host_tags) == ("no", ("edge",))
+    assert db.health == HealthCheck(("CMD-SHELL", "pg_isready"), interval_s=90.0, retries=5)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "services: {web: {image: x, volumes: [a], networks: [b]}}",
+            "services.web: volumes, networks: expected supported",
+        ),
+        ("services: {web: {image: x, deploy: {replicas: 2}}}", "services.web.deploy: replicas"),
+        ("{services: {web: {image: x}}, networks: {}}", "shop.yml: networks"),
+        ("services: {web: {build: .}}", "services.web: build"),
+        ("services: {web: {command: x}}", "services.web.image: missing"),
+        ("services: {web: {image: $NOTHING}}", "services.web.image: $NOTHING: expected a value; set NOTHING"),
+        ("services: {web: {image: x, depends_on: [db]}}", "web: starts after: db: expected a container of the group"),
+        ("services: {a: {image: x, depends_on: [b]}, b: {image: x, depends_on: [a]}}", "order of starts: a, b"),
+        ("services: {web: {image: x, ports: ['80-90:80']}}", "services.web.ports: 80-90: expected a port number"),
+        ("services: {web: {image: x, ports: [70000]}}", "port on the host: 70000"),
+        ("services: {web: {image: x, network_mode: host, ports: ['80:81']}}", "web: ports: 80:81/tcp"),
+        ("services: {Web: {image: x}}", "appkey: Web: expected a name"),
+        ("- {appkey: a, image: x, volumes: [b]}", "a: volumes: expected supported keys; supported are appkey, parent"),
+        ("- {image: x}", "[0].appkey: missing"),
+        ("- {appkey: a}", "a.image: missing"),
+        ("- {appkey: a, image: x, child: b}", "child: b"),
+        ("- {appkey: a, image: x, envskey: [TOKEN]}", "a.envskey: TOKEN: expected a value"),
+        ("- {appkey: a, image: x}\n- {appkey: a, image: y}", "appkey: a: expected a name that no other"),
+        ("just text", "shop.yml: "),
+        ("[]", "containers: 0: expected 1 to 100"),
+    ],
+)
+def test_what_is_refused_is_named(text: str, said: str) -> None:
+    with pytest.raises(InvalidInput) as error:
+        read(text)
+    assert said in str(error.value)

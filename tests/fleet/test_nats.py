@@ -1,0 +1,108 @@
+"""The bus and the store on a real nats-server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from tests.fakes.servers.bus_contract import CONTRACT
+from tests.fakes.servers.nats_server import NatsServer
+from tests.fakes.waiting import soon
+
+from cotenant.drivers.nats.client import Access, connect
+from cotenant.drivers.nats.contract import Bus, Conflict, Message, Service
+from cotenant.drivers.nats.key_value import open_bucket
+from cotenant.model.errors import Transient
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("case", CONTRACT)
+def test_contract(server: NatsServer, case: Callable[[Bus, Bus], Awaitable[None]]) -> None:
+    async def play() -> None:
+        here, there = await connect(Access(server.url, "here")), await connect(Access(server.url, "there"))
+        await case(here, there)
+        await here.close()
+        await there.close()
+
+    asyncio.run(play())
+
+
+def test_a_service_is_found_with_its_metadata(server: NatsServer) -> None:
+    async def play() -> None:
+        bus = await connect(Access(server.url, "here"))
+
+        async def received(message: Message) -> None:
+            await bus.publish(message.reply, b"")
+
+        await bus.serve(
+            Service("cotenant-agent", "1.2.3", {"guid": "agent-a"}, "guid.agent-a.rpc", ["start"]), received
+        )
+        found = await bus.request("$SRV.INFO.cotenant-agent", b"")
+        for said in (b'"guid": "agent-a"', b'"guid.agent-a.rpc.start"', b'"version": "1.2.3"'):
+            assert said.replace(b" ", b"") in found.data.replace(b" ", b"")
+        await bus.close()
+
+    asyncio.run(play())
+
+
+def test_stored_values_are_compared_and_seen_by_others(server: NatsServer) -> None:
+    async def play() -> None:
+        here, there = await connect(Access(server.url, "here")), await connect(Access(server.url, "there"))
+        first = await open_bucket(here, "cotenant-fleet")
+        revision = await first.put("group.shop", b'{"a":1}', 0)
+        second = await open_bucket(there, "cotenant-fleet")
+        following = asyncio.create_task(second.run())
+        assert second.names() == ["group.shop"]
+        with pytest.raises(Conflict):
+            await second.put("group.shop", b"{}", 0)
+        changed = await first.put("group.shop", b'{"a":2}', revision)
+        await soon("the other one sees it", lambda: second.get("group.shop") == first.get("group.shop"))
+        with pytest.raises(Conflict):
+            await second.put("group.shop", b"{}", revision)
+        await first.delete("group.shop")
+        await soon("the other one sees that it is gone", lambda: second.names() == [])
+        assert await second.put("group.shop", b'{"a":3}', 0) > changed
+        following.cancel()
+        await here.close()
+        await there.close()
+
+    asyncio.run(play())
+
+
+def test_after_the_server_was_killed_all_goes_on(server: NatsServer) -> None:
+    async def play() -> None:
+        here, there = await connect(Access(server.url, "here")), await connect(Access(server.url, "there"))
+        store = await open_bucket(here, "cotenant-fleet")
+        revision = await store.put("group.shop", b"{}", 0)
+        came: list[bytes] = []
+
+        async def received(message: Message) -> None:
+            came.append(message.data)
+
+        await there.subscribe("hb.*", received)
+        await here.publish("hb.a", b"1")
+        await soon("the first came", lambda: came == [b"1"])
+        server.kill()
+        await soon("both noticed", lambda: not here.is_connected and not there.is_connected)
+        server.start()
+        await soon("both are back", lambda: here.is_connected and there.is_connected)
+
+        async def heard() -> bool:  # the other's subscription comes a moment after its connection
+            await here.publish("hb.a", b"2")
+            return came[-1] == b"2"
+
+        await soon("the second came", heard)
+
+        async def stored() -> bool:  # JetStream comes a moment after the server
+            try:
+                return await store.put("group.shop", b'{"a":2}', revision) > revision
+            except Transient:
+                return False
+
+        await soon("the store takes values", stored)
+        await here.close()
+        await there.close()
+
+    asyncio.run(play())
