@@ -205,7 +205,8 @@ def main() -> None:
         return
     print(f"{result.agents} agents joined within {result.joined_s} s (load {load:.1f})")
     print(
-        f"request p50 {result.rpc_p50_ms} ms, p99 {result.rpc_p99_ms} ms; with one agent p99 {result.quiet_rpc_p99_ms} ms"
+        f"request p50 {result.rpc_p50_ms} ms, p99 {result.rpc_p99_ms} ms; with one agent p99 "
+        f"{result.quiet_rpc_p99_ms} ms"
     )
     print(f"{result.heartbeats_per_s} heartbeats/s cost the controller {result.controller_core_percent} % of a core")
 

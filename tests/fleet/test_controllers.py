@@ -44,7 +44,9 @@ def test_one_goes_on_where_the_other_was_killed(server: NatsServer, tmp_path: Pa
             asked.cancel()
             await soon(
                 "the second brought it up",
-                lambda: [(each.record.goal, each.record.done) for each in second.stored.groups()] == [(Goal.UP, True)],
+                lambda: (
+                    [(group.record.goal, group.record.done) for group in second.stored.groups()] == [(Goal.UP, True)]
+                ),
             )
             assert docker.starts == {"store": 1, "web": 1}
             assert len(docker.containers) == 2
@@ -69,7 +71,7 @@ def test_both_are_asked_for_the_same_group_at_once_and_then_to_remove_it(server:
             outcomes = await asyncio.gather(
                 *(call(bus, subject, Up(SHOP), GroupOutcome, 60.0) for subject in subjects), return_exceptions=True
             )
-            assert any(isinstance(each, GroupOutcome) and each.guids for each in outcomes), outcomes
+            assert any(isinstance(outcome, GroupOutcome) and outcome.guids for outcome in outcomes), outcomes
             assert docker.starts == {"store": 1, "web": 1}
             assert len(docker.containers) == 2
             await call(bus, "fleet.operator.rpc.down", Down("shop"), GroupOutcome, 60.0)

@@ -221,8 +221,8 @@ def test_killed_over_an_up(docker: Docker, fleet: Fleet, tmp_path: Path, made: i
     fleet.start()
     eventually("the group is up", lambda: _is_up(fleet))
     found = docker.of_agent(fleet.guid)
-    assert Counter(each["Labels"]["cotenant.io/appkey"] for each in found) == {"store": 1, "web": 1, "proxy": 1}
-    assert {each["State"] for each in found} == {"running"}
+    assert Counter(entry["Labels"]["cotenant.io/appkey"] for entry in found) == {"store": 1, "web": 1, "proxy": 1}
+    assert {entry["State"] for entry in found} == {"running"}
     filters = json.dumps({"event": ["start"], "label": [f"cotenant.io/agent={fleet.guid}"]})
     events = _events(docker, filters)
     assert Counter(events) == {"store": 1, "web": 1, "proxy": 1}
@@ -230,12 +230,12 @@ def test_killed_over_an_up(docker: Docker, fleet: Fleet, tmp_path: Path, made: i
 
 def _reached(docker: Docker, agent: str, made: int, running: int) -> bool:
     found = docker.of_agent(agent)
-    return len(found) >= made and sum(each["State"] == "running" for each in found) >= running
+    return len(found) >= made and sum(entry["State"] == "running" for entry in found) >= running
 
 
 def _is_up(fleet: Fleet) -> bool:
     groups = json.loads(fleet.run("ps", "--json").stdout)["groups"]
-    return [(each["goal"], each["done"]) for each in groups] == [("up", True)]
+    return [(group["goal"], group["done"]) for group in groups] == [("up", True)]
 
 
 def _events(docker: Docker, filters: str) -> list[str]:
@@ -244,7 +244,7 @@ def _events(docker: Docker, filters: str) -> list[str]:
         parameters = {"since": "0", "until": str(int(time.time()) + 1), "filters": filters}
         try:
             lines = client.lines("GET", "/events", parameters, 30.0)
-            return [each["Actor"]["Attributes"]["cotenant.io/appkey"] async for each in lines]
+            return [line["Actor"]["Attributes"]["cotenant.io/appkey"] async for line in lines]
         finally:
             await client.close()
 

@@ -53,9 +53,9 @@ class Hosts:
                 step = Step.RESERVED
             case Act.CREATE if step <= Step.RESERVED:
                 assert not any(
-                    self.steps.get(each.guid, Step.ABSENT) > Step.RESERVED
-                    for each in self.plan
-                    if each.template.appkey == container.template.appkey
+                    self.steps.get(entry.guid, Step.ABSENT) > Step.RESERVED
+                    for entry in self.plan
+                    if entry.template.appkey == container.template.appkey
                 ), f"{container.template.appkey} is doubled"
                 self.creations[guid] += 1
                 step = Step.CREATED
@@ -64,7 +64,7 @@ class Hosts:
                     raise Refused("no such container")
                 if step is Step.CREATED:
                     self.starts[guid] += 1
-                    ready = {each.template.appkey for each in self.plan if self.steps.get(each.guid) is Step.READY}
+                    ready = {entry.template.appkey for entry in self.plan if self.steps.get(entry.guid) is Step.READY}
                     assert ready.issuperset(container.template.after), (
                         f"{guid} was started before {container.template.after}"
                     )

@@ -57,13 +57,15 @@ class FakeDocker:
 
     def running(self) -> set[str]:
         """Appkeys of what runs."""
-        return {each["labels"][APPKEY] for each in self.containers.values() if each["status"] == "running"}
+        return {
+            container["labels"][APPKEY] for container in self.containers.values() if container["status"] == "running"
+        }
 
     async def end(self, appkey: str, exit_code: int) -> None:
         """A container ends by itself."""
-        for each in self.containers.values():
-            if each["labels"][APPKEY] == appkey:
-                each.update(status="exited", exit_code=exit_code)
+        for container in self.containers.values():
+            if container["labels"][APPKEY] == appkey:
+                container.update(status="exited", exit_code=exit_code)
         await self._tell()
 
     async def _tell(self) -> None:
@@ -88,14 +90,14 @@ class FakeDocker:
             [
                 {
                     "Names": ["/" + key],
-                    "Id": each["id"],
-                    "Image": each["image"],
-                    "State": each["status"],
-                    "Status": f"Exited ({each['exit_code']}) now" if each["status"] == "exited" else "Up",
-                    "Labels": each["labels"],
+                    "Id": container["id"],
+                    "Image": container["image"],
+                    "State": container["status"],
+                    "Status": f"Exited ({container['exit_code']}) now" if container["status"] == "exited" else "Up",
+                    "Labels": container["labels"],
                 }
-                for key, each in self.containers.items()
-                if each["labels"].get(name) == value
+                for key, container in self.containers.items()
+                if container["labels"].get(name) == value
             ]
         )
 
@@ -133,7 +135,7 @@ class FakeDocker:
             "id": f"{len(self.starts):08d}{name.encode().hex()}"[:64],
             "image": body["Image"],
             "labels": body["Labels"],
-            "environment": dict(each.partition("=")[::2] for each in body["Env"]),
+            "environment": dict(entry.partition("=")[::2] for entry in body["Env"]),
             "host": body["HostConfig"],
             "status": "created",
             "health": "healthy",

@@ -105,7 +105,7 @@ class FleetWorld:
         beat = hosts[guid].beat if guid in hosts else None
         if beat is None or beat.started_s < since_s:
             return False
-        return all(each.is_on for each in beat.functions if each.name == "containers")
+        return all(function.is_on for function in beat.functions if function.name == "containers")
 
     async def ask(self, verb: str, request: object, form: type, operator: str = "local", key: str = "") -> object:
         return await call(self.bus, f"fleet.{operator}.rpc.{verb}", request, form, 60.0, key)

@@ -23,8 +23,8 @@ KILLS = ("controller before", "controller after", "agents before", "agents after
 def check(record: GroupRecord, hosts: Hosts) -> None:
     assert record.done
     if record.goal is Goal.UP:
-        assert {each.guid for each in record.containers if hosts.steps.get(each.guid) is Step.READY} == {
-            each.guid for each in record.containers
+        assert {container.guid for container in record.containers if hosts.steps.get(container.guid) is Step.READY} == {
+            container.guid for container in record.containers
         }
     else:
         assert record.goal is Goal.GONE
@@ -86,7 +86,7 @@ def test_killed_at_every_step(shape: dict[str, tuple[str, ...]], broken: tuple[A
     breaks = frozenset() if broken is None else frozenset({(broken[0], list(shape)[broken[1]])})
 
     def world() -> Hosts:
-        before = {each.guid: Step.READY for each in plan} if goal is Goal.AGAIN else {}
+        before = {container.guid: Step.READY for container in plan} if goal is Goal.AGAIN else {}
         return Hosts(plan, breaks, before)
 
     hosts = world()
@@ -189,7 +189,7 @@ def test_undo_goes_backwards() -> None:
 
 def test_a_host_that_is_away_keeps_its_own_containers_only() -> None:
     plan = planned({"a": (), "b": ()})
-    hosts = Hosts(plan, steps={each.guid: Step.READY for each in plan})
+    hosts = Hosts(plan, steps={container.guid: Step.READY for container in plan})
     record = replace(new_record(plan), goal=Goal.GONE)
     machine = GroupMachine(record, hosts.survey(1))
     for _ in range(6):

@@ -263,10 +263,10 @@ def limit(
     from cotenant.services.fleet.operator import ask_controller
 
     pairs = {}
-    for each in limits:
-        name, equals, value = each.partition("=")
+    for entry in limits:
+        name, equals, value = entry.partition("=")
         if not equals:
-            raise InvalidInput("LIMITS", each, "NAME=VALUE, as cpu=2")
+            raise InvalidInput("LIMITS", entry, "NAME=VALUE, as cpu=2")
         pairs[name] = value
     request = Limit(guid, pairs, duration_s("--for", lasts))
     answer = ask_controller(_bus_options(connection), "limit", request, Limited, 20.0)

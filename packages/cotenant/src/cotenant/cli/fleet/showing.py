@@ -134,7 +134,9 @@ def _host(row: HostRow) -> tuple[str, ...]:
     state = row.state.value if row.state is AgentState.ALIVE else f"{row.state.value} for {row.silent_s:.0f} s"
     functions = beat.functions if beat is not None else ()
     notes = ["two agents have this guid: start one with --guid"] if row.is_doubled else []
-    notes += [f"{each.name}: {each.fault or 'off'}" for each in functions if each.fault or not each.is_on]
+    notes += [
+        f"{function.name}: {function.fault or 'off'}" for function in functions if function.fault or not function.is_on
+    ]
     return (
         registration.guid,
         registration.hostname,

@@ -67,7 +67,7 @@ class Containers:
         found = await self._docker.get(
             "/containers/json", {"all": "true", "filters": msgspec.json.encode({"label": [label]}).decode()}
         )
-        return tuple(_listed(each) for each in found)
+        return tuple(_listed(entry) for entry in found)
 
     async def changes(self, label: str) -> AsyncIterator[str]:
         """What happens to containers with this label, as it happens, until the daemon goes away (`Transient`)."""

@@ -117,8 +117,8 @@ class _Client:
         self._writer.write(f"-ERR '{why}'\r\n".encode())
 
     async def close(self) -> None:
-        for each in self._subscriptions.values():
-            await each.unsubscribe()
+        for subscription in self._subscriptions.values():
+            await subscription.unsubscribe()
         self._writer.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()

@@ -75,14 +75,14 @@ class MemoryBus:
         """Give the message to its subscribers; their number."""
         check_subject(message.subject)
         found = self._exact.get(message.subject, []) + [
-            each for each in self._patterns if matches(each.pattern, message.subject)
+            pattern for pattern in self._patterns if matches(pattern.pattern, message.subject)
         ]
         queues: dict[str, list[MemorySubscription]] = {}
-        for each in found:
-            if each.queue:
-                queues.setdefault(each.queue, []).append(each)
+        for subscription in found:
+            if subscription.queue:
+                queues.setdefault(subscription.queue, []).append(subscription)
             else:
-                each.deliver(message)
+                subscription.deliver(message)
         for queue, members in queues.items():
             turn = self._turns[queue, message.subject] = self._turns[queue, message.subject] + 1
             members[turn % len(members)].deliver(message)
@@ -138,8 +138,8 @@ class MemoryBus:
 
     async def close(self) -> None:
         """As the Protocol."""
-        for each in [*self._patterns, *(one for members in self._exact.values() for one in members)]:
-            await each.unsubscribe()
+        for pattern in [*self._patterns, *(one for members in self._exact.values() for one in members)]:
+            await pattern.unsubscribe()
 
 
 class _Together:
@@ -147,5 +147,5 @@ class _Together:
         self._members = members
 
     async def unsubscribe(self) -> None:
-        for each in self._members:
-            await each.unsubscribe()
+        for member in self._members:
+            await member.unsubscribe()

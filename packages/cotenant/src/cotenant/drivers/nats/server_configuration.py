@@ -29,9 +29,9 @@ def server_configuration(
     fleet: FleetFile, public_keys: Mapping[str, str], files: ServerFiles, listen: str = "0.0.0.0:4222"
 ) -> str:
     """The text of nats-server.conf. `public_keys`: by guid and by name."""
-    users = [_user(public_keys[each.guid], *_host(each.guid)) for each in fleet.hosts]
+    users = [_user(public_keys[host.guid], *_host(host.guid)) for host in fleet.hosts]
     users += [_user(public_keys[name], *_controller(name)) for name in fleet.controllers]
-    users += [_user(public_keys[each.name], *_operator(each.name)) for each in fleet.operators]
+    users += [_user(public_keys[operator.name], *_operator(operator.name)) for operator in fleet.operators]
     lines = [
         "# Made by `cotenant fleet keys`: make it anew after a change of the fleet's file, and reload.",
         f"listen: {_quoted(listen)}",

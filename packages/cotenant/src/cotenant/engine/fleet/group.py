@@ -49,15 +49,18 @@ class GroupMachine:
     def __init__(self, record: GroupRecord, steps: Mapping[str, Step], stored: bool = True) -> None:
         self.record = record
         self.stored = stored  # whether `record` is what the store has
-        self._steps = {each.guid: steps.get(each.guid, Step.ABSENT) for each in record.containers}
+        self._steps = {container.guid: steps.get(container.guid, Step.ABSENT) for container in record.containers}
         self._in_flight: dict[str, Act] = {}
         self._faults: dict[str, str] = {}  # of containers that could not be undone
-        self._dependents: dict[str, list[str]] = {each.guid: [] for each in record.containers}
-        guids = {each.template.appkey: each.guid for each in record.containers}
-        for each in record.containers:
-            for appkey in each.template.after:
-                self._dependents[guids[appkey]].append(each.guid)
-        self._after = {each.guid: tuple(guids[appkey] for appkey in each.template.after) for each in record.containers}
+        self._dependents: dict[str, list[str]] = {container.guid: [] for container in record.containers}
+        guids = {container.template.appkey: container.guid for container in record.containers}
+        for container in record.containers:
+            for appkey in container.template.after:
+                self._dependents[guids[appkey]].append(container.guid)
+        self._after = {
+            container.guid: tuple(guids[appkey] for appkey in container.template.after)
+            for container in record.containers
+        }
         self._advance()
 
     @property
@@ -75,7 +78,7 @@ class GroupMachine:
         if not self.stored or self.record.done:
             return ()
         found = self._possible()
-        self._in_flight.update((each.container.guid, each.act) for each in found)
+        self._in_flight.update((instruction.container.guid, instruction.act) for instruction in found)
         return found
 
     def was_stored(self, record: GroupRecord) -> None:
@@ -123,11 +126,12 @@ class GroupMachine:
         """How it stands."""
         is_up = self.record.done and self.record.goal is Goal.UP
         left = tuple(
-            f"{each.guid} on {each.agent}: {self._faults.get(each.guid, self._steps[each.guid].name.lower())}"
-            for each in self.record.containers
-            if not is_up and self._steps[each.guid] is not Step.ABSENT
+            f"{container.guid} on {container.agent}: "
+            f"{self._faults.get(container.guid, self._steps[container.guid].name.lower())}"
+            for container in self.record.containers
+            if not is_up and self._steps[container.guid] is not Step.ABSENT
         )
-        guids = {each.template.appkey: each.guid for each in self.record.containers} if is_up else {}
+        guids = {container.template.appkey: container.guid for container in self.record.containers} if is_up else {}
         return GroupOutcome(self.record.name, guids, self.record.reason, left)
 
     def _failed(self, instruction: Instruction, reason: str) -> None:
@@ -141,11 +145,13 @@ class GroupMachine:
     def _possible(self) -> tuple[Instruction, ...]:
         if self.record.goal is Goal.UP:
             lowest = min(self._steps.values())
-            acts = ((each, self._next_up(each.guid, lowest)) for each in self.record.containers)
+            acts = ((container, self._next_up(container.guid, lowest)) for container in self.record.containers)
         else:
-            acts = ((each, self._next_down(each.guid)) for each in reversed(self.record.containers))
+            acts = ((container, self._next_down(container.guid)) for container in reversed(self.record.containers))
         return tuple(
-            Instruction(act, each) for each, act in acts if act is not None and each.guid not in self._in_flight
+            Instruction(act, container)
+            for container, act in acts
+            if act is not None and container.guid not in self._in_flight
         )
 
     def _next_up(self, guid: str, lowest: Step) -> Act | None:
@@ -184,7 +190,9 @@ class GroupMachine:
             return
         if self.record.goal is Goal.UP:
             if any(step is Step.ENDED for step in self._steps.values()):
-                ended = next(each for each in self.record.containers if self._steps[each.guid] is Step.ENDED)
+                ended = next(
+                    container for container in self.record.containers if self._steps[container.guid] is Step.ENDED
+                )
                 self._change(replace(self.record, goal=Goal.GONE, reason=f"{self._called(ended)} ended by itself"))
             elif all(step is Step.READY for step in self._steps.values()):
                 self._change(replace(self.record, done=True))

@@ -39,7 +39,7 @@ class Host:
         reported = self.beat.containers if self.beat is not None else ()
         if self.state is not AgentState.AWAY:
             return reported
-        return tuple(replace(each, state=ContainerState.UNKNOWN) for each in reported)
+        return tuple(replace(status, state=ContainerState.UNKNOWN) for status in reported)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Registry:
     def status(self, guid: str) -> ContainerStatus | None:
         """The container's last status; None for an agent. Raises `NoSuchGuid`."""
         agent = self.agent_for(guid)
-        return next((each for each in self._hosts[agent].containers if each.guid == guid), None)
+        return next((container for container in self._hosts[agent].containers if container.guid == guid), None)
 
     def hosts(self) -> Iterator[Host]:
         """All, in the order in which they joined."""
@@ -168,7 +168,7 @@ class Registry:
         }
 
     def _index(self, agent: str, before: tuple[ContainerStatus, ...], after: tuple[ContainerStatus, ...]) -> None:
-        states = {each.guid: each.state for each in before}
+        states = {entry.guid: entry.state for entry in before}
         for status in after:
             owner = self._agent_of.setdefault(status.guid, agent)
             if owner != agent and owner in self._hosts:

@@ -47,7 +47,7 @@ def merged(remote: AgentConfiguration, local: AgentConfiguration, overridden: tu
 def refusals(now: AgentConfiguration, wanted: AgentConfiguration) -> tuple[str, ...]:
     """Why a running agent cannot go over to `wanted`, a reason for each field."""
     return tuple(
-        f"{each.name}: {FIXED[each.name]}"
-        for each in fields(AgentConfiguration)
-        if each.name in FIXED and getattr(now, each.name) != getattr(wanted, each.name)
+        f"{entry.name}: {FIXED[entry.name]}"
+        for entry in fields(AgentConfiguration)
+        if entry.name in FIXED and getattr(now, entry.name) != getattr(wanted, entry.name)
     )

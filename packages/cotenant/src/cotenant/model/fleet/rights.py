@@ -57,8 +57,8 @@ class FleetFile:
         for name in self.controllers:
             check_name("controllers", name)
         for field, names in (
-            ("hosts.guid", [each.guid for each in self.hosts]),
-            ("operators.name", [each.name for each in self.operators]),
+            ("hosts.guid", [host.guid for host in self.hosts]),
+            ("operators.name", [operator.name for operator in self.operators]),
             ("controllers", list(self.controllers)),
         ):
             for name in names:
@@ -67,7 +67,7 @@ class FleetFile:
 
     def check(self, operator: str, verb: str, agents: Iterable[str] = ()) -> None:
         """Raises `Forbidden` where this operator may not do this on all these agents."""
-        entry = next((each for each in self.operators if each.name == operator), None)
+        entry = next((element for element in self.operators if element.name == operator), None)
         if entry is None:
             raise Forbidden(f"{operator} is no operator of this fleet")
         if verb not in entry.verbs and ALL not in entry.verbs:
@@ -80,5 +80,5 @@ class FleetFile:
         """Whether an operator's tags include this agent's host."""
         if ALL in operator.tags:
             return True
-        tags = next((each.tags for each in self.hosts if each.guid == agent), ())
+        tags = next((host.tags for host in self.hosts if host.guid == agent), ())
         return any(tag in operator.tags for tag in tags)

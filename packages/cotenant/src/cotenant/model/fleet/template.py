@@ -97,7 +97,7 @@ class GroupTemplate:
 
 def start_order(containers: tuple[ContainerTemplate, ...]) -> tuple[str, ...]:
     """Appkeys, each behind those that it starts after. Raises `InvalidInput` for a circle."""
-    left, order = {each.appkey: set(each.after) for each in containers}, []
+    left, order = {container.appkey: set(container.after) for container in containers}, []
     while left:
         free = [appkey for appkey, after in left.items() if not after]
         if not free:

@@ -127,7 +127,7 @@ def configuration_of(given: object, where: str) -> AgentConfiguration:
         found = build(AgentConfiguration, plain, where)
         environment = {str(name): str(value) for name, value in given["environment"].items()}
         return AgentConfiguration(
-            **{each.name: getattr(found, each.name) for each in fields(found) if each.name != "environment"},
+            **{field.name: getattr(found, field.name) for field in fields(found) if field.name != "environment"},
             environment=environment,
         )
     return build(AgentConfiguration, given, where)

@@ -39,9 +39,9 @@ def make_keys(fleet: FleetFile, folder: Path, server_names: tuple[str, ...], lis
     """
     folder = folder.expanduser().absolute()
     names = [
-        *(each.guid for each in fleet.hosts),
+        *(host.guid for host in fleet.hosts),
         *fleet.controllers,
-        *(each.name for each in fleet.operators),
+        *(operator.name for operator in fleet.operators),
     ]
     if len(set(names)) < len(names):
         raise InvalidInput("fleet file", ", ".join(names), "each guid, controller and operator by a name of its own")

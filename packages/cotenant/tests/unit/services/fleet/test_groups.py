@@ -72,7 +72,7 @@ def test_up_ps_restart_and_down(tmp_path: Path) -> None:
             assert isinstance(answer, Listed)
             beat = answer.hosts[0].beat
             assert beat is not None
-            return [each.state for each in beat.containers] == [ContainerState.READY] * 2
+            return [container.state for container in beat.containers] == [ContainerState.READY] * 2
 
         await soon("both are listed as ready", listed)
         inspected = await world.ask("inspect", Inspect(outcome.guids["web"]), Inspected)
@@ -156,7 +156,7 @@ def test_a_controller_that_dies_is_continued_by_the_next(tmp_path: Path) -> None
         await world.kill_controller()
         asked.cancel()
         controller = await world.start_controller()
-        await soon("the group is up", lambda: [each.record.done for each in controller.stored.groups()] == [True])
+        await soon("the group is up", lambda: [group.record.done for group in controller.stored.groups()] == [True])
         assert docker.running() == {"store", "web"}
         assert docker.starts == {"store": 1, "web": 1}
         assert len(docker.containers) == 2

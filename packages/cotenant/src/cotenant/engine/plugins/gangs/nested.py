@@ -3,7 +3,7 @@ within what the bundle may use.
 
 Gangs with such a key go first, the largest first, each into the tightest domain that takes all of its members, else the
 first that takes its minimum; the others follow. A gang stays in the domain of members that are placed already. Limits:
-one order of gangs, no more than `MOST_TRIES` domains each; such members draw from no reservation, and no pod is evicted
+one order of gangs, no more than `MAX_TRIES` domains each; such members draw from no reservation, and no pod is evicted
 for such a bundle.
 """
 
@@ -22,7 +22,7 @@ from cotenant.engine.plugins.gangs.members import Gang
 from cotenant.model.arrays import Mask
 from cotenant.policy.placement.gangs.together import rows_of, with_room
 
-MOST_TRIES = 16
+MAX_TRIES = 16
 
 
 def is_nested(gangs: GangDirectory, keys: Sequence[str]) -> bool:
@@ -99,8 +99,8 @@ def _domains(components: Components, gang: Gang, members: Sequence[PodInfo], onl
     if not rows:
         found, counts = np.unique(np.array([entry.shape for entry in members]), return_counts=True)
         free = nodes.capacity - nodes.requested
-        with_all = with_room(domains, ready, free, shapes.request[found], counts)[:MOST_TRIES]
-        with_one = with_room(domains, ready, free, shapes.request[found], np.ones_like(counts))[:MOST_TRIES]
+        with_all = with_room(domains, ready, free, shapes.request[found], counts)[:MAX_TRIES]
+        with_one = with_room(domains, ready, free, shapes.request[found], np.ones_like(counts))[:MAX_TRIES]
         numbers = list(dict.fromkeys((*with_all, *with_one)))
     for number in numbers:
         inside = rows_of(domains, number)

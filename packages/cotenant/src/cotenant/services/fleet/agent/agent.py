@@ -183,10 +183,10 @@ class FleetAgent:
             "configuration": f"revision {self._revision}" if self._revision else "its own",
             "heartbeat": f"{self._configuration.heartbeat_s:g} s",
             **{
-                f"function {each.name}": (each.fault or "well")
-                if each.is_on
-                else f"off{': ' * bool(each.fault)}{each.fault}"
-                for each in self._switches.health()
+                f"function {health.name}": (health.fault or "well")
+                if health.is_on
+                else f"off{': ' * bool(health.fault)}{health.fault}"
+                for health in self._switches.health()
             },
         }
         return Inspected(None, facts)
@@ -194,6 +194,6 @@ class FleetAgent:
 
 def _differences(before: AgentConfiguration, after: AgentConfiguration) -> str:
     changed = [
-        each.name for each in fields(AgentConfiguration) if getattr(before, each.name) != getattr(after, each.name)
+        field.name for field in fields(AgentConfiguration) if getattr(before, field.name) != getattr(after, field.name)
     ]
     return ", ".join(f"{name} = {msgspec.json.encode(getattr(after, name)).decode()}" for name in changed)

@@ -82,8 +82,10 @@ class Switches:
     def health(self) -> tuple[FunctionHealth, ...]:
         """Of each function."""
         return tuple(
-            FunctionHealth(each.name, each.name in self._on, self._faults.get(each.name, "") or self._fault(each))
-            for each in self._functions
+            FunctionHealth(
+                function.name, function.name in self._on, self._faults.get(function.name, "") or self._fault(function)
+            )
+            for function in self._functions
         )
 
     async def fill(self, beat: Beat) -> None:

@@ -94,10 +94,14 @@ class Asking:
     def _groups(self, request: List) -> tuple[GroupRow, ...]:
         return tuple(
             GroupRow(
-                each.record.name, each.record.goal, each.record.done, each.record.reason, len(each.record.containers)
+                group.record.name,
+                group.record.goal,
+                group.record.done,
+                group.record.reason,
+                len(group.record.containers),
             )
-            for each in self._stored.groups()
-            if not request.group or each.record.name == request.group
+            for group in self._stored.groups()
+            if not request.group or group.record.name == request.group
         )
 
     async def _inspect(self, request: Inspect, message: Message) -> Inspected:
@@ -174,8 +178,8 @@ class Asking:
         record = GroupRecord(
             template.name,
             tuple(
-                PlannedContainer(container_guid(each.image, os.urandom(4)), placed[each.appkey], each)
-                for each in template.containers
+                PlannedContainer(container_guid(container.image, os.urandom(4)), placed[container.appkey], container)
+                for container in template.containers
             ),
             Goal.UP,
             epoch,
@@ -197,7 +201,7 @@ class Asking:
     async def _down(self, request: Down, message: Message) -> GroupOutcome:
         name = check_name("name", request.name)
         record, revision = self._record_of(name)
-        self._allow(message, "down", *(each.agent for each in record.containers))
+        self._allow(message, "down", *(container.agent for container in record.containers))
         outcome = await self._change(record, revision, Goal.GONE, "asked to go down")
         found = self._stored.group(name)
         if found is not None and found.record.done and found.record.goal is Goal.GONE:
@@ -207,7 +211,7 @@ class Asking:
     async def _restart(self, request: Restart, message: Message) -> GroupOutcome:
         name = check_name("name", request.name)
         record, revision = self._record_of(name)
-        self._allow(message, "restart", *(each.agent for each in record.containers))
+        self._allow(message, "restart", *(container.agent for container in record.containers))
         if self._controller.driver(name) is not None or not record.done:
             raise Transient(f"group {name} is under way: {record.goal}")
         if record.goal is Goal.GONE:
@@ -252,7 +256,7 @@ class Asking:
                 return GroupOutcome(record.name, {}, "it was removed")
             record = found.record
         is_up = record.goal is Goal.UP
-        guids = {each.template.appkey: each.guid for each in record.containers} if is_up else {}
+        guids = {container.template.appkey: container.guid for container in record.containers} if is_up else {}
         return GroupOutcome(record.name, guids, record.reason)
 
     def _record_of(self, name: str) -> tuple[GroupRecord, int]:
@@ -320,4 +324,6 @@ def _shown_beat(host: Host, group: str) -> Heartbeat | None:
     """The last heartbeat, with containers as they count now, of one group where one is asked for."""
     if host.beat is None:
         return None
-    return replace(host.beat, containers=tuple(each for each in host.containers if not group or each.group == group))
+    return replace(
+        host.beat, containers=tuple(container for container in host.containers if not group or container.group == group)
+    )

@@ -96,8 +96,8 @@ class Controller:
 
     async def close(self) -> None:
         """Stop; groups under way are taken over by another controller, or by the next."""
-        for each in self._subscriptions:
-            await each.unsubscribe()
+        for subscription in self._subscriptions:
+            await subscription.unsubscribe()
         if self._dispatcher is not None:
             await self._dispatcher.close()
         await cancelled([*self._tasks, *(task for _, task in self._drivers.values())])

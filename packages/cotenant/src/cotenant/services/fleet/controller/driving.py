@@ -165,7 +165,7 @@ class GroupDriver:
 
     async def _survey(self) -> dict[str, Step]:
         """How far each container is. A host that does not answer is taken to run them: an undo then waits for it."""
-        agents = sorted({each.agent for each in self._record.containers})
+        agents = sorted({container.agent for container in self._record.containers})
         answers = await asyncio.gather(*(self._surveyed(agent) for agent in agents))
         steps: dict[str, Step] = {}
         for agent, answer in zip(agents, answers, strict=True):
@@ -174,7 +174,9 @@ class GroupDriver:
             elif isinstance(answer, Fenced):
                 raise answer
             else:
-                steps.update({each.guid: Step.RUNNING for each in self._record.containers if each.agent == agent})
+                steps.update(
+                    {container.guid: Step.RUNNING for container in self._record.containers if container.agent == agent}
+                )
         return steps
 
     async def _surveyed(self, agent: str) -> Surveyed | CotenantError:

@@ -99,8 +99,8 @@ class ContainerFunction:
 
     async def add_to(self, beat: Beat) -> None:
         """As the Protocol."""
-        for each in self._listed:
-            status = self._status(each)
+        for listed in self._listed:
+            status = self._status(listed)
             beat.containers[status.guid] = status
 
     async def process_of(self, guid: str) -> Container:
@@ -114,7 +114,7 @@ class ContainerFunction:
 
     def ids(self) -> dict[str, str]:
         """Docker's ids of running containers, by guid."""
-        return {each.labels.get(names.GUID, ""): each.id for each in self._listed if each.status == "running"}
+        return {listed.labels.get(names.GUID, ""): listed.id for listed in self._listed if listed.status == "running"}
 
     # ---- what a controller asks
 
@@ -122,9 +122,9 @@ class ContainerFunction:
         self._check(request)
         listed = await self._runtime.list(self._label)
         steps = dict.fromkeys(self._room.of_group(request.fence.group, self._now()), Step.RESERVED)
-        for each in listed:
-            if each.labels.get(names.GROUP) == request.fence.group:
-                steps[each.labels[names.GUID]] = _step(each.status)
+        for entry in listed:
+            if entry.labels.get(names.GROUP) == request.fence.group:
+                steps[entry.labels[names.GUID]] = _step(entry.status)
         return Surveyed(steps)
 
     async def _reserve(self, request: Make, _: Message) -> Moved:
@@ -144,9 +144,9 @@ class ContainerFunction:
                 return Moved(_step(found.status))
             listed = await self._runtime.list(self._label)
             appkey = request.container.template.appkey
-            for each in listed:
-                if (each.labels.get(names.GROUP), each.labels.get(names.APPKEY)) == (request.fence.group, appkey):
-                    raise Permanent(f"{appkey} of group {request.fence.group} is here already, as {each.name}")
+            for entry in listed:
+                if (entry.labels.get(names.GROUP), entry.labels.get(names.APPKEY)) == (request.fence.group, appkey):
+                    raise Permanent(f"{appkey} of group {request.fence.group} is here already, as {entry.name}")
             self._keep_room(request, listed)
             environment = names.environment_of(request.container, self._environment)
             try:
@@ -220,7 +220,7 @@ class ContainerFunction:
         found = await self._found(request.guid)
         if found is None:
             raise NoSuchGuid(f"no container of this host has the guid {request.guid}")
-        status = next((self._status(each) for each in self._listed if each.name == request.guid), None)
+        status = next((self._status(listed) for listed in self._listed if listed.name == request.guid), None)
         facts = {
             "image": found.image,
             "container": found.id[:12],
@@ -251,12 +251,12 @@ class ContainerFunction:
     def _keep_room(self, request: Make, listed: tuple[Listed, ...]) -> None:
         taken = [
             Taken(
-                each.labels.get(names.GUID, ""),
-                names.number(each.labels, names.CPU),
-                names.number(each.labels, names.MEMORY),
-                names.ports(each.labels),
+                entry.labels.get(names.GUID, ""),
+                names.number(entry.labels, names.CPU),
+                names.number(entry.labels, names.MEMORY),
+                names.ports(entry.labels),
             )
-            for each in listed
+            for entry in listed
         ]
         self._room.reserve(request.container, request.fence.group, taken, self._now())
 

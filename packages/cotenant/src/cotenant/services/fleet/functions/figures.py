@@ -78,7 +78,10 @@ class FigureFunction:
             self._paths.update(group_paths(layout, missing))
         guids = [guid for guid in self._paths if guid in beat.containers]
         used: dict[str, tuple[float, int]] = {}
-        found = {each.group: each for each in reader.read([self._paths[guid] for guid in guids])}
+        found = {
+            group_counters.group: group_counters
+            for group_counters in reader.read([self._paths[guid] for guid in guids])
+        }
         for guid in guids:
             counters = found.get(self._paths[guid])
             if counters is None:

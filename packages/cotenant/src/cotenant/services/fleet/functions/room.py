@@ -52,11 +52,11 @@ class Room:
             container.guid, template.cpu_milli, template.memory_bytes, tuple(port.taken for port in template.ports)
         )
         others = [
-            each for each in (*existing, *(kept.taken for kept in self._kept.values())) if each.guid != wanted.guid
+            taken for taken in (*existing, *(kept.taken for kept in self._kept.values())) if taken.guid != wanted.guid
         ]
-        others = list({each.guid: each for each in others}.values())
-        cpu = self._cpu_milli - sum(each.cpu_milli for each in others)
-        memory = self._memory_bytes - sum(each.memory_bytes for each in others)
+        others = list({taken.guid: taken for taken in others}.values())
+        cpu = self._cpu_milli - sum(taken.cpu_milli for taken in others)
+        memory = self._memory_bytes - sum(taken.memory_bytes for taken in others)
         if wanted.cpu_milli > cpu:
             raise Permanent(f"requests {format_milli(wanted.cpu_milli)} CPUs, {format_milli(max(cpu, 0))} are free")
         if wanted.memory_bytes > memory:
@@ -64,7 +64,7 @@ class Room:
                 f"requests {format_bytes(wanted.memory_bytes)} of memory, {format_bytes(max(memory, 0))} are free"
             )
         for port in wanted.ports:
-            holder = next((each.guid for each in others if port in each.ports), "")
+            holder = next((taken.guid for taken in others if port in taken.ports), "")
             if holder:
                 raise Permanent(f"port {port} is taken by {holder}")
             if check_ports and container.guid not in self._kept and not _is_free(port):

@@ -27,7 +27,9 @@ _RESTART = ("no", "always", "unless-stopped", "on-failure")
 
 def containers_of(services: Mapping[str, Any], ours: Mapping[str, str]) -> tuple[ContainerTemplate, ...]:
     """One container for each service."""
-    return tuple(_service(str(name), values.mapping(f"services.{name}", each), ours) for name, each in services.items())
+    return tuple(
+        _service(str(name), values.mapping(f"services.{name}", service), ours) for name, service in services.items()
+    )
 
 
 def _service(name: str, given: Mapping[str, Any], ours: Mapping[str, str]) -> ContainerTemplate:

@@ -17,7 +17,7 @@ KEYS = ("appkey", "parent", "child", "image", "portmap", "envskey", "cmd", "tags
 
 def containers_of(given: list[Any], ours: Mapping[str, str]) -> tuple[ContainerTemplate, ...]:
     """The containers. A parent is ready before its child starts, whichever of the two says so."""
-    entries = [_entry(i, values.mapping(f"[{i}]", each)) for i, each in enumerate(given)]
+    entries = [_entry(i, values.mapping(f"[{i}]", element)) for i, element in enumerate(given)]
     parents: dict[str, list[str]] = {}
     for appkey, entry in entries:
         parents.setdefault(appkey, []).extend(values.names(f"{appkey}.parent", entry.get("parent")))

@@ -62,7 +62,7 @@ def names(where: str, given: object) -> tuple[str, ...]:
     """One name, or a list of them."""
     if given is None or given == "":
         return ()
-    return tuple(text(where, each) for each in (given if isinstance(given, list) else [given]))
+    return tuple(text(where, value) for value in (given if isinstance(given, list) else [given]))
 
 
 def environment(where: str, given: object, ours: Mapping[str, str]) -> dict[str, str]:
@@ -72,7 +72,7 @@ def environment(where: str, given: object, ours: Mapping[str, str]) -> dict[str,
     if isinstance(given, Mapping):
         pairs = [(str(key), value) for key, value in given.items()]
     elif isinstance(given, list):
-        split = [text(where, each).partition("=") for each in given]
+        split = [text(where, entry).partition("=") for entry in given]
         pairs = [(key, value if equals else None) for key, equals, value in split]
     else:
         pairs = [(name, None) for name in text(where, given).replace(",", " ").split()]
@@ -97,7 +97,7 @@ def ports(where: str, given: object) -> tuple[PortMapping, ...]:
         given = [f"{host}:{container}" for host, container in given.items()]
     if not isinstance(given, list):
         given = [given]
-    return tuple(_port(where, each) for each in given)
+    return tuple(_port(where, value) for value in given)
 
 
 def cpu_milli(where: str, given: object) -> int:
