@@ -114,13 +114,16 @@ def _node_files() -> list[Reader]:
     known = (ValueError, CotenantError)
     return [
         Reader("cgroup number", texts_like(b"123\n", b"max\n", b"-1\n"), cgroup.number),
-        Reader("cgroup cpu.stat", texts_like(stat), lambda text: (cgroup.field(text, b"usage_usec"), cgroup.total(text, b"user_usec", b"x"))),
+        Reader("cgroup cpu.stat", texts_like(stat),
+            lambda text: (cgroup.field(text, b"usage_usec"), cgroup.total(text, b"user_usec", b"x"))),
         Reader("cgroup io.stat", texts_like(io), cgroup.io_stat),
         Reader("cgroup blkio", texts_like(throttle), cgroup.throttle_bytes),
         Reader("cgroup cpu.max", texts_like(b"max 100000\n", b"5000 100000\n"), cgroup.cpu_max_m),
         Reader("cgroup cpu.shares", texts_like(b"1024\n"), lambda text: translation.parse_shares(of(text)), known),
-        Reader("cgroup memory limit", texts_like(b"max\n", b"9223372036854771712\n"), lambda text: translation.memory_max_of(of(text)), known),
-        Reader("cgroup io.max", texts_like(b"8:0 1048576\n253:0 5\n"), lambda text: translation.device_limits_of([of(text)] * 4), known),
+        Reader("cgroup memory limit", texts_like(b"max\n", b"9223372036854771712\n"),
+            lambda text: translation.memory_max_of(of(text)), known),
+        Reader("cgroup io.max", texts_like(b"8:0 1048576\n253:0 5\n"),
+            lambda text: translation.device_limits_of([of(text)] * 4), known),
         Reader("pressure", texts_like(pressure), parse_pressure),
         Reader("proc net/dev", texts_like(net), lambda text: host.network_bytes(of(text))),
         Reader("proc diskstats", texts_like(disks), lambda text: host.used_disks(of(text))),
@@ -152,9 +155,11 @@ def _documents(folder: Path) -> list[Reader]:
         return policies_of(given), not_taken(given)
 
     return [
-        Reader("quantity", lambda rng: text_input(rng).encode("utf-8", "replace"), lambda text: parse_quantity(text.decode("utf-8", "replace")), (InvalidInput,)),
+        Reader("quantity", lambda rng: text_input(rng).encode("utf-8", "replace"),
+            lambda text: parse_quantity(text.decode("utf-8", "replace")), (InvalidInput,)),
         Reader("YAML", texts_like(yaml), lambda text: parse(text, "document"), (InvalidInput,), 0.1),
-        Reader("load-aware settings", texts_like(settings), lambda text: parse_settings(text, "file"), (InvalidInput,), 0.1),
+        Reader("load-aware settings", texts_like(settings), lambda text: parse_settings(text, "file"), (InvalidInput,),
+            0.1),
         Reader("agent configuration", texts_like(agent), agent_config, (InvalidInput,), 0.1),
         Reader("NodeSLO", texts_like(slo), node_slo, (InvalidInput,), 0.1),
     ]  # fmt: skip
@@ -211,10 +216,12 @@ def _spans() -> list[Reader]:
         engine.finish_all(1.7e9)
 
     return [
-        Reader("OTLP protobuf", texts_like(protobuf, protobuf * 30), lambda body: take(decode_protobuf, body), (InvalidInput,), 0.3),
+        Reader("OTLP protobuf", texts_like(protobuf, protobuf * 30), lambda body: take(decode_protobuf, body),
+            (InvalidInput,), 0.3),
         Reader("OTLP JSON", texts_like(text), lambda body: take(decode_json, body), (InvalidInput,), 0.1),
         Reader("OTLP gzip", texts_like(gzip.compress(text)), gunzip, (InvalidInput,)),
-        Reader("Jaeger datagram", texts_like(jaeger), lambda body: take(decode_protobuf, request_of(body)), (InvalidInput,), 0.3),
+        Reader("Jaeger datagram", texts_like(jaeger), lambda body: take(decode_protobuf, request_of(body)),
+            (InvalidInput,), 0.3),
     ]  # fmt: skip
 
 

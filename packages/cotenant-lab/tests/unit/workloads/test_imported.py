@@ -34,7 +34,8 @@ TRACES = {
     "alibaba2017": (
         "batch_task.csv",
         "create_time,end_time,job_id,task_id,instance_num,status,plan_cpu,plan_mem\n"
-        + "".join(f"{i},{i + 60 + i % 50},{i // 2},{i % 2},{1 + i % 5},Terminated,{200 + 200 * (i % 2)},0.004\n" for i in range(600)),
+        + "".join(f"{i},{i + 60 + i % 50},{i // 2},{i % 2},{1 + i % 5},Terminated,{200 + 200 * (i % 2)},0.004\n"
+            for i in range(600)),
     ),
     "swim": (
         "FB-2009_small.csv",

@@ -100,7 +100,8 @@ def test_any_text_is_read_or_refused(group: str) -> None:
 
 
 def test_roots_and_the_group_of_best_effort() -> None:
-    assert [name for name in ("kubepods", "kubepods.slice", "kubelet-kubepods.slice", "xkubepods", "kubepods-burstable.slice", "kubepods.slice.x") if is_root(name)] == [
+    assert [name for name in ("kubepods", "kubepods.slice", "kubelet-kubepods.slice", "xkubepods",
+            "kubepods-burstable.slice", "kubepods.slice.x") if is_root(name)] == [
         "kubepods",
         "kubepods.slice",
         "kubelet-kubepods.slice",

@@ -131,6 +131,7 @@ def _spec(
 
 def _with_policy(notes: GangNotes, policy: MatchPolicy) -> GangNotes:
     return GangNotes(
-        notes.name, notes.min_available, notes.total, notes.wait_s, notes.mode, notes.groups, policy, notes.topology, notes.gather,
+        notes.name, notes.min_available, notes.total, notes.wait_s, notes.mode, notes.groups, policy, notes.topology,
+        notes.gather,
         notes.wrong,
     )  # fmt: skip
