@@ -193,11 +193,15 @@ def _messages() -> list[Reader]:
 def _spans() -> list[Reader]:
     """OTLP requests, through the trace engine too."""
     span = (
-        b'{"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b174","parentSpanId":"eee19b7ec3c1b173","name":"GET /",'
+        b'{"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b174","parentSpanId":"eee19b7ec3c1b173",'
+        b'"name":"GET /",'
         b'"kind":2,"startTimeUnixNano":"1700000000000000000","endTimeUnixNano":"1700000000001000000","status":{"code":2},'
         b'"attributes":[{"key":"db.system","value":{"stringValue":"redis"}},{"key":"n","value":{"intValue":"7"}}]}'
     )
-    resource = b'{"attributes":[{"key":"service.name","value":{"stringValue":"cart"}},{"key":"host.name","value":{"stringValue":"a"}}]}'
+    resource = (
+        b'{"attributes":[{"key":"service.name","value":{"stringValue":"cart"}},'
+        b'{"key":"host.name","value":{"stringValue":"a"}}]}'
+    )
     text = (
         b'{"resourceSpans":[{"resource":' + resource + b',"scopeSpans":[{"spans":[' + b",".join([span] * 3) + b"]}]}]}"
     )
@@ -253,8 +257,21 @@ def _objectives() -> list[Reader]:
         b"{apiVersion: pyrra.dev/v1alpha1, kind: ServiceLevelObjective, metadata: {name: a}, spec: {target: '99', "
         b"window: 2w, indicator: {latency: {success: {metric: 'x_bucket{le=\"1\"}'}}}}}"
     )
-    line = b'{"signals":[{"objective":"o","service":"s","pod":"p","podUid":"u","thresholdUs":1,"budgetPpm":1000,"maxAction":"cap","guard":true,"windowUs":9000000,"requests":5,"bad":1,"p99Us":1,"atTargetUs":1}],"withdrawn":[["p","o"]]}'
-    story = b'{"node":"n","atS":1.0,"story":{"service":"shop/web","node":"n","now_us":9,"enabled":true,"replicas":["shop/w"],"incidents":[{"number":1,"stage":"holding","pod":"shop/w","uid":"u","objective":"","objective_us":1,"signal":"latency","threshold_ppm":1000000,"before":{"level_ppm":2000000,"burn_milli":3000,"samples":1},"cause":"pod","culprit":"batch/b","confidence_ppm":900000,"candidates":[],"proofs":[{"rung":"cap","culprit":"batch/b","at_us":3,"before":{"level_ppm":2,"burn_milli":null,"samples":1},"during":null,"after":null,"helped":true}],"opened_us":1,"recovered_after_us":2,"ended_us":null,"chain":[{"link":"cause","text":"c"}],"events":[{"at_us":1,"stage":"suspected","text":"t"}]}],"text":["t"]}}'
+    line = (
+        b'{"signals":[{"objective":"o","service":"s","pod":"p","podUid":"u","thresholdUs":1,"budgetPpm":1000,'
+        b'"maxAction":"cap","guard":true,"windowUs":9000000,"requests":5,"bad":1,"p99Us":1,"atTargetUs":1}],'
+        b'"withdrawn":[["p","o"]]}'
+    )
+    story = (
+        b'{"node":"n","atS":1.0,"story":{"service":"shop/web","node":"n","now_us":9,"enabled":true,'
+        b'"replicas":["shop/w"],"incidents":[{"number":1,"stage":"holding","pod":"shop/w","uid":"u","objective":"",'
+        b'"objective_us":1,"signal":"latency","threshold_ppm":1000000,'
+        b'"before":{"level_ppm":2000000,"burn_milli":3000,"samples":1},"cause":"pod","culprit":"batch/b",'
+        b'"confidence_ppm":900000,"candidates":[],"proofs":[{"rung":"cap","culprit":"batch/b","at_us":3,'
+        b'"before":{"level_ppm":2,"burn_milli":null,"samples":1},"during":null,"after":null,"helped":true}],'
+        b'"opened_us":1,"recovered_after_us":2,"ended_us":null,"chain":[{"link":"cause","text":"c"}],'
+        b'"events":[{"at_us":1,"stage":"suspected","text":"t"}]}],"text":["t"]}}'
+    )
     zone = (
         b'{"zone": "shop", "groups": [{"group": "a/web", "kind": "service", "late_ms": 5, "weight": 100}], '
         b'"backend": "auto", "policy": {"burn": 1.5}, "vm": {"memory_mib": 512, "cpus": 2}, "start": "exclusive", '

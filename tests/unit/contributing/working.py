@@ -296,7 +296,7 @@ def console_view() -> None:
     import re
     import subprocess
 
-    console = next(Path(part).parent / "console" for part in sys.path if Path(part).name == "src")
+    console = Path.cwd() / "console"  # the check runs in the copy
     sources = {path: path.read_text() for path in (console / "src").rglob("*.ts*")}
     texts = json.loads((console / "src" / "words.json").read_text())
     view = sources[console / "src" / "origin.tsx"]

@@ -47,7 +47,10 @@ def test_static_pods_have_no_dashes() -> None:
 
 
 def test_a_root_below_another_slice() -> None:
-    group = f"kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/kubelet-kubepods-besteffort-pod{UNDERSCORED}.slice"
+    group = (
+        "kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/"
+        f"kubelet-kubepods-besteffort-pod{UNDERSCORED}.slice"
+    )
     found = read_group(group)
     assert isinstance(found, PodGroup)
     assert (found.uid, found.qos) == (UID, KubernetesQoS.BEST_EFFORT)

@@ -181,10 +181,20 @@ def test_errors_in_how_moves_are_carried_out(migration: str, said: str) -> None:
 KINDS = """
 profiles:
 - plugins:
-    deschedule: {enabled: [{name: RemovePodsViolatingNodeAffinity}, {name: RemovePodsViolatingNodeTaints}, {name: RemovePodsViolatingInterPodAntiAffinity}, {name: MissedObjectives}]}
-    balance: {enabled: [{name: RemovePodsViolatingTopologySpreadConstraint}, {name: Defragmentation}, {name: HighNodeUtilization}]}
+    deschedule:
+      enabled:
+      - {name: RemovePodsViolatingNodeAffinity}
+      - {name: RemovePodsViolatingNodeTaints}
+      - {name: RemovePodsViolatingInterPodAntiAffinity}
+      - {name: MissedObjectives}
+    balance:
+      enabled:
+      - {name: RemovePodsViolatingTopologySpreadConstraint}
+      - {name: Defragmentation}
+      - {name: HighNodeUtilization}
   pluginConfig:
-  - {name: RemovePodsViolatingNodeTaints, args: {excludedTaints: [dedicated, team=x], namespaces: {exclude: [kube-system]}}}
+  - name: RemovePodsViolatingNodeTaints
+    args: {excludedTaints: [dedicated, team=x], namespaces: {exclude: [kube-system]}}
   - {name: RemovePodsViolatingInterPodAntiAffinity, args: {labelSelector: {matchLabels: {app: web}}}}
   - {name: HighNodeUtilization, args: {thresholds: {cpu: 20}, numberOfNodes: 1, evictableNamespaces: {exclude: [a]}}}
   - {name: Defragmentation, args: {waitsSeconds: 30, maxPodsMoved: 2}}
