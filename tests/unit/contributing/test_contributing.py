@@ -56,7 +56,9 @@ def copied(folder: Path, applied: Mapping[str, tuple[Block, ...]]) -> Path:
 def check(tree: Path, name: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run one check of working.py on a tree, with a cache of compiled code of the tree's own."""
     environment = os.environ | {
-        "PYTHONPATH": f"{python_path(tree)}{os.pathsep}{ROOT}{os.pathsep}{ROOT / 'packages/cotenant'}",
+        "PYTHONPATH": os.pathsep.join(
+            (python_path(tree), str(ROOT), *(str(ROOT / "packages" / name) for name in ("cotenant", "cotenant-lab")))
+        ),
         "COTENANT_CACHE": str(tree / "cache"),
         "COLUMNS": "300",
     }

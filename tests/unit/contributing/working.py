@@ -199,7 +199,7 @@ def kind() -> None:
 
 def knob(folder: Path) -> None:
     """It is written, read back and restored on cgroup v2, is a gap on v1, and of two values the smaller wins."""
-    from cotenant.services.keeper.border import exceeds
+    from cotenant.services.knobs.border import exceeds
     from tests.fakes.node.cgroup_trees import CgroupTrees
 
     from cotenant.drivers.cgroup.knobs import CgroupKnobs
@@ -296,7 +296,7 @@ def console_view() -> None:
     import re
     import subprocess
 
-    console = Path.cwd() / "console"  # the check runs in the copy
+    console = next(Path(part).parents[2] / "console" for part in sys.path if Path(part).name == "src")  # of the copy
     sources = {path: path.read_text() for path in (console / "src").rglob("*.ts*")}
     texts = json.loads((console / "src" / "words.json").read_text())
     view = sources[console / "src" / "origin.tsx"]

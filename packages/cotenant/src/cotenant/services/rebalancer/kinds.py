@@ -153,7 +153,7 @@ def _defragmentation(given: _Defragmentation, field: str) -> Defragmentation:
 
 
 def _missed(given: _MissedObjectives, field: str) -> MissedObjectives:
-    for name, value in (("leastGain", given.min_gain), ("restSeconds", given.rest_seconds)):
+    for name, value in (("minGain", given.min_gain), ("restSeconds", given.rest_seconds)):
         if value < 0:
             raise InvalidInput(f"{field}.{name}", value, "0 or more")
     share = given.max_percent_per_hour

@@ -198,7 +198,7 @@ profiles:
   - {name: RemovePodsViolatingInterPodAntiAffinity, args: {labelSelector: {matchLabels: {app: web}}}}
   - {name: HighNodeUtilization, args: {thresholds: {cpu: 20}, numberOfNodes: 1, evictableNamespaces: {exclude: [a]}}}
   - {name: Defragmentation, args: {waitsSeconds: 30, maxPodsMoved: 2}}
-  - {name: MissedObjectives, args: {windows: 5, leastGain: 0.3, maxPercentPerHour: 0.2}}
+  - {name: MissedObjectives, args: {windows: 5, minGain: 0.3, maxPercentPerHour: 0.2}}
 """
 
 

@@ -39,7 +39,7 @@ def refused(name: str, **args: Any) -> str:
         (DEFRAGMENTATION, "maxWaiting", [1], [0]),
         (MISSED, "windows", [1], [0]),
         (MISSED, "maxVictims", [1], [0]),
-        (MISSED, "leastGain", [0], [-0.1]),
+        (MISSED, "minGain", [0], [-0.1]),
         (MISSED, "restSeconds", [0], [-0.1]),
         (MISSED, "maxPercentPerHour", [0.1, 100], [0, 100.1]),
     ],
