@@ -199,13 +199,13 @@ def kind() -> None:
 
 def knob(folder: Path) -> None:
     """It is written, read back and restored on cgroup v2, is a gap on v1, and of two values the smaller wins."""
-    from cotenant.services.knobs.border import exceeds
     from tests.fakes.node.cgroup_trees import CgroupTrees
 
     from cotenant.drivers.cgroup.knobs import CgroupKnobs
     from cotenant.engine.node.knobs.restrictiveness import restrictiveness
     from cotenant.model.machine.knob import Knob, Target
     from cotenant.model.machine.knob_values import is_default
+    from cotenant.services.knobs.border import exceeds
 
     swap = Knob("memory.swap.max")
     ranks = [restrictiveness(swap, value) for value in ("1048576", "2097152", "max")]
