@@ -61,7 +61,7 @@ class Engine:
     def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True) -> None:
         self.told.append(f"{why} {retry}")
 
-    def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
+    def bound_elsewhere(self, seen: ObservedPod, now_s: float) -> None:
         self.told.append(f"seen {seen.uid} on {seen.node}")
 
 
@@ -108,7 +108,7 @@ def test_a_pod_that_another_scheduler_bound_is_the_engines_to_know() -> None:
     spans = AttemptSpans(sink)  # type: ignore[arg-type]
     spans.decided((WEB,), 100.0, 100.5)
     seen = ObservedPod(Pod("web", "shop"), "uid-web", "other", 0.0, node="b")
-    TracedOutcomes(engine, spans).pod_seen(seen, 101.0)  # type: ignore[arg-type]
+    TracedOutcomes(engine, spans).bound_elsewhere(seen, 101.0)  # type: ignore[arg-type]
     assert engine.told == ["seen uid-web on b"]
     assert sink.spans[0].attributes["cotenant.reason"] == "bound to b by another scheduler"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from cotenant.services.scheduler.explain.stored import changed_since
 from tests.fakes.seal_keys import keys
 
 from cotenant.model.cluster.annotations import TENANT
 from cotenant.model.cluster.labels import QOS_CLASS
 from cotenant.model.cluster.seal import SETTLED
+from cotenant.services.scheduler.stored_reasons import changed_since
 
 
 def test_what_differs_from_the_statement_of_the_bind_is_named() -> None:
