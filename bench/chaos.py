@@ -70,8 +70,12 @@ def steps(rng: random.Random, namespace: str, deployments: int, replicas: int) -
     """What is installed, in random order: (collection, object)."""
     quota = {"min": {"cpu": "4", "memory": "8Gi"}, "max": {"cpu": "16", "memory": "32Gi"}}
     made: list[tuple[str, dict[str, Any]]] = [
-        (QUOTAS, {"apiVersion": SCHEDULING, "kind": "ElasticQuota", "metadata": {"name": f"{namespace}-team"}, "spec": quota}),
-        (GROUPS, {"apiVersion": SCHEDULING, "kind": "PodGroup", "metadata": {"name": "gang"}, "spec": {"minMember": MEMBERS}}),
+        (QUOTAS,
+            {"apiVersion": SCHEDULING, "kind": "ElasticQuota", "metadata": {"name": f"{namespace}-team"},
+            "spec": quota}),
+        (GROUPS,
+            {"apiVersion": SCHEDULING, "kind": "PodGroup", "metadata": {"name": "gang"},
+            "spec": {"minMember": MEMBERS}}),
         (
             f"/api/v1/namespaces/{namespace}/pods",
             {"apiVersion": "v1", "kind": "Pod", **_pod({}), "metadata": {"name": "one"}},

@@ -5,12 +5,12 @@ Needs root, cgroups of its own (below cotenant-bench-nri) and containerd 1.7 or 
 bench/containerd.py). The pods are best effort by label and request a whole CPU, so a kubelet would give them 1024
 shares. Three parts:
 
-    weights     pods one after another with the hook and without, by turns; another process looks at their groups all the time, and counts
-                those that it saw at another weight than the least while a process of the workload ran in them (runc's
-                own start does not count)
-    creation    containers created by turns with the hook connected and not; and the same call sent to the hook alone over a socket, which is
-                all that the runtime waits for (the sender has real-time priority, so that its own waiting is not
-                counted)
+    weights     pods one after another with the hook and without, by turns; another process looks at their groups all
+                the time, and counts those that it saw at another weight than the least while a process of the workload
+                ran in them (runc's own start does not count)
+    creation    containers created by turns with the hook connected and not; and the same call sent to the hook alone
+                over a socket, which is all that the runtime waits for (the sender has real-time priority, so that its
+                own waiting is not counted)
     killed      kill -9 of the hook, started again each time, while containers are created: all must start
 """
 

@@ -42,7 +42,8 @@ def cached(given: Workload, by: PlacementProfile) -> tuple[Place, Callable[[Int]
 
     def place(queue: Int) -> Int:
         return place_cached(
-            queue, given.nodes, given.shapes, EVERY_ROW, int(by.fit), int(by.score), False, 0, cursor, 0.0, knobs, rng, cache
+            queue, given.nodes, given.shapes, EVERY_ROW, int(by.fit), int(by.score), False, 0, cursor, 0.0, knobs, rng,
+            cache
         ).rows  # fmt: skip
 
     cache.resize(len(given.nodes.ready))
@@ -58,7 +59,8 @@ def scanned(given: Workload, by: PlacementProfile) -> tuple[Place, Callable[[Int
         rows = np.full(len(queue), -1, dtype=np.int64)
         for i, k in enumerate(queue.tolist()):
             rows[i] = choose(
-                given.nodes, given.shapes, k, EVERY_ROW, int(by.fit), int(by.score), False, 0, cursor, 0.0, knobs, rng, verdicts, scores
+                given.nodes, given.shapes, k, EVERY_ROW, int(by.fit), int(by.score), False, 0, cursor, 0.0, knobs, rng,
+                verdicts, scores
             )  # fmt: skip
             if rows[i] >= 0:
                 commit(given.nodes, int(rows[i]), given.shapes, k)

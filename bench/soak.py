@@ -76,7 +76,8 @@ class Samples:
 
     def line(self, name: str, hours: float) -> str:
         """The last sample as a line of `--samples`."""
-        return f"{hours:.5f},{name},{self.rss_mib[-1]:.3f},{self.heap_mib[-1]:.3f},{self.files[-1]:.0f},{self.answer_ms[-1]:.2f}"
+        memory = f"{self.rss_mib[-1]:.3f},{self.heap_mib[-1]:.3f}"
+        return f"{hours:.5f},{name},{memory},{self.files[-1]:.0f},{self.answer_ms[-1]:.2f}"
 
 
 def health_url(name: str, pid: int, server: str) -> str:

@@ -82,7 +82,8 @@ _TAKEOVER = (
 )
 # Pod lists with published results, beside the default one.
 OPENB_LISTS = (
-    "cpu050", "cpu100", "cpu250", "gpushare40", "gpushare80", "gpuspec10", "gpuspec20", "gpuspec33", "multigpu20", "multigpu40", "multigpu50",
+    "cpu050", "cpu100", "cpu250", "gpushare40", "gpushare80", "gpuspec10", "gpuspec20", "gpuspec33", "multigpu20",
+    "multigpu40", "multigpu50",
 )  # fmt: skip
 _RIVALS = "edf-least-allocated,edf-paragon,edf-paragon-overcommit,edf-paragon-measured"
 _SWEEP = f"cotenant,kube-default,{_RIVALS}"

@@ -224,7 +224,8 @@ def section(summary: SearchSummary) -> list[str]:
         f"sources {summary.sources}.{remark}",
         "",
         *_table(
-            ("policy", "seeds", "used CPU % at objective", f"{summary.ours} / it", "sustained load", "requested CPU %", "requested memory %"),
+            ("policy", "seeds", "used CPU % at objective", f"{summary.ours} / it", "sustained load", "requested CPU %",
+                "requested memory %"),
             [_row(summary, policy) for policy in summary.policies],
         ),
         "",
@@ -232,14 +233,16 @@ def section(summary: SearchSummary) -> list[str]:
             "fails; late batch by its largest loss, points of all core-hours.",
         "",
         *_table(
-            ("policy", "load", "used CPU %", "services %", "batch %", "fails: services, batch, both", "queueing", "restarts", "slowdown"),
+            ("policy", "load", "used CPU %", "services %", "batch %", "fails: services, batch, both", "queueing",
+                "restarts", "slowdown"),
             [_limits(summary, policy) for policy in summary.policies],
         ),
         "",
         "Law by law, the seeds of each law that the seed draws:",
         "",
         *_table(
-            ("law", "seeds", *(f"{policy}, used CPU %" for policy in summary.policies), *(f"ours / {policy}" for policy in summary.policies[1:])),
+            ("law", "seeds", *(f"{policy}, used CPU %" for policy in summary.policies),
+                *(f"ours / {policy}" for policy in summary.policies[1:])),
             [_law(summary, law) for law in sorted({found.law for found in summary.found})],
         ),
     ]  # fmt: skip

@@ -114,13 +114,16 @@ def _node_files() -> list[Reader]:
     known = (ValueError, CotenantError)
     return [
         Reader("cgroup number", texts_like(b"123\n", b"max\n", b"-1\n"), cgroup.number),
-        Reader("cgroup cpu.stat", texts_like(stat), lambda text: (cgroup.field(text, b"usage_usec"), cgroup.total(text, b"user_usec", b"x"))),
+        Reader("cgroup cpu.stat", texts_like(stat),
+            lambda text: (cgroup.field(text, b"usage_usec"), cgroup.total(text, b"user_usec", b"x"))),
         Reader("cgroup io.stat", texts_like(io), cgroup.io_stat),
         Reader("cgroup blkio", texts_like(throttle), cgroup.throttle_bytes),
         Reader("cgroup cpu.max", texts_like(b"max 100000\n", b"5000 100000\n"), cgroup.cpu_max_m),
         Reader("cgroup cpu.shares", texts_like(b"1024\n"), lambda text: translation.parse_shares(of(text)), known),
-        Reader("cgroup memory limit", texts_like(b"max\n", b"9223372036854771712\n"), lambda text: translation.memory_max_of(of(text)), known),
-        Reader("cgroup io.max", texts_like(b"8:0 1048576\n253:0 5\n"), lambda text: translation.device_limits_of([of(text)] * 4), known),
+        Reader("cgroup memory limit", texts_like(b"max\n", b"9223372036854771712\n"),
+            lambda text: translation.memory_max_of(of(text)), known),
+        Reader("cgroup io.max", texts_like(b"8:0 1048576\n253:0 5\n"),
+            lambda text: translation.device_limits_of([of(text)] * 4), known),
         Reader("pressure", texts_like(pressure), parse_pressure),
         Reader("proc net/dev", texts_like(net), lambda text: host.network_bytes(of(text))),
         Reader("proc diskstats", texts_like(disks), lambda text: host.used_disks(of(text))),
@@ -152,9 +155,11 @@ def _documents(folder: Path) -> list[Reader]:
         return policies_of(given), not_taken(given)
 
     return [
-        Reader("quantity", lambda rng: text_input(rng).encode("utf-8", "replace"), lambda text: parse_quantity(text.decode("utf-8", "replace")), (InvalidInput,)),
+        Reader("quantity", lambda rng: text_input(rng).encode("utf-8", "replace"),
+            lambda text: parse_quantity(text.decode("utf-8", "replace")), (InvalidInput,)),
         Reader("YAML", texts_like(yaml), lambda text: parse(text, "document"), (InvalidInput,), 0.1),
-        Reader("load-aware settings", texts_like(settings), lambda text: parse_settings(text, "file"), (InvalidInput,), 0.1),
+        Reader("load-aware settings", texts_like(settings), lambda text: parse_settings(text, "file"), (InvalidInput,),
+            0.1),
         Reader("agent configuration", texts_like(agent), agent_config, (InvalidInput,), 0.1),
         Reader("NodeSLO", texts_like(slo), node_slo, (InvalidInput,), 0.1),
     ]  # fmt: skip
@@ -188,11 +193,15 @@ def _messages() -> list[Reader]:
 def _spans() -> list[Reader]:
     """OTLP requests, through the trace engine too."""
     span = (
-        b'{"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b174","parentSpanId":"eee19b7ec3c1b173","name":"GET /",'
+        b'{"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b174","parentSpanId":"eee19b7ec3c1b173",'
+        b'"name":"GET /",'
         b'"kind":2,"startTimeUnixNano":"1700000000000000000","endTimeUnixNano":"1700000000001000000","status":{"code":2},'
         b'"attributes":[{"key":"db.system","value":{"stringValue":"redis"}},{"key":"n","value":{"intValue":"7"}}]}'
     )
-    resource = b'{"attributes":[{"key":"service.name","value":{"stringValue":"cart"}},{"key":"host.name","value":{"stringValue":"a"}}]}'
+    resource = (
+        b'{"attributes":[{"key":"service.name","value":{"stringValue":"cart"}},'
+        b'{"key":"host.name","value":{"stringValue":"a"}}]}'
+    )
     text = (
         b'{"resourceSpans":[{"resource":' + resource + b',"scopeSpans":[{"spans":[' + b",".join([span] * 3) + b"]}]}]}"
     )
@@ -211,10 +220,12 @@ def _spans() -> list[Reader]:
         engine.finish_all(1.7e9)
 
     return [
-        Reader("OTLP protobuf", texts_like(protobuf, protobuf * 30), lambda body: take(decode_protobuf, body), (InvalidInput,), 0.3),
+        Reader("OTLP protobuf", texts_like(protobuf, protobuf * 30), lambda body: take(decode_protobuf, body),
+            (InvalidInput,), 0.3),
         Reader("OTLP JSON", texts_like(text), lambda body: take(decode_json, body), (InvalidInput,), 0.1),
         Reader("OTLP gzip", texts_like(gzip.compress(text)), gunzip, (InvalidInput,)),
-        Reader("Jaeger datagram", texts_like(jaeger), lambda body: take(decode_protobuf, request_of(body)), (InvalidInput,), 0.3),
+        Reader("Jaeger datagram", texts_like(jaeger), lambda body: take(decode_protobuf, request_of(body)),
+            (InvalidInput,), 0.3),
     ]  # fmt: skip
 
 
@@ -246,8 +257,21 @@ def _objectives() -> list[Reader]:
         b"{apiVersion: pyrra.dev/v1alpha1, kind: ServiceLevelObjective, metadata: {name: a}, spec: {target: '99', "
         b"window: 2w, indicator: {latency: {success: {metric: 'x_bucket{le=\"1\"}'}}}}}"
     )
-    line = b'{"signals":[{"objective":"o","service":"s","pod":"p","podUid":"u","thresholdUs":1,"budgetPpm":1000,"maxAction":"cap","guard":true,"windowUs":9000000,"requests":5,"bad":1,"p99Us":1,"atTargetUs":1}],"withdrawn":[["p","o"]]}'
-    story = b'{"node":"n","atS":1.0,"story":{"service":"shop/web","node":"n","now_us":9,"enabled":true,"replicas":["shop/w"],"incidents":[{"number":1,"stage":"holding","pod":"shop/w","uid":"u","objective":"","objective_us":1,"signal":"latency","threshold_ppm":1000000,"before":{"level_ppm":2000000,"burn_milli":3000,"samples":1},"cause":"pod","culprit":"batch/b","confidence_ppm":900000,"candidates":[],"proofs":[{"rung":"cap","culprit":"batch/b","at_us":3,"before":{"level_ppm":2,"burn_milli":null,"samples":1},"during":null,"after":null,"helped":true}],"opened_us":1,"recovered_after_us":2,"ended_us":null,"chain":[{"link":"cause","text":"c"}],"events":[{"at_us":1,"stage":"suspected","text":"t"}]}],"text":["t"]}}'
+    line = (
+        b'{"signals":[{"objective":"o","service":"s","pod":"p","podUid":"u","thresholdUs":1,"budgetPpm":1000,'
+        b'"maxAction":"cap","guard":true,"windowUs":9000000,"requests":5,"bad":1,"p99Us":1,"atTargetUs":1}],'
+        b'"withdrawn":[["p","o"]]}'
+    )
+    story = (
+        b'{"node":"n","atS":1.0,"story":{"service":"shop/web","node":"n","now_us":9,"enabled":true,'
+        b'"replicas":["shop/w"],"incidents":[{"number":1,"stage":"holding","pod":"shop/w","uid":"u","objective":"",'
+        b'"objective_us":1,"signal":"latency","threshold_ppm":1000000,'
+        b'"before":{"level_ppm":2000000,"burn_milli":3000,"samples":1},"cause":"pod","culprit":"batch/b",'
+        b'"confidence_ppm":900000,"candidates":[],"proofs":[{"rung":"cap","culprit":"batch/b","at_us":3,'
+        b'"before":{"level_ppm":2,"burn_milli":null,"samples":1},"during":null,"after":null,"helped":true}],'
+        b'"opened_us":1,"recovered_after_us":2,"ended_us":null,"chain":[{"link":"cause","text":"c"}],'
+        b'"events":[{"at_us":1,"stage":"suspected","text":"t"}]}],"text":["t"]}}'
+    )
     zone = (
         b'{"zone": "shop", "groups": [{"group": "a/web", "kind": "service", "late_ms": 5, "weight": 100}], '
         b'"backend": "auto", "policy": {"burn": 1.5}, "vm": {"memory_mib": 512, "cpus": 2}, "start": "exclusive", '

@@ -48,15 +48,18 @@ _CONFIG: dict[str, Any] = {
         "resourceDiffThreshold": 0.1,
         "midCPUThresholdPercent": 45,
         "metricAggregatePolicy": {"durations": ["5m", "10m"]},
-        "nodeConfigs": [{"name": "a", "nodeSelector": {"matchLabels": {"pool": "x"}}, "cpuReclaimThresholdPercent": 70}],
+        "nodeConfigs": [{"name": "a", "nodeSelector": {"matchLabels": {"pool": "x"}},
+            "cpuReclaimThresholdPercent": 70}],
     },
     "resource-threshold-config": {"clusterStrategy": {"enable": True, "cpuSuppressThresholdPercent": 65}},
-    "resource-qos-config": {"clusterStrategy": {"lsClass": {"cpuQOS": {"enable": True, "groupIdentity": 2}}, "beClass": {}}},
+    "resource-qos-config": {"clusterStrategy": {"lsClass": {"cpuQOS": {"enable": True, "groupIdentity": 2}},
+        "beClass": {}}},
     "cpu-burst-config": {
         "clusterStrategy": {"policy": "auto"},
         "nodeStrategies": [{"nodeSelector": {"matchLabels": {"pool": "x"}}, "cpuBurstPercent": 500}],
     },
-    "system-config": {"clusterStrategy": {"minFreeKbytesFactor": 100, "watermarkScaleFactor": 150, "totalNetworkBandwidth": "1G"}},
+    "system-config": {"clusterStrategy": {"minFreeKbytesFactor": 100, "watermarkScaleFactor": 150,
+        "totalNetworkBandwidth": "1G"}},
     "cpu-normalization-config": {
         "enable": True,
         "defaultRatio": 1.1,
@@ -64,7 +67,8 @@ _CONFIG: dict[str, Any] = {
         "nodeConfigs": [{"nodeSelector": {"matchLabels": {"pool": "x"}}, "enable": False}],
     },
     "resource-amplification-config": {"enable": True, "resourceAmplificationRatio": {"cpu": 1.5, "memory": 1.1}},
-    "host-application-config": {"applications": [{"name": "nginx", "priority": "koord-prod", "qos": "LS", "cgroupPath": {"base": "CgroupRoot"}}]},
+    "host-application-config": {"applications": [{"name": "nginx", "priority": "koord-prod", "qos": "LS",
+        "cgroupPath": {"base": "CgroupRoot"}}]},
 }  # fmt: skip
 _PATCHES: tuple[dict[str, Any], ...] = (
     {"metadata": {"labels": {"a": "b"}, "annotations": {"c": None}}},
@@ -143,7 +147,8 @@ def lint_reader() -> Reader:
         "spec": {
             "priorityClassName": "koord-batch",
             "nodeSelector": {"pool": "x"},
-            "containers": [{"name": "a", "resources": {"requests": {"cpu": "1", "koordinator.sh/gpu": 50}, "limits": {"cpu": 2}}}],
+            "containers": [{"name": "a",
+                "resources": {"requests": {"cpu": "1", "koordinator.sh/gpu": 50}, "limits": {"cpu": 2}}}],
         },
     }  # fmt: skip
     quota = {"min": {"cpu": 1}, "max": {"cpu": "10", "memory": "1Gi"}}
@@ -160,9 +165,12 @@ def lint_reader() -> Reader:
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": {"pool": "x"}}},
         {"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Pod"} | pod]},
         {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "p"}, "value": 5500},
-        {"apiVersion": COLOCATION_PROFILES.api_version, "kind": COLOCATION_PROFILES.name, "metadata": {"name": "c"}, "spec": profile},
-        {"apiVersion": ELASTIC_QUOTAS.api_version, "kind": ELASTIC_QUOTAS.name, "metadata": {"name": "q"}, "spec": quota},
-        {"apiVersion": RESERVATIONS.api_version, "kind": RESERVATIONS.name, "metadata": {"name": "r"}, "spec": {"template": pod}},
+        {"apiVersion": COLOCATION_PROFILES.api_version, "kind": COLOCATION_PROFILES.name, "metadata": {"name": "c"},
+            "spec": profile},
+        {"apiVersion": ELASTIC_QUOTAS.api_version, "kind": ELASTIC_QUOTAS.name, "metadata": {"name": "q"},
+            "spec": quota},
+        {"apiVersion": RESERVATIONS.api_version, "kind": RESERVATIONS.name, "metadata": {"name": "r"},
+            "spec": {"template": pod}},
     ]  # fmt: skip
 
     def make(rng: Random) -> bytes:

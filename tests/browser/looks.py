@@ -36,12 +36,15 @@ Grid = NDArray[np.float64]  # rows, columns; red, green, blue, ink
 
 _READ = """async ([data, square]) => {
   const image = new Image(); image.src = "data:image/png;base64," + data; await image.decode();
-  const canvas = new OffscreenCanvas(image.width, image.height), pen = canvas.getContext("2d"); pen.drawImage(image, 0, 0);
-  const pixels = pen.getImageData(0, 0, image.width, image.height).data, wide = Math.floor(image.width / square), high = Math.floor(image.height / square), means = [];
+  const canvas = new OffscreenCanvas(image.width, image.height), pen = canvas.getContext("2d");
+  pen.drawImage(image, 0, 0);
+  const pixels = pen.getImageData(0, 0, image.width, image.height).data, means = [];
+  const wide = Math.floor(image.width / square), high = Math.floor(image.height / square);
   for (let y = 0; y < high; y++) for (let x = 0; x < wide; x++) {
     const sum = [0, 0, 0]; let low = 255, top = 0;
     for (let j = 0; j < square; j++) for (let i = 0; i < square; i++) {
-      const at = 4 * ((y * square + j) * image.width + x * square + i), grey = (pixels[at] + pixels[at + 1] + pixels[at + 2]) / 3;
+      const at = 4 * ((y * square + j) * image.width + x * square + i);
+      const grey = (pixels[at] + pixels[at + 1] + pixels[at + 2]) / 3;
       low = Math.min(low, grey); top = Math.max(top, grey);
       for (let c = 0; c < 3; c++) sum[c] += pixels[at + c] / square / square; }
     means.push(...sum, top - low); }
@@ -57,11 +60,16 @@ _WRITE = """([high, wide, means]) => {
 
 _OVERLAPS = """() => {
   const bad = [], name = (e) => `${e.tagName.toLowerCase()}.${e.getAttribute("class") || ""}`;
-  for (const parent of document.querySelectorAll("#app, #app header, main > *, .split, .side, .controls, .story, .pods, .services")) {
-    const boxes = [...parent.children].filter((e) => !["absolute", "fixed"].includes(getComputedStyle(e).position) || e.matches("header, main, nav, .side, .main")).map((e) => [e, e.getBoundingClientRect()]).filter(([, r]) => r.width > 1 && r.height > 1);
+  const parents = "#app, #app header, main > *, .split, .side, .controls, .story, .pods, .services";
+  for (const parent of document.querySelectorAll(parents)) {
+    const flows = (e) => !["absolute", "fixed"].includes(getComputedStyle(e).position)
+      || e.matches("header, main, nav, .side, .main");
+    const boxes = [...parent.children].filter(flows).map((e) => [e, e.getBoundingClientRect()])
+      .filter(([, r]) => r.width > 1 && r.height > 1);
     for (const [k, [a, p]] of boxes.entries()) for (const [b, q] of boxes.slice(k + 1)) {
       if (getComputedStyle(a).float !== "none" || getComputedStyle(b).float !== "none") continue;
-      const x = Math.min(p.right, q.right) - Math.max(p.left, q.left), y = Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top);
+      const x = Math.min(p.right, q.right) - Math.max(p.left, q.left);
+      const y = Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top);
       if (x > 2 && y > 2) bad.push(`${name(a)} and ${name(b)} overlap by ${Math.round(x)} x ${Math.round(y)} px`); } }
   return bad }"""
 

@@ -33,7 +33,8 @@ VIEWS = (
 def pixels(tab: Tab) -> list[int]:
     """Distinct colours of the map's base layer."""
     found: list[int] = tab.page.evaluate(
-        """() => { const c = document.querySelector(".map canvas"); const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+        """() => { const c = document.querySelector(".map canvas");
+        const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
         return [...new Set(new Uint32Array(d.buffer))] }"""
     )
     return found
@@ -405,19 +406,26 @@ def test_a_link_leads_to_its_place_after_the_log_in(chromium: Any, world: Consol
 
 def test_every_control_has_a_name_and_text_has_contrast(tab: Tab) -> None:
     script = """() => { const bad = [];
-      for (const e of document.querySelectorAll("button, a[href], input, select, [role=img], [role=application], [role=listbox]")) {
-        const name = e.getAttribute("aria-label") || e.textContent.trim() || e.title || (e.labels && e.labels.length && e.labels[0].textContent.trim());
+      const named = "button, a[href], input, select, [role=img], [role=application], [role=listbox]";
+      for (const e of document.querySelectorAll(named)) {
+        const name = e.getAttribute("aria-label") || e.textContent.trim() || e.title
+          || (e.labels && e.labels.length && e.labels[0].textContent.trim());
         if (!name) bad.push("no name: " + e.outerHTML.slice(0, 90)); }
       const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
       if (new Set(ids).size !== ids.length) bad.push("an id twice");
       if (!document.documentElement.lang || !document.title) bad.push("no language or title");
       const rgb = (c) => c.match(/[\\d.]+/g).slice(0, 3).map(Number);
-      const lum = (c) => { const [r, g, b] = rgb(c).map((v) => { v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4 }); return .2126 * r + .7152 * g + .0722 * b };
-      const ground = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!/, 0\\)|transparent/.test(c)) return c } return "rgb(255,255,255)" };
+      const lum = (c) => { const [r, g, b] = rgb(c).map((v) => { v /= 255;
+        return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4 });
+        return .2126 * r + .7152 * g + .0722 * b };
+      const ground = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
+        if (!/, 0\\)|transparent/.test(c)) return c } return "rgb(255,255,255)" };
       for (const e of document.querySelectorAll("main *, header *")) {
-        if (![...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()) || !e.offsetParent || e.closest("svg, .quota, .cpu, .device-box, .bars")) continue;
+        if (![...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()) || !e.offsetParent
+          || e.closest("svg, .quota, .cpu, .device-box, .bars")) continue;
         const [a, b] = [lum(getComputedStyle(e).color), lum(ground(e))].sort((x, y) => y - x);
-        if ((a + .05) / (b + .05) < 4.5) bad.push("contrast " + ((a + .05) / (b + .05)).toFixed(2) + ": " + e.outerHTML.slice(0, 90)); }
+        if ((a + .05) / (b + .05) < 4.5) bad.push("contrast " + ((a + .05) / (b + .05)).toFixed(2) + ": "
+          + e.outerHTML.slice(0, 90)); }
       return bad }"""
     for scheme in ("light", "dark"):
         tab.page.emulate_media(color_scheme=scheme)

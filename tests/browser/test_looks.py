@@ -112,7 +112,8 @@ def test_axe_finds_a_fault(tab: Tab) -> None:
     page = show(tab, "quotas", ".quota", "light")
     page.evaluate(
         """() => { const input = document.createElement("input"); const text = document.createElement("p");
-        text.textContent = "pale"; text.style.color = "#ccc"; text.style.background = "#fff"; document.querySelector("main").append(input, text) }"""
+        text.textContent = "pale"; text.style.color = "#ccc"; text.style.background = "#fff";
+        document.querySelector("main").append(input, text) }"""
     )
     assert {line.split(":")[0] for line in axe(page)} == {"label", "color-contrast"}
 

@@ -31,7 +31,8 @@ from .conftest import NARROW, WIDE
 from .test_looks import axe, drawn
 
 LINES = "[data-figure=load-violation]"
-CUT = """[...document.querySelectorAll('body *')].filter(e => !e.closest('svg') && e.getBoundingClientRect().right > innerWidth + 1)
+CUT = """[...document.querySelectorAll('body *')].filter(
+    e => !e.closest('svg') && e.getBoundingClientRect().right > innerWidth + 1)
     .map(e => e.outerHTML.slice(0, 90))"""
 SHOTS = [(WIDE, "light"), (NARROW, "dark")]
 

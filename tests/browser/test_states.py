@@ -106,7 +106,8 @@ def test_the_latency_sketch_is_read_by_keyboard(tab: Tab) -> None:
         page.keyboard.press("ArrowRight")
     tab.until("document.querySelector('[data-sketch] [aria-live]').textContent.includes('p99 64 ms')")
     shades = page.evaluate(
-        """() => { const c = document.querySelector(".heat canvas"); const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+        """() => { const c = document.querySelector(".heat canvas");
+        const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
         return new Set(new Uint32Array(d.buffer)).size }"""
     )
     assert shades >= 6

@@ -46,7 +46,8 @@ def completes(up: Up, api: Client, namespace: str, api_group: str, label: str) -
     groups = f"/apis/{api_group}/v1alpha1/namespaces/{namespace}/podgroups"
     api.create(
         groups,
-        {"apiVersion": f"{api_group}/v1alpha1", "kind": "PodGroup", "metadata": {"name": "train"}, "spec": {"minMember": 3}},
+        {"apiVersion": f"{api_group}/v1alpha1", "kind": "PodGroup", "metadata": {"name": "train"},
+            "spec": {"minMember": 3}},
     )  # fmt: skip
     for i in range(2):
         api.create(pods, member(f"train-{i}", group="train", label=label))

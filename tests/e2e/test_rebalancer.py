@@ -32,7 +32,9 @@ profiles:
   - name: LowNodeLoad
     args: {lowThresholds: {cpu: 10}, highThresholds: {cpu: 15}, anomalyCondition: {consecutiveAbnormalities: 1}}
   - name: MigrationController
-    args: {defaultJobTTL: 60s, maxEvictionsPerMinute: 0, maxUnavailablePerWorkload: 3, maxMigratingPerWorkload: 3, objectLimiters: {workload: {duration: 0}}}
+    args:
+      {defaultJobTTL: 60s, maxEvictionsPerMinute: 0, maxUnavailablePerWorkload: 3, maxMigratingPerWorkload: 3,
+       objectLimiters: {workload: {duration: 0}}}
 """
 REPLICAS = 6
 

@@ -11,7 +11,8 @@ _ACCEPT = {"accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
 # The column headers of every kind as in Kubernetes, wide ones in brackets.
 _HEADS = {
     "/api/v1/pods": "Name,Ready,Status,Restarts,Age,[IP],[Node],[Nominated Node],[Readiness Gates]",
-    "/api/v1/nodes": "Name,Status,Roles,Age,Version,[Internal-IP],[External-IP],[OS-Image],[Kernel-Version],[Container-Runtime]",
+    "/api/v1/nodes": "Name,Status,Roles,Age,Version,[Internal-IP],[External-IP],[OS-Image],"
+    "[Kernel-Version],[Container-Runtime]",
     "/api/v1/services": "Name,Type,Cluster-IP,External-IP,Port(s),Age,[Selector]",
     "/api/v1/events": "Last Seen,Type,Reason,Object,[Subobject],[Source],Message,[First Seen],[Count],[Name]",
     "/api/v1/namespaces": "Name,Status,Age",
@@ -32,7 +33,8 @@ _HEADS = {
     "/apis/policy/v1/poddisruptionbudgets": "Name,Min Available,Max Unavailable,Allowed Disruptions,Age",
     "/apis/coordination.k8s.io/v1/leases": "Name,Holder,Age",
     "/apis/scheduling.k8s.io/v1/priorityclasses": "Name,Value,Global-Default,Age,PreemptionPolicy",
-    "/apis/storage.k8s.io/v1/storageclasses": "Name,Provisioner,ReclaimPolicy,VolumeBindingMode,AllowVolumeExpansion,Age",
+    "/apis/storage.k8s.io/v1/storageclasses": "Name,Provisioner,ReclaimPolicy,VolumeBindingMode,"
+    "AllowVolumeExpansion,Age",
     "/apis/storage.k8s.io/v1/csinodes": "Name,Drivers,Age",
     "/apis/storage.k8s.io/v1/volumeattachments": "Name,Attacher,PV,Node,Attached,Age",
     "/apis/discovery.k8s.io/v1/endpointslices": "Name,AddressType,Ports,Endpoints,Age",

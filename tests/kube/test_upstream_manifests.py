@@ -48,35 +48,43 @@ data:
       "updateTimeThresholdSeconds": 300,
       "resourceDiffThreshold": 0.1,
       "nodeConfigs": [
-        {"name": "anolis", "nodeSelector": {"matchLabels": {"kubernetes.io/kernel": "anolis"}}, "updateTimeThresholdSeconds": 360}
+        {"name": "anolis", "nodeSelector": {"matchLabels": {"kubernetes.io/kernel": "anolis"}},
+         "updateTimeThresholdSeconds": 360}
       ]
     }
   resource-threshold-config: |
     {
-      "clusterStrategy": {"enable": true, "cpuSuppressThresholdPercent": 60, "cpuSuppressPolicy": "cpuset", "memoryEvictThresholdPercent": 75},
+      "clusterStrategy": {"enable": true, "cpuSuppressThresholdPercent": 60, "cpuSuppressPolicy": "cpuset",
+        "memoryEvictThresholdPercent": 75},
       "nodeStrategies": [
-        {"name": "alios", "nodeSelector": {"matchLabels": {"kubernetes.io/kernel": "alios"}}, "cpuEvictBEUsageThresholdPercent": 80}
+        {"name": "alios", "nodeSelector": {"matchLabels": {"kubernetes.io/kernel": "alios"}},
+         "cpuEvictBEUsageThresholdPercent": 80}
       ]
     }
   resource-qos-config: |
     {
       "clusterStrategy": {
         "policies": {"cpuPolicy": "groupIdentity"},
-        "lsClass": {"cpuQOS": {"enable": true, "groupIdentity": 2}, "resctrlQOS": {"enable": false, "catRangeEndPercent": 100}},
-        "beClass": {"cpuQOS": {"enable": true, "groupIdentity": -1}, "memoryQOS": {"enable": true, "throttlingPercent": 80}}
+        "lsClass": {"cpuQOS": {"enable": true, "groupIdentity": 2},
+          "resctrlQOS": {"enable": false, "catRangeEndPercent": 100}},
+        "beClass": {"cpuQOS": {"enable": true, "groupIdentity": -1},
+          "memoryQOS": {"enable": true, "throttlingPercent": 80}}
       }
     }
   cpu-burst-config: |
-    {"clusterStrategy": {"policy": "auto", "cpuBurstPercent": 1000, "cfsQuotaBurstPercent": 300, "cfsQuotaBurstPeriodSeconds": -1}}
+    {"clusterStrategy": {"policy": "auto", "cpuBurstPercent": 1000, "cfsQuotaBurstPercent": 300,
+      "cfsQuotaBurstPeriodSeconds": -1}}
   cpu-normalization-config: |
     {
       "enable": true,
       "ratioModel": {
         "Intel(R) Xeon(R) Platinum 8269CY CPU @ 2.50GHz": {
-          "baseRatio": 1.29, "hyperThreadEnabledRatio": 0.82, "turboEnabledRatio": 1.52, "hyperThreadTurboEnabledRatio": 1.0
+          "baseRatio": 1.29, "hyperThreadEnabledRatio": 0.82, "turboEnabledRatio": 1.52,
+          "hyperThreadTurboEnabledRatio": 1.0
         },
         "Intel Xeon Platinum 8369B CPU @ 2.90GHz": {
-          "baseRatio": 1.69, "hyperThreadEnabledRatio": 1.06, "turboEnabledRatio": 1.91, "hyperThreadTurboEnabledRatio": 1.20
+          "baseRatio": 1.69, "hyperThreadEnabledRatio": 1.06, "turboEnabledRatio": 1.91,
+          "hyperThreadTurboEnabledRatio": 1.20
         }
       }
     }

@@ -81,7 +81,10 @@ except FileNotFoundError as error:
 
 async def main():
     keeper = KeeperClient(Path(socket))
-    wishes = [SetKnob(Target(name, Knob.CPU_MAX), "20000 100000", Reason("test", "because"), int(ttl_us)) for name in (group, "process_api", "x")]
+    wishes = [
+        SetKnob(Target(name, Knob.CPU_MAX), "20000 100000", Reason("test", "because"), int(ttl_us))
+        for name in (group, "process_api", "x")
+    ]
     for answer in await keeper.hold(wishes):
         print(answer.state)
     print(await keeper.read([Target(group, Knob.CPU_MAX)]))

@@ -156,10 +156,12 @@ def test_killed_at_any_step_the_next_keeper_restores_every_knob(
 
 CROSSINGS: dict[str, list[tuple[Knob, str | None]]] = {  # None: given back
     "a weight between two times of idle": [
-        (Knob.CPU_IDLE, "1"), (Knob.CPU_IDLE, "0"), (Knob.CPU_WEIGHT, "50"), (Knob.CPU_IDLE, "1"), (Knob.CPU_WEIGHT, None),
+        (Knob.CPU_IDLE, "1"), (Knob.CPU_IDLE, "0"), (Knob.CPU_WEIGHT, "50"), (Knob.CPU_IDLE, "1"),
+        (Knob.CPU_WEIGHT, None),
     ],
     "idle over a weight that ends first": [
-        (Knob.CPU_WEIGHT, "50"), (Knob.CPU_IDLE, "1"), (Knob.CPU_IDLE, "0"), (Knob.CPU_WEIGHT, None), (Knob.CPU_IDLE, "1"),
+        (Knob.CPU_WEIGHT, "50"), (Knob.CPU_IDLE, "1"), (Knob.CPU_IDLE, "0"), (Knob.CPU_WEIGHT, None),
+        (Knob.CPU_IDLE, "1"),
     ],
     "a weight given back under idle": [(Knob.CPU_WEIGHT, "50"), (Knob.CPU_IDLE, "1"), (Knob.CPU_WEIGHT, None)],
 }  # fmt: skip

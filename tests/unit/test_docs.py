@@ -113,13 +113,14 @@ def test_a_path_of_the_tour_exists() -> None:
     assert len(text.encode()) <= 5_500, "an evening's reading begins with a page"
     found = set(re.findall(r"`([\w./-]+/[\w./-]*)`", text))
     assert len(found) > 40
-    assert not [name for name in found if not any((root / name).exists() for root in (SOURCE, ROOT))]
+    places = (SOURCE, ROOT, *(package.parent for package in PACKAGES.values()))
+    assert not [name for name in found if not any((place / name).exists() for place in places)]
 
 
 def test_the_newest_release_is_the_version_of_the_package_and_the_chart() -> None:
     dated = re.findall(r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     chart = yaml.safe_load((ROOT / "deploy" / "chart" / "Chart.yaml").read_text())
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "packages" / "cotenant" / "pyproject.toml").read_text())["project"]
     assert dated
     assert {dated[0], __version__, project["version"], chart["version"], str(chart["appVersion"])} == {dated[0]}
 

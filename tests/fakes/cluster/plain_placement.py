@@ -35,7 +35,8 @@ def place_queue(
         if k in failed:
             continue
         row = choose(
-            nodes, shapes, k, allowed, int(fit), int(score), random_ties, sample, cursor, now_s, knobs, rng, verdicts, scores
+            nodes, shapes, k, allowed, int(fit), int(score), random_ties, sample, cursor, now_s, knobs, rng, verdicts,
+            scores
         )  # fmt: skip
         if row < 0:
             failed.add(k)

@@ -28,7 +28,8 @@ class KeeperProcess:
         self._log = (state.parent / f"log-{state.name}").open("a+")
         asked = [word for root in roots for word in ("--root", root)]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "cotenant", "keeper", *asked, "--state-dir", str(state), "--socket", str(self.path), *arguments],
+            [sys.executable, "-m", "cotenant", "keeper", *asked, "--state-dir", str(state), "--socket", str(self.path),
+                *arguments],
             env={**os.environ, "NOTIFY_SOCKET": str(notify)},
             stdout=self._log,
             stderr=self._log,

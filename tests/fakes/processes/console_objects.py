@@ -229,7 +229,8 @@ def holds(hostile: str) -> HoldsPage:
     why = Reason("recovery", "web suffers: run delay 0.90 of 0.20; cap sort at half of its use")
     return HoldsPage(
         (
-            HeldKnob(cap, "150000 100000", "held", "recovery", why, 1, (("suppress", "300000 100000"),), "after 30 s calm"),
+            HeldKnob(cap, "150000 100000", "held", "recovery", why, 1, (("suppress", "300000 100000"),),
+                "after 30 s calm"),
             HeldKnob(weight, "500", "refused", "groups", Reason("identity", "LS"), 1, (), "", hostile),
         )
     )  # fmt: skip
@@ -253,7 +254,8 @@ def story_page(node: str, victim: str, culprit: str, hostile: str) -> ServiceSto
         workload="",
         confidence_ppm=930_000,
         candidates=(Candidate(Cause.POD, "u2", culprit, 930_000), Candidate(Cause.POD, "u3", hostile, 40_000)),
-        proofs=(IncidentProof(Rung.CAP, culprit, opened + 3_000_000, Level(900_000, None), Level(90_000, None), None, True),),
+        proofs=(IncidentProof(Rung.CAP, culprit, opened + 3_000_000, Level(900_000, None), Level(90_000, None), None,
+            True),),
         opened_us=opened,
         recovered_after_us=8_000_000,
         ended_us=None,
@@ -321,7 +323,8 @@ def lab_folder(folder: Path, policies: tuple[str, ...], seeds: int = 3) -> None:
             }
             rows.append({"policy": policy, "role": "rival" if k else "ours", "load": load, "seeds": seeds, **figures})
             paired += [
-                {"policy": policy, "against": policies[0], "metric": name, "load": load, "difference": difference, "difference_ci": half, "seeds": seeds}
+                {"policy": policy, "against": policies[0], "metric": name, "load": load, "difference": difference,
+                    "difference_ci": half, "seeds": seeds}
                 for name, difference, half in (("violation", 0.01 * k * load, 0.003), ("wait_mean_s", 9.0 * k, 31.0))
                 if k
             ]  # fmt: skip

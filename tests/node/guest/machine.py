@@ -65,7 +65,8 @@ _PLAIN = """
 """
 
 
-_RUN = """cd {root} && exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/run TMPDIR=/run/tmp COTENANT_CACHE=/run/cache {inside}=1 \\
+_RUN = """cd {root} && exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/run TMPDIR=/run/tmp \\
+  COTENANT_CACHE=/run/cache {inside}=1 \\
   PYTHONPATH={sources}:{root} PYTHONDONTWRITEBYTECODE=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \\
   {python} -m pytest -p no:cacheprovider -q --color=no @/run/cases
 """

@@ -19,7 +19,8 @@ _FOLDER = "/run/systemd"
 # the usual order of folders, without the host's own units and generators
 BOOT = f"""
 /busybox mkdir -p /host{_FOLDER}/system /host/run/dbus
-for unit in dbus.socket dbus.service tests.service tests.target bus.conf; do /busybox cp /$unit /host{_FOLDER}/system/; done
+for unit in dbus.socket dbus.service tests.service tests.target bus.conf; do
+  /busybox cp /$unit /host{_FOLDER}/system/; done
 export SYSTEMD_UNIT_PATH={_FOLDER}/system.control:{_FOLDER}/transient:{_FOLDER}/system SYSTEMD_GENERATOR_PATH=
 exec /busybox switch_root /host {PROGRAM} --unit=tests.target --log-level=warning --log-target=console --show-status=no
 """
@@ -46,8 +47,10 @@ StandardError=null
 ExecStart=/bin/sh -c "/bin/sh /run/order > /dev/ttyS0 2>&1"
 ExecStopPost=/bin/sh -c "echo ended > /dev/ttyS1; sync; exec systemctl poweroff -f -f"
 """,
-    "bus.conf": """<busconfig><type>system</type><listen>unix:path=/run/dbus/system_bus_socket</listen><auth>EXTERNAL</auth>
-<policy context="default"><allow user="*"/><allow own="*"/><allow send_type="*"/><allow receive_type="*"/></policy></busconfig>
+    "bus.conf": """<busconfig><type>system</type>
+<listen>unix:path=/run/dbus/system_bus_socket</listen><auth>EXTERNAL</auth>
+<policy context="default">
+<allow user="*"/><allow own="*"/><allow send_type="*"/><allow receive_type="*"/></policy></busconfig>
 """,
 }
 

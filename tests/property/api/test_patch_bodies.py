@@ -23,7 +23,8 @@ POD = {
     "kind": "Pod",
     "metadata": {"name": "x", "labels": {"a": "b"}, "finalizers": ["a/b"]},
     "spec": {
-        "containers": [{"name": "c", "image": "i", "env": [{"name": "e", "value": "v"}], "ports": [{"containerPort": 1}]}],
+        "containers": [{"name": "c", "image": "i", "env": [{"name": "e", "value": "v"}],
+            "ports": [{"containerPort": 1}]}],
         "tolerations": [{"key": "k", "operator": "Exists"}],
     },
 }  # fmt: skip
@@ -66,14 +67,19 @@ OPERATIONS: list[Any] = [
     [{"op": "add", "path": "/metadata/labels", "value": {"q": "r"}}],
     [{"op": "replace", "path": "/spec/containers/0/image", "value": "j"}],
     [{"op": "remove", "path": "/spec/containers/0"}, {"op": "test", "path": "/kind", "value": "Pod"}],
-    [{"op": "copy", "from": "/spec", "path": "/data"}, {"op": "move", "from": "/metadata/labels", "path": "/metadata/annotations"}],
+    [{"op": "copy", "from": "/spec", "path": "/data"},
+        {"op": "move", "from": "/metadata/labels", "path": "/metadata/annotations"}],
     [{"op": "add", "path": "/spec/containers/-", "value": {"name": "d", "image": "i"}}, {"op": "add", "path": ""}],
 ]  # fmt: skip
 MERGES: list[Any] = [
     {"metadata": {"labels": {"a": None, "q": "r"}, "finalizers": []}},
-    {"spec": {"containers": [{"name": "c", "$patch": "delete"}, {"name": "d", "image": "i"}], "$setElementOrder/containers": [{"name": "d"}]}},
-    {"spec": {"replicas": 3, "template": {"spec": {"$retainKeys": ["containers"], "containers": [{"name": "c", "env": [{"name": "e", "value": "w"}]}]}}}},
-    {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a/b"], "$setElementOrder/finalizers": ["c"]}, "data": {"a": "c", "$patch": "replace"}},
+    {"spec": {"containers": [{"name": "c", "$patch": "delete"}, {"name": "d", "image": "i"}],
+        "$setElementOrder/containers": [{"name": "d"}]}},
+    {"spec": {"replicas": 3,
+        "template": {"spec": {"$retainKeys": ["containers"],
+        "containers": [{"name": "c", "env": [{"name": "e", "value": "w"}]}]}}}},
+    {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a/b"], "$setElementOrder/finalizers": ["c"]},
+        "data": {"a": "c", "$patch": "replace"}},
 ]  # fmt: skip
 JUNK: list[Any] = [
     None,

@@ -242,12 +242,15 @@ def give_back(knob: Knob) -> Step:
 
 IDLE, WEIGHT = Knob.CPU_IDLE, Knob.CPU_WEIGHT
 CROSSINGS: dict[str, list[Step]] = {
-    "the weight is taken between two times of idle": [hold(IDLE, "1"), hold(IDLE, "0"), hold(WEIGHT, "1"), hold(IDLE, "1")],
-    "the weight is taken while idle is held off": [hold(IDLE, "1"), hold(IDLE, "0"), hold(WEIGHT, "1"), give_back(IDLE)],
+    "the weight is taken between two times of idle": [hold(IDLE, "1"), hold(IDLE, "0"), hold(WEIGHT, "1"),
+        hold(IDLE, "1")],
+    "the weight is taken while idle is held off": [hold(IDLE, "1"), hold(IDLE, "0"), hold(WEIGHT, "1"),
+        give_back(IDLE)],
     "idle is held over a held weight that ends first": [
         hold(WEIGHT, "50"), hold(IDLE, "1"), hold(IDLE, "0"), give_back(WEIGHT), hold(IDLE, "1"), give_back(IDLE),
     ],
-    "the weight is asked for anew while idle ends": [hold(WEIGHT, "50"), hold(IDLE, "1"), hold(WEIGHT, "1"), give_back(IDLE)],
+    "the weight is asked for anew while idle ends": [hold(WEIGHT, "50"), hold(IDLE, "1"), hold(WEIGHT, "1"),
+        give_back(IDLE)],
     "the weight is given back under idle": [hold(WEIGHT, "50"), hold(IDLE, "1"), give_back(WEIGHT), hold(IDLE, "0")],
 }  # fmt: skip
 

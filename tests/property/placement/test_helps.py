@@ -277,7 +277,8 @@ def ask_all(seed: int, counts: dict[str, int] | None = None) -> None:
         check_what_if(run, pod, int(cpu[len(pod.uid)]), seed)
         if counts is not None:
             for entry in answer.waiting.helps:
-                kind = f"{entry.what}{' gang' if 'gang ' in entry.words else ''}{' unless' if entry.words.endswith(UNLESS) else ''}"
+                kind = entry.what + (" gang" if "gang " in entry.words else "")
+                kind += " unless" if entry.words.endswith(UNLESS) else ""
                 counts[kind] = counts.get(kind, 0) + 1
             counts["waits"] = counts.get("waits", 0) + 1
             counts["no help"] = counts.get("no help", 0) + (not answer.waiting.helps)

@@ -77,7 +77,8 @@ def test_the_cache_changes_no_choice(seed: int, score: Score, sample: int, rando
         allowed = rng.random(9) < 0.6 if rng.random() < 0.4 else NOBODY
         now_s = 100.0 * step
         cached = place_cached(
-            queue, nodes, shapes, allowed, Fit.REQUESTS, score, random_ties, sample, cursors[0], now_s, KNOBS, chances[0], memory
+            queue, nodes, shapes, allowed, Fit.REQUESTS, score, random_ties, sample, cursors[0], now_s, KNOBS,
+            chances[0], memory
         )  # fmt: skip
         rows = place_queue(
             queue,
@@ -125,7 +126,8 @@ def test_pods_of_a_run_are_accounted_for_like_pods_judged_alone(
     chances = np.random.default_rng(seed), np.random.default_rng(seed)
     cursor = np.zeros(1, dtype=np.int64)
     run = place_cached(
-        queue, nodes, shapes, allowed.copy(), Fit.REQUESTS, score, random_ties, 0, cursor, 5.0, KNOBS, chances[0], memory, times
+        queue, nodes, shapes, allowed.copy(), Fit.REQUESTS, score, random_ties, 0, cursor, 5.0, KNOBS, chances[0],
+        memory, times
     )  # fmt: skip
     lost: set[int] = set()
     for at, k in enumerate(queue.tolist()):
@@ -133,7 +135,8 @@ def test_pods_of_a_run_are_accounted_for_like_pods_judged_alone(
             assert run.counts[at, 0] == -1
             continue
         alone = place_cached(
-            queue[at : at + 1], plain, shapes, left > 0 if is_narrowed else NOBODY, Fit.REQUESTS, score, random_ties, 0, cursor, 5.0, KNOBS,
+            queue[at : at + 1], plain, shapes, left > 0 if is_narrowed else NOBODY, Fit.REQUESTS, score, random_ties, 0,
+            cursor, 5.0, KNOBS,
             chances[1], VerdictCache(score, 2),
         )  # fmt: skip
         row = int(alone.rows[0])

@@ -56,7 +56,9 @@ def copied(folder: Path, applied: Mapping[str, tuple[Block, ...]]) -> Path:
 def check(tree: Path, name: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run one check of working.py on a tree, with a cache of compiled code of the tree's own."""
     environment = os.environ | {
-        "PYTHONPATH": f"{python_path(tree)}{os.pathsep}{ROOT}{os.pathsep}{ROOT / 'packages/cotenant'}",
+        "PYTHONPATH": os.pathsep.join(
+            (python_path(tree), str(ROOT), *(str(ROOT / "packages" / name) for name in ("cotenant", "cotenant-lab")))
+        ),
         "COTENANT_CACHE": str(tree / "cache"),
         "COLUMNS": "300",
     }
@@ -114,10 +116,10 @@ def test_a_recipe_followed_to_the_letter_works(recipe: str, tree: Path, tmp_path
         ("score", "elif score == _MEMORY_LEFT:", "compiled_score", "ValueError: unknown score code"),
         ("score", "Score.MEMORY_LEFT: memory_left,", "plain_score", "KeyError: <Score.MEMORY_LEFT: 11>"),
         ("filter", "Reject.BATCH_SHARE: Filter(", "filter_", "KeyError: <Reject.BATCH_SHARE: 9>"),
-        ("metric", '"wait_longest_s",', "metric", "assert [each.name for each in METRICS] =="),
+        ("metric", '"wait_longest_s",', "metric", "assert [entry.name for entry in METRICS] =="),
         ("trace", "nightly.FORMAT,", "trace", "FORMAT: nightly: expected one of"),
         ("knob", "Knob.SWAP_MAX: _bytes_of", "knob", "KeyError: <Knob.SWAP_MAX"),
-        ("command", "app.command(cpus)", "command", "cpus"),
+        ("command", 'cpus="cluster.cpus:cpus"', "command", "cpus"),
         ("console-view", '"origin.away":', "console_view", 'assert "origin" in texts'),
     ],
 )

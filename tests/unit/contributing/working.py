@@ -199,13 +199,13 @@ def kind() -> None:
 
 def knob(folder: Path) -> None:
     """It is written, read back and restored on cgroup v2, is a gap on v1, and of two values the smaller wins."""
-    from cotenant.services.keeper.border import exceeds
     from tests.fakes.node.cgroup_trees import CgroupTrees
 
     from cotenant.drivers.cgroup.knobs import CgroupKnobs
     from cotenant.engine.node.knobs.restrictiveness import restrictiveness
     from cotenant.model.machine.knob import Knob, Target
     from cotenant.model.machine.knob_values import is_default
+    from cotenant.services.knobs.border import exceeds
 
     swap = Knob("memory.swap.max")
     ranks = [restrictiveness(swap, value) for value in ("1048576", "2097152", "max")]
@@ -296,7 +296,7 @@ def console_view() -> None:
     import re
     import subprocess
 
-    console = next(Path(part).parent / "console" for part in sys.path if Path(part).name == "src")
+    console = next(Path(part).parents[2] / "console" for part in sys.path if Path(part).name == "src")  # of the copy
     sources = {path: path.read_text() for path in (console / "src").rglob("*.ts*")}
     texts = json.loads((console / "src" / "words.json").read_text())
     view = sources[console / "src" / "origin.tsx"]

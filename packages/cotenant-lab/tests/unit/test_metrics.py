@@ -62,7 +62,8 @@ def test_digits_never_fall_below_what_the_unit_needs() -> None:
 def test_dag_says_what_it_counts_by_job_task_and_round() -> None:
     dag, general = catalogue("dag"), catalogue()
     otherwise = {
-        "success", "utilisation", "utilisation_memory", "violation", "violation_batch", "violation_count", "task_fairness",
+        "success", "utilisation", "utilisation_memory", "violation", "violation_batch", "violation_count",
+        "task_fairness",
         "slowdown_p50", "slowdown_p95", "slowdown_p99", "wait_p99_s", "decision_p50_us", "decision_p99_us", "run_s",
     }  # fmt: skip
     assert {name for name in dag if dag[name].definition != general[name].definition} == otherwise

@@ -6,8 +6,8 @@ kube-scheduler has and by what nodes use. Choice, for each waiting pod in the qu
 
     filter  requests fit (the batch resources of a batch pod); use + estimates + the pod's estimate are at most 65 % of
     CPU and 95 % of memory
-    score   NodeResourcesFit (LeastAllocated over CPU, memory, and the batch resources that the pod requests) + NodeResourcesBalancedAllocation
-            (pods with native requests only) + LoadAwareScheduling, each 0..100
+    score   NodeResourcesFit (LeastAllocated over CPU, memory, and the batch resources that the pod requests) +
+            NodeResourcesBalancedAllocation (pods with native requests only) + LoadAwareScheduling, each 0..100
 
 Use is that of a node's last report; pods placed since that report count by their estimate, 85 % of their CPU and 70 %
 of their memory request. A node whose report is older than 180 s is filtered, one that never reported has no score by

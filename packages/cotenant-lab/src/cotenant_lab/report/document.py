@@ -67,7 +67,8 @@ def document(
     embedded = msgspec.json.encode(data).decode().replace("<", "\\u003c")
     contents = "".join(f'<a href="#{section.key}">{escape(section.title)}</a>' for section in sections)
     body = "".join(
-        f'<section id="{section.key}"{"" if section.is_plain else " class=card"}><h2>{escape(section.title)}</h2>{section.body}</section>'
+        f'<section id="{section.key}"{"" if section.is_plain else " class=card"}>'
+        f"<h2>{escape(section.title)}</h2>{section.body}</section>"
         for section in sections
     )
     style, script = _built("report.css"), _built("report.js")

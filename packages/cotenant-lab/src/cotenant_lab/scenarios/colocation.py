@@ -293,7 +293,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         default_load=0.77,
         default_policies=_PLAIN,
         headline=(
-            "success", "utilisation", "fragmentation", "violation", "violation_service", "violation_batch", "task_fairness",
+            "success", "utilisation", "fragmentation", "violation", "violation_service", "violation_batch",
+            "task_fairness",
             "dominant_fairness",
         ),
     ),
@@ -302,9 +303,11 @@ SCENARIOS: tuple[Scenario, ...] = (
         summary="the same world over a sweep of loads: the largest load of each policy at <= 1 % violation of either "
             "class",
         default_load=0.85,
-        default_policies=("cotenant", "founding", "kube-default", "edf-least-allocated", "edf-paragon", "edf-paragon-overcommit", "edf-paragon-measured"),
+        default_policies=("cotenant", "founding", "kube-default", "edf-least-allocated", "edf-paragon",
+            "edf-paragon-overcommit", "edf-paragon-measured"),
         headline=(
-            "success", "utilisation", "violation", "violation_service", "violation_batch", "slowdown_p99", "fragmentation",
+            "success", "utilisation", "violation", "violation_service", "violation_batch", "slowdown_p99",
+            "fragmentation",
         ),
     ),
     CoLocation(
@@ -312,9 +315,11 @@ SCENARIOS: tuple[Scenario, ...] = (
         summary="an imported trace in the co-located world: its arrivals, sizes and usage; what it does not record is "
             "drawn",
         default_load=0.85,
-        default_policies=("cotenant", "cotenant-requests", "founding", "kube-default", "edf-best-fit", "edf-least-allocated", "edf-paragon"),
+        default_policies=("cotenant", "cotenant-requests", "founding", "kube-default", "edf-best-fit",
+            "edf-least-allocated", "edf-paragon"),
         headline=(
-            "success", "utilisation", "violation", "violation_service", "violation_batch", "slowdown_p99", "fragmentation",
+            "success", "utilisation", "violation", "violation_service", "violation_batch", "slowdown_p99",
+            "fragmentation",
         ),
         provenance="the trace in --traces (pai2020, azure-vm, alibaba2017, swim, dlrm2025, google2019 or generic); "
             "the notes say what of it is used",

@@ -116,7 +116,8 @@ class OpenbWorld:
     def place(self, begin: int, end: int, row: Int, devices: Int) -> None:
         """Place arrivals `begin`..`end` - 1: write rows of `nodes` (-1 = refused) and masks of devices."""
         place_all(
-            int(self.policy.rule), self.nodes, self.pods.shapes, self.shape, begin, end, self.mix, self.weights, self.kept, self.draws,
+            int(self.policy.rule), self.nodes, self.pods.shapes, self.shape, begin, end, self.mix, self.weights,
+            self.kept, self.draws,
             row, devices,
         )  # fmt: skip
 

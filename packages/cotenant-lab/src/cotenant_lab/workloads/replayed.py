@@ -121,7 +121,8 @@ class Replayed:
             if np.isnan(column).any()
         ]
         self.said.append(
-            "Not in the trace, drawn as in the founding workload: " + ", ".join([*missing, "sensitivity", "pressure", "deadlines", "tenants", "services"]) + "."
+            "Not in the trace, drawn as in the founding workload: " + ", ".join([*missing, "sensitivity", "pressure",
+                "deadlines", "tenants", "services"]) + "."
         )  # fmt: skip
         stages = Stages(
             job=job,

@@ -175,8 +175,10 @@ class WorldConfig:
                 if isinstance(number, (int, float)) and not isfinite(number):
                     raise InvalidInput(field.name, value, "a finite number")
         positive = (
-            "nodes", "node_cores", "node_memory_bytes", "horizon_s", "run_out_horizons", "tick_s", "fragmentation_every_s",
-            "pair_cores", "squeeze_span", "failure_interval_days", "repair_s", "pods", "tenants", "fragmentation_shapes",
+            "nodes", "node_cores", "node_memory_bytes", "horizon_s", "run_out_horizons", "tick_s",
+            "fragmentation_every_s",
+            "pair_cores", "squeeze_span", "failure_interval_days", "repair_s", "pods", "tenants",
+            "fragmentation_shapes",
             "replicas_per_node", "service_time_median_s", "duration_least_s", "residence_stretch", "memory_ramp",
         )  # fmt: skip
         for name in positive:

@@ -78,7 +78,8 @@ class Measured(NamedTuple):
 _NO_INT = np.empty(0, np.int64)
 _NO_FLOAT = np.empty(0, np.float64)
 _NOTHING = WorldEvents(
-    _NO_INT, _NO_FLOAT, _NO_INT, _NO_FLOAT, _NO_INT, _NO_FLOAT, _NO_FLOAT, _NO_INT, _NO_FLOAT, _NO_INT, _NO_FLOAT, _NO_INT, _NO_FLOAT
+    _NO_INT, _NO_FLOAT, _NO_INT, _NO_FLOAT, _NO_INT, _NO_FLOAT, _NO_FLOAT, _NO_INT, _NO_FLOAT, _NO_INT, _NO_FLOAT,
+    _NO_INT, _NO_FLOAT
 )  # fmt: skip
 
 

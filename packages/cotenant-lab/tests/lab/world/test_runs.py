@@ -149,7 +149,8 @@ import numpy as np
 from cotenant_lab.workloads.colocation import generate
 from cotenant_lab.world.config import WorldConfig
 from cotenant_lab.world.world import World
-config = WorldConfig(nodes=3, pods=90, horizon_s=2400.0, averages_from_s=600.0, duration_chain_most_s=1200.0, map_at_s=1200.0,
+config = WorldConfig(nodes=3, pods=90, horizon_s=2400.0, averages_from_s=600.0,
+                     duration_chain_most_s=1200.0, map_at_s=1200.0,
                      failure_interval_days=0.05, evict_above=0.5, squeeze_from=0.4, width=(4, 8), width_p=(0.5, 0.5))
 truth, offer = generate(config, 1, 0.6)
 world, rng = World(truth, config, 1), np.random.default_rng(0)

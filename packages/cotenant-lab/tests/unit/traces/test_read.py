@@ -228,11 +228,17 @@ def test_curves_need_every_sample(tmp_path: Path) -> None:
 
 
 def test_nodes_without_resources_and_inconsistent_gpu_requests_are_dropped(tmp_path: Path) -> None:
-    nodes = "sn,cpu_milli,memory_mib,gpu,model\na,1000,1000,0,\nb,0,1000,0,\nc,1000,0,0,\nd,1000,1000,2,\ne,1000,1000,2,T4\nf,1000,1000,0,\n"
+    nodes = (
+        "sn,cpu_milli,memory_mib,gpu,model\na,1000,1000,0,\nb,0,1000,0,\nc,1000,0,0,\n"
+        "d,1000,1000,2,\ne,1000,1000,2,T4\nf,1000,1000,0,\n"
+    )
     frame, report = read_table("openb", "nodes", write(tmp_path, nodes, "nodes.csv"))
     assert frame["sn"].to_list() == ["a", "e", "f"]
     assert {b.lines[0] for b in report.bad} == {3, 4, 5}
-    pods = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1,1,0,0\nb,1,1,1,500\nc,1,1,2,500\nd,1,1,0,500\ne,1,1,1,0\nf,0,0,0,0\n"
+    pods = (
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n"
+        "a,1,1,0,0\nb,1,1,1,500\nc,1,1,2,500\nd,1,1,0,500\ne,1,1,1,0\nf,0,0,0,0\n"
+    )
     frame, report = read_table("openb", "pods", write(tmp_path, pods, "pods.csv"))
     assert frame["name"].to_list() == ["a", "b"]
     assert frame["qos"].to_list() == [None, None]

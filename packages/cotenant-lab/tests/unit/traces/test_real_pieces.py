@@ -11,8 +11,10 @@ TRACES = Path(os.environ.get("COTENANT_TRACES") or Path(__file__).parents[6] / "
 needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason=f"no traces at {TRACES}; set COTENANT_TRACES")
 
 OPENB_LISTS = {
-    "cpu0": 7_064, "cpu050": 7_439, "cpu072": 7_608, "cpu100": 7_853, "cpu250": 9_420, "cpu300": 10_094, "default": 8_152,
-    "gpushare20": 8_152, "gpushare40": 8_152, "gpushare80": 8_152, "gpuspec05": 8_152, "gpuspec10": 8_152, "gpuspec20": 8_152,
+    "cpu0": 7_064, "cpu050": 7_439, "cpu072": 7_608, "cpu100": 7_853, "cpu250": 9_420, "cpu300": 10_094,
+    "default": 8_152,
+    "gpushare20": 8_152, "gpushare40": 8_152, "gpushare80": 8_152, "gpuspec05": 8_152, "gpuspec10": 8_152,
+    "gpuspec20": 8_152,
     "gpuspec33": 8_152, "multigpu20": 8_324, "multigpu40": 8_746, "multigpu50": 9_061,
 }  # fmt: skip
 PIECES = [

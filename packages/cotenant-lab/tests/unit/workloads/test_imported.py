@@ -15,7 +15,11 @@ from cotenant_lab.workloads.tianchi import find_folder
 from cotenant_lab.world.config import WorldConfig
 
 CONFIG = WorldConfig(nodes=4, pods=300, horizon_s=7200.0)
-DLRM = "instance_sn,role,app_name,cpu_request,cpu_limit,gpu_request,gpu_limit,rdma_request,rdma_limit,memory_request,memory_limit,disk_request,disk_limit,max_instance_per_node,creation_time,scheduled_time,deletion_time\n"
+DLRM = (
+    "instance_sn,role,app_name,cpu_request,cpu_limit,gpu_request,gpu_limit,rdma_request,rdma_limit,"
+    "memory_request,memory_limit,disk_request,disk_limit,max_instance_per_node,creation_time,scheduled_time,"
+    "deletion_time\n"
+)
 
 
 def gaia() -> str:
@@ -34,7 +38,8 @@ TRACES = {
     "alibaba2017": (
         "batch_task.csv",
         "create_time,end_time,job_id,task_id,instance_num,status,plan_cpu,plan_mem\n"
-        + "".join(f"{i},{i + 60 + i % 50},{i // 2},{i % 2},{1 + i % 5},Terminated,{200 + 200 * (i % 2)},0.004\n" for i in range(600)),
+        + "".join(f"{i},{i + 60 + i % 50},{i // 2},{i % 2},{1 + i % 5},Terminated,{200 + 200 * (i % 2)},0.004\n"
+            for i in range(600)),
     ),
     "swim": (
         "FB-2009_small.csv",

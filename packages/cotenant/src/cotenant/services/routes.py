@@ -8,7 +8,8 @@
     GET  /debug/explain/pods|quotas|gangs/...        answers for `cotenant explain`
     GET  /debug/scores, /debug/filters               what was kept since the flags were set
     PUT  /debug/flags/v                              log every step (4 and more), or as at the start
-    PUT  /debug/flags/s, /debug/flags/f              top-N score tables, and failing filters, of every pod that is judged
+    PUT  /debug/flags/s, /debug/flags/f              top-N score tables, and failing filters, of every pod that is
+                                                     judged
 
 Problem: which pages there are depends on the plugins, and a list of them that is written by hand goes stale. Choice: a
 route is a value with its pattern; the list is made from the routes, and a request finds its route by segments. These

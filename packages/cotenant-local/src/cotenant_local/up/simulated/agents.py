@@ -204,7 +204,8 @@ def own_report(usage: PodUsage) -> LatencyReport | None:
     requests = 1000
     over = requests // 50 if usage.violated else requests // 200  # the world says whether more than 1 % are
     return LatencyReport(
-        workload=usage.uid, window_s=OWN_REPORT_S, requests=requests, p99_us=round(usage.p99_ms * 1000), over_objective=over
+        workload=usage.uid, window_s=OWN_REPORT_S, requests=requests, p99_us=round(usage.p99_ms * 1000),
+        over_objective=over
     )  # fmt: skip
 
 

@@ -125,7 +125,8 @@ class Shop:
     """Submits it all; `start` and `stop`. `has_checkout`: whether every replica runs."""
 
     def __init__(
-        self, api: Api, cores: int, memory_bytes: int, services: Sequence[Manifest], speed: float, has_checkout: Callable[[], bool]
+        self, api: Api, cores: int, memory_bytes: int, services: Sequence[Manifest], speed: float,
+        has_checkout: Callable[[], bool]
     ) -> None:  # fmt: skip
         self._api, self._speed, self._has_checkout = api, speed, has_checkout
         self._objects = objects(cores, memory_bytes, services)

@@ -83,7 +83,8 @@ def pool_lines(found: Plan) -> Iterator[str]:
             yield f"pool {pool.name}: {pool.note}; {len(pool.still_overloaded)} of {pool.nodes} nodes overloaded"
             continue
         left = f", after the moves {len(pool.still_overloaded)}" + (
-            f" ({', '.join(pool.still_overloaded[:_MAX_NODES])}{', ...' if len(pool.still_overloaded) > _MAX_NODES else ''})"
+            f" ({', '.join(pool.still_overloaded[:_MAX_NODES])}"
+            f"{', ...' if len(pool.still_overloaded) > _MAX_NODES else ''})"
             if pool.still_overloaded
             else ""
         )

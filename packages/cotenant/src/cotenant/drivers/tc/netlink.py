@@ -91,7 +91,8 @@ class Netlink:
         quantum = min(_QUANTUM[1], max(_QUANTUM[0], least // 10))
         with self._open(device) as (socket, index):
             socket.tc(
-                "replace-class", "htb", index, handle | one.minor, parent=one.parent, rate=least, ceil=most, quantum=quantum
+                "replace-class", "htb", index, handle | one.minor, parent=one.parent, rate=least, ceil=most,
+                quantum=quantum
             )  # fmt: skip
 
     def remove_class(self, device: str, handle: int, minor: int) -> None:

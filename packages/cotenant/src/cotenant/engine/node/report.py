@@ -5,13 +5,14 @@ measures their demand, not how they are treated: two tenants that get all they w
 the index is taken over what each tenant gets of its entitlement, which is capped by its demand. Limits: memory has no
 queue, so a tenant's use of it is its demand; the latency is computed from services' windows, not from requests.
 
-    dominant share   max(CPU used / allocatable, memory used / allocatable) of the node (founding document, "sidecar-agent")
+    dominant share   max(CPU used / allocatable, memory used / allocatable) of the node (founding document,
+                     "sidecar-agent")
     violation rate   requests over their objective / requests (founding document)
-    p99 latency      the latency that at most 1 % of requests belong to windows with a higher p99 of; hence at least 98 % of all requests
-                     were no slower. With one window, its p99
-    fairness         Jain (sum x)^2 / (n sum x^2) over tenants of x = dominant share got / dominant share entitled to, at most 1.
-                     Demand of CPU = used + waiting for a CPU. Entitlement: DRF's progressive filling, every tenant's
-                     dominant share grows equally until its demand is met or a resource is full
+    p99 latency      the latency that at most 1 % of requests belong to windows with a higher p99 of; hence at least
+                     98 % of all requests were no slower. With one window, its p99
+    fairness         Jain (sum x)^2 / (n sum x^2) over tenants of x = dominant share got / dominant share entitled to,
+                     at most 1. Demand of CPU = used + waiting for a CPU. Entitlement: DRF's progressive filling, every
+                     tenant's dominant share grows equally until its demand is met or a resource is full
 
 Source: Ghodsi et al., NSDI 2011, section 4 (DRF); Jain et al., DEC-TR-301, 1984.
 """

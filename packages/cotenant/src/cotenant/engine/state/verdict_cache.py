@@ -369,7 +369,8 @@ def place_cached(
     evaluation = unevaluated(len(queue))
     cache.resize(nodes.capacity.shape[0])
     _place(
-        queue, cache.slots_of(queue), nodes, shapes, allowed, fit, score, random_ties, sample, cursor, now_s, knobs, rng,
+        queue, cache.slots_of(queue), nodes, shapes, allowed, fit, score, random_ties, sample, cursor, now_s, knobs,
+        rng,
         cache.version, cache.stamps, cache.verdicts, cache.scores,
         evaluation.rows, evaluation.counts, evaluation.best, evaluation.scores, evaluation.score, times,
     )  # fmt: skip

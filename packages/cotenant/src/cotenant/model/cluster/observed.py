@@ -172,9 +172,8 @@ class ObservedPod:
     owned_by: tuple[OwnedBy, ...] = ()
     workload: PodWorkload | None = None
     reservation: str = ""  # not a pod: it represents the reservation of this name, under the reservation's UID
-    unsupported: tuple[
-        str, ...
-    ] = ()  # features that this scheduler cannot evaluate; the pod waits with this reason instead of being placed wrongly
+    # Features that this scheduler cannot evaluate; the pod waits with this reason instead of being placed wrongly.
+    unsupported: tuple[str, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         """Field by field; times that are not given (NaN) are equal."""

@@ -198,9 +198,8 @@ class PodAnswer:
     unread: tuple[str, ...] = ()  # what of its API server the scheduler does not read
     waiting: Waiting | None = None
     record: DecisionRecord | None = None  # of its placement, as it was decided
-    candidates: tuple[
-        Candidate, ...
-    ] = ()  # the best nodes now, without the pod itself, with the terms of their scores; none where it would not be placed
+    # The best nodes now, without the pod itself, with the terms of their scores; none where it would not be placed.
+    candidates: tuple[Candidate, ...] = ()
     asked_about: NodeVerdict | None = None
     concerns: tuple[Concern, ...] = ()
     preemptions: tuple[Preempted, ...] = ()

@@ -4,9 +4,11 @@ Problem: a tenant that lends its guaranteed quota gets nothing for it, and one t
 disturbs others pays nothing. Choice:
 
     borrowed    pays 1 credit for a core-hour above its guarantee
-    lent        the idle guarantee earns the same, for the part that others borrowed; idle guarantees share it in proportion
+    lent        the idle guarantee earns the same, for the part that others borrowed; idle guarantees share it in
+                proportion
     unused      pays 1 credit more for a core-hour that was borrowed and, by measurement, not used
-    shared      what was paid beyond `lent` is the price of unreserved capacity: each tenant receives its share, in proportion to guarantees
+    shared      what was paid beyond `lent` is the price of unreserved capacity: each tenant receives its share, in
+                proportion to guarantees
     declared    measured use within the declared amount, and at least half of it, earns 0.05 a core-hour used
     exceeded    measured use above the declared amount pays 1 a core-hour
     interfered  harm, in core-hours that the victim lost, times confidence; nothing below 0.8 confidence. The victim

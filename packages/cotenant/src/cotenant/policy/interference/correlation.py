@@ -1,11 +1,11 @@
 """Correlation of a suspect's activity with the victim's signal, by the published formula.
 
     score = sum over samples of  u_i (1 - c_t / c_i)  where the victim's signal c_i is above the threshold c_t
-                                 u_i (c_i / c_t - 1)  where it is not,           with the suspect's activity u_i made to sum to 1
+                                 u_i (c_i / c_t - 1)  where it is not
 
-It lies in [-1, 1], and is near 1 for a suspect that is active only while the victim suffers badly. Limits: where the
-victim suffers all the time, all suspects score alike, and only the rank is meaningful. Directly measured blame
-(`ranking.by_blame`) does not have this weakness.
+with the suspect's activity u_i made to sum to 1. It lies in [-1, 1], and is near 1 for a suspect that is active only
+while the victim suffers badly. Limits: where the victim suffers all the time, all suspects score alike, and only the
+rank is meaningful. Directly measured blame (`ranking.by_blame`) does not have this weakness.
 
 Source: Zhang et al., CPI2, EuroSys'13, section 4.2.
 """

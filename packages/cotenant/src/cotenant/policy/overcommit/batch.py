@@ -120,7 +120,8 @@ def _amounts(capacity: Use, system: Use, reserved: Use, pods: _Sums, rules: Batc
         (pods.used.cpu_m, pods.requested.cpu_m, pods.larger.cpu_m), rules.cpu_limit_pct,
     )  # fmt: skip
     memory = _amount(
-        BATCH_MEMORY, rules.memory_policy, capacity.memory_bytes, rules.memory_reclaim_pct, beside.memory_bytes, reserved.memory_bytes,
+        BATCH_MEMORY, rules.memory_policy, capacity.memory_bytes, rules.memory_reclaim_pct, beside.memory_bytes,
+        reserved.memory_bytes,
         (pods.used.memory_bytes, pods.requested.memory_bytes, pods.larger.memory_bytes), rules.memory_limit_pct,
     )  # fmt: skip
     return cpu, memory

@@ -3,7 +3,8 @@ latency.
 
     GET  /healthz, /readyz, /metrics
     GET  /v1/state                       the node as its policies saw it last
-    GET  /v1/leases                      what the keeper holds now (503 while it is away); /v1/holds: what the engine believes and wants
+    GET  /v1/leases                      what the keeper holds now (503 while it is away); /v1/holds: what the engine
+                                         believes and wants
     GET  /v1/decisions?since=N           the log, oldest first; `since` the last number seen
     GET  /v1/explain?group=G | ?pod=P    the story of a group or a pod
     GET  /v1/explain?service=S           the incidents of a service on this node: cause, actions, proofs, recovery

@@ -194,14 +194,16 @@ def _process(view: View) -> Iterator[Metric]:
     yield from _prediction(view)
     topology = view.writers.node_topology
     if topology is not None:
-        yield _counter("cotenant_agent_node_topologies", "Writes of this node's NodeResourceTopology, by outcome", ("outcome",),
+        yield _counter("cotenant_agent_node_topologies", "Writes of this node's NodeResourceTopology, by outcome",
+            ("outcome",),
                        [(("written",), topology.written), (("failed",), topology.failures)])  # fmt: skip
     devices = view.writers.devices
     if devices is not None:
         yield _counter("cotenant_agent_device_objects", "Writes of this node's Device object, by outcome", ("outcome",),
                        [(("written",), devices.written), (("failed",), devices.failures)])  # fmt: skip
     if ticker.last is not None:
-        yield _gauge("cotenant_node_gap_info", "What this machine cannot measure or do, and what is required", ("what", "needs"),
+        yield _gauge("cotenant_node_gap_info", "What this machine cannot measure or do, and what is required",
+            ("what", "needs"),
                      [((gap.what, gap.needs), 1) for gap in view.gaps()])  # fmt: skip
         yield _gauge("cotenant_gpu_utilisation_ratio", "Use of an accelerator", ("gpu",),
                      [((gpu.uuid,), gpu.utilisation_percent / 100) for gpu in ticker.last.gpus])  # fmt: skip
@@ -216,7 +218,8 @@ def _process(view: View) -> Iterator[Metric]:
                  [((use.group or "root",), use.occupancy_bytes) for use in uses])  # fmt: skip
     yield _counter("cotenant_cache_memory_bytes", "Moved to and from memory by a class of resctrl", ("class",),
                    [((use.group or "root",), use.total_bytes) for use in uses])  # fmt: skip
-    yield _counter("cotenant_agent_placing_failures", "Rounds that could not put programs into their classes", ("what",),
+    yield _counter("cotenant_agent_placing_failures", "Rounds that could not put programs into their classes",
+        ("what",),
                    [((what,), count) for what, count in view.placing.failures.items()])  # fmt: skip
 
 
@@ -265,7 +268,8 @@ def _signals(view: View, link: TraceLink) -> Iterator[Metric]:
         (),
         [((), float(link.failures))],
     )
-    yield _counter("cotenant_agent_objective_actions", "Actions reported to the trace process, by outcome", ("outcome",),
+    yield _counter("cotenant_agent_objective_actions", "Actions reported to the trace process, by outcome",
+        ("outcome",),
                    [((outcome,), float(count)) for outcome, count in link.actions.items()])  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """The agent's process: one event loop with a task for each activity, none of which waits for another.
 
     ticks       sample -> engine -> keeper                       every period
-    discovery   sources -> engine                                every 10 s, when the cluster has updates, and when a pod's group was created or deleted
+    discovery   sources -> engine                                every 10 s, when the cluster has updates, and when a
+                                                                 pod's group was created or deleted
     arrivals    names of pods' groups -> discovery               twice per period
     placing     pods -> classes of cache and uplink              every 2 s, where this process may
     triggers    pressure or late wake-up -> engine -> keeper     when one fires

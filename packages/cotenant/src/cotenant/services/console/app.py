@@ -1,8 +1,11 @@
 """The console's HTTP side: the page, log-in, the snapshot, live changes, and questions.
 
-    GET  /                 the page (and /assets: its script and style)     GET /login, POST /login, POST /logout  access.py
-    GET  /api/machines     the machine map as binary, with an ETag          GET /api/machines/at/UNIX              the same as it was
-    GET  /api/events       live changes (live.py)                           GET /api/...                           questions.py
+    GET  /                       the page (and /assets: its script and style)
+    GET  /login                  and POST /login, POST /logout: access.py
+    GET  /api/machines           the machine map as binary, with an ETag
+    GET  /api/machines/at/UNIX   the same as it was
+    GET  /api/events             live changes (live.py)
+    GET  /api/...                questions.py
     GET  /healthz, /readyz, /metrics
 
 Problem: names, labels and reasons are written by whoever may create a pod, and end in a page with an administrator's

@@ -3,9 +3,11 @@
     binary, little endian
       u32  "CTM1", u32 length of the head
       head JSON, padded with spaces to a multiple of four: epoch, seq, at, nodes, tenants, labels, totals
-      u32  nodes x 9   CPU, requested, used, lent, requested of lent (milli-CPU); memory, requested, used (MiB); missed objectives (thousandths) and flags
+      u32  nodes x 9   CPU, requested, used, lent, requested of lent (milli-CPU); memory, requested, used (MiB); missed
+                       objectives (thousandths) and flags
       u32  nodes + 1   offsets into the cells
-      u16  cells x 6   tenant, kind, CPU requested, CPU used, memory requested, memory used (thousandths of the node's allocatable amount)
+      u16  cells x 6   tenant, kind, CPU requested, CPU used, memory requested, memory used (thousandths of the node's
+                       allocatable amount)
     change, JSON
       {"epoch", "seq", "at", "tenants": [first, [names]], "rows": [[position, 9 numbers, 6 numbers a cell...], ...],
       "totals"}

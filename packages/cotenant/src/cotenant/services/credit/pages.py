@@ -2,7 +2,8 @@
 
     GET  /credit/v1/tenants                       every tenant's balance and standing
     GET  /credit/v1/tenants/NAME?limit=N          one tenant with its last entries
-    GET  /credit/v1/entries?after=N&limit=N       entries in the order of booking; with newest=1 the last ones, the latest first
+    GET  /credit/v1/entries?after=N&limit=N       entries in the order of booking; with newest=1 the last ones, the
+                                                  latest first
     GET  /credit/v1/entries/NUMBER                one entry with its explanation
     POST /credit/v1/incidents                     interference that was attributed (incidents.py)
 

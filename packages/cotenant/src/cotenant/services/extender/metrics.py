@@ -68,13 +68,15 @@ class ExtenderMetrics(Collector):
         nodes.add_metric(["refused"], tally.refused)
         yield nodes
         yield CounterMetricFamily(
-            "cotenant_extender_nodes_unknown", "Nodes that filter let through because nothing was known of them.", value=tally.unknown
+            "cotenant_extender_nodes_unknown", "Nodes that filter let through because nothing was known of them.",
+            value=tally.unknown
         )  # fmt: skip
         yield CounterMetricFamily(
             "cotenant_extender_errors", "Filter requests that were answered with Error.", value=tally.errors
         )
         yield CounterMetricFamily(
-            "cotenant_extender_faults", "Requests on which the extender itself failed: each is in the log.", value=self.faults
+            "cotenant_extender_faults", "Requests on which the extender itself failed: each is in the log.",
+            value=self.faults
         )  # fmt: skip
         reports = CounterMetricFamily("cotenant_extender_reports", "Node reports by outcome.", labels=["outcome"])
         for outcome, count in self._reports.items():

@@ -23,7 +23,8 @@ class HookMetrics:
     def __init__(self) -> None:
         self._registry = MetricsRegistry()
         took = Histogram(
-            "cotenant_hook_decision_seconds", "Time to decide a container's first values.", registry=self._registry, buckets=_BUCKETS
+            "cotenant_hook_decision_seconds", "Time to decide a container's first values.", registry=self._registry,
+            buckets=_BUCKETS
         )  # fmt: skip
         self.took = took.observe
 

@@ -27,7 +27,8 @@ class HookProcess:
     """The tasks of the process. `read_facts` blocks for a few seconds at most."""
 
     def __init__(
-        self, socket: Path, index: str, hook: Hook, cpu_version: int, read_facts: Callable[[], None], state: StateFile | None
+        self, socket: Path, index: str, hook: Hook, cpu_version: int, read_facts: Callable[[], None],
+        state: StateFile | None
     ) -> None:  # fmt: skip
         self.hook = hook
         self.runtime: RuntimeVersion | None = None  # while connected

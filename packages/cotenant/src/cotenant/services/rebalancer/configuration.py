@@ -375,8 +375,10 @@ def _rest(
     at = f"{field}.anomalyCondition"
     timeout = written.timeout
     return dict(weights or {}), AnomalyCondition(
-        usual.abnormal if written.consecutive_abnormalities is None else positive(written.consecutive_abnormalities, f"{at}.consecutiveAbnormalities"),
-        usual.normal if written.consecutive_normalities is None else positive(written.consecutive_normalities, f"{at}.consecutiveNormalities"),
+        usual.abnormal if written.consecutive_abnormalities is None
+        else positive(written.consecutive_abnormalities, f"{at}.consecutiveAbnormalities"),
+        usual.normal if written.consecutive_normalities is None
+        else positive(written.consecutive_normalities, f"{at}.consecutiveNormalities"),
         usual.timeout_s if timeout is None else duration_s(timeout, f"{at}.timeout"),
     )  # fmt: skip
 

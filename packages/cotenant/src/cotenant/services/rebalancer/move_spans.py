@@ -7,7 +7,8 @@ was measured after a move is a trace of its own, since it comes minutes later.
     plan round          a round
       read workloads    replicas of workloads that are not watched
       simulate          all kinds of moves, on the engine
-      start             room that is kept for pods that wait, and jobs handed over; writes of jobs go on in the background
+      start             room that is kept for pods that wait, and jobs handed over; writes of jobs go on in the
+                        background
     move pod            from the creation of the job to its end
       wait for limits   until a reservation was created
       reserve           until that has a node

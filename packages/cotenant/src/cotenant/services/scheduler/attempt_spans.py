@@ -6,7 +6,8 @@ anyway: when the pod could first be judged, the round that decided it, when the 
 `TracedOutcomes` stands between the binder and the engine only where spans are on.
 
     schedule pod          from the first time that the pod could be judged to the answer
-      queue wait          until the round that decided it; after a failed attempt it includes the earlier attempts and back-offs
+      queue wait          until the round that decided it; after a failed attempt it includes the earlier attempts and
+                          back-offs
       filter and score    the round, shared by all pods that were decided in it
       reserve             assigned in memory until the bind is sent: waiting for a slot of --binds-in-flight
       bind                volumes of the pod, then the Binding request

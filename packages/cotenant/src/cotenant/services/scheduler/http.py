@@ -2,7 +2,8 @@
 
     GET  /metrics        Prometheus text            POST /metrics/report  a node's report (services/reporting)
     GET  /healthz        200 while the loop runs    GET  /readyz          200 once everything has been listed
-    /apis/v1/..., /debug/...                        questions and switches, for callers on this machine or with a token (pages.py)
+    /apis/v1/..., /debug/...                        questions and switches, for callers on this machine or with a token
+                                                    (pages.py)
 
 Problem: it must answer while ten thousand pods are judged. Choice: plain ASGI in the scheduler's own event loop; a
 batch of judgements takes some tens of milliseconds, so an answer waits no longer. The server is the one of

@@ -85,9 +85,8 @@ class StoredReasons:
     message: str  # of the condition PodScheduled, where it is False
     decision: Written | None
     events: tuple[tuple[str, int, str, str], ...]  # time, count, reason, message; oldest first
-    changed: tuple[
-        str, ...
-    ] = ()  # sentences about class, quota and tenant that differ from the bind's statement; its seal is not checked here
+    # Sentences about class, quota and tenant that differ from the bind's statement; its seal is not checked here.
+    changed: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""

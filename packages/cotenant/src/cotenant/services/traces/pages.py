@@ -5,10 +5,12 @@
     GET /api/v1/traces/ID                             one trace with its spans; ID may be shortened
     GET /api/v1/graph                                 who calls whom, since the start
     GET /api/v1/critical?service=&slowest=SHARE       where a service's requests spend their time
-    GET /api/v1/sketch?service=                       a service's requests by half minute of the last hour, with their latencies on a logarithmic scale
+    GET /api/v1/sketch?service=                       a service's requests by half minute of the last hour, with their
+                                                      latencies on a logarithmic scale
     GET /api/v1/objectives                            every ServiceObjective: state, budget, burn rates, alerts
     GET /api/v1/objectives/NAMESPACE/NAME             one, with its replicas
-    GET /api/v1/stories?service=                      incidents of services by node, as their agents sent them, the newest first
+    GET /api/v1/stories?service=                      incidents of services by node, as their agents sent them, the
+                                                      newest first
 
 Problem: the command line and a console ask the same questions. Choice: one function a page, from the engine's state to
 frozen values. Limits: answers are computed in the process's event loop; searching by tag reads the attributes of every

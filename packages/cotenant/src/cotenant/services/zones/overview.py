@@ -98,7 +98,8 @@ def _view(zone: ControlZoneObject) -> ZoneView:
     return ZoneView(
         name=name,
         backend=definition.backend.value if definition is not None else "",
-        start=definition.start.value if definition is not None and definition.backend is not BackendChoice.WEIGHTS else "",
+        start=definition.start.value if definition is not None and definition.backend is not BackendChoice.WEIGHTS
+        else "",
         modes=tuple(mode.value for mode in definition.modes) if definition is not None else (),
         applications=_applications(definition) if definition is not None else (),
         rules=_rules(definition) if definition is not None else (),

@@ -125,7 +125,8 @@ def test_gpus_and_zones_are_shown_with_their_terms() -> None:
     }
     node: Any = {
         "metadata": {"name": "n", "uid": "u", "annotations": {"cotenant.io/gpu-totals": json.dumps(gpus)}},
-        "status": {"allocatable": {"cpu": "100", "memory": "100Gi", "koordinator.sh/gpu": "200", "koordinator.sh/gpu-core": "100"}},
+        "status": {"allocatable": {"cpu": "100", "memory": "100Gi", "koordinator.sh/gpu": "200",
+            "koordinator.sh/gpu-core": "100"}},
     }  # fmt: skip
     amount = {"policy": "usage", "value": 7000, "terms": [["capacity", 50000], ["margin above 60 %", -43000]]}
     resources = [
@@ -133,12 +134,14 @@ def test_gpus_and_zones_are_shown_with_their_terms() -> None:
         for name, text in (("cpu", "50"), ("memory", "50Gi"), ("kubernetes.io/batch-cpu", "7000"))
     ]
     topology: Any = {
-        "metadata": {"name": "n", "annotations": {"cotenant.io/lent": json.dumps({"zones": {"node-0": {"batch-cpu": amount}}})}},
+        "metadata": {"name": "n",
+            "annotations": {"cotenant.io/lent": json.dumps({"zones": {"node-0": {"batch-cpu": amount}}})}},
         "zones": [{"name": "node-0", "type": "Node", "resources": resources}],
     }  # fmt: skip
     device: Any = {
         "metadata": {"name": "n"},
-        "spec": {"devices": [{"type": "gpu", "minor": i, "health": True, "resources": {"koordinator.sh/gpu-core": "100"}} for i in range(2)]},
+        "spec": {"devices": [{"type": "gpu", "minor": i, "health": True,
+            "resources": {"koordinator.sh/gpu-core": "100"}} for i in range(2)]},
     }  # fmt: skip
     view = answer(
         read(json.dumps(node), type=NODES.form), [], None, None,
@@ -160,7 +163,8 @@ def test_annotations_that_cannot_be_read_hide_no_zone_and_no_gpu() -> None:
     }
     device: Any = {
         "metadata": {"name": "n"},
-        "spec": {"devices": [{"type": "gpu", "minor": 0, "health": True, "resources": {"koordinator.sh/gpu-core": "100"}}]},
+        "spec": {"devices": [{"type": "gpu", "minor": 0, "health": True,
+            "resources": {"koordinator.sh/gpu-core": "100"}}]},
     }  # fmt: skip
     view = answer(
         read(json.dumps(node), type=NODES.form), [], None, None, None, read(json.dumps(device), type=DEVICES.form)

@@ -99,7 +99,8 @@ def test_own_cpus_are_for_classes_that_get_them() -> None:
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
-    [(None, None), ("10", 10_000), ("0.25", 250), ("1.2345", 1234), ("0", None), ("0.0001", None), ("-1", None), ("1e3", None), ("", None), ("9" * 400, None), ("١", None)],
+    [(None, None), ("10", 10_000), ("0.25", 250), ("1.2345", 1234), ("0", None), ("0.0001", None), ("-1", None),
+        ("1e3", None), ("", None), ("9" * 400, None), ("١", None)],
 )  # fmt: skip
 def test_objectives(text: str | None, wanted: int | None) -> None:
     assert objective_us(text) == wanted

@@ -25,7 +25,8 @@ HugePages_Total:       0
 """
 NETWORK = """\
 Inter-|   Receive                                                |  Transmit
- face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+ face |bytes    packets errs drop fifo frame compressed multicast|\
+bytes    packets errs drop fifo colls carrier compressed
     lo:   100     1    0    0    0     0          0         0      100     1    0    0    0     0       0          0
   eth0: 4000 8378    0    0    0     0          0         0   300    4770    0    0    0     0       0          0
 ens5:7 1 0 0 0 0 0 0 9 1 0 0 0 0 0 0

@@ -26,7 +26,8 @@ def test_a_partial_value_is_merged_into_the_current_one() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["L3", "L3:", "L3:0", "L3:0=", "L3:0=g", "L3:=f", "L3:0=f;0=f", "L3:0=f\nL3:1=f", "MB:0=f", "l3:0=f", "L3:-1=f", "L3:0=f;", ":0=f", "L3:0=" + "f" * 17],
+    ["L3", "L3:", "L3:0", "L3:0=", "L3:0=g", "L3:=f", "L3:0=f;0=f", "L3:0=f\nL3:1=f", "MB:0=f", "l3:0=f", "L3:-1=f",
+        "L3:0=f;", ":0=f", "L3:0=" + "f" * 17],
 )  # fmt: skip
 def test_malformed_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="schemata"):

@@ -50,7 +50,8 @@ def pod(
         notes[EXTENDED_SPEC] = json.dumps({"containers": {"work": spec}})
     given = {**({"koordinator.sh/qosClass": qos} if qos else {}), **(labels or {})}
     found = NodePod(
-        "u1", "shop", name, GROUP, kubernetes_qos=kubernetes, containers=tuple(NodeContainer(container, "") for container in containers)
+        "u1", "shop", name, GROUP, kubernetes_qos=kubernetes,
+        containers=tuple(NodeContainer(container, "") for container in containers)
     )  # fmt: skip
     declared = DeclaredPod("u1", labels=Labels.of(given), annotations=Labels.of(notes))
     return merged(found, declared, Belief(checks_requests=False))
@@ -76,7 +77,8 @@ def limits(values: FirstValues) -> tuple[int | None, CpuMax | None, int | None]:
         ("batch resources", pod("BE", spec=batch()), (150, CpuMax(150_000), 64 << 20)),
         ("batch requests alone", pod("BE", spec={"requests": BATCH}), (150, None, None)),
         ("batch memory alone", pod("BE", spec={"limits": {"kubernetes.io/batch-memory": "64Mi"}}), (1, None, 64 << 20)),
-        ("mid resources of a service", pod("LS", spec={"limits": {"kubernetes.io/batch-cpu": "500"}}), (50, CpuMax(50_000), None)),
+        ("mid resources of a service", pod("LS", spec={"limits": {"kubernetes.io/batch-cpu": "500"}}),
+            (50, CpuMax(50_000), None)),
         ("an annotation that cannot be read", pod("BE", annotations={EXTENDED_SPEC: "{"}), (1, None, None)),
     ],
 )  # fmt: skip
@@ -148,7 +150,8 @@ def test_an_update_keeps_batch_amounts_and_leaves_native_ones_to_the_kubelet() -
     ],
 )
 def test_cpus_that_a_scheduler_assigned(
-    settings: FirstValueSettings, manager: str, allowed: tuple[int, ...] | None, cpus: tuple[int, ...], cause: Refusal | None
+    settings: FirstValueSettings, manager: str, allowed: tuple[int, ...] | None, cpus: tuple[int, ...],
+    cause: Refusal | None
 ) -> None:  # fmt: skip
     given = pod("LSR", annotations={"scheduling.koordinator.sh/resource-status": OWN})
     values = first_values(given, replace(WORK, allowed_cpus=allowed), NodeFacts(cpu_manager=manager), settings)

@@ -34,7 +34,8 @@ def request(trace: int = 1, cart_host: str = "b", cart_shift_ms: float = 0.0) ->
         Given(1, 0, "GET /", SERVER, 0, 100, "web", host="a", trace=trace),
         Given(2, 1, "call", CLIENT, 5, 95, "web", host="a", trace=trace),
         Given(3, 2, "POST", SERVER, early, late, "cart", host=cart_host, trace=trace, tags={"user": "u1"}),
-        Given(4, 3, "get", CLIENT, early + 10, early + 40, "cart", host=cart_host, trace=trace, tags={"db.system": "redis"}),
+        Given(4, 3, "get", CLIENT, early + 10, early + 40, "cart", host=cart_host, trace=trace,
+            tags={"db.system": "redis"}),
         Given(5, 3, "send", PRODUCER, early + 50, early + 51, "cart", host=cart_host, trace=trace),
         Given(6, 5, "receive", CONSUMER, 300, 400, "mail", trace=trace),
     ]  # fmt: skip

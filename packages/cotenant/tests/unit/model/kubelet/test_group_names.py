@@ -47,7 +47,10 @@ def test_static_pods_have_no_dashes() -> None:
 
 
 def test_a_root_below_another_slice() -> None:
-    group = f"kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/kubelet-kubepods-besteffort-pod{UNDERSCORED}.slice"
+    group = (
+        "kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/"
+        f"kubelet-kubepods-besteffort-pod{UNDERSCORED}.slice"
+    )
     found = read_group(group)
     assert isinstance(found, PodGroup)
     assert (found.uid, found.qos) == (UID, KubernetesQoS.BEST_EFFORT)
@@ -100,7 +103,8 @@ def test_any_text_is_read_or_refused(group: str) -> None:
 
 
 def test_roots_and_the_group_of_best_effort() -> None:
-    assert [name for name in ("kubepods", "kubepods.slice", "kubelet-kubepods.slice", "xkubepods", "kubepods-burstable.slice", "kubepods.slice.x") if is_root(name)] == [
+    assert [name for name in ("kubepods", "kubepods.slice", "kubelet-kubepods.slice", "xkubepods",
+            "kubepods-burstable.slice", "kubepods.slice.x") if is_root(name)] == [
         "kubepods",
         "kubepods.slice",
         "kubelet-kubepods.slice",

@@ -13,7 +13,8 @@ def queue(ready: list[float], deadline: list[float], path: list[float], service:
     size = len(ready)
     number = np.arange(size)
     return PendingArrays(
-        number, number, number, number, number, np.array(service), np.array(ready), np.array(deadline), np.array(path), np.ones(size)
+        number, number, number, number, number, np.array(service), np.array(ready), np.array(deadline), np.array(path),
+        np.ones(size)
     )  # fmt: skip
 
 

@@ -483,7 +483,8 @@ groups:
 policies:
   best_effort_cpu: null
   burst: null
-  interference: {every_us: 1000000, sample_us: 1000000, window_us: 20000000, outliers: 3, threshold_ppm: 200000, cap_us: 5000000}
+  interference:
+    {every_us: 1000000, sample_us: 1000000, window_us: 20000000, outliers: 3, threshold_ppm: 200000, cap_us: 5000000}
 """)
     w = World(read_config(file))
 

@@ -55,12 +55,14 @@ def groups(count: int) -> tuple[PlainGroup, ...]:
         (PlainGroup, GROUP, "objective_p99_ms", [None, 0.001, 3_600_000], [0.0009, 3_600_001]),
         (PlainGroup, GROUP, "name", ["a/b"], ["a", "/b", "a/", "a/b/c", "a/b\n"]),
         (RuntimeHook, {}, "index", ["00", "99"], ["0", "100", "a1"]),
-        (RuntimeHook, {"devices": True, "believed_namespaces": ("*",)}, "cdi_kind", ["", "nvidia.com/gpu"], ["gpu", "A/b/c"]),
+        (RuntimeHook, {"devices": True, "believed_namespaces": ("*",)}, "cdi_kind", ["", "nvidia.com/gpu"],
+            ["gpu", "A/b/c"]),
         (AgentSettings, {}, "period_us", [1, 10_000_000], [0, -1]),
         (AgentSettings, {"period_us": 10}, "lease_us", [30], [29]),
         *(
             (AgentSettings, {}, name, [1], [0])
-            for name in ("knob_age_us", "answer_us", "refused_us", "stand_off_us", "health_us", "report_window_us", "decisions_kept", "series_points", "max_series")
+            for name in ("knob_age_us", "answer_us", "refused_us", "stand_off_us", "health_us", "report_window_us",
+            "decisions_kept", "series_points", "max_series")
         ),
     ],
 )  # fmt: skip

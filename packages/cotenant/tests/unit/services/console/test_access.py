@@ -140,7 +140,9 @@ def test_a_proxy_is_admitted_from_its_addresses_and_only_with_a_user() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "networks"), [("", "::1"), ("a b", "::1"), ("Cookie", "::1"), ("X-User", ""), ("X-User", "10.0.0.1/24"), ("X-User", "everywhere")]
+    ("name", "networks"),
+    [("", "::1"), ("a b", "::1"), ("Cookie", "::1"), ("X-User", ""), ("X-User", "10.0.0.1/24"),
+    ("X-User", "everywhere")]
 )  # fmt: skip
 def test_a_proxy_that_cannot_be_told_is_refused(name: str, networks: str) -> None:
     with pytest.raises(InvalidInput, match="--proxy"):

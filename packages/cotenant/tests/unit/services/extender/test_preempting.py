@@ -85,7 +85,9 @@ def test_nothing_planned() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b'{"Pod":null}', b'{"Pod":{},"NodeNameToMetaVictims":[]}', b'{"Pod":{},"NodeNameToVictims":{"a":{"Pods":[7]}}}']
+    "body",
+    [b"", b"[]", b'{"Pod":null}', b'{"Pod":{},"NodeNameToMetaVictims":[]}',
+    b'{"Pod":{},"NodeNameToVictims":{"a":{"Pods":[7]}}}']
 )  # fmt: skip
 def test_malformed(body: bytes) -> None:
     with pytest.raises(InvalidInput):

@@ -96,8 +96,10 @@ def test_what_matters_only_where_moves_are_carried_out_is_listed() -> None:
         (text("highThresholds: {cpu: 165}"), "highThresholds.cpu: 165.0: expected 0 to 100 percent"),
         (text("lowThresholds: {cpu: 5}"), "lowThresholds.cpu: 5.0: expected highThresholds.cpu too"),
         (text("lowTresholds: {cpu: 5}"), "did you mean lowThresholds?"),
-        (text(f"{TOP}, podSelectors: [{{selector: {{matchExpressions: [{{key: a, operator: 5}}]}}}}]"), "podSelectors[0].selector.matchExpressions[0].operator"),
-        (text(f"{TOP}, podSelectors: [{{selector: {{matchExpressions: [{{key: a, operator: Inn}}]}}}}]"), "operator: Inn: "
+        (text(f"{TOP}, podSelectors: [{{selector: {{matchExpressions: [{{key: a, operator: 5}}]}}}}]"),
+            "podSelectors[0].selector.matchExpressions[0].operator"),
+        (text(f"{TOP}, podSelectors: [{{selector: {{matchExpressions: [{{key: a, operator: Inn}}]}}}}]"),
+            "operator: Inn: "
             "expected In or"),
         (text("nodePools: [{name: a}]"), "nodePools[0]: a: expected lowThresholds and highThresholds"),
         (text(f"{TOP}, nodePools: [{{name: a}}, {{name: a}}]"), "nodePools[1].name: a: expected a name, each once"),
@@ -179,10 +181,20 @@ def test_errors_in_how_moves_are_carried_out(migration: str, said: str) -> None:
 KINDS = """
 profiles:
 - plugins:
-    deschedule: {enabled: [{name: RemovePodsViolatingNodeAffinity}, {name: RemovePodsViolatingNodeTaints}, {name: RemovePodsViolatingInterPodAntiAffinity}, {name: MissedObjectives}]}
-    balance: {enabled: [{name: RemovePodsViolatingTopologySpreadConstraint}, {name: Defragmentation}, {name: HighNodeUtilization}]}
+    deschedule:
+      enabled:
+      - {name: RemovePodsViolatingNodeAffinity}
+      - {name: RemovePodsViolatingNodeTaints}
+      - {name: RemovePodsViolatingInterPodAntiAffinity}
+      - {name: MissedObjectives}
+    balance:
+      enabled:
+      - {name: RemovePodsViolatingTopologySpreadConstraint}
+      - {name: Defragmentation}
+      - {name: HighNodeUtilization}
   pluginConfig:
-  - {name: RemovePodsViolatingNodeTaints, args: {excludedTaints: [dedicated, team=x], namespaces: {exclude: [kube-system]}}}
+  - name: RemovePodsViolatingNodeTaints
+    args: {excludedTaints: [dedicated, team=x], namespaces: {exclude: [kube-system]}}
   - {name: RemovePodsViolatingInterPodAntiAffinity, args: {labelSelector: {matchLabels: {app: web}}}}
   - {name: HighNodeUtilization, args: {thresholds: {cpu: 20}, numberOfNodes: 1, evictableNamespaces: {exclude: [a]}}}
   - {name: Defragmentation, args: {waitsSeconds: 30, maxPodsMoved: 2}}

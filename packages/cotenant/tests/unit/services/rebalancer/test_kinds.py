@@ -55,7 +55,8 @@ def test_bounds(name: str, field: str, taken: list[Any], beyond: list[Any]) -> N
 @pytest.mark.parametrize(
     ("name", "field", "taken", "beyond"),
     [
-        (Rule.NODE_AFFINITY.value, "nodeAffinityType", ["requiredDuringSchedulingIgnoredDuringExecution"], ["preferredDuringSchedulingIgnoredDuringExecution"]),
+        (Rule.NODE_AFFINITY.value, "nodeAffinityType", ["requiredDuringSchedulingIgnoredDuringExecution"],
+            ["preferredDuringSchedulingIgnoredDuringExecution"]),
         (Rule.SPREAD.value, "constraints", ["DoNotSchedule"], ["ScheduleAnyway"]),
     ],
 )  # fmt: skip

@@ -45,7 +45,8 @@ def pod(api: FakeApi, name: str, on: str, use_m: int, **spec: Any) -> None:
         "pods",
         {
             "metadata": {"name": name, "namespace": "default", "ownerReferences": [OWNER]},
-            "spec": {"nodeName": on, "schedulerName": "cotenant", "containers": [{"name": "c", "resources": resources}], **spec},
+            "spec": {"nodeName": on, "schedulerName": "cotenant", "containers": [{"name": "c", "resources": resources}],
+                **spec},
             "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
         },
     )  # fmt: skip

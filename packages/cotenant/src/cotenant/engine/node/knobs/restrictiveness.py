@@ -10,7 +10,8 @@ value wins as a whole; parts of two values are never mixed, since no policy aske
     cpuset.cpus                                          fewer CPUs; "" (the parent's) is least
     memory.min, memory.low                               more protection wins: it restricts all other groups
     memory.reclaim                                       more is reclaimed
-    schemata, tc.rate                                    fewer ways and less bandwidth; a smaller ceiling, then a smaller floor
+    schemata, tc.rate                                    fewer ways and less bandwidth; a smaller ceiling, then a
+                                                         smaller floor
 
 Source of the canonical forms: `model/machine/knob_values.py`; of the others `model/machine/knob.py`.
 """

@@ -3,11 +3,14 @@
 Problem: credit should let a tenant that lent to others come first among equals, and must not overturn priorities, gangs
 or guarantees. Choice: a standing of -1000 to 1000 changes three things.
 
-    weight   of the quota when lent and unreserved resources are shared: 0.5 to 1.5 times. Minima are divided before and do not depend on weights, so the guarantee stays. A quota whose
-             runtime falls below its use by this is also the first to give back, by revocation
-    order    pods count as having arrived up to `MAX_ADVANCE_S` earlier or later; priority, sub-priority, services before batch, and deadlines are compared before arrival
-    score    a quota in debt: the founding score's violation term of its pods is up to 1.5 times as large, in steps of an eighth, so that they avoid nodes whose services miss their objectives. It never
-             excludes a node, and a quota with credit has the published score
+    weight   of the quota when lent and unreserved resources are shared: 0.5 to 1.5 times. Minima are divided before and
+             do not depend on weights, so the guarantee stays. A quota whose runtime falls below its use by this is also
+             the first to give back, by revocation
+    order    pods count as having arrived up to `MAX_ADVANCE_S` earlier or later; priority, sub-priority, services
+             before batch, and deadlines are compared before arrival
+    score    a quota in debt: the founding score's violation term of its pods is up to 1.5 times as large, in steps of
+             an eighth, so that they avoid nodes whose services miss their objectives. It never excludes a node, and a
+             quota with credit has the published score
 
 The share is bounded, and a pod that waits longer than twice `MAX_ADVANCE_S` precedes every later pod of its rank, so
 none starves. Limits: weights are integers, so a weight of a few units changes in whole steps; a changed standing

@@ -4,7 +4,8 @@ Problem: nobody declares how sensitive an application is and how much pressure i
 from what an agent measures while the cluster runs. Choice: a Bayesian regression that is updated window by window. For
 a pod i of application A on a node, in one window:
 
-    log signal_i = level_A + queue_A q(load_i) + sibling h(u) + log(1 + a_A P_i) + noise        P_i = sum over the other pods j of b_j use_j / half a node
+    log signal_i = level_A + queue_A q(load_i) + sibling h(u) + log(1 + a_A P_i) + noise
+    P_i = sum over the other pods j of b_j use_j / half a node
 
 signal is what the pod suffers: its p99 over its objective; or, without requests, time per unit of progress or cycles
 per instruction. q is how the waiting time of a queue grows with its own load (Sakasegawa, 1977), so that a busy service

@@ -90,17 +90,22 @@ class EvictionFilter:
         is_critical = pod.priority >= CRITICAL_PRIORITY
         outside = (self.include and pod.namespace not in self.include) or pod.namespace in self.exclude
         return (
-            (Gate.BARE_PODS, "no controller would create it again" if not pod.owner_kind and not self.evicts_bare_pods else ""),
-            (Gate.SYSTEM_CRITICAL, "it is critical for the system" if is_critical and not self.evicts_system_critical else ""),
+            (Gate.BARE_PODS,
+                "no controller would create it again" if not pod.owner_kind and not self.evicts_bare_pods else ""),
+            (Gate.SYSTEM_CRITICAL,
+                "it is critical for the system" if is_critical and not self.evicts_system_critical else ""),
             (
                 Gate.PRIORITY_THRESHOLD,
                 f"its priority {pod.priority} is not below {limit}"
                 if pod.priority >= limit and not (is_critical and self.evicts_system_critical)
                 else "",
             ),
-            (Gate.LOCAL_STORAGE, "it has local storage" if pod.has_local_storage and not self.evicts_local_storage else ""),
+            (Gate.LOCAL_STORAGE,
+                "it has local storage" if pod.has_local_storage and not self.evicts_local_storage else ""),
             (Gate.PVC, "it has a persistent volume claim" if pod.has_claims and self.ignores_claims else ""),
-            (Gate.LABEL_SELECTOR, "the labelSelector does not select it" if self.selector is not None and not self.selector.matches(pod.labels) else ""),
+            (Gate.LABEL_SELECTOR,
+                "the labelSelector does not select it" if self.selector is not None
+                and not self.selector.matches(pod.labels) else ""),
             (Gate.NAMESPACES, f"namespace {pod.namespace} is excluded" if outside else ""),
             (Gate.EXPECTED_REPLICAS, self._replicas(pod)),
         )  # fmt: skip

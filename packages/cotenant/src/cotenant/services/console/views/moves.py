@@ -185,7 +185,8 @@ class Moves:
             alternatives=job.alternatives,
             wrong=job.wrong,
             steps=tuple(
-                MoveStep(condition.type, condition.status, condition.reason, condition.message, None if isnan(condition.since_s) else condition.since_s)
+                MoveStep(condition.type, condition.status, condition.reason, condition.message,
+                    None if isnan(condition.since_s) else condition.since_s)
                 for condition in job.conditions
             ),
         )  # fmt: skip

@@ -190,7 +190,8 @@ class Timelines:
     """Makes them. `now` gives Unix seconds."""
 
     def __init__(
-        self, fleet: Fleet, agents: Agents, traces: Upstream, moves: Moves, latencies: Latencies, now: Callable[[], float]
+        self, fleet: Fleet, agents: Agents, traces: Upstream, moves: Moves, latencies: Latencies,
+        now: Callable[[], float]
     ) -> None:  # fmt: skip
         self._fleet, self._agents, self._traces = fleet, agents, traces
         self._moves, self._latencies, self._now = moves, latencies, now

@@ -38,7 +38,8 @@ def test_how_fast_its_cpus_are(text: str, milli: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "addresses"), [("{}", ("10.0.0.7", "fd00::7")), ('{"hostNetwork": true}', ()), ("null", ("10.0.0.7", "fd00::7"))]
+    ("spec", "addresses"),
+    [("{}", ("10.0.0.7", "fd00::7")), ('{"hostNetwork": true}', ()), ("null", ("10.0.0.7", "fd00::7"))]
 )  # fmt: skip
 def test_addresses_of_its_own(spec: str, addresses: tuple[str, ...]) -> None:
     text = f'{{"spec": {spec}, "status": {{"podIPs": [{{"ip": "10.0.0.7"}}, {{"ip": "fd00::7"}}]}}}}'

@@ -17,7 +17,8 @@ metadata:
   name: node-1
   labels: {node.koordinator.sh/gpu-model: H100, node.koordinator.sh/gpu-partition-policy: Honor}
   annotations:
-    scheduling.koordinator.sh/gpu-partitions: '{"2": [{"minors": [0, 1], "gpuLinkType": "NVLink", "allocationScore": 3}]}'
+    scheduling.koordinator.sh/gpu-partitions:
+      '{"2": [{"minors": [0, 1], "gpuLinkType": "NVLink", "allocationScore": 3}]}'
 spec:
   devices:
   - type: gpu

@@ -58,7 +58,8 @@ def test_everything_that_koordinator_s_users_write() -> None:
     }
     found = read({"max": {"cpu": 1}}, labels, annotations)
     assert found.quota == Quota(
-        "a", Amounts.of({"cpu": 1000}), parent="org", is_parent=True, shared_weight=Amounts.of({"cpu": 60_000, "memory": 1 << 30}),
+        "a", Amounts.of({"cpu": 1000}), parent="org", is_parent=True,
+        shared_weight=Amounts.of({"cpu": 60_000, "memory": 1 << 30}),
         lends=False, tree_id="t", is_tree_root=True, allows_force_update=True, namespaces=("x", "y"),
     )  # fmt: skip
     assert (found.total, found.keeps_out, found.wrong) == (Amounts.of({"cpu": 100_000}), False, ())

@@ -80,14 +80,16 @@ POD: dict[str, Any] = {
         "uid": "pu",
         "labels": {"app": "w", "quota.scheduling.koordinator.sh/name": "q"},
         "annotations": {"cotenant.io/decision": "{}", "example.com/kept": "1"},
-        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "w", "uid": "wu", "controller": True}],
+        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "w", "uid": "wu",
+            "controller": True}],
     },
     "spec": {
         "nodeName": "a",
         "schedulerName": "cotenant",
         "tolerations": [{"key": "k", "operator": "Exists"}],
         "serviceAccountName": "secret",
-        "containers": [{"name": "c", "image": "i", "env": [{"name": "PASSWORD", "value": "x"}], "resources": {"requests": {"cpu": "1"}}}],
+        "containers": [{"name": "c", "image": "i", "env": [{"name": "PASSWORD", "value": "x"}],
+            "resources": {"requests": {"cpu": "1"}}}],
         "volumes": [{"name": "v", "secret": {"secretName": "s"}}],
     },
 }  # fmt: skip

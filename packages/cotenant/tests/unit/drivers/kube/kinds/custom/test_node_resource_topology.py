@@ -106,7 +106,9 @@ def test_what_cannot_be_true_names_the_annotation(annotations: dict[str, Any], n
 
 
 @pytest.mark.parametrize(
-    ("written", "ppm"), [({"cpu": 0, "memory": 2}, (1_000_000, 2_000_000)), ({"cpu": 1.5}, (1_500_000, 1_000_000)), ("{", (1_000_000, 1_000_000))]
+    ("written", "ppm"),
+    [({"cpu": 0, "memory": 2}, (1_000_000, 2_000_000)), ({"cpu": 1.5}, (1_500_000, 1_000_000)),
+    ("{", (1_000_000, 1_000_000))]
 )  # fmt: skip
 def test_a_ratio_that_means_nothing_leaves_the_cpus_and_the_other_ratio(written: object, ppm: tuple[int, int]) -> None:
     told = read({**TOLD, "node.koordinator.sh/resource-amplification-ratio": written})
