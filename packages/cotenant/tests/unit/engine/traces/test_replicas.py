@@ -86,6 +86,18 @@ def test_room_of_a_replica_that_was_forgotten_is_given_back() -> None:
     assert _send(replicas, number, NOW + FORGOTTEN_S + 1) >= 0
 
 
+def test_a_new_replica_takes_the_row_of_the_forgotten_one_and_no_other() -> None:
+    replicas = Replicas()
+    forgotten = _send(replicas, 1, NOW)
+    stays = _send(replicas, 2, NOW + FORGOTTEN_S, count=5)
+    replicas.forget(NOW + FORGOTTEN_S + 1)
+
+    assert _send(replicas, 3, NOW + FORGOTTEN_S + 1, count=7) == forgotten
+    assert _send(replicas, 4, NOW + FORGOTTEN_S + 1) not in (forgotten, stays)
+
+    assert [_figures(replicas, number, NOW + FORGOTTEN_S + 1).requests for number in (2, 3, 4)] == [5, 7, 1]
+
+
 def test_figures_are_of_the_last_seconds_and_say_of_how_many() -> None:
     replicas = Replicas()
     _send(replicas, 1, NOW, count=10, bad=5)
