@@ -40,6 +40,7 @@ from cotenant.services.kube_process.leadership import Leadership, leadership
 from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.reviewing.facts import Facts
+from cotenant.services.reviewing.review import MAX_BODY_BYTES
 from cotenant.services.reviewing.reviewer import Reviewer
 from cotenant.services.reviewing.rules import Rules
 from cotenant.services.running import raise_descriptors, run_until_signal
@@ -50,8 +51,8 @@ from cotenant.services.webhook.injection import Injector
 from cotenant.services.webhook.metrics import WebhookMetrics
 from cotenant.services.webhook.watches import add_watches, has_pods, node_of
 
-# An object has at most 3 MiB in a review with its old form beside it; API servers keep connections for a while.
-LIMITS = replace(DEFAULTS, body_bytes=8 << 20, certificate_check_s=10.0)
+# API servers keep connections for a while.
+LIMITS = replace(DEFAULTS, body_bytes=MAX_BODY_BYTES, certificate_check_s=10.0)
 _log = logging.getLogger(__name__)
 
 

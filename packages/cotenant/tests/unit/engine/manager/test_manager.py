@@ -60,6 +60,34 @@ def test_equal_amounts_are_never_written_again_and_small_drifts_after_a_while() 
     assert world.lent()["batch-cpu"] == 39_500
 
 
+def test_a_small_drift_is_written_when_it_is_due_without_another_event() -> None:
+    world = _lending()
+    written_s, writes = world.now_s, world.writes
+    world.measure(a=20_500)
+    world.step(60)
+    world.step(written_s + 299 - world.now_s)
+    assert (world.writes, world.lent()["batch-cpu"]) == (writes, 40_000)
+
+    world.step(3)
+
+    assert (world.writes, world.lent()["batch-cpu"]) == (writes + 1, 39_500)
+
+
+@pytest.mark.parametrize(("after_s", "again"), [(29.0, 0), (31.0, 1)])
+def test_a_lost_write_is_issued_again_after_the_time_to_confirm_and_no_sooner(after_s: float, again: int) -> None:
+    world = _lending()
+    world.measure(a=10_000)
+    world.loses = 1
+    world.step()
+    writes = world.writes
+    assert world.lent()["batch-cpu"] == 40_000
+
+    world.step(after_s)
+
+    assert world.writes == writes + again
+    assert world.lent()["batch-cpu"] == (50_000 if again else 40_000)
+
+
 def test_a_new_prod_pod_counts_before_it_is_measured() -> None:
     world = _lending()
     world.pod("b", cores=30)

@@ -156,6 +156,28 @@ def test_room_is_not_reserved_before_the_eviction_may_begin() -> None:
     assert {waiting(world, job.name)[1] for job in held} == {WaitReason.LIMIT}
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_no_minute_has_more_evictions_than_allowed_and_none_has_fewer_without_need(restarts: bool) -> None:
+    """A rebalancer that is started again counts what the one before it evicted."""
+    world = MigrationWorld(replicas=6, settings=replace(FREE, per_minute=2))
+    for key, pod in list(world.pods.items()):
+        world.pods[key] = replace(pod, workload="")
+    storm(world, 6, ttl_s=600.0)
+    evicted_s: list[float] = []
+    for _ in range(120):
+        if restarts:
+            world.restart()
+        before = len(world.evicted)
+        world.act()
+        evicted_s += [world.now_s] * (len(world.evicted) - before)
+        world.turn()
+
+    assert len(evicted_s) == 6
+    apart_s = [later_s - earlier_s for earlier_s, later_s in zip(evicted_s[:-2], evicted_s[2:], strict=True)]
+    assert min(apart_s) >= 60.0
+    assert max(apart_s) <= 75.0  # a reservation is made and placed first, at three seconds a turn
+
+
 def test_an_answer_that_comes_after_the_watch_does_not_hide_what_became_of_it() -> None:
     """A reservation is placed, and the watch shows that, before its creation is answered."""
     world = MigrationWorld()

@@ -148,6 +148,26 @@ def test_an_ejection_is_explained_and_the_proven_setting_comes_back() -> None:
     assert Attach(WEIGHTED) in zone.ejected(50, STALL), "the proven one failed: back to the ladder"
 
 
+def test_a_users_switch_lifts_a_ban_and_needs_a_zone_that_runs_something_else() -> None:
+    zone = active()
+    zone.measured(20, reading(50))
+    zone.attached(20)
+    zone.verified(20, True)
+    zone.measured(22, reading(90, 2))
+    zone.measured(25, reading(90, 3))
+    settle(zone, 25, late=50)
+    assert LATENCY in zone.banned(30)
+    changes = len(zone.history)
+
+    assert zone.request(31, THROUGHPUT) == (), "it runs already"
+    assert (zone.state, len(zone.history)) == (ZoneState.ACTIVE, changes)
+    assert LATENCY in zone.banned(31), "a ban of another setting stays"
+    assert zone.request(31, LATENCY) == (Attach(LATENCY),)
+    assert LATENCY not in zone.banned(31)
+    with pytest.raises(Permanent, match="a switch needs an active one"):
+        zone.request(32, THROUGHPUT)
+
+
 def test_bans_double_with_each_ejection() -> None:
     zone = active(THROUGHPUT)
     lengths = []
