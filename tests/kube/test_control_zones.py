@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tests.kube.definitions import collection, installed
-from tests.unit.services.agent.actions.test_zones import SPEC, Keeper
+from tests.unit.services.zones.test_cluster_objects import SPEC, Keeper
 
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
