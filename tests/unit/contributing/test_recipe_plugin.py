@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.contributing.recipes import recipes
+from tests.unit.contributing.recipes import blocks
 from tests.unit.contributing.working import node, outcomes, pod
 
 from cotenant.engine.cluster import Cluster
@@ -31,7 +31,7 @@ ASKS = Labels.of({"example.com/licence": "cad"})
 @pytest.fixture
 def seats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Plugin]]:
     """The page's class, installed as a package whose entry point is the page's."""
-    (block,) = recipes(f"### A plugin of your own\n{PAGE}")["A plugin of your own"]
+    (block,) = blocks(PAGE)
     block.apply(tmp_path)
     entry = PAGE.split(f'[project.entry-points."{GROUP}"]\n')[1].split("\n```")[0].replace('"', "")
     about = tmp_path / "seats-1.0.dist-info"
@@ -60,7 +60,7 @@ def cluster(plugin: Plugin, *nodes: Any) -> Cluster:
 
 
 def test_the_plugin_has_at_most_forty_lines_of_code() -> None:
-    (block,) = recipes(f"### A plugin of your own\n{PAGE}")["A plugin of your own"]
+    (block,) = blocks(PAGE)
     assert sum(bool(line.strip()) for line in block.text.split("\n")) <= 40
 
 
