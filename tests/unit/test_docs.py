@@ -102,6 +102,13 @@ def test_every_link_leads_to_a_page_and_a_section(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_an_installed_folder_has_a_package_with_the_extras(page: Path) -> None:
+    for folder, extras in re.findall(r"pip install[^\n]*?'(\.|packages/[\w-]+)\[([\w,]+)\]'", page.read_text()):
+        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text()).get("project", {})
+        assert set(extras.split(",")) <= set(project.get("optional-dependencies", {})), f"{folder}[{extras}]"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_lines_of_prose_have_at_most_120_columns(page: Path) -> None:
     """Not: tables, pictures, and places that are written from code or results."""
     text = re.sub(r"^<!-- (table|modes).*?^<!-- (end of table|/modes) -->$", "", page.read_text(), flags=re.M | re.S)

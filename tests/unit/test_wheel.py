@@ -158,7 +158,7 @@ def status(port: int, path: str) -> int:
 
 def listening(log: Path) -> int:
     """The port that the process says it listens at."""
-    found = re.search(r"127\.0\.0\.1:([1-9]\d*)", log.read_text())
+    found = re.search(r"(?:on|console:) http://127\.0\.0\.1:([1-9]\d*)", log.read_text())
     return int(found[1]) if found else 0
 
 

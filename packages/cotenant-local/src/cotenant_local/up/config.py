@@ -105,7 +105,7 @@ class UpConfig:
         if self.is_bare and self.has_traces:
             raise InvalidInput("--traces", "with --bare", "one of them", "--bare starts the API server alone")
         if self.has_traces and find_spec("opentelemetry") is None:
-            raise InvalidInput("--traces", "not installed", "the extra `traces`", "pip install '.[traces]'")
+            raise InvalidInput("--traces", "not installed", "the extra `traces`", "pip install 'cotenant[traces]'")
         if self.shows_loop and not (self.workload and self.has_traces):
             raise InvalidInput("shows_loop", True, "a workload and traces")
         if self.has_rebalancer and not self.has_manager:

@@ -48,7 +48,7 @@ def check() -> None:
         except ModuleNotFoundError:
             found = None
         if found is None:
-            raise Unsupported("the loop experiment", "the OpenTelemetry SDK: pip install '.[traces,ride]'")
+            raise Unsupported("the loop experiment", "the OpenTelemetry SDK: pip install 'cotenant[traces,ride]'")
 
 
 def start(site: Site) -> Ride:
