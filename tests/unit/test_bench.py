@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 # Not of speed, without a line of JSON, or needs what a machine for `make bench` may not have.
 APART = {
+    "fleet",  # needs a nats-server
     "agent",
     "apistore",
     "capacity",

@@ -133,6 +133,7 @@ class _Collected(Watches):
         namespace: str = "",
         field_selector: str = "",
         optional: bool = False,
+        absent_s: float = 0.0,
     ) -> Reflector[Any]:
         self.collected[kind.name] = deliver
         return cast(Reflector[Any], None)

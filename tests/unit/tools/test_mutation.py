@@ -141,8 +141,8 @@ def test_a_mistake_lives_only_where_tests_were_run(tmp_path: Path) -> None:
     that failed.
     """
     source = "def limit():\n    return 1 + 2\n\nFIRST = [limit()][0] // (limit() > 2)\n"
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src/other_module.py").write_text(source)
+    (tmp_path / SOURCES).mkdir(parents=True)
+    (tmp_path / SOURCES / "other_module.py").write_text(source)
     (tmp_path / "test_it.py").write_text(
         "from other_module import limit\ndef test_it():\n    assert limit() == 3\ndef test_none():\n    pass\n"
     )
@@ -150,7 +150,7 @@ def test_a_mistake_lives_only_where_tests_were_run(tmp_path: Path) -> None:
     mutant = Mutant("other_module.py", plus)  # 1 - 2: no division by `False` is possible, so the file is unreadable
     gone = "test_it.py::test_gone"
     assert try_one(tmp_path, mutant, ["test_it.py::test_none"], 60.0).dead
-    (tmp_path / "src/other_module.py").write_text(source.partition("\n\n")[0])
+    (tmp_path / SOURCES / "other_module.py").write_text(source.partition("\n\n")[0])
     found = try_one(tmp_path, mutant, [gone, "test_it.py::test_it"], 60.0)
     assert (found.dead, found.tests) == (True, 1)
     assert not try_one(tmp_path, mutant, [gone, "test_it.py::test_none"], 60.0).dead

@@ -245,8 +245,7 @@ def _settings(access: Access, state: _Connecting) -> dict[str, Any]:
         public_key(seed)  # a wrong file is reported before anything is tried
         settings["nkeys_seed_str"] = seed
     if access.url.startswith("tls://") or access.ca is not None:
-        context = trusting(access.ca) if access.ca is not None else ssl.create_default_context()
-        settings["tls"] = context
+        settings["tls"] = trusting(access.ca)
     return settings
 
 

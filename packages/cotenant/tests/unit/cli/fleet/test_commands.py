@@ -39,7 +39,8 @@ def test_a_group_that_failed_and_one_that_left_something(capsys: pytest.CaptureF
     assert "left, and removed when that is possible: web-1 on agent-a: away" in capsys.readouterr().err
 
 
-def test_containers_and_hosts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_containers_and_hosts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     listed = Listed((HostRow(HOST, AgentState.AWAY, 12.0, BEAT),), (GroupRow("shop", "gone", True, "start failed", 1),))
     showing.show_containers(listed, False)
     shown = capsys.readouterr().out

@@ -16,6 +16,7 @@ import aiohttp
 import pytest
 from prometheus_client import Counter
 from tests.fakes.servers.fake_api import FakeApi, Faults
+from tests.fakes.waiting import soon
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.messages import Answer, Receive, Scope, Send, send_answer
@@ -186,6 +187,11 @@ def test_a_replica_that_does_not_lead_is_ready_and_writes_nothing() -> None:
                     api.pod("x", on="a")
                     await api.until(lambda: count(api, "a") == 1)
                     held = "ok; not leading: waits for the lease default/pod-counter, held by one\n"
+
+                    async def waits() -> bool:
+                        return "has not yet asked" not in (await get(follower, "/readyz"))[1]
+
+                    await soon("it has asked for the lease", waits)
                     assert await get(follower, "/readyz") == (200, held)
                     assert (
                         'leader_election_master_status{name="pod-counter"} 0.0' in (await get(follower, "/metrics"))[1]
