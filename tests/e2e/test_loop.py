@@ -21,12 +21,8 @@ def test_a_service_burns_its_culprit_is_named_and_the_recovery_is_proven(tmp_pat
         objectives = "/apis/slo.cotenant.io/v1alpha1/namespaces/shop/serviceobjectives"
         found = lambda: sum(entry.get("status", {}).get("requests", 0) for entry in api.items(objectives))  # noqa: E731
         eventually("requests count", found, 90.0)
-        assert {entry["metadata"]["name"]
-            for entry in api.items("/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas")} == {
-            "colocation",
-            "research",
-            "shop",
-        }  # fmt: skip
+        quotas = api.items("/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas")
+        assert {quota["metadata"]["name"] for quota in quotas} == {"colocation", "research", "shop"}
 
         def told() -> str:
             found = run("explain", "service", SERVICE, "--traces", traces)
