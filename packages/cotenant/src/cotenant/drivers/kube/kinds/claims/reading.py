@@ -66,6 +66,7 @@ def read_claim(obj: schema.ClaimObject) -> ResourceClaim:
         owner_uid=owner,
         is_for_extended=(meta.annotations or {}).get(EXTENDED_CLAIM) == "true",
         is_ending=meta.deletion_timestamp is not None,
+        version=int(version) if (version := meta.resource_version or "").isdecimal() else 0,
     )
 
 
