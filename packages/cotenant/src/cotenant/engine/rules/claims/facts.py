@@ -64,6 +64,10 @@ class ClaimFacts:
 
         return fill
 
+    def extended_resources(self) -> frozenset[str]:
+        """Resources that classes say they stand for."""
+        return frozenset(found.extended_resource for found in self.classes.values() if found.extended_resource)
+
     # ---- events
 
     def class_seen(self, found: DeviceClass, now_s: float = 0.0) -> None:
@@ -133,7 +137,11 @@ class ClaimFacts:
             self.namespaces[name] = labels
             self.permits()
 
-    def pod_ended(self, uid: str) -> None:
+    def pod_arrived(self, uid: str) -> None:
+        """A pod may use its claims."""
+        self.ended.pop(uid, None)
+
+    def pod_left(self, uid: str) -> None:
         """A pod uses its claims no longer."""
         self.ended[uid] = None
         if len(self.ended) > _MAX_ENDED:

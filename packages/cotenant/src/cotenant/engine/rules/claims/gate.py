@@ -1,5 +1,6 @@
-"""The parts of device claims that need no node: what a pod waits for, what makes pods alike, what wakes them, and claims
-that are given back."""
+"""The parts of device claims that need no node: what a pod waits for, what makes pods alike, what wakes them, and which
+claims are given back.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +15,10 @@ from cotenant.engine.framework.queueing import Verdict
 from cotenant.engine.rules.claims.instructions import ReleaseClaim
 from cotenant.engine.rules.claims.rules import PLUGIN, ClaimRules
 from cotenant.engine.rules.claims.verdicts import Work
+from cotenant.model.claims.claim import ResourceClaim
 from cotenant.model.claims.requests import ClaimSpec
 from cotenant.model.cluster.demands import Demands
-from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
-
 
 JUDGING = "nodes are being judged for the claims of the pod"
 
@@ -61,6 +61,9 @@ class ClaimGate(Plugin):
         rules = self._rules
         resolved = rules.resolved(entry.number)
         if resolved.obstacle:
+            made = rules.facts.made_for.get(entry.seen.uid)
+            if made is not None and made.allocation is None and not made.is_ending and entry.seen.demands.claims:
+                self._release(made, entry.seen.uid)
             return resolved.obstacle
         for _, specs, _ in rules.asks(entry.number, resolved):
             if specs and not rules.verdicts.is_judged(specs):
@@ -77,21 +80,26 @@ class ClaimGate(Plugin):
         for entry in pods if PLUGIN in verdict.filters else ():
             for claim, _ in self._rules.resolved(entry.number).allocated:
                 uid = entry.seen.uid
-                if claim.allocation is None or not set(claim.reserved_for) <= {uid}:
-                    continue
-                if self._released.get(claim.uid) == claim.version:
-                    continue
-                if len(self._released) > 1024:
-                    self._released.clear()
-                self._released[claim.uid] = claim.version
-                self.host.say(ReleaseClaim(claim.key, claim.uid, uid, claim.is_for_extended))
+                if claim.allocation is not None and set(claim.reserved_for) <= {uid}:
+                    self._release(claim, uid)
         return verdict
 
-    def pod_ended(self, uid: str, seen: ObservedPod | None) -> None:
+    def _release(self, claim: ResourceClaim, pod_uid: str) -> None:
+        """Ask once for each version of the claim."""
+        if self._released.get(claim.uid) == claim.version:
+            return
+        if len(self._released) > 1024:
+            self._released.clear()
+        self._released[claim.uid] = claim.version
+        self.host.say(ReleaseClaim(claim.key, claim.uid, pod_uid, claim.is_for_extended))
+
+    def pod_arrived(self, entry: PodInfo) -> None:
+        """It may use its claims."""
+        self._rules.facts.pod_arrived(entry.seen.uid)
+
+    def pod_left(self, entry: PodInfo) -> None:
         """Its claims are used no longer; whatever controls them frees their devices."""
-        facts = self._rules.facts
-        if facts.ledger.by_uid:
-            facts.pod_ended(uid)
+        self._rules.facts.pod_left(entry.seen.uid)
 
     def turn(self, now_s: float) -> None:
         """Judge what was left over; refuse claims whose devices are not ready in time."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ReleaseClaim:
-    """Take back a claim's allocation, if the pod of `pod_uid` is all that it is reserved for; `delete`: a claim that was
-    made for the pod's extended resources is deleted. Nothing answers: a claim that stays is named again later.
+    """Take back a claim's allocation, if it is reserved for no other than the pod of `pod_uid`. `delete`: a claim that
+    was made for the pod's extended resources is deleted. Nothing answers: a claim that stays is named again later.
     """
 
     key: str  # namespace/name

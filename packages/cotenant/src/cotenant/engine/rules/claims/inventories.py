@@ -209,7 +209,8 @@ class Inventories:
             return self._add(name, None, self._pools(name, labels, offered.values()))
         pools = self._pools(name, labels, offered.values())
         key: Hashable = tuple(
-            (pool.id, pool.state, tuple((id(device.device), device.taints) for device in pool.devices)) for pool in pools
+            (pool.id, pool.state, tuple((id(device.device), device.taints) for device in pool.devices))
+            for pool in pools
         )
         known = self._of_key.get(key)
         if known is not None and self._of_node.get(name) == known:
@@ -286,5 +287,3 @@ def _may_use(offered: Slice, node: str, labels: Labels) -> bool:
     if offered.reach is not None:
         return reaches(offered.reach, node, labels)
     return any(device.reach is not None and reaches(device.reach, node, labels) for device in offered.devices)
-
-

@@ -2,8 +2,8 @@
 before the bind.
 
 Claims that have an allocation pin the pod to where it can be used; the others are allocated together on the chosen row,
-as kube-scheduler's DynamicResources plugin does, and written by the process before it binds the pod (`Holdings.claims`).
-What is decided counts at once (ledger.py), so no device is given twice, and is given up exactly when the pod gives its
+as kube-scheduler's DynamicResources plugin does, and written by the process before it binds the pod
+(`Holdings.claims`). What is decided counts at once (ledger.py), so no device is given twice, and is given up exactly when the pod gives its
 node up. All state follows from slices, classes, claims, and what pods hold.
 
 Source: Kubernetes 1.36, kube-scheduler's DynamicResources plugin; KEP-4381.
@@ -258,7 +258,9 @@ class ClaimRules:
     def resolved(self, number: int) -> Resolved:
         """What follows from the pod's claims as they are now."""
         pod = self.pods[number]
-        found = resolve(pod, number, self.facts.ledger, self.facts.classes, self.facts.namespaces.get(pod.namespace, NO_LABELS))
+        found = resolve(
+            pod, number, self.facts.ledger, self.facts.classes, self.facts.namespaces.get(pod.namespace, NO_LABELS)
+        )
         made = self.facts.made_for.get(pod.needs.uid) if pod.needs.extended else None
         if made is None or found.obstacle:
             return found
@@ -266,6 +268,11 @@ class ClaimRules:
             return Resolved(f"ResourceClaim {made.key} of an earlier attempt is being deleted")
         if made.allocation is not None:
             return replace(found, allocated=(*found.allocated, (made, made.allocation)))
+        if all(
+            claim is None or _requests(claim.spec) != _requests(made.spec)
+            for _, claim in self.extended.variants(pod.needs)
+        ):
+            return Resolved(f"ResourceClaim {made.key} of an earlier attempt is for other resources")
         return found
 
     def asks(
@@ -279,6 +286,7 @@ class ClaimRules:
         return [
             (rows, resolved.specs if claim is None else (*resolved.specs, claim.spec), claim)
             for rows, claim in self.extended.variants(needs)
+            if made is None or claim is None or _requests(claim.spec) == _requests(made.spec)
         ]
 
     def key_of(self, number: int) -> Hashable:
@@ -316,11 +324,19 @@ class ClaimRules:
             if not isinstance(found, tuple):
                 raise Permanent(f"pod {pod.key} was placed on {node}, but {found.reason} ({found.figures})")
             made: list[tuple[str, str]] = [(claim.key, claim.uid) for claim in resolved.to_allocate]
-            if extended is not None:
+            before = self.facts.made_for.get(pod.needs.uid) if extended is not None else None
+            if before is not None:
+                made.append((before.key, before.uid))
+            elif extended is not None:
                 made.append(("", extended_uid(pod.needs.uid)))
             for (key, uid), spec, picks in zip(made, specs, found, strict=True):
                 allocation = allocation_of(
-                    spec, picks, inventories.at(row).pools, node, self.facts.classes, partial(_share, uid, pod.needs.uid)
+                    spec,
+                    picks,
+                    inventories.at(row).pools,
+                    node,
+                    self.facts.classes,
+                    partial(_share, uid, pod.needs.uid),
                 )
                 if key:
                     held[key] = ClaimHolding(key, uid, allocation)

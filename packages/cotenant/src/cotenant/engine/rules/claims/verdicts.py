@@ -134,9 +134,7 @@ class Verdicts:
         if not isinstance(found, Refusal):
             return found, None
         try:
-            return None, diagnose(
-                found, self.claims, inventory.pools, usage, matches, _selecting(facts), facts.classes
-            )
+            return None, diagnose(found, self.claims, inventory.pools, usage, matches, _selecting(facts), facts.classes)
         except CannotAllocate as error:
             return None, Why(str(error))
 
@@ -182,7 +180,9 @@ def _worth(claims: tuple[ClaimSpec, ...], choice: Choice) -> float:
     return float(found)
 
 
-def _answer(matches: Callable[[ExactRequest, PoolDevice], bool], request: ExactRequest, device: PoolDevice) -> bool | str:
+def _answer(
+    matches: Callable[[ExactRequest, PoolDevice], bool], request: ExactRequest, device: PoolDevice
+) -> bool | str:
     try:
         return matches(request, device)
     except CannotAllocate as error:

@@ -68,7 +68,8 @@ _CORE = "io.k8s.api.core.v1."
 FIELDS: Mapping[str, Mapping[str, Verdict]] = {
     "PodSpec": _table(
         honoured="affinity containers hostNetwork initContainers nodeName nodeSelector overhead preemptionPolicy"
-        " priority resourceClaims resources schedulerName schedulingGates schedulingGroup tolerations topologySpreadConstraints"
+        " priority resourceClaims resources"
+        " schedulerName schedulingGates schedulingGroup tolerations topologySpreadConstraints"
         " volumes",
         irrelevant="activeDeadlineSeconds automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks"
         " ephemeralContainers evictionResponders hostAliases hostIPC hostPID hostUsers hostname hostnameOverride"
