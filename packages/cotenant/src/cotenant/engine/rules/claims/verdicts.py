@@ -27,7 +27,7 @@ from cotenant.policy.claims.pools import PoolDevice, PoolState
 
 WORK = 40_000  # a decision's limit, about 50 ms: steps of selectors and of searches, and what follows
 _LITTLE = WORK // 10
-_OF_DEVICE = 2  # work to look at a device
+_OF_DEVICE = 5  # work to look at a device
 _OF_SEARCH = 10
 _MAX_ASKS = 128
 _MAX_RESULTS = 20_000
