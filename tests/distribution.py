@@ -70,6 +70,7 @@ LONGEST = (
     "packages/cotenant-lab/tests/lab/test_plant.py",
     "tests/fault/up/test_children.py",
     "tests/property/node/test_same_in_both_worlds.py",
+    "tests/property/placement/test_claims_kept.py",
     "tests/property/placement/test_why.py",
     "packages/cotenant/tests/unit/engine/test_churn.py",
     "tests/property/groups/test_quota.py",
