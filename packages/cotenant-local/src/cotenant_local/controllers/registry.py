@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from cotenant_local.controllers import claim_controllers as claims
 from cotenant_local.controllers import cluster_controllers as cluster
 from cotenant_local.controllers import workload_controllers as workload
 from cotenant_local.controllers.cleanup.event_expiry import EventExpiry
@@ -43,6 +44,8 @@ def all_controllers(
         cluster.Namespaces(informers, clock),
         cluster.Claims(informers, clock),
         cluster.Volumes(informers, clock),
+        claims.PodClaims(informers, clock),
+        claims.ResourceClaims(informers, clock),
         GarbageCollector(informers, clock),
         EventExpiry(informers, clock),
     )

@@ -32,6 +32,9 @@ WORKLOADS: ResourceName = ("scheduling.k8s.io", "workloads")
 POD_GROUPS: ResourceName = ("scheduling.k8s.io", "podgroups")
 BUDGETS: ResourceName = ("policy", "poddisruptionbudgets")
 LEASES: ResourceName = ("coordination.k8s.io", "leases")
+RESOURCE_CLAIMS: ResourceName = ("resource.k8s.io", "resourceclaims")
+CLAIM_TEMPLATES: ResourceName = ("resource.k8s.io", "resourceclaimtemplates")
+RESOURCE_SLICES: ResourceName = ("resource.k8s.io", "resourceslices")
 STORAGE_CLASSES: ResourceName = ("storage.k8s.io", "storageclasses")
 
 
