@@ -34,6 +34,7 @@ BUDGETS: ResourceName = ("policy", "poddisruptionbudgets")
 LEASES: ResourceName = ("coordination.k8s.io", "leases")
 RESOURCE_CLAIMS: ResourceName = ("resource.k8s.io", "resourceclaims")
 CLAIM_TEMPLATES: ResourceName = ("resource.k8s.io", "resourceclaimtemplates")
+DEVICE_CLASSES: ResourceName = ("resource.k8s.io", "deviceclasses")
 RESOURCE_SLICES: ResourceName = ("resource.k8s.io", "resourceslices")
 STORAGE_CLASSES: ResourceName = ("storage.k8s.io", "storageclasses")
 

@@ -45,6 +45,7 @@ VIEWS: dict[ResourceName, type[Any]] = {
     actions.POD_GROUPS: workload_views.PodGroupView,
     actions.RESOURCE_CLAIMS: claim_views.ResourceClaimView,
     actions.CLAIM_TEMPLATES: claim_views.ClaimTemplate,
+    actions.RESOURCE_SLICES: claim_views.SliceView,
 }
 RETRY_S = 1.0
 PAGE = 2_000

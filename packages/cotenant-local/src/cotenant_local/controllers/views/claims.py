@@ -36,6 +36,13 @@ class ResourceClaimView(View, frozen=True):
     status: ClaimStatus = ClaimStatus()
 
 
+class SliceView(View, frozen=True):
+    """A ResourceSlice."""
+
+    metadata: Meta
+    spec: Manifest = field(default_factory=dict)
+
+
 class ClaimTemplateSpec(View, frozen=True):
     """`spec` of a ResourceClaimTemplate."""
 
