@@ -76,6 +76,7 @@ class ResourceClaim:
     owner_uid: str = ""  # of the pod that it was made for
     is_for_extended: bool = False  # made by a scheduler for extended resources of its pod
     is_ending: bool = False  # its deletion was requested
+    version: int = 0  # resourceVersion, as far as it is a number
 
     @property
     def key(self) -> str:

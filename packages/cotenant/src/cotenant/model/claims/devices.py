@@ -4,7 +4,8 @@ A pool is what one driver manages in one place, often the devices of a node; its
 of which those of the newest generation count. A device may consume counters that several devices share, as parts of one
 GPU do, and may be given to several claims that share its capacity.
 
-Source: Kubernetes API reference, resource.k8s.io/v1 ResourceSlice and DeviceTaintRule; KEP-4381, 4815, 5055, 5075, 5007.
+Source: Kubernetes API reference, resource.k8s.io/v1 ResourceSlice, v1beta2 DeviceTaintRule; KEP-4381, 4815, 5055, 5075,
+5007.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Claim after claim, request after request, each device in the order of its pool: the first complete solution is the
 result, as with Kubernetes' allocator, so that both choose alike. A request for several devices tries combinations, not
-permutations. Every attempt is a step, and a search beyond `max_steps` ends with a refusal: the number of combinations
+permutations. Every attempt is a step, and a search beyond its steps ends with a refusal: the number of combinations
 is exponential, and who writes a claim does not pay for it.
 
 Two differences, both where Kubernetes' own loses track while it backtracks: counters that a rejected device would have
@@ -58,6 +58,13 @@ class Refusal:
     yields: bool = False
 
 
+@dataclass(slots=True)
+class Steps:
+    """What a search may cost; what is left of it afterwards."""
+
+    left: int = MAX_STEPS
+
+
 class CannotAllocate(Exception):
     """These claims cannot be satisfied in any way on this node; its text says why. Never leaves `allocate`, except
     from what is passed in.
@@ -78,13 +85,13 @@ UNAVAILABLE = "cannot allocate all claims"
 
 
 def allocate(
-    claims: Sequence[ClaimSpec], pools: Sequence[Pool], usage: Usage, matches: Matches, max_steps: int = MAX_STEPS
+    claims: Sequence[ClaimSpec], pools: Sequence[Pool], usage: Usage, matches: Matches, steps: Steps | None = None
 ) -> tuple[tuple[Pick, ...], ...] | Refusal:
-    """The devices for each claim, or why there are none. `matches`: whether class, selectors and reach permit a device;
-    it may raise `CannotAllocate`.
+    """The devices for each claim, or why there are none. `matches`: whether class and selectors permit a device; it
+    may raise `CannotAllocate`.
     """
     try:
-        search = _Search(claims, pools, usage, matches, max_steps)
+        search = _Search(claims, pools, usage, matches, steps or Steps())
         if search.solve():
             return tuple(tuple(picks) for picks in search.picks)
     except CannotAllocate as error:
@@ -100,14 +107,14 @@ class _Search:
     """One search."""
 
     def __init__(
-        self, claims: Sequence[ClaimSpec], pools: Sequence[Pool], usage: Usage, matches: Matches, max_steps: int
+        self, claims: Sequence[ClaimSpec], pools: Sequence[Pool], usage: Usage, matches: Matches, steps: Steps
     ) -> None:
         self.picks: list[list[Pick]] = [[] for _ in claims]
         self._claims = claims
         self._pools = pools
         self._usage = usage
         self._matches = matches
-        self._steps = max_steps
+        self._steps = steps
         self._places = [
             (number, at)
             for number, pool in enumerate(pools)
@@ -236,11 +243,9 @@ class _Search:
 
     def _has_capacity(self, request: ExactRequest, device: PoolDevice) -> bool:
         offered = device.device
-        if not offered.capacity:
-            return not request.capacity
         amounts = taken(request, offered)
-        if amounts is None:
-            return False
+        if not amounts:
+            return amounts is not None
         used = self._usage.consumed(device.id) if offered.is_shared else None
         return fits(amounts, offered, used or NOTHING, self._shared.get(device.id, NOTHING))
 
@@ -253,10 +258,7 @@ class _Search:
             return False
         if not self._has_capacity(request, device):
             return False
-        if any(
-            taint.effect in PREVENTING and not any(toleration.tolerates(taint) for toleration in request.tolerations)
-            for taint in device.taints
-        ):
+        if not tolerated(request, device):
             return False
         counts = self._counts(device)
         if counts and not self._has_counters(place[0], device):
@@ -326,9 +328,29 @@ class _Search:
         return left
 
     def _step(self) -> None:
-        self._steps -= 1
-        if self._steps < 0:
+        self._steps.left -= 1
+        if self._steps.left < 0:
             raise _OutOfSteps
+
+
+def tolerated(request: ExactRequest, device: PoolDevice) -> bool:
+    """Whether the request tolerates the taints of a device."""
+    return all(
+        taint.effect not in PREVENTING or any(toleration.tolerates(taint) for toleration in request.tolerations)
+        for taint in device.taints
+    )
+
+
+def fitting(request: ExactRequest, device: PoolDevice, usage: Usage) -> bool:
+    """Whether a request could have a device that matches it, were it the only request; counters are not looked at."""
+    offered = device.device
+    if usage.holds(device.id) and not request.admin_access:
+        return False
+    amounts = taken(request, offered)
+    if amounts is None or not tolerated(request, device):
+        return False
+    used = usage.consumed(device.id) if offered.is_shared else None
+    return fits(amounts, offered, used or NOTHING, NOTHING)
 
 
 def counters_left(pool: Pool, usage: Usage) -> dict[tuple[str, str], int]:

@@ -66,6 +66,7 @@ def read_claim(obj: schema.ClaimObject) -> ResourceClaim:
         owner_uid=owner,
         is_for_extended=(meta.annotations or {}).get(EXTENDED_CLAIM) == "true",
         is_ending=meta.deletion_timestamp is not None,
+        version=int(version) if (version := meta.resource_version or "").isdecimal() else 0,
     )
 
 
@@ -195,7 +196,8 @@ def _configurations(written: tuple[schema.Configuration, ...]) -> tuple[Configur
 
 
 def _body(written: schema.Configuration) -> str:
-    return f'{{"opaque":{bytes(written.opaque).decode()}}}' if written.opaque is not None else "{}"
+    opaque = bytes(written.opaque).decode()
+    return f'{{"opaque":{opaque}}}' if opaque else "{}"
 
 
 # ---- allocations
@@ -266,10 +268,10 @@ def _device(written: schema.Device, has_own_reach: bool, field: str) -> OfferedD
 def _value(written: schema.Attribute, field: str) -> AttributeValue:
     if written.string is not None:
         return written.string
-    if written.int is not None:
-        return written.int
-    if isinstance(written.bool, bool):
-        return written.bool
+    if written.whole is not None:
+        return written.whole
+    if written.truth is not None:
+        return written.truth
     if written.version is not None:
         return Version(written.version)
     raise InvalidInput(field, "", "int, bool, string or version", "this version knows no other values")

@@ -8,11 +8,9 @@ Source: Kubernetes API reference, resource.k8s.io/v1, v1beta2, v1beta1.
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Raw, field
 
-from cotenant.drivers.kube.kinds.kind import ApiStruct, Int32, Kind, Quantities, Strings, Text, Time
+from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Strings, Text, Time
 from cotenant.drivers.kube.kinds.parts import OwnerReference
 from cotenant.drivers.kube.kinds.selectors import NodeSelector
 
@@ -95,7 +93,7 @@ class Configuration(ApiStruct, frozen=True):
 
     requests: tuple[str, ...] | None = None
     source: Text = None
-    opaque: Raw | None = None
+    opaque: Raw = Raw()
 
 
 class Devices(ApiStruct, frozen=True):
@@ -203,8 +201,8 @@ class ClassObject(ApiStruct, frozen=True):
 class Attribute(ApiStruct, frozen=True):
     """A value of one of four types."""
 
-    int: Int32 | int | None = None
-    bool: Any = None
+    whole: int | None = field(default=None, name="int")
+    truth: bool | None = field(default=None, name="bool")
     string: Text = None
     version: Text = None
 
