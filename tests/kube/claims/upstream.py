@@ -34,6 +34,7 @@ GATES = (
     "DRAExtendedResource=true",
     "DRADeviceBindingConditions=true",
 )
+_NOT_OF_SCHEDULER = "DRADeviceTaintRules"  # kube-scheduler 1.36.2 panics on the first rule that it sees
 RUNTIME = (
     "resource.k8s.io/v1beta1=true",
     "resource.k8s.io/v1beta2=true",
@@ -63,7 +64,7 @@ class Upstream:
             "--leader-elect=false",
             f"--secure-port={free_port()}",
             f"--cert-dir={self.folder / 'controllers'}",
-            "--concurrent-resource-claim-syncs=10",
+            
             "--kube-api-qps=2000",
             "--kube-api-burst=4000",
             f"--feature-gates={','.join(GATES)}",
@@ -89,7 +90,7 @@ class Upstream:
             f"--config={configuration}",
             f"--secure-port={free_port()}",
             f"--cert-dir={self.folder / 'scheduler'}",
-            f"--feature-gates={','.join(GATES)}",
+            f"--feature-gates={','.join(gate for gate in GATES if not gate.startswith(_NOT_OF_SCHEDULER))}",
             "-v=4",
         ]
         log = self.folder / "scheduler.log"
@@ -137,7 +138,7 @@ def upstream(folder: Path) -> Iterator[Upstream]:
         f"--service-account-key-file={key}",
         f"--service-account-signing-key-file={key}",
         "--service-cluster-ip-range=10.0.0.0/24",
-        "--disable-admission-plugins=ServiceAccount",
+        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
         "--endpoint-reconciler-type=none",
         "--max-requests-inflight=3000",
         "--max-mutating-requests-inflight=1000",
