@@ -7,7 +7,7 @@ makes cost more: an expression ends after `MAX_STEPS`, whatever loops it has. `c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+
 from typing import Any, cast
 
 import lark
@@ -69,7 +69,7 @@ class _Metered(Evaluator):
     def member_dot_arg(self, tree: lark.Tree[Any]) -> Any:
         """A call of a method or macro, of which `cel.bind(name, value, expression)` is one more."""
         if tree.children[1] == "bind" and path_of(cast("lark.Tree[Any]", tree.children[0])) == ("cel",):
-            arguments = tree.children[2].children if len(tree.children) == 3 else []  # type: ignore[union-attr]
+            arguments = tree.children[2].children if len(tree.children) == 3 else []
             if len(arguments) == 3:
                 name = path_of(arguments[0])
                 if name is not None and len(name) == 1:
@@ -101,11 +101,11 @@ class Expression:
             line = str(error).splitlines()[-1].strip(" .^|") if str(error) else ""
             raise InvalidInput("selector", text, "an expression in CEL", line[:200]) from None
 
-    def evaluate(self, device: Mapping[str, Any], meter: Meter) -> bool:
+    def evaluate(self, device: Any, meter: Meter) -> bool:
         """Whether the expression holds. Raises `InvalidInput` where it has no value, or none that is true or false."""
         meter.begin()
         try:
-            value = _Metered(self.tree, self._activation, meter).evaluate({"device": cast("Any", device)})
+            value = _Metered(self.tree, self._activation, meter).evaluate({"device": device})
         except OutOfSteps:
             raise InvalidInput("selector", self.text, f"an expression of at most {MAX_STEPS} steps") from None
         except RecursionError:

@@ -20,6 +20,7 @@ from cotenant.model.claims.requests import ClaimSpec
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.pod import Pod
 
+TOLD_AFTER_S = 1.0  # claims from templates are made a moment after their pods
 JUDGING = "nodes are being judged for the claims of the pod"
 
 
@@ -35,12 +36,14 @@ class ClaimGate(Plugin):
     def __init__(self, rules: ClaimRules) -> None:
         self._rules = rules
         self._until_judged: dict[tuple[ClaimSpec, ...], dict[str, None]] = {}  # UIDs of pods that are kept back
+        self._untold: dict[str, float] = {}  # UIDs of pods that were not told yet why they wait -> when they are
         self._released: dict[str, int] = {}  # claim -> its version when it was to be given back
 
     def attach(self, host: Host) -> None:
         """Set the receivers of events."""
         super().attach(host)
         self._until_judged.clear()
+        self._untold.clear()
         facts = self._rules.facts
         facts.freed = lambda: host.happened(Event.CLAIM)
         facts.devices = lambda: host.happened(Event.DEVICES)
@@ -49,8 +52,8 @@ class ClaimGate(Plugin):
 
     @property
     def is_idle(self) -> bool:  # type: ignore[override]
-        """Whether nothing is left over to judge, and no claim waits for its devices."""
-        return not (self._rules.verdicts.left_over or self._rules.facts.waiting)
+        """Whether nothing is left over to judge or to tell, and no claim waits for its devices."""
+        return not (self._rules.verdicts.left_over or self._untold or self._rules.facts.waiting)
 
     def skips(self, pod: Pod, demands: Demands) -> bool:
         """Pods without claims."""
@@ -64,9 +67,11 @@ class ClaimGate(Plugin):
             made = rules.facts.made_for.get(entry.seen.uid)
             if made is not None and made.allocation is None and not made.is_ending and entry.seen.demands.claims:
                 self._release(made, entry.seen.uid)
+            self._untold.setdefault(entry.seen.uid, inf)
             return resolved.obstacle
+        self._untold.pop(entry.seen.uid, None)
         for _, specs, _ in rules.asks(entry.number, resolved):
-            if specs and not rules.verdicts.is_judged(specs):
+            if specs and not rules.verdicts.is_judged(specs, rules.judging):
                 self._until_judged.setdefault(specs, {})[entry.seen.uid] = None
                 return JUDGING
         return ""
@@ -99,11 +104,18 @@ class ClaimGate(Plugin):
 
     def pod_left(self, entry: PodInfo) -> None:
         """Its claims are used no longer; whatever controls them frees their devices."""
+        self._untold.pop(entry.seen.uid, None)
         self._rules.facts.pod_left(entry.seen.uid)
 
     def turn(self, now_s: float) -> None:
         """Judge what was left over; refuse claims whose devices are not ready in time."""
         self._rules.readiness.now_s = now_s
+        for uid, at_s in list(self._untold.items()):
+            if at_s == inf:
+                self._untold[uid] = now_s + TOLD_AFTER_S
+            elif at_s <= now_s:
+                del self._untold[uid]
+                self.host.reconsider(uid)
         verdicts, work = self._rules.verdicts, Work()
         for claims in list(verdicts.left_over):
             if verdicts.of(claims, self._rules.judging, work).is_complete:
@@ -115,16 +127,20 @@ class ClaimGate(Plugin):
 
     def next_s(self) -> float:
         """At once while something is left over."""
-        return -inf if self._rules.verdicts.left_over else inf
+        if self._rules.verdicts.left_over or inf in self._untold.values():
+            return -inf
+        return min(self._untold.values(), default=inf)
 
     def snapshot(self) -> Callable[[], None]:
         """See `Plugin`."""
         put_back, released = self._rules.snapshot(), dict(self._released)
+        untold = dict(self._untold)
         waiting = {claims: dict(uids) for claims, uids in self._until_judged.items()}
 
         def restore() -> None:
             put_back()
             self._released = dict(released)
+            self._untold = dict(untold)
             self._until_judged = {claims: dict(uids) for claims, uids in waiting.items()}
 
         return restore

@@ -26,6 +26,7 @@ from cotenant.policy.claims.constraints import attribute_of
 from cotenant.policy.claims.pools import PoolDevice, PoolState
 
 WORK = 40_000  # a decision's limit, about 50 ms: steps of selectors and of searches, and what follows
+_LITTLE = WORK // 10
 _OF_DEVICE = 2  # work to look at a device
 _OF_SEARCH = 10
 _MAX_ASKS = 128
@@ -227,13 +228,11 @@ class VerdictsByAsk:
         self._by_ask: dict[tuple[ClaimSpec, ...], Verdicts] = {}
         self.left_over: dict[tuple[ClaimSpec, ...], None] = {}  # asks that are not judged on every node yet
 
-    def is_judged(self, claims: tuple[ClaimSpec, ...]) -> bool:
-        """Whether every node was judged once for an ask; if not, that is left over."""
-        known = self._by_ask.get(claims)
-        if known is None or claims in self.left_over:
-            self.left_over[claims] = None
+    def is_judged(self, claims: tuple[ClaimSpec, ...], facts: Facts) -> bool:
+        """Whether every node was judged once for an ask, or can be at little cost; if not, that is left over."""
+        if claims in self.left_over:
             return False
-        return True
+        return claims in self._by_ask or self.of(claims, facts, Work(_LITTLE)).is_complete
 
     def of(self, claims: tuple[ClaimSpec, ...], facts: Facts, work: Work) -> Verdicts:
         """The verdicts on one ask, up to date as far as the limit reaches."""
