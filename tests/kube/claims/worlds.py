@@ -127,7 +127,8 @@ class _Maker:
         else:
             contents.append({"devices": devices})
         generation = self.rng.randint(1, 2)
-        total = len(contents) + int(self.chance(0.06))  # sometimes a slice is missing yet
+        # Sometimes a slice is missing yet. Not of a pool with counters, which kube-scheduler sees from every node.
+        total = len(contents) + int(not is_counted and self.chance(0.06))
         found = [
             _slice(f"{name}-{prefix}-{i}", driver, name, generation, total, {**place, **content})
             for i, content in enumerate(contents)
@@ -219,7 +220,7 @@ class _Maker:
 
     def _claim(self, pod: str, index: int, claims: list[Manifest], templates: list[Manifest]) -> Manifest:
         name = f"r{index}"
-        if self.shared and self.chance(0.2):
+        if index == 0 and self.shared and self.chance(0.2):  # twice in a pod, kube-scheduler reserves it twice
             return {"name": name, "resourceClaimName": self.rng.choice(self.shared)}
         spec = {"devices": self._asked()}
         if self.chance(0.3):
