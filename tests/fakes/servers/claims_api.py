@@ -1,5 +1,5 @@
-"""The resource.k8s.io part of an API server, for those that write claims: conditional merge patches, as a server answers
-them. It may stop before or after any write, as a client sees it that is killed, or whose answer is lost.
+"""The resource.k8s.io part of an API server, for those that write claims: conditional merge patches, as a server
+answers them. It may stop before or after any write, as a client sees it that is killed, or whose answer is lost.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Killed(Exception):
 
 
 class ClaimsApi:
-    """`dies_at`: the write, counted from 0, at which the client is killed; `late`: after it took effect. `loses_at`: the
-    write whose answer is lost. `before`: called before each write, with its number.
+    """`dies_at`: the write, counted from 0, at which the client is killed; `is_late`: after it took effect. `loses_at`:
+    the write whose answer is lost. `before`: called before each write, with its number.
     """
 
     def __init__(self, *claims: dict[str, Any]) -> None:

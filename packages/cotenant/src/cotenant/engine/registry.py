@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 
 from cotenant.engine.framework.node_rules import NodeRules
+from cotenant.engine.framework.one_inventory import connect
 from cotenant.engine.framework.plugin import Plugin
 from cotenant.engine.framework.plugin_rules import PluginRules
 from cotenant.engine.framework.roster import is_node_rule
@@ -45,7 +46,11 @@ class PluginRegistry:
     more: tuple[Plugin, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises `InvalidInput` for a plugin of others without a name of its own."""
+        """Connect the rules that may know the same devices. Raises `InvalidInput` for a plugin of others without a name
+        of its own.
+        """
+        connect(self.devices.nodes.shared, self.claims.facts.shared)
+        self.claims.extended.is_classic = self.devices.judges
         names = [entry.name for entry in self.in_order()]
         for plugin in self.more:
             if not plugin.name or names.count(plugin.name) > 1:

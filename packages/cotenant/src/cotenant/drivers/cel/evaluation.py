@@ -7,7 +7,6 @@ makes cost more: an expression ends after `MAX_STEPS`, whatever loops it has. `c
 
 from __future__ import annotations
 
-
 from typing import Any, cast
 
 import lark

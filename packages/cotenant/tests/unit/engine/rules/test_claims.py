@@ -36,9 +36,13 @@ from cotenant.model.claims.requests import (
 )
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
+from cotenant.model.devices.device import Device, DeviceType
+from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.quantities import parse_quantity
-from cotenant.model.resources import Amounts
+from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, Amounts
 from cotenant.policy.placement.profiles import profile
+
+WHOLE = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100, GPU_MEMORY: 80 << 30})
 
 
 def device(node: str, at: int) -> DeviceId:
@@ -52,9 +56,12 @@ def test_a_claim_is_allocated_with_the_node_and_pinned_to_it() -> None:
     world.own("web")
     (bind,) = world.decide()
     (held,) = bind.holds.claims
-    assert bind.node == "n" and held.key == "default/web" and held.allocation is not None
+    assert bind.node == "n"
+    assert held.key == "default/web"
+    assert held.allocation is not None
     assert [found.id for found in held.allocation.devices] == [device("n", 0)]
-    assert held.allocation.nodes is not None and held.allocation.nodes.matches("n", Labels(()))
+    assert held.allocation.nodes is not None
+    assert held.allocation.nodes.matches("n", Labels(()))
     assert not held.allocation.nodes.matches("bare", Labels(()))
 
 
@@ -120,7 +127,8 @@ def test_pods_share_a_claim_on_its_node_up_to_the_most_consumers() -> None:
     for number in range(257):
         world.pod(f"p{number}", "shared", cpu_milli=10)
     world.settle()
-    assert len(world.nodes()) == 256 and len(set(world.nodes().values())) == 1
+    assert len(world.nodes()) == 256
+    assert len(set(world.nodes().values())) == 1
     assert len(world.claims["default/shared"].reserved_for) == 256
     world.end("p0")
     world.settle()
@@ -132,7 +140,8 @@ def test_a_bind_that_fails_gives_its_devices_back() -> None:
     world.node("n", gpus(1))
     world.own("web")
     (bind,) = world.decide()
-    assert world.engine.sending(bind.uid, 0.0) and world.write(bind)
+    assert world.engine.sending(bind.uid, 0.0)
+    assert world.write(bind)
     world.take_back(bind)
     world.engine.bind_failed(bind.uid, "conflict", 0.0)
     world.engine.validate()
@@ -183,7 +192,8 @@ def test_alternatives_are_tried_in_order_and_earlier_ones_are_preferred() -> Non
         world.own(name, wanted)
     assert world.settle() == {"one": "a", "two": "b"}
     allocation = world.claims["default/two"].allocation
-    assert allocation is not None and allocation.devices[0].request == "gpu/b"
+    assert allocation is not None
+    assert allocation.devices[0].request == "gpu/b"
 
 
 def test_all_devices_and_constraints() -> None:
@@ -243,7 +253,8 @@ def test_capacity_that_several_claims_consume() -> None:
     allocation = world.claims["default/a"].allocation
     assert allocation is not None
     (given,) = allocation.devices
-    assert given.share and [(name, str(amount)) for name, amount in given.consumed] == [("memory", "2Gi")]
+    assert given.share
+    assert [(name, str(amount)) for name, amount in given.consumed] == [("memory", "2Gi")]
     world.engine.validate()
 
 
@@ -303,7 +314,6 @@ def test_a_selector_that_fails_rules_its_nodes_out() -> None:
 def test_extended_resources_are_devices_where_no_plugin_advertises_them() -> None:
     world = ClaimsWorld()
     world.facts.class_seen(DeviceClass("card", extended_resource="example.com/gpu"))
-    world.node("classic", example_com_gpu=0)
     world.engine.node_seen(
         Node("classic", Amounts.of({"cpu": 64_000, "memory": 2**36, "pods": 9, "example.com/gpu": 1}))
     )
@@ -372,3 +382,26 @@ def test_a_device_that_failed_is_given_back_and_another_is_taken() -> None:
     world.engine.bind_failed(bind.uid, "device claims", 0.0)
     world.engine.validate()
     assert world.given() == {}
+
+
+def test_a_gpu_of_a_device_object_and_of_a_slice_is_one_gpu() -> None:
+    world = ClaimsWorld()
+    world.node("n", gpus(2))
+    cards = tuple(Device(DeviceType.GPU, at, WHOLE, id=f"U{at}") for at in range(2))
+    world.engine.plugins.devices.seen(NodeDevices("n", cards))
+    world.pod("part", **{"koordinator.sh/gpu-core": 50, "koordinator.sh/gpu-memory-ratio": 50})
+    assert world.settle() == {"part": "n"}
+    entry = world.engine.find("default/part")
+    assert entry is not None
+    (held,) = (part.minor for part in entry.holds.devices)
+    world.own("claim")
+    world.settle()
+    assert world.given()["claim"] == [device("n", 1 - held)]
+    world.pod("second", **{"koordinator.sh/gpu-core": 100, "koordinator.sh/gpu-memory-ratio": 100})
+    world.own("third")
+    assert set(world.settle()) == {"part", "claim"}
+    world.engine.validate()
+    world.end("claim")
+    world.end("third")
+    assert set(world.settle()) == {"part", "second"}
+    world.engine.validate()

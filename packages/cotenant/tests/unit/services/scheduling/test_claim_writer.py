@@ -72,7 +72,8 @@ def test_a_claim_gets_its_finalizer_then_its_allocation_with_the_reservation() -
         "reservedFor": [{"resource": "pods", "name": "web", "uid": "u"}],
     }
     assert run.api.writes == 2
-    assert run.seen[-1].allocation is not None and run.seen[-1].reserved_for == ("u",)
+    assert run.seen[-1].allocation is not None
+    assert run.seen[-1].reserved_for == ("u",)
     run.settle(HELD)
     assert run.api.writes == 2  # nothing is left to write
 
@@ -153,7 +154,8 @@ def test_what_a_failed_bind_wrote_is_taken_back_and_others_keep_theirs() -> None
     run.settle(ClaimHolding("d/c", "uid-c"), uid="second")
     run.take_back(HELD)
     status = run.api.claims["d/c"]["status"]
-    assert [consumer["uid"] for consumer in status["reservedFor"]] == ["second"] and "allocation" in status
+    assert [consumer["uid"] for consumer in status["reservedFor"]] == ["second"]
+    assert "allocation" in status
     alone = Run(ClaimsApi(claim()))
     alone.settle(HELD)
     alone.take_back(HELD)
@@ -202,7 +204,8 @@ def test_devices_with_binding_conditions_are_waited_for() -> None:
 
     assert asyncio.run(go({"type": "ready", "status": "False"}, {"type": "ready", "status": "True"})) is None
     failed = asyncio.run(go({"type": "broken", "status": "True", "message": "no link"}))
-    assert failed is not None and "no link" in str(failed)
+    assert failed is not None
+    assert "no link" in str(failed)
 
 
 def test_a_claim_is_released_for_its_only_pod() -> None:

@@ -15,6 +15,7 @@ from cotenant.engine.rules.claims.pods import class_for
 from cotenant.model.arrays import Mask
 from cotenant.model.claims.needs import ClaimNeeds
 from cotenant.model.claims.requests import EXTENDED_PREFIX, DeviceClass
+from cotenant.model.cluster.node import Node
 from cotenant.policy.claims.extended import ExtendedClaim, extended_claim
 
 Variant = tuple[Mask | None, ExtendedClaim | None]  # rows (None = all), and the claim that pods need there
@@ -24,7 +25,7 @@ class ExtendedResources:
     """Which rows provide which resource by devices."""
 
     def __init__(self) -> None:
-        self.is_classic: Callable[[str, str], bool] = lambda node, resource: False  # provided by a Device object
+        self.is_classic: Callable[[Node, str], bool] = lambda node, resource: False  # provided by a Device object
         self._encoder: Encoder | None = None
         self._asked: set[str] = set()  # resources of pods that may be mapped
         self._classes: dict[str, str] = {}  # resource -> class
@@ -84,7 +85,8 @@ class ExtendedResources:
         revision, rows = self._rows.get(name, (-1, None))
         if rows is None or revision != encoder.revision:
             rows = np.zeros(encoder.all_rows, dtype=np.bool_)
-            for node, row in encoder.node_rows.items():
-                rows[row] = not encoder.node(row).allocatable.get(name) and not self.is_classic(node, name)
+            for row in encoder.node_rows.values():
+                node = encoder.node(row)
+                rows[row] = not node.allocatable.get(name) and not self.is_classic(node, name)
             self._rows[name] = encoder.revision, rows
         return rows

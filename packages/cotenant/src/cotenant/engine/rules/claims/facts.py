@@ -6,16 +6,18 @@ from collections.abc import Callable
 from itertools import islice
 
 from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.framework.one_inventory import OneInventory
 from cotenant.engine.rules.claims.inventories import Inventories
 from cotenant.engine.rules.claims.ledger import ClaimLedger
 from cotenant.engine.rules.claims.readiness import is_ready
 from cotenant.engine.rules.claims.selecting import Selectors
 from cotenant.model.claims.claim import ResourceClaim
-from cotenant.model.claims.devices import DeviceId, Slice, TaintRule
+from cotenant.model.claims.devices import DeviceId, OfferedDevice, Slice, TaintRule
 from cotenant.model.claims.requests import DeviceClass
 from cotenant.model.cluster.labels import Labels
 
 _MAX_ENDED = 50_000
+_IDENTIFYING = frozenset({"uuid", "pcibusid"})  # names of attributes
 _MAX_TOUCHED = 64  # nodes that are told singly that a device of theirs is free
 
 
@@ -36,6 +38,10 @@ class ClaimFacts:
         self.permits: Callable[[], None] = _nothing  # classes and namespaces: obstacles of pods may be gone, or new
         self.waiting: dict[str, None] = {}  # claims, by UID, whose devices are not ready
         self.claim: Callable[[str], None] = _ignore  # by namespace/name: its pods must be looked at again
+        self.shared = OneInventory()  # with Device objects
+        self.shared.changed = self._held_elsewhere
+        self._same: dict[str, dict[str, DeviceId]] = {}  # node -> identity -> the device
+        self._identities: dict[DeviceId, tuple[str, tuple[str, ...]]] = {}
         self._encoder: Encoder | None = None
 
     def attach(self, encoder: Encoder) -> None:
@@ -88,11 +94,14 @@ class ClaimFacts:
     def slice_seen(self, offered: Slice, now_s: float = 0.0) -> None:
         """A slice was created or changed."""
         if self.inventories.slices.get(offered.name) != offered:
+            self._forget_identities(offered.name)
             self.inventories.slice_seen(offered)
+            self._note_identities(offered)
             self.devices()
 
     def slice_gone(self, name: str, now_s: float = 0.0) -> None:
         """A slice was deleted, or cannot be read."""
+        self._forget_identities(name)
         self.inventories.slice_gone(name)
         self.devices()
 
@@ -148,9 +157,55 @@ class ClaimFacts:
             for old in list(islice(self.ended, _MAX_ENDED // 10)):
                 del self.ended[old]
 
+    # ---- the same devices, in Device objects
+
+    def _note_identities(self, offered: Slice) -> None:
+        node = offered.reach.node if offered.reach is not None else ""
+        for device in offered.devices if node else ():
+            found = identities_of(device)
+            if found:
+                id_ = DeviceId(offered.driver, offered.pool, device.name)
+                self._identities[id_] = node, found
+                self._same.setdefault(node, {}).update(dict.fromkeys(found, id_))
+        if node in self._same:
+            self._held_elsewhere(node)
+            self._tell(node)
+
+    def _forget_identities(self, name: str) -> None:
+        offered = self.inventories.slices.get(name)
+        for device in offered.devices if offered is not None else ():
+            id_ = DeviceId(offered.driver, offered.pool, device.name) if offered is not None else None
+            node, found = self._identities.pop(id_, ("", ())) if id_ is not None else ("", ())
+            for identity in found:
+                self._same.get(node, {}).pop(identity, None)
+            if id_ is not None:
+                self.ledger.outside.discard(id_)
+
+    def _held_elsewhere(self, node: str) -> None:
+        """Pods have other devices of a node than before, by its Device object."""
+        held = self.shared.elsewhere.get(node, frozenset())
+        for identity, device in self._same.get(node, {}).items():
+            _, names = self._identities[device]
+            if (device in self.ledger.outside) == (not held.isdisjoint(names)):
+                continue
+            if identity in held:
+                self.ledger.outside.add(device)
+            else:
+                self.ledger.outside.discard(device)
+                self.freed()
+            self._touched(device)
+
+    def _tell(self, node: str) -> None:
+        """Say which devices of a node claims have."""
+        self.shared.tell(
+            node, frozenset(name for name, device in self._same.get(node, {}).items() if self.ledger.has(device))
+        )
+
     # ---- what follows
 
     def _touched(self, device: DeviceId) -> None:
+        if device in self._identities:
+            self._tell(self._identities[device][0])
         inventories, encoder = self.inventories, self._encoder
         inventories.touched(device)
         if encoder is None:
@@ -172,6 +227,15 @@ def _concerns_pods(before: ResourceClaim, claim: ResourceClaim) -> bool:
         or (before.allocation is None) != (claim.allocation is None)
         or before.states != claim.states
         or len(claim.reserved_for) < len(before.reserved_for)
+    )
+
+
+def identities_of(device: OfferedDevice) -> tuple[str, ...]:
+    """By what a Device object may name the same device: its UUID and its PCI address."""
+    return tuple(
+        value.lower()
+        for name, value in device.attributes
+        if isinstance(value, str) and value and name.rpartition("/")[2].lower() in _IDENTIFYING
     )
 
 

@@ -42,6 +42,7 @@ class ClaimLedger:
         self.holders: dict[DeviceId, dict[str, None]] = {}  # -> UIDs of claims, of devices that they have alone
         self._shares: dict[DeviceId, dict[tuple[str, int], AllocatedDevice]] = {}  # by claim and position
         self._counted: dict[str, Allocation] = {}  # by claim: what is entered
+        self.outside: set[DeviceId] = set()  # held by pods that have them by a Device object
         self._touched = touched
         self._freed = freed
 
@@ -49,7 +50,11 @@ class ClaimLedger:
 
     def holds(self, device: DeviceId) -> bool:
         """Whether a claim has the device for itself."""
-        return device in self.holders
+        return device in self.holders or device in self.outside
+
+    def has(self, device: DeviceId) -> bool:
+        """Whether claims have the device, or a share of it."""
+        return device in self.holders or device in self._shares
 
     def consumed(self, device: DeviceId) -> Mapping[str, int] | None:
         """What claims have of a shared device."""

@@ -3,8 +3,8 @@ before the bind.
 
 Claims that have an allocation pin the pod to where it can be used; the others are allocated together on the chosen row,
 as kube-scheduler's DynamicResources plugin does, and written by the process before it binds the pod
-(`Holdings.claims`). What is decided counts at once (ledger.py), so no device is given twice, and is given up exactly when
-the pod gives its node up. All state follows from slices, classes, claims, and what pods hold.
+(`Holdings.claims`). What is decided counts at once (ledger.py), so no device is given twice, and is given up exactly
+when the pod gives its node up. All state follows from slices, classes, claims, and what pods hold.
 
 Source: Kubernetes 1.36, kube-scheduler's DynamicResources plugin; KEP-4381.
 """
@@ -69,11 +69,9 @@ class ClaimRules:
     def capture(self) -> Callable[[], ClaimRules]:
         """A maker of rules with the same slices, classes and claims, and no pods; it reads nothing of these later."""
         selectors, fill = self.facts.selectors, self.facts.capture()
-        classic = self.extended.is_classic
 
         def make() -> ClaimRules:
             made = ClaimRules(selectors)
-            made.extended.is_classic = classic
             fill(made.facts)
             return made
 

@@ -32,7 +32,9 @@ class UsageWithout:
 
     def holds(self, device: DeviceId) -> bool:
         """Whether another claim has the device for itself."""
-        return device in self._held or any(uid not in self._gone for uid in self._ledger.holders.get(device, ()))
+        if device in self._held or device in self._ledger.outside:
+            return True
+        return any(uid not in self._gone for uid in self._ledger.holders.get(device, ()))
 
     def consumed(self, device: DeviceId) -> Mapping[str, int] | None:
         """What other claims have of a shared device."""
