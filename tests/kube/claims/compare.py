@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -95,9 +95,7 @@ def cotenant_scheduler(found: Upstream) -> Iterator[None]:
             with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
                 return bool(answer.status == 200)
 
-        eventually(
-            f"cotenant scheduler is ready ({log})", is_ready, within_s=60, tolerated=(OSError,), interval_s=0.3
-        )
+        eventually(f"cotenant scheduler is ready ({log})", is_ready, within_s=60, tolerated=(OSError,), interval_s=0.3)
         yield
 
 
@@ -113,7 +111,7 @@ def both(folder: Path, other: str) -> Iterator[Upstream]:
         yield found
 
 
-def outcomes(found: Upstream, seeds: range, other: str, threads: int) -> Iterator[Outcome]:
+def outcomes(found: Upstream, seeds: Sequence[int], other: str, threads: int) -> Iterator[Outcome]:
     """All worlds, several at a time."""
     local = threading.local()
 
@@ -126,10 +124,15 @@ def outcomes(found: Upstream, seeds: range, other: str, threads: int) -> Iterato
         yield from pool.map(one, seeds)
 
 
+def _seeds(text: str) -> Sequence[int]:
+    first, colon, last = text.partition(":")
+    return range(int(first), int(last)) if colon else [int(part) for part in text.split(",")]
+
+
 def main() -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="0:100", help="FIRST:LAST, the last left out")
+    parser.add_argument("--seeds", default="0:100", help="FIRST:LAST, the last left out, or a list such as 3,17")
     parser.add_argument("--threads", type=int, default=12, help="worlds at a time")
     parser.add_argument("--other", default=COTENANT, help="the scheduler to compare with kube-scheduler")
     parser.add_argument("--folder", type=Path, default=None, help="where processes write; kept")
@@ -137,13 +140,13 @@ def main() -> int:
     if why := why_not():
         print(why, file=sys.stderr)
         return 2
-    first, last = (int(part) for part in asked.seeds.split(":"))
+    seeds = _seeds(asked.seeds)
     with tempfile.TemporaryDirectory() as scratch:
         folder = asked.folder or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         began_s, found = time.monotonic(), []
         with both(folder, asked.other) as servers:
-            for outcome in outcomes(servers, range(first, last), asked.other, asked.threads):
+            for outcome in outcomes(servers, seeds, asked.other, asked.threads):
                 found.append(outcome)
                 if outcome.difference:
                     print(f"seed {outcome.seed}: {outcome.difference}", flush=True)

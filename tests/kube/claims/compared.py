@@ -24,6 +24,7 @@ _PASSING = (  # said of a pod that is tried again at once
     "has no ResourceClaim yet",
     "got allocated elsewhere in the meantime",
     "ResourceClaim not created yet",
+    "does not exist yet",
     "the object has been modified",
 )
 
@@ -87,7 +88,10 @@ class Copy:
 
         def decided() -> Any:
             found = self._kube.get(f"{self._pods}/{name}")
-            return found if found["spec"].get("nodeName") or _refusal(found) else None
+            refusal = _refusal(found)
+            # of another world, in the making: a pool with counters hinders pods that want all devices on every node
+            is_of_another = "is currently being updated" in refusal and f"/{self.name}-" not in refusal
+            return found if found["spec"].get("nodeName") or (refusal and not is_of_another) else None
 
         found = eventually(f"{self.name}/{name} is decided", decided, within_s=DECIDED_S, interval_s=0.1)
         if found["spec"].get("nodeName"):
@@ -146,10 +150,10 @@ class Copy:
 def _refusal(pod: Any) -> str:
     """The scheduler's words on a pod that it cannot place now."""
     for condition in pod.get("status", {}).get("conditions", ()):
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            if condition.get("reason") in ("Unschedulable", "SchedulerError"):
-                message = str(condition.get("message", "no message"))
-                return "" if any(words in message for words in _PASSING) else message
+        is_refused = condition["type"] == "PodScheduled" and condition["status"] == "False"
+        if is_refused and condition.get("reason") in ("Unschedulable", "SchedulerError"):
+            message = str(condition.get("message", "no message"))
+            return "" if any(words in message for words in _PASSING) else message
     return ""
 
 

@@ -64,7 +64,6 @@ class Upstream:
             "--leader-elect=false",
             f"--secure-port={free_port()}",
             f"--cert-dir={self.folder / 'controllers'}",
-            
             "--kube-api-qps=2000",
             "--kube-api-burst=4000",
             f"--feature-gates={','.join(GATES)}",

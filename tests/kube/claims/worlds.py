@@ -205,8 +205,7 @@ class _Maker:
             amount = str(self.rng.randint(1, 2))
             container["resources"] = {"limits": {self.extended: amount}, "requests": {self.extended: amount}}
         else:
-            for i in range(1 + int(self.chance(0.3))):
-                asked.append(self._claim(name, i, claims, templates))
+            asked += [self._claim(name, i, claims, templates) for i in range(1 + int(self.chance(0.3)))]
             container["resources"] = {"claims": [{"name": claim["name"]} for claim in asked]}
         spec: Manifest = {
             "containers": [container],
