@@ -124,6 +124,12 @@ def outcomes(found: Upstream, seeds: Sequence[int], other: str, threads: int) ->
         yield from pool.map(one, seeds)
 
 
+def _summary(found: Sequence[Outcome], took_s: float) -> str:
+    same = sum(not outcome.difference for outcome in found)
+    pods, bound = sum(outcome.pods for outcome in found), sum(outcome.bound for outcome in found)
+    return f"{same} of {len(found)} worlds the same, {pods} pods of which {bound} were bound, {took_s:.0f} s"
+
+
 def _seeds(text: str) -> Sequence[int]:
     first, colon, last = text.partition(":")
     return range(int(first), int(last)) if colon else [int(part) for part in text.split(",")]
@@ -150,13 +156,10 @@ def main() -> int:
                 found.append(outcome)
                 if outcome.difference:
                     print(f"seed {outcome.seed}: {outcome.difference}", flush=True)
-    same = sum(not outcome.difference for outcome in found)
-    pods, bound = sum(outcome.pods for outcome in found), sum(outcome.bound for outcome in found)
-    print(
-        f"{same} of {len(found)} worlds the same, {pods} pods of which {bound} were bound, "
-        f"{time.monotonic() - began_s:.0f} s"
-    )
-    return int(same < len(found))
+                if len(found) % 50 == 0:
+                    print(_summary(found, time.monotonic() - began_s), file=sys.stderr, flush=True)
+    print(_summary(found, time.monotonic() - began_s))
+    return int(any(outcome.difference for outcome in found))
 
 
 if __name__ == "__main__":
