@@ -11,6 +11,7 @@ from cotenant_local.controllers import workload_controllers as workload
 from cotenant_local.controllers.cleanup.event_expiry import EventExpiry
 from cotenant_local.controllers.cleanup.garbage_controller import GarbageCollector
 from cotenant_local.controllers.cluster.node_lifecycle import GRACE_S
+from cotenant_local.controllers.device_taint_controller import DeviceTaints
 from cotenant_local.controllers.runtime.informer import Informers
 from cotenant_local.controllers.runtime.runner import Controller, Runner
 
@@ -46,6 +47,7 @@ def all_controllers(
         cluster.Volumes(informers, clock),
         claims.PodClaims(informers, clock),
         claims.ResourceClaims(informers, clock),
+        DeviceTaints(informers, clock),
         GarbageCollector(informers, clock),
         EventExpiry(informers, clock),
     )

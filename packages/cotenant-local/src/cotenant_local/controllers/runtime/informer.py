@@ -46,6 +46,7 @@ VIEWS: dict[ResourceName, type[Any]] = {
     actions.RESOURCE_CLAIMS: claim_views.ResourceClaimView,
     actions.CLAIM_TEMPLATES: claim_views.ClaimTemplate,
     actions.RESOURCE_SLICES: claim_views.SliceView,
+    actions.TAINT_RULES: claim_views.TaintRule,
 }
 RETRY_S = 1.0
 PAGE = 2_000

@@ -1,6 +1,8 @@
-"""Views of ResourceClaims and their templates. Choice and limits as in `views/core.py`."""
+"""Views of ResourceClaims, their templates, slices and taints of devices. Choice and limits as in `views/core.py`."""
 
 from __future__ import annotations
+
+from datetime import datetime
 
 from msgspec import field
 
@@ -41,6 +43,42 @@ class SliceView(View, frozen=True):
 
     metadata: Meta
     spec: Manifest = field(default_factory=dict)
+
+
+class DeviceTaint(View, frozen=True):
+    """A taint of a device."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+    time_added: datetime | None = None
+
+
+class TaintSelector(View, frozen=True):
+    """Which devices a rule taints: those that are alike in what is given."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+    def selects(self, device: tuple[str, str, str]) -> bool:
+        """`device`: driver, pool, name."""
+        wanted = (self.driver, self.pool, self.device)
+        return all(want in (None, has) for want, has in zip(wanted, device, strict=True))
+
+
+class TaintRuleSpec(View, frozen=True):
+    """`spec` of a DeviceTaintRule."""
+
+    taint: DeviceTaint = DeviceTaint()
+    device_selector: TaintSelector = TaintSelector()
+
+
+class TaintRule(View, frozen=True):
+    """A DeviceTaintRule."""
+
+    metadata: Meta
+    spec: TaintRuleSpec = TaintRuleSpec()
 
 
 class ClaimTemplateSpec(View, frozen=True):
