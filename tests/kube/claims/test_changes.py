@@ -20,7 +20,8 @@ SHARE = "a671734a-e8e5-11e4-8fde-42010af09327"
 
 
 def consumer(uid: str) -> dict[str, str]:
-    return {"resource": "pods", "name": uid, "uid": uid}
+    """Not a pod, which a controller would miss."""
+    return {"apiGroup": "example.com", "resource": "things", "name": uid, "uid": uid}
 
 
 @pytest.fixture(autouse=True)
@@ -226,3 +227,25 @@ def test_kubectl_shows_the_state_of_a_claim(kubectl: Kubectl, claim: Claim) -> N
     claim.status(allocation=ALLOCATION, reservedFor=[consumer("u")])
     assert kubectl("get", "resourceclaims", "--no-headers").split()[:2] == ["c", "allocated,reserved"]
     assert kubectl("get", "resourceclaims").split()[:3] == ["NAME", "STATE", "AGE"]
+
+
+def test_another_effect_is_a_new_taint(kube: Kube) -> None:
+    rules, name = f"{GROUP}/v1beta2/devicetaintrules", f"rule-{uuid4().hex[:8]}"
+    if kube.request("GET", rules).code != 200:
+        pytest.skip("this server does not serve DeviceTaintRule (feature gate DRADeviceTaintRules)")
+    taint = {"key": "broken", "effect": "None", "timeAdded": "2020-01-01T00:00:00Z"}
+    spec = {"deviceSelector": {"driver": f"{name}.example"}, "taint": taint}
+    kube.create(rules, {"metadata": {"name": name}, "spec": spec})
+    try:
+        same = kube.patch(f"{rules}/{name}", {"spec": {"taint": {"value": "yes"}}})["spec"]["taint"]
+        assert same["timeAdded"] == taint["timeAdded"]
+        other = kube.patch(f"{rules}/{name}", {"spec": {"taint": {"effect": "NoSchedule"}}})
+        assert other["spec"]["taint"]["timeAdded"] > taint["timeAdded"]
+        assert other["metadata"]["generation"] == 3
+        condition = {"type": "EvictionInProgress", "status": "False", "reason": "Done", "message": "",
+                     "lastTransitionTime": taint["timeAdded"]}  # fmt: skip
+        told = kube.patch(f"{rules}/{name}/status", {"status": {"conditions": [condition]}})
+        assert told["status"]["conditions"] == [condition]
+        assert told["metadata"]["generation"] == 3
+    finally:
+        kube.delete(f"{rules}/{name}")

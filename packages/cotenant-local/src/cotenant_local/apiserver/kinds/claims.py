@@ -72,9 +72,10 @@ class TaintRuleBehaviour(SpecBehaviour):
 
     def admit(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> None:
         """Another effect is a new taint, unless the client says when it was added."""
-        taint, before = obj["spec"].get("taint") or {}, ((old or {}).get("spec") or {}).get("taint")
-        is_changed = before is not None and taint.get("effect") != before.get("effect")
-        if is_changed and taint.get("timeAdded") == before.get("timeAdded"):
+        if old is None:
+            return
+        taint, before = obj["spec"].get("taint") or {}, old["spec"]["taint"]
+        if taint.get("effect") != before.get("effect") and taint.get("timeAdded") == before.get("timeAdded"):
             taint["timeAdded"] = timestamp(world.now())
 
 
