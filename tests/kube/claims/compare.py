@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import tempfile
 import threading
@@ -163,7 +162,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except subprocess.SubprocessError as error:
-        sys.exit(str(error))
+    sys.exit(main())

@@ -8,7 +8,6 @@ process ends with the context, and what they write is in one folder.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -217,10 +216,3 @@ def _kubeconfig(port: int) -> dict[str, Any]:
         "contexts": [{"name": "upstream", "context": {"cluster": "upstream", "user": "admin"}}],
         "current-context": "upstream",
     }
-
-
-def scratch(folder: Path) -> Path:
-    """An empty folder."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
