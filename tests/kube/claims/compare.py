@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import threading
@@ -119,8 +120,11 @@ def outcomes(found: Upstream, seeds: Sequence[int], other: str, threads: int) ->
             local.kube = found.client()
         return compared(local.kube, world(seed), (KUBE_SCHEDULER, other))
 
-    with ThreadPoolExecutor(threads) as pool:
+    pool = ThreadPoolExecutor(threads)
+    try:
         yield from pool.map(one, seeds)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _summary(found: Sequence[Outcome], took_s: float) -> str:
@@ -146,6 +150,7 @@ def main() -> int:
         print(why, file=sys.stderr)
         return 2
     seeds = _seeds(asked.seeds)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the servers end with the command
     with tempfile.TemporaryDirectory() as scratch:
         folder = asked.folder or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
