@@ -38,6 +38,7 @@ from cotenant.services.kube_process.watches import ObjectHandler, Watches
 from cotenant.services.scheduling.claims import ClaimBinder
 from cotenant.services.scheduling.custom_kinds import custom_kinds, group_kinds
 from cotenant.services.scheduling.dependents import Dependents
+from cotenant.services.scheduling.spread_watches import SpreadWatches
 from cotenant.services.scheduling.workload_groups import WorkloadGroups
 from cotenant.services.scheduling.workload_watches import WorkloadWatches
 
@@ -102,6 +103,8 @@ class EngineWatches:
             watches.handle(custom.kind, custom.handler(now), optional=True)
         self.workloads = WorkloadWatches(reader.workloads, self._read_again, workload_seen)
         self.workloads.watch(watches)
+        if reader.spreads_by_default:
+            SpreadWatches(reader.spread_selectors, self._read_again).watch(watches)
         self.pods = watches.deliver(PODS, self.pods_delivered)
 
     def _read_node(self, obj: NodeObject) -> Node:
@@ -162,6 +165,7 @@ class EngineWatches:
     def _depends_on(self, pod: PodObject) -> tuple[str, ...]:
         meta, namespace = pod.metadata, pod.metadata.namespace or "default"
         names = self._reader.workloads.depends_on(namespace, meta.labels or {}, meta.owner_references or ())
+        names += self._reader.selectors_of(pod)
         group = pod.spec.scheduling_group if pod.spec is not None else None
         return names if group is None else (*names, f"PodGroup {namespace}/{group.pod_group_name}")
 

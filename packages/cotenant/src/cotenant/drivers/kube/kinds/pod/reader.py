@@ -30,9 +30,11 @@ from cotenant.drivers.kube.kinds.pod.affinity import (
     read_spread_constraints,
 )
 from cotenant.drivers.kube.kinds.pod.annotations import NO_HINTS, Hints, read_hints
+from cotenant.drivers.kube.kinds.pod.by_scheduler import PodsOfScheduler, with_added
 from cotenant.drivers.kube.kinds.pod.resources import has_whole_cpus, read_limits, read_requests, resized
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, PodSpec, PodStatus, SchedulingGroup
 from cotenant.drivers.kube.kinds.pod.unknown_form import set_fields
+from cotenant.drivers.kube.kinds.spread_selectors import SpreadSelectors
 from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
 from cotenant.drivers.kube.kinds.taints import read_tolerations
 from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex
@@ -41,7 +43,7 @@ from cotenant.model.cluster.affinity import NodeAffinity, PodTerm, SpreadConstra
 from cotenant.model.cluster.annotations import EXTENDED_SPEC, TENANT
 from cotenant.model.cluster.demands import NO_HOLDINGS, Demands, Holdings
 from cotenant.model.cluster.entitlement import entitled
-from cotenant.model.cluster.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels
+from cotenant.model.cluster.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels, LabelSelector
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy, Phase, VolumeNeed
 from cotenant.model.cluster.pod import HostPort, Pod
 from cotenant.model.cluster.qos import PriorityClass, QoSClass, parse_sub_priority, qos_of_label, raw_class
@@ -79,16 +81,6 @@ class _Template:
     images: tuple[str, ...]
     gates: tuple[str, ...]
     unsupported: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PodsOfScheduler:
-    """How the pods of a scheduler name are placed: `scored_by` as `Pod` has it; whether replicas are spread by
-    default.
-    """
-
-    scored_by: str = ""
-    spread_replicas: bool = False
 
 
 _NOTHING_OWN = PodsOfScheduler()
@@ -153,6 +145,7 @@ class PodReader:
         self.volumes = volumes or VolumeIndex()
         self.group_priorities = GroupPriorities()
         self.workloads = workloads or WorkloadIndex()
+        self.spread_selectors = SpreadSelectors()
         self._encoder = msgspec.json.Encoder()
         self._buffer = bytearray()
         self._templates: dict[bytes, _Template] = {}
@@ -160,6 +153,21 @@ class PodReader:
         self._hints: dict[PodAnnotations, Hints] = {}
         self._settled: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
         self._owned: dict[tuple[OwnerReference, ...], tuple[OwnedBy, ...]] = {}
+
+    @property
+    def spreads_by_default(self) -> bool:
+        """Whether pods of some scheduler name are spread by what selects them."""
+        return any(own.is_spread for own in self._by_scheduler.values())
+
+    def selectors_of(self, obj: PodObject) -> tuple[str, ...]:
+        """The names of what selects a pod that is spread by default: it is read again where one changes. None once
+        the pod has a node.
+        """
+        spec = obj.spec or PodSpec()
+        own = self._by_scheduler.get(spec.scheduler_name or "default-scheduler", _NOTHING_OWN)
+        if spec.node_name or not own.is_spread or not self.spread_selectors.is_on:
+            return ()
+        return self.spread_selectors.depends_on(obj.metadata.namespace or "default", obj.metadata.owner_references or ())
 
     def pod(self, obj: PodObject) -> ObservedPod:
         """A pod. Never fails: what is not supported is named in `unsupported`."""
@@ -196,10 +204,17 @@ class PodReader:
         if spec.volumes:
             needs, beyond = self.volumes.needs(meta, spec.volumes)
             unsupported += beyond
+        owners = meta.owner_references or ()
+        fellows: LabelSelector | None = None
+        spread = template.spread
+        if own.is_spread and not spread and self.spread_selectors.is_on:
+            fellows = self.spread_selectors.of(meta.namespace or "default", labels, owners)
+            if fellows is not None and own.constraints:
+                spread = tuple(replace(constraint, selector=fellows) for constraint in own.constraints)
         pod = Pod(
             name=meta.name or "?",
             namespace=meta.namespace or "default",
-            requests=template.requests,
+            requests=own.ignored.without(template.requests),
             limits=template.limits,
             has_whole_cpus=template.has_whole_cpus,
             qos=template.qos,
@@ -208,11 +223,11 @@ class PodReader:
             sub_priority=template.sub_priority,
             labels=self._label_set(labels),
             node_selector=template.node_selector,
-            node_affinity=template.node_affinity,
+            node_affinity=with_added(template.node_affinity, own.added_affinity),
             tolerations=template.tolerations,
             affinity=template.affinity,
             anti_affinity=template.anti_affinity,
-            spread=template.spread,
+            spread=spread,
             host_ports=template.host_ports,
             images=template.images,
             tenant=hints.tenant,
@@ -222,9 +237,10 @@ class PodReader:
             deadline_s=hints.deadline_s,
             objective_p99_ms=hints.objective_p99_ms,
             load_limit=hints.load_limit,
-            replica_of=_controller(meta.owner_references or ()) if own.spread_replicas else "",
+            replica_of=_controller(owners) if own.spread_replicas and not self.spread_selectors.is_on else "",
+            default_selector=fellows if own.spread_replicas else None,
             scored_by=own.scored_by,
-            is_daemon=any(owner.kind == "DaemonSet" for owner in meta.owner_references or ()),
+            is_daemon=any(owner.kind == "DaemonSet" for owner in owners),
         )
         holds = NO_HOLDINGS
         if hints.holding_texts and spec.node_name:  # without a node it holds nothing, whatever it says
