@@ -168,6 +168,7 @@ class SchedulerProcess:
             may_bind=lambda: self._leads,
             changed=kube.wake,
             sealer=options.sealer,
+            volumes_within_s=options.volumes_within_s,
         )
         kube.background("binds", self.binder.run)
         self.evictor = Evictor(
@@ -188,6 +189,9 @@ class SchedulerProcess:
         usual = self.cluster.profile
         found = {}
         for name in options.schedulers:
+            if name in options.pods_of:
+                found[name] = options.pods_of[name]
+                continue
             profile = options.profiles.get(name, usual)
             spread = profile.default_spread if options.default_spread is None else options.default_spread
             found[name] = PodsOfScheduler("" if profile.name == usual.name else profile.name, spread)

@@ -14,7 +14,6 @@ from cotenant.engine.rules.devices.rules import DeviceRules
 from cotenant.engine.rules.load.rules import LoadAware
 from cotenant.engine.rules.use.rules import PredictedUse
 from cotenant.policy.placement.profiles import PlacementProfile
-from cotenant.services.scheduling.claims import VOLUMES_WITHIN_S
 from cotenant.services.scheduling.options import Options
 
 
@@ -22,7 +21,8 @@ def scheduling_engine(profile: PlacementProfile, options: Options) -> Cluster:
     """The engine of a scheduler with these options."""
     settings = Settings(
         schedulers=options.schedulers,
-        unanswered_s=VOLUMES_WITHIN_S + 120.0,
+        backoff=options.backoff,
+        unanswered_s=options.volumes_within_s + 120.0,
         cpu_s=time.thread_time,
         also_scored_by=tuple(
             {other.name: other for other in options.profiles.values() if other.name != profile.name}.values()

@@ -88,9 +88,7 @@ class SpreadSelectors:
         services = services_of(namespace)
         return (services,) if owner is None else (services, f"{owner.kind} {namespace}/{owner.name}")
 
-    def of(
-        self, namespace: str, labels: Mapping[str, str], owners: Iterable[OwnerReference]
-    ) -> LabelSelector | None:
+    def of(self, namespace: str, labels: Mapping[str, str], owners: Iterable[OwnerReference]) -> LabelSelector | None:
         """The selector of a pod's fellows; None for a pod that is not spread by default."""
         pairs: dict[str, str] = {}
         for selector in self._services.get(namespace, {}).values():

@@ -10,6 +10,8 @@ Source: kubernetes pkg/scheduler/framework/plugins/noderesources, v1.36 (balance
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask, NodeArrays, ShapeArrays
@@ -87,7 +89,7 @@ def _amounts(
 def _broken_line(shape: tuple[tuple[int, int], ...], used: Int) -> Int:
     points = [(utilization, score * (100 // MAX_SHAPE_SCORE)) for utilization, score in shape]
     result = np.full(len(used), points[-1][1], dtype=np.int64)
-    for (low, from_score), (high, to_score) in reversed(list(zip(points, points[1:], strict=False))):
+    for (low, from_score), (high, to_score) in reversed(list(pairwise(points))):
         rise = (to_score - from_score) * (used - low)
         part = from_score + np.sign(rise) * (np.abs(rise) // (high - low))
         result = np.where(used <= high, part, result)

@@ -87,6 +87,7 @@ class Binder:
         changed: Callable[[], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         sealer: Sealer | None = None,
+        volumes_within_s: float = VOLUMES_WITHIN_S,
     ) -> None:
         """`may_bind`: whether this replica leads; `changed` is called when the engine should be asked again."""
         self._client = client
@@ -99,6 +100,7 @@ class Binder:
         self._in_flight = in_flight
         self._may_bind = may_bind
         self._sealer = sealer
+        self._volumes_within_s = volumes_within_s
         self._changed = changed
         self._sleep = sleep
         self._waiting: deque[Bind] = deque()
@@ -157,7 +159,7 @@ class Binder:
         if not self._outcomes.sending(bind.uid, self._now()):
             return
         try:
-            await self._claim_binder.settle(bind, VOLUMES_WITHIN_S)
+            await self._claim_binder.settle(bind, self._volumes_within_s)
         except CotenantError as error:
             self._failed(bind, f"volumes: {error}", "volumes")
             return

@@ -36,7 +36,7 @@ class IgnoredResources:
 class PodsOfScheduler:
     """How the pods of a scheduler name are placed: `scored_by` as `Pod` has it; whether replicas are spread by
     default, or by which constraints instead; affinity that each pod has besides its own; resources that are not looked
-    at.
+    at; whether pods preempt.
     """
 
     scored_by: str = ""
@@ -44,6 +44,7 @@ class PodsOfScheduler:
     constraints: tuple[SpreadConstraint, ...] = ()  # without selectors, for pods without constraints
     added_affinity: NodeAffinity | None = None
     ignored: IgnoredResources = IgnoredResources()
+    preempts: bool = True  # where the pod's own policy allows it
 
     @property
     def is_spread(self) -> bool:

@@ -167,7 +167,9 @@ class PodReader:
         own = self._by_scheduler.get(spec.scheduler_name or "default-scheduler", _NOTHING_OWN)
         if spec.node_name or not own.is_spread or not self.spread_selectors.is_on:
             return ()
-        return self.spread_selectors.depends_on(obj.metadata.namespace or "default", obj.metadata.owner_references or ())
+        return self.spread_selectors.depends_on(
+            obj.metadata.namespace or "default", obj.metadata.owner_references or ()
+        )
 
     def pod(self, obj: PodObject) -> ObservedPod:
         """A pod. Never fails: what is not supported is named in `unsupported`."""
@@ -257,7 +259,7 @@ class PodReader:
             nominated_node=status.nominated_node_name or "",
             expected_room=hints.expected_room,
             started_s=_unix(status.start_time),
-            preempts=by_group.preempts and spec.preemption_policy != "Never",
+            preempts=own.preempts and by_group.preempts and spec.preemption_policy != "Never",
             volumes=needs,
             demands=_of_workload(_of_group(hints.demands, spec.scheduling_group), member.gang),
             holds=holds,
