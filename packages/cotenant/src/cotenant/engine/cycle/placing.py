@@ -275,6 +275,12 @@ class Placing:
             times,
         )
 
+    def feasible(self, entry: PodInfo) -> frozenset[str]:
+        """The nodes that every filter passes for a pod, as the arrays stand."""
+        checked = self._rejector.check(entry.shape, entry.number)
+        names = self._assignments.names
+        return frozenset(names[row] for row in np.flatnonzero(checked.here & (checked.misses == 0)).tolist())
+
     def helped(self, shapes: Sequence[int], rows: Sequence[int]) -> Mask:
         """Which of these shapes pass all row-local filters on some of these rows."""
         assignments = self._assignments

@@ -4,9 +4,8 @@ configuration names it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-
-from cotenant.model.resources import Amounts
 
 MAX_PRIORITY = 10  # an extender's score of a node goes from 0 to this
 USUAL_TIMEOUT_S = 5.0
@@ -39,9 +38,9 @@ class Extender:
     timeout_s: float = USUAL_TIMEOUT_S
     tls: ExtenderTls | None = None  # None = plain HTTP
 
-    def is_interested(self, requests: Amounts) -> bool:
-        """Whether it is asked about a pod with these requests."""
-        return not self.managed or any(name in self.managed for name in requests.names())
+    def is_interested(self, resources: Iterable[str]) -> bool:
+        """Whether it is asked about a pod that requests these."""
+        return not self.managed or any(name in self.managed for name in resources)
 
     def address(self, verb: str) -> str:
         """The URL of a verb."""

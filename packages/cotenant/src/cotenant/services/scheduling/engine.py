@@ -8,6 +8,7 @@ import numpy as np
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.settings import Settings
+from cotenant.engine.plugins.extenders.plugin import Extenders
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.devices.rules import DeviceRules
@@ -33,6 +34,7 @@ def scheduling_engine(profile: PlacementProfile, options: Options) -> Cluster:
         quotas=Quotas(options.quotas),
         load_aware=LoadAware(options.load_aware),
         predicted_use=PredictedUse(options.predicted_use),
+        extenders=Extenders(options.extenders, options.backoff),
         more=options.plugins,
     )
     return Cluster(profile, np.random.default_rng(options.seed), settings, plugins)

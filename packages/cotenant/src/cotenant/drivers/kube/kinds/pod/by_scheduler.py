@@ -27,6 +27,10 @@ class IgnoredResources:
         kept = {name: amount for name, amount in amounts if not self._has(name)}
         return amounts if len(kept) == len(amounts.names()) else Amounts.of(kept)
 
+    def among(self, amounts: Amounts) -> tuple[str, ...]:
+        """Which of these are ignored."""
+        return tuple(name for name, _ in amounts if self._has(name)) if self.names or self.groups else ()
+
     def _has(self, name: str) -> bool:
         group, slash, _ = name.partition("/")
         return bool(slash) and (name in self.names or group in self.groups)

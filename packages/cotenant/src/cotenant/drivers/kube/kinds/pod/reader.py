@@ -261,7 +261,10 @@ class PodReader:
             started_s=_unix(status.start_time),
             preempts=own.preempts and by_group.preempts and spec.preemption_policy != "Never",
             volumes=needs,
-            demands=_of_workload(_of_group(hints.demands, spec.scheduling_group), member.gang),
+            demands=_beyond(
+                _of_workload(_of_group(hints.demands, spec.scheduling_group), member.gang),
+                own.ignored.among(template.requests),
+            ),
             holds=holds,
             written=(*hints.holding_texts, *brought),
             settled=self._pairs(settled) if settled else (),
@@ -335,6 +338,11 @@ def _as_settled(
     stated = {name: counts[name] for name in SETTLED_LABELS if name in counts}
     tenant, extended = counts.get(TENANT), counts.get(EXTENDED_SPEC)
     return {**others, **stated}, replace_fields(annotations or PodAnnotations(), tenant=tenant, extended_spec=extended)
+
+
+def _beyond(demands: Demands, names: tuple[str, ...]) -> Demands:
+    """The demands with the resources that only extenders look at."""
+    return replace(demands, beyond=names) if names else demands
 
 
 def _of_group(demands: Demands, group: SchedulingGroup | None) -> Demands:
