@@ -115,7 +115,8 @@ def read_victims(body: bytes, node: str) -> tuple[str, ...] | None:
     if node not in by_node:
         return None
     victims = _lower(by_node[node]).get("pods") if isinstance(by_node[node], dict) else None
-    uids = [_lower(pod).get("uid") for pod in victims or () if isinstance(pod, dict)]
+    listed = victims if isinstance(victims, list) else []
+    uids = [_lower(pod).get("uid") for pod in listed if isinstance(pod, dict)]
     if not all(isinstance(uid, str) for uid in uids):
         raise Permanent("its victims have no UIDs")
     return tuple(str(uid) for uid in uids)

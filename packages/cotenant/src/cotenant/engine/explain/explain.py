@@ -25,6 +25,7 @@ from cotenant.engine.cycle.score_parts import Ranking, ranking
 from cotenant.engine.explain.concerns import concerns, gang_concern, lent_concerns, quota_concern, quota_room
 from cotenant.engine.explain.copying import Captured, Make, capture
 from cotenant.engine.explain.evictions import Evictions
+from cotenant.engine.explain.kueue import why_gated
 from cotenant.engine.explain.nodes import node_answer, node_reports
 from cotenant.engine.explain.notes import affinity_note, notes
 from cotenant.engine.explain.question import Question, Revocation, revoked
@@ -358,6 +359,7 @@ class Explain:
         holding = next((concern.words for concern in held if concern.holds), "")
         if entry.state is State.GATED:
             because = f"its scheduling gates are closed: {', '.join(entry.seen.gates)}"
+            because = "; ".join(part for part in (because, why_gated(entry)) if part)
         elif entry.state is State.BLOCKED:
             because = obstacle(entry.seen) or entry.last_message or holding
         elif what_if.changes:

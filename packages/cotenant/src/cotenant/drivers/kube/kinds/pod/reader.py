@@ -22,6 +22,7 @@ import msgspec
 from msgspec.structs import replace as replace_fields
 
 from cotenant.drivers.kube.kinds.attempting import Attempt
+from cotenant.drivers.kube.kinds.kueue_workload import KueueIndex
 from cotenant.drivers.kube.kinds.parts import OwnerReference
 from cotenant.drivers.kube.kinds.pod.affinity import (
     Affinity,
@@ -146,6 +147,7 @@ class PodReader:
         self.group_priorities = GroupPriorities()
         self.workloads = workloads or WorkloadIndex()
         self.spread_selectors = SpreadSelectors()
+        self.kueue = KueueIndex()
         self._encoder = msgspec.json.Encoder()
         self._buffer = bytearray()
         self._templates: dict[bytes, _Template] = {}
@@ -158,6 +160,16 @@ class PodReader:
     def spreads_by_default(self) -> bool:
         """Whether pods of some scheduler name are spread by what selects them."""
         return any(own.is_spread for own in self._by_scheduler.values())
+
+    def queue_of(self, obj: PodObject) -> tuple[str, ...]:
+        """The names of what Kueue says of a pod that has no node: it is read again where that changes."""
+        meta, spec = obj.metadata, obj.spec or PodSpec()
+        if spec.node_name:
+            return ()
+        annotated = (meta.annotations.kueue_workload or "") if meta.annotations is not None else ""
+        gates = [gate.name for gate in spec.scheduling_gates or ()]
+        owners, labels = meta.owner_references or (), meta.labels or {}
+        return self.kueue.depends_on(meta.namespace or "default", meta.uid or "", labels, annotated, owners, gates)
 
     def selectors_of(self, obj: PodObject) -> tuple[str, ...]:
         """The names of what selects a pod that is spread by default: it is read again where one changes. None once
@@ -191,8 +203,11 @@ class PodReader:
                 labels, annotations = _as_settled(labels, annotations, counts)
                 settled = counts
         template = self._template(spec, status, labels)
-        hints = NO_HINTS
+        hints, annotated = NO_HINTS, ""
         if annotations is not None:
+            if annotations.kueue_workload:
+                annotated = annotations.kueue_workload
+                annotations = replace_fields(annotations, kueue_workload=None)
             if annotations.settled:  # each pod's own: equal pods share the rest
                 annotations, brought = replace_fields(annotations, settled=None), (SETTLED,)
             found = self._hints.get(annotations)
@@ -271,6 +286,9 @@ class PodReader:
             relabelled=relabelled,
             owned_by=self._owned_by(meta.owner_references) if meta.owner_references else (),
             workload=member.workload,
+            in_queue=self.kueue.of(
+                meta.namespace or "default", meta.uid or "", labels, annotated, owners, template.gates
+            ),
             unsupported=unsupported,
         )
 
