@@ -112,8 +112,8 @@ class EngineWatches:
         self.workloads.watch(watches)
         if reader.spreads_by_default:
             SpreadWatches(reader.spread_selectors, self._read_again).watch(watches)
-        for kind in (KUEUE_BETA2, KUEUE_BETA1):
-            watches.handle(kind, self._kueue_handler(kind.version), optional=True)
+        for queued in (KUEUE_BETA2, KUEUE_BETA1):
+            watches.handle(queued, self._kueue_handler(queued.version), optional=True)
         self.pods = watches.deliver(PODS, self.pods_delivered)
 
     def _read_node(self, obj: NodeObject) -> Node:

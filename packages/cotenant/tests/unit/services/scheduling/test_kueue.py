@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from cotenant.drivers.kube.kinds.kueue_workload import (
-    KUEUE_WORKLOADS,
+    KUEUE_BETA1,
+    KUEUE_BETA2,
     KueueIndex,
     KueueWorkloadObject,
     read_kueue_workload,
@@ -51,7 +52,8 @@ metadata:
   name: pod-train-0-5ab2f
   namespace: team
   uid: 77aa
-  ownerReferences: [{apiVersion: v1, kind: Pod, name: train-0, uid: 0b1c-pod, controller: true, blockOwnerDeletion: true}]
+  ownerReferences:
+  - {apiVersion: v1, kind: Pod, name: train-0, uid: 0b1c-pod, controller: true, blockOwnerDeletion: true}
 spec:
   active: true
   queueName: user-queue
@@ -225,7 +227,10 @@ def test_the_topology_gate_has_its_own_words() -> None:
 
 def test_the_newer_version_of_a_workload_counts_and_changes_are_named() -> None:
     index = KueueIndex()
-    assert [kind.version for kind in KUEUE_WORKLOADS] == ["v1beta2", "v1beta1"]
+    assert (KUEUE_BETA2.path(), KUEUE_BETA1.path()) == (
+        "/apis/kueue.x-k8s.io/v1beta2/workloads",
+        "/apis/kueue.x-k8s.io/v1beta1/workloads",
+    )
     old = workload(PENDING, conditions=[condition("QuotaReserved", "False", "Pending", "old")])
     new = workload(PENDING, conditions=[condition("QuotaReserved", "False", "Pending", "new")])
     assert index.put("v1beta1", old) == ("Kueue's Workload team/pod-train-0-5ab2f", "Kueue's Workload of 0b1c-pod")
