@@ -36,6 +36,9 @@ def concerns(
     """
     found = [*_quota(plugins, entry, pod), *_gang(plugins, entry, now_s), *_reservation(plugins, entry, now_s)]
     found += [*_holdings(entry), *_relabelled(entry), *_load(plugins, entry)]
+    words, waits = plugins.extenders.standing(entry.seen.uid)
+    if words:
+        found.append(Concern("extender", entry.seen.pod.key, waits, words))
     ours = next((concern.name for concern in found if concern.kind == "quota"), "")
     if (queued := kueue_concern(entry, ours)) is not None:
         found.append(queued)

@@ -297,8 +297,14 @@ class Explain:
             ),
             levels=self._evictions.levels(entry, view),
             guess=self._evictions.min_priority(entry, view) if together == 1 and not passing else None,
-            passes=f"{passing} of {nodes} nodes would take it" if passing else "it is placed at its next attempt",
+            passes=self._passes(entry, passing, nodes),
         )
+
+    def _passes(self, entry: PodInfo, passing: int, nodes: int) -> str:
+        """What a pod that may be placed waits for."""
+        words = f"{passing} of {nodes} nodes would take it" if passing else "it is placed at its next attempt"
+        asked, waits = self._plugins.extenders.standing(entry.seen.uid)
+        return f"{words}; it {asked}" if waits and asked.startswith("waits") else words
 
     def _mates(self, entry: PodInfo) -> frozenset[str]:
         gang = self._plugins.gangs.of(entry.seen.uid)

@@ -160,8 +160,7 @@ class Extenders(Plugin):
         self.host.say(AskExtenders(entry.seen.uid, entry.seen.pod.key, self._numbers, tuple(sorted(feasible)), whom))
 
     def _waits(self, whom: tuple[int, ...]) -> Refused:
-        urls = ", ".join(self.extenders[i].url for i in whom)
-        return Refused(NAME, f"waits for the answer of extender {urls}", is_told=False)
+        return Refused(NAME, f"waits for the answer of extender {self._urls(whom)}", is_told=False)
 
     def _feasible(self, entry: PodInfo) -> frozenset[str]:
         """Nodes that pass every filter of ours."""
@@ -216,6 +215,22 @@ class Extenders(Plugin):
         question = self._questions.pop(uid, None)
         if question is not None and question.is_open:
             self._closed(question)
+
+    def standing(self, uid: str) -> tuple[str, bool]:
+        """How the pod stands with extenders, in words, and whether it waits for them; empty = it has no question."""
+        question = self._questions.get(uid)
+        if question is None:
+            whom = next((whom for whom, waiting in self._queued.items() if uid in waiting), None)
+            return (f"waits for its turn at extender {self._urls(whom)}", True) if whom is not None else ("", False)
+        if question.error:
+            return question.error, True
+        if question.answer is None:
+            return f"waits for the answer of extender {self._urls(question.whom)}", True
+        left = f"{len(question.answer.nodes)} of {len(question.nodes)} nodes"
+        return f"extender {self._urls(question.whom)} left {left}", False
+
+    def _urls(self, whom: tuple[int, ...]) -> str:
+        return ", ".join(self.extenders[i].url for i in whom)
 
     def spared(self, uid: str, node: str, now_s: float) -> None:
         """An extender does not allow the victims that were proposed on a node: others are proposed elsewhere."""
