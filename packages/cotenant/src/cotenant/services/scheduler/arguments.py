@@ -78,7 +78,7 @@ class SchedulerArguments:
                 "A kube-scheduler's KubeSchedulerConfiguration (v1), in place of --scheduler-name and --profile: its "
                 "profiles are scored as kube-scheduler scores them. What is not honoured is named at the start."
             ),
-            group=COMMON,
+            group=WORK,
         ),
     ] = None
     leader_elect: Annotated[
