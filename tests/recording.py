@@ -7,38 +7,20 @@ machine, and how many passed and failed. A case that was skipped did not meet it
 
 from __future__ import annotations
 
-import json
+import importlib
 import os
 import platform
 import re
 import subprocess
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tools.matrix import Run, merged
 
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?(?:[-~+][0-9A-Za-z.~+-]+)?")
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Run:
-    """One part on one machine, as it was last tried."""
-
-    part: str
-    version: str
-    kernel: str
-    cgroup: str
-    architecture: str
-    passed: int
-    failed: int
-    date: str
-
-    @property
-    def place(self) -> tuple[str, ...]:
-        """What a later run replaces."""
-        return (self.part, self.version, self.kernel, self.cgroup, self.architecture)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +51,9 @@ def kernel() -> str:
 
 
 def _api_server() -> str:
-    from tests.kube.conftest import REAL, Kube
-
-    return str(Kube(Path(REAL), is_local=False).get("/version")["gitVersion"]).removeprefix("v")
+    conftest = importlib.import_module("tests.kube.conftest")
+    found = conftest.Kube(Path(conftest.REAL), is_local=False).get("/version")
+    return str(found["gitVersion"]).removeprefix("v")
 
 
 PARTS = (
@@ -140,11 +122,3 @@ def cgroup(root: Path = Path("/sys/fs/cgroup")) -> str:
     if (root / "cgroup.controllers").exists():
         return "v2"
     return "v1 and v2" if (root / "unified" / "cgroup.procs").exists() else "v1"
-
-
-def merged(text: str, runs: Iterable[Run]) -> str:
-    """The file's text with these runs, each in the place of an earlier one of its kind."""
-    known = {run.place: run for run in (Run(**entry) for entry in json.loads(text))}
-    known |= {run.place: run for run in runs}
-    lines = [json.dumps(asdict(run)) for run in sorted(known.values())]
-    return "[\n" + ",\n".join(lines) + "\n]\n"

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-
-from tests.recording import Run
 
 RECORDS = Path(__file__).parent.parent / "docs" / "matrix.json"
 KUBERNETES = tuple(f"1.{minor}" for minor in range(30, 39))
@@ -21,6 +20,7 @@ RUNTIMES = ("containerd", "cri-o", "docker")
 OF_KUBERNETES = ("kube-apiserver", "kube-scheduler", "kubelet")
 OTHERS = ("nats-server", "prometheus")
 NOT_RUN = "not run"
+ANY = "any"
 
 _HEAD = """# What ran where
 
@@ -30,50 +30,42 @@ and failed, the exact version, and the day of the last run. What nobody ran says
 """
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Run:
+    """One part on one machine, as it was last tried."""
+
+    part: str
+    version: str
+    kernel: str
+    cgroup: str
+    architecture: str
+    passed: int
+    failed: int
+    date: str
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """What a later run replaces."""
+        return (self.part, self.version, self.kernel, self.cgroup, self.architecture)
+
+
 def page(runs: Sequence[Run]) -> str:
     """The whole page."""
     return "\n".join(
         (
             _HEAD,
             "## Kubernetes\n",
-            _table(
-                ("version", *(f"{part}, {arch}" for part in OF_KUBERNETES for arch in ARCHITECTURES)),
-                KUBERNETES,
-                [
-                    lambda row, part=part, arch=arch: _cell(
-                        run
-                        for run in runs
-                        if (run.part, run.architecture) == (part, arch) and _minor(run.version) == row
-                    )
-                    for part in OF_KUBERNETES
-                    for arch in ARCHITECTURES
-                ],
-            ),
+            _table("version", KUBERNETES, OF_KUBERNETES, runs, lambda run: _minor(run.version)),
             "## Kernels, hierarchies of groups, runtimes\n",
-            _table(
-                ("kernel, cgroup", *(f"{part}, {arch}" for part in ("kernel", *RUNTIMES) for arch in ARCHITECTURES)),
-                _machines(runs),
-                [
-                    lambda row, part=part, arch=arch: _cell(
-                        run
-                        for run in runs
-                        if (run.part, run.architecture) == (part, arch) and f"{_minor(run.kernel)}, {run.cgroup}" == row
-                    )
-                    for part in ("kernel", *RUNTIMES)
-                    for arch in ARCHITECTURES
-                ],
-            ),
+            _table("kernel, cgroup", _machines(runs), ("kernel", *RUNTIMES), runs, _machine),
             "## Beside them\n",
-            _table(
-                ("program", *ARCHITECTURES),
-                OTHERS,
-                [
-                    lambda row, arch=arch: _cell(run for run in runs if (run.part, run.architecture) == (row, arch))
-                    for arch in ARCHITECTURES
-                ],
-            ),
+            _table("version", (ANY,), OTHERS, runs, lambda run: ANY),
         )
     )
+
+
+def _machine(run: Run) -> str:
+    return f"{_minor(run.kernel)}, {run.cgroup}"
 
 
 def _machines(runs: Iterable[Run]) -> tuple[str, ...]:
@@ -94,9 +86,16 @@ def _cell(runs: Iterable[Run]) -> str:
     return "; ".join(told) or NOT_RUN
 
 
-def _table(head: Sequence[str], rows: Sequence[str], columns: Sequence[Callable[[str], str]]) -> str:
-    lines = [_line(head), _line(["---"] * len(head))]
-    lines += [_line([row, *(column(row) for column in columns)]) for row in rows]
+def _table(
+    title: str, rows: Sequence[str], parts: Sequence[str], runs: Sequence[Run], row_of: Callable[[Run], str]
+) -> str:
+    """A column for each part and architecture."""
+    columns = [(part, architecture) for part in parts for architecture in ARCHITECTURES]
+    lines = [_line((title, *(", ".join(column) for column in columns))), _line(["---"] * (len(columns) + 1))]
+    for row in rows:
+        here = [run for run in runs if row_of(run) == row]
+        cells = [_cell(run for run in here if (run.part, run.architecture) == column) for column in columns]
+        lines.append(_line((row, *cells)))
     return "\n".join(lines) + "\n"
 
 
@@ -107,6 +106,14 @@ def _line(cells: Iterable[str]) -> str:
 def _minor(version: str) -> str:
     """The first two numbers of a version."""
     return ".".join(version.split("-")[0].split(".")[:2])
+
+
+def merged(text: str, runs: Iterable[Run]) -> str:
+    """The file's text with these runs, each in the place of an earlier one of its kind."""
+    known = {run.place: run for run in (Run(**entry) for entry in json.loads(text))}
+    known |= {run.place: run for run in runs}
+    lines = [json.dumps(asdict(run)) for run in sorted(known.values())]
+    return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
 def read(file: Path = RECORDS) -> tuple[Run, ...]:

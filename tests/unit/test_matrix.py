@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.recording import Part, Recorder, Run, cgroup, merged
-from tools.matrix import NOT_RUN, page, read
+from tests.recording import Part, Recorder, cgroup
+from tools.matrix import NOT_RUN, Run, merged, page, read
 
 RUN = Run("kube-apiserver", "1.36.2", "6.12.1-a", "v2", "x86_64", 10, 0, "2026-01-02")
 

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.engine.cluster import Cluster
+from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.instructions import Bind
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
@@ -24,6 +25,7 @@ from cotenant.model.cluster.taints import Effect, Taint
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.kube_scoring import KubeScoring, Strategy, Weights
 from cotenant.policy.placement.profiles import PlacementProfile
+from cotenant.policy.placement.scores import kube_configured
 
 GPU, CARD = "nvidia.com/gpu", "example.com/card"
 Sums = dict[str, int]
@@ -153,3 +155,29 @@ def test_each_pod_lands_on_a_node_with_the_highest_score(seed: int) -> None:
         for what, amount in wanted.items():
             requested[node_name][what] = requested[node_name].get(what, 0) + amount
     engine.validate()
+
+
+@pytest.mark.slow
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=300, deadline=None)
+def test_compiled_is_plain(seed: int) -> None:
+    rng = Random(seed)
+    scoring = random_scoring(rng)
+    encoder = Encoder(1.0)
+    for i in range(rng.randint(1, 6)):
+        size = {"cpu": rng.randint(1, 20) * 500, "memory": rng.randint(1, 20) << 28, "pods": 30}
+        size |= {name: rng.randint(0, 9) for name in (GPU, CARD, "ephemeral-storage") if rng.random() < 0.5}
+        encoder.add_node(Node(f"n{i}", Amounts.of(size)))
+    wanted = {name: rng.randint(0, 4) for name in (GPU, CARD, "ephemeral-storage") if rng.random() < 0.5}
+    wanted |= {name: rng.randint(0, 3000) for name in ("cpu", "memory") if rng.random() < 0.9}
+    number, _ = encoder.add_pod(Pod("p", requests=Amounts.of(wanted)))
+    nodes, shapes, k = encoder.nodes(), encoder.shapes(), encoder.shape_of(number)
+    nodes.requested[:] = [[rng.randint(0, 4000) for _ in encoder.axis.names] for _ in range(len(nodes.ready))]
+    rows = np.arange(len(nodes.ready))
+    columns = {name: at for at, name in enumerate(encoder.axis.names)}
+    given_ = (scoring, columns, nodes, shapes, k, rows)
+    assert kube_configured.fit_rows(*given_).tolist() == kube_configured.fit_score(*given_).tolist()
+    compiled, plain = kube_configured.balanced_rows(*given_), kube_configured.balanced_score(*given_)
+    assert (compiled is None) == (plain is None)
+    if compiled is not None and plain is not None:
+        assert compiled.tolist() == plain.tolist()

@@ -270,10 +270,10 @@ class TermRules:
         columns = {name: at for at, name in enumerate(self._encoder.axis.names)}
         nodes, shapes = self._encoder.nodes(), self._encoder.shapes()
         if scoring.weights.fit:
-            values = kube_configured.fit_score(scoring, columns, nodes, shapes, k, rows)
+            values = kube_configured.fit_rows(scoring, columns, nodes, shapes, k, rows)
             yield preference.Part("NodeResourcesFit", scoring.weights.fit * values)
         if scoring.weights.balanced:
-            balanced = kube_configured.balanced_score(scoring, columns, nodes, shapes, k, rows)
+            balanced = kube_configured.balanced_rows(scoring, columns, nodes, shapes, k, rows)
             if balanced is not None:
                 yield preference.Part("NodeResourcesBalancedAllocation", scoring.weights.balanced * balanced)
 

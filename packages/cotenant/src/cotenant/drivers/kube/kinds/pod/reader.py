@@ -11,10 +11,9 @@ Source: Kubernetes API reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from math import nan
 from typing import TypeVar
 
@@ -32,6 +31,8 @@ from cotenant.drivers.kube.kinds.pod.affinity import (
 )
 from cotenant.drivers.kube.kinds.pod.annotations import NO_HINTS, Hints, read_hints
 from cotenant.drivers.kube.kinds.pod.by_scheduler import PodsOfScheduler, with_added
+from cotenant.drivers.kube.kinds.pod.group_priorities import GroupPriorities
+from cotenant.drivers.kube.kinds.pod.ports import host_ports
 from cotenant.drivers.kube.kinds.pod.resources import has_whole_cpus, read_limits, read_requests, resized
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, PodSpec, PodStatus, SchedulingGroup
 from cotenant.drivers.kube.kinds.pod.unknown_form import set_fields
@@ -85,40 +86,6 @@ class _Template:
 
 
 _NOTHING_OWN = PodsOfScheduler()
-
-
-@dataclass(frozen=True, slots=True)
-class GroupPriority:
-    """What a PodGroup says of all its members: their priority (None: each has its own), and whether they preempt."""
-
-    priority: int | None = None
-    preempts: bool = True
-
-
-class GroupPriorities:
-    """By namespace/name of a PodGroup of the Workload API; groups that say nothing are left out."""
-
-    def __init__(self) -> None:
-        self._by_key: dict[str, GroupPriority] = {}
-
-    def put(self, key: str, priority: GroupPriority | None) -> bool:
-        """Note what a group says, None = nothing. Returns whether that is news: its members must be read again."""
-        if self._by_key.get(key) == priority:
-            return False
-        if priority is None:
-            del self._by_key[key]
-        else:
-            self._by_key[key] = priority
-        return True
-
-    def of(self, namespace: str, group: SchedulingGroup | None) -> GroupPriority:
-        """What the group of a pod says."""
-        if not self._by_key or group is None:
-            return _OWN_PRIORITY
-        return self._by_key.get(f"{namespace}/{group.pod_group_name}", _OWN_PRIORITY)
-
-
-_OWN_PRIORITY = GroupPriority()
 
 
 class PodReader:
@@ -422,32 +389,13 @@ def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) 
                 spec.topology_spread_constraints or (), labels, "spec.topologySpreadConstraints"
             ),
         ),
-        host_ports=_host_ports(spec, attempt),
+        host_ports=host_ports(spec, attempt),
         images=tuple(
             _with_tag(container.image or "") for container in (*(spec.init_containers or ()), *(spec.containers or ()))
         ),
         gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
         unsupported=tuple(wrong),
     )
-
-
-def _host_ports(
-    spec: PodSpec, attempt: Callable[[HostPort | None, Callable[[], HostPort]], HostPort | None]
-) -> tuple[HostPort, ...]:
-    """Ports of containers and sidecars; in the host's network every port is one of the host. What is no port is
-    named by `attempt`.
-    """
-    sidecars = (c for c in spec.init_containers or () if c.restart_policy == "Always")
-    found: dict[HostPort, None] = {}
-    for container in (*(spec.containers or ()), *sidecars):
-        for port in container.ports or ():
-            number = port.host_port or (port.container_port if spec.host_network else 0)
-            if number:
-                made = partial(HostPort, number, port.protocol or "TCP", port.host_ip or "0.0.0.0")
-                taken = attempt(None, made)
-                if taken is not None:
-                    found[taken] = None
-    return tuple(found)
 
 
 def _with_tag(image: str) -> str:
