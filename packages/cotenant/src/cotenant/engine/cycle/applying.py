@@ -115,7 +115,7 @@ class Applying:
     def _reject(self, rejected: Rejected, now_s: float) -> None:
         verdict = rejected.verdict
         self._components.queue.refuse(rejected.group, verdict, now_s)
-        for uid in rejected.group.pods:
+        for uid in rejected.group.pods if verdict.is_told else ():
             self._outbox.waits(self._pods.by_uid[uid], verdict.message, verdict.record, verdict.missing)
         self._reconsider_nomination(rejected.first, now_s)
 

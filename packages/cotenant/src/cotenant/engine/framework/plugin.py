@@ -47,6 +47,7 @@ class Refused:
     plugin: str
     message: str
     missing: str = ""
+    is_told: bool = True  # False where it is over in a moment: the pod's owner is not told
 
 
 @dataclass(frozen=True, slots=True)

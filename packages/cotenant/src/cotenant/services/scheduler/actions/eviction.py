@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 from cotenant.drivers.kube.client.client import Client
@@ -39,7 +39,10 @@ class Evictor:
         scheduler: str,
         now: Callable[[], float],
         changed: Callable[[], None],
+        agreed: Callable[[Preempt], Awaitable[Preempt | None]] | None = None,
     ) -> None:
+        """`agreed`: asks extenders about victims; None = they spare them."""
+        self._agreed = agreed
         self._client = client
         self._cluster = cluster
         self._statuses = statuses
@@ -89,6 +92,11 @@ class Evictor:
 
     async def _carry_out(self, preempt: Preempt) -> None:
         try:
+            proposed = preempt if self._agreed is None else await self._agreed(preempt)
+            if proposed is None:
+                self._cluster.preempt_failed(preempt.uid, self._now())
+                return
+            preempt = proposed
             await self._nominate(preempt)
             async with asyncio.TaskGroup() as group:
                 for victim in preempt.victims:
