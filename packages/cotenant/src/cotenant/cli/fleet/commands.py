@@ -106,7 +106,7 @@ def serve(
         return serve_main.run_embedded(
             serve_main.EmbeddedOptions(_agent_options(host, connection), port, log_level, log_format)
         )
-    return serve_main.run(serve_main.ServeOptions(_bus_options(connection), rights, log_level, log_format))
+    return serve_main.run(serve_main.ServeOptions(bus_options(connection), rights, log_level, log_format))
 
 
 @app.command
@@ -124,7 +124,7 @@ def agent(
     """
     from cotenant.services.fleet import agent_main
 
-    return agent_main.run(_agent_options(host, connection), _bus_options(connection), log_level, log_format)
+    return agent_main.run(_agent_options(host, connection), bus_options(connection), log_level, log_format)
 
 
 @app.command
@@ -161,7 +161,7 @@ def up(
     if dry_run:
         print(f"group {template.name}: {' -> '.join(start_order(template.containers))}")
         return 0
-    outcome = ask_controller(_bus_options(connection), "up", Up(template), GroupOutcome, 900.0)
+    outcome = ask_controller(bus_options(connection), "up", Up(template), GroupOutcome, 900.0)
     return showing.show_outcome(outcome, "up", json)
 
 
@@ -176,7 +176,7 @@ def down(name: Name, /, *, connection: Bus = _BUS, json: Json = False) -> int:
     from cotenant.model.fleet.requests import Down
     from cotenant.services.fleet.operator import ask_controller, group_name
 
-    outcome = ask_controller(_bus_options(connection), "down", Down(group_name(name)), GroupOutcome, 300.0)
+    outcome = ask_controller(bus_options(connection), "down", Down(group_name(name)), GroupOutcome, 300.0)
     return showing.show_outcome(outcome, "down", json)
 
 
@@ -188,7 +188,7 @@ def restart(name: Name, /, *, connection: Bus = _BUS, json: Json = False) -> int
     from cotenant.model.fleet.requests import Restart
     from cotenant.services.fleet.operator import ask_controller, group_name
 
-    outcome = ask_controller(_bus_options(connection), "restart", Restart(group_name(name)), GroupOutcome, 900.0)
+    outcome = ask_controller(bus_options(connection), "restart", Restart(group_name(name)), GroupOutcome, 900.0)
     return showing.show_outcome(outcome, "up", json)
 
 
@@ -207,7 +207,7 @@ def ps(
     from cotenant.services.fleet.operator import group_name, list_all
 
     wanted = List(group_name(group) if group else "", tag)
-    return showing.show_containers(list_all(_bus_options(connection), wanted), json)
+    return showing.show_containers(list_all(bus_options(connection), wanted), json)
 
 
 @app.command
@@ -224,7 +224,7 @@ def hosts(
     from cotenant.model.fleet.requests import List
     from cotenant.services.fleet.operator import list_all
 
-    return showing.show_hosts(list_all(_bus_options(connection), List("", tag, namespace, host)), json)
+    return showing.show_hosts(list_all(bus_options(connection), List("", tag, namespace, host)), json)
 
 
 @app.command
@@ -234,7 +234,7 @@ def inspect(guid: Guid, /, *, connection: Bus = _BUS, json: Json = False) -> int
     from cotenant.model.fleet.requests import Inspect, Inspected
     from cotenant.services.fleet.operator import ask_controller
 
-    answer = ask_controller(_bus_options(connection), "inspect", Inspect(guid), Inspected)
+    answer = ask_controller(bus_options(connection), "inspect", Inspect(guid), Inspected)
     return showing.show_inspected(guid, answer, json)
 
 
@@ -269,7 +269,7 @@ def limit(
             raise InvalidInput("LIMITS", entry, "NAME=VALUE, as cpu=2")
         pairs[name] = value
     request = Limit(guid, pairs, duration_s("--for", lasts))
-    answer = ask_controller(_bus_options(connection), "limit", request, Limited, 20.0)
+    answer = ask_controller(bus_options(connection), "limit", request, Limited, 20.0)
     return showing.show_limits(guid, answer, json)
 
 
@@ -294,7 +294,7 @@ def configure(
 
     settings, _ = read_agent_file(file)
     answer = ask_controller(
-        _bus_options(connection), "configure", SetConfiguration(role, platform, settings), Spread, 20.0
+        bus_options(connection), "configure", SetConfiguration(role, platform, settings), Spread, 20.0
     )
     return showing.show_spread(role, platform, answer, json)
 
@@ -340,7 +340,8 @@ def show_guid() -> int:
     return 0
 
 
-def _bus_options(given: Bus) -> BusOptions:
+def bus_options(given: Bus) -> BusOptions:
+    """As the services take it."""
     from cotenant.services.fleet.places import BusOptions
 
     return BusOptions(given.bus, given.key, given.ca, given.name, given.state_dir)

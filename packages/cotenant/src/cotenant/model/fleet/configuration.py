@@ -14,8 +14,10 @@ FUNCTIONS = (
     "containers",
     "figures",
     "limits",
+    "logs",
 )  # what an agent can switch on and off; each is a part of services/fleet/functions
 _MIN_HEARTBEAT_S, _MAX_HEARTBEAT_S = 0.1, 10.0
+_MIN_RING, _MAX_RING = 64 << 10, 1 << 30
 FIXED = {"keeper": "the agent's keeper is chosen when the agent starts; change it and restart the agent"}
 
 
@@ -26,6 +28,10 @@ class AgentConfiguration:
     functions: tuple[str, ...] = FUNCTIONS
     heartbeat_s: float = 1.0
     environment: dict[str, str] = field(default_factory=dict)  # of each container that is created from now on
+    log_ring_bytes: int = 4 << 20  # of each container's log that is kept in the agent
+    log_age_s: float = 3600.0
+    pod_logs: str = "/var/log/pods"  # folder of the logs of a Kubernetes node's pods
+    collector: str = ""  # base URL of an OTLP/HTTP collector that gets logs and figures; "": none
     keeper: str = ""  # path of the keeper's socket; "": the usual one where it is there, else one in the agent
 
     def __post_init__(self) -> None:
@@ -34,6 +40,12 @@ class AgentConfiguration:
                 raise InvalidInput("functions", name, "one of " + ", ".join(FUNCTIONS))
         if not _MIN_HEARTBEAT_S <= self.heartbeat_s <= _MAX_HEARTBEAT_S:
             raise InvalidInput("heartbeat_s", self.heartbeat_s, f"{_MIN_HEARTBEAT_S:g} to {_MAX_HEARTBEAT_S:g} seconds")
+        if not _MIN_RING <= self.log_ring_bytes <= _MAX_RING:
+            raise InvalidInput("log_ring_bytes", self.log_ring_bytes, f"{_MIN_RING} to {_MAX_RING} bytes")
+        if not self.log_age_s >= 1:
+            raise InvalidInput("log_age_s", self.log_age_s, "1 second or more")
+        if self.collector and not self.collector.startswith(("http://", "https://")):
+            raise InvalidInput("collector", self.collector, "http://HOST:PORT or https://HOST:PORT")
         for key in self.environment:
             if not key or "=" in key or "\0" in key:
                 raise InvalidInput("environment", key, "the name of an environment variable")

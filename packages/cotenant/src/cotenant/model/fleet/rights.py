@@ -16,7 +16,7 @@ from cotenant.model.fleet.refusal import Forbidden
 ALL = "*"
 READING = ("list", "inspect")
 CHANGING = ("up", "down", "restart", "limit", "configure")
-VERBS = (*READING, *CHANGING)
+VERBS = (*READING, "logs", *CHANGING)
 
 
 @dataclass(frozen=True, slots=True)

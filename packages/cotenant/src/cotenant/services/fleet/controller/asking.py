@@ -42,6 +42,7 @@ from cotenant.model.fleet.states import AgentState
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
 from cotenant.services.fleet.controller.controller import Controller
 from cotenant.services.fleet.controller.driving import GroupDriver
+from cotenant.services.fleet.controller.relaying import Relaying
 from cotenant.services.fleet.rpc import KEY_HEADER, Verb, call, encode
 
 _SPREAD_S = 10.0
@@ -55,6 +56,7 @@ class Asking:
         self._controller = controller
         self._registry = controller.registry
         self._stored = controller.stored
+        self._relaying = Relaying(controller, self._allow)
 
     def verbs(self) -> dict[str, Verb]:
         """By name."""
@@ -66,6 +68,7 @@ class Asking:
             "restart": Verb(Restart, self._restart),
             "limit": Verb(Limit, self._limit),
             "configure": Verb(SetConfiguration, self._configure),
+            **self._relaying.verbs(),
         }
 
     async def _list(self, request: List, message: Message) -> Listed:

@@ -11,9 +11,15 @@ from cotenant.services.fleet.functions.containers import ContainerFunction
 from cotenant.services.fleet.functions.contract import Function
 from cotenant.services.fleet.functions.figures import FigureFunction
 from cotenant.services.fleet.functions.limits import LimitFunction
+from cotenant.services.fleet.functions.logs.function import LogFunction
 
 
 def made_functions(agent: str, docker: Path, state_dir: Path) -> tuple[Function, ...]:
     """The functions of this agent, all off."""
     containers = ContainerFunction(agent, docker, state_dir)
-    return containers, FigureFunction(containers), LimitFunction(containers, state_dir)
+    return (
+        containers,
+        FigureFunction(containers),
+        LimitFunction(containers, state_dir),
+        LogFunction(agent, containers, state_dir),
+    )

@@ -1,0 +1,81 @@
+"""Requests about one container or pod that the controller passes on to the agent that has it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from cotenant.drivers.nats.contract import Message
+from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.model.fleet.logs import FindLogs, FoundLogs, LogPage, ReadLogs
+from cotenant.model.fleet.refusal import NoSuchGuid
+from cotenant.model.fleet.states import AgentState
+from cotenant.services.fleet.controller.controller import Controller
+from cotenant.services.fleet.rpc import Verb, call
+
+T = TypeVar("T")
+Allow = Callable[..., str]
+_AT_ONCE = 64
+_FIND_S = 2.0
+_KNOWN_FOR_S = 60.0
+
+
+class Relaying:
+    """`allow(message, verb, *agents)`: checks the operator's rights, and returns the name."""
+
+    def __init__(self, controller: Controller, allow: Allow) -> None:
+        self._controller = controller
+        self._allow = allow
+        self._agents_of: dict[str, tuple[str, float]] = {}  # what is no guid -> agent, and when it was found
+
+    def verbs(self) -> dict[str, Verb]:
+        """By name."""
+        return {"logs": Verb(ReadLogs, self._logs)}
+
+    async def _logs(self, request: ReadLogs, message: Message) -> LogPage:
+        self._allow(message, "logs")  # before agents are searched for it
+        agent = await self._agent_with_log(request.guid)
+        self._allow(message, "logs", agent)
+        subject = f"guid.{agent}.rpc.logs"
+        return await call(self._controller.bus, subject, request, LogPage, request.wait_s + 15.0)
+
+    async def _agent_with_log(self, name: str) -> str:
+        try:
+            agent = self._controller.registry.agent_for(name)
+        except NoSuchGuid:
+            return await self._searched(name)
+        if agent == name:
+            raise InvalidInput("guid", name, "a container's guid or a pod's name", "this is an agent's")
+        return agent
+
+    async def _searched(self, name: str) -> str:
+        """The agent with a log of this name: a pod's, or of a container that is gone."""
+        found, now_s = self._agents_of.get(name), self._controller.now()
+        if found is not None and now_s - found[1] < _KNOWN_FOR_S:
+            return found[0]
+        limit = asyncio.Semaphore(_AT_ONCE)
+
+        async def ask(agent: str) -> bool:
+            async with limit:
+                try:
+                    subject = f"guid.{agent}.rpc.find-logs"
+                    return bool((await call(self._controller.bus, subject, FindLogs(name), FoundLogs, _FIND_S)).names)
+                except CotenantError:
+                    return False
+
+        agents = [
+            host.registration.guid
+            for host in self._controller.registry.hosts()
+            if host.state is AgentState.ALIVE and "find-logs" in host.registration.capabilities
+        ]
+        answers = await asyncio.gather(*(ask(agent) for agent in agents))
+        having = [agent for agent, has in zip(agents, answers, strict=True) if has]
+        if not having:
+            raise NoSuchGuid(f"no host of this fleet has a log of {name}")
+        if len(having) > 1:
+            raise InvalidInput("guid", name, "NAMESPACE/NAME", f"{', '.join(having)} have a log of this name")
+        if len(self._agents_of) > 1000:
+            self._agents_of.clear()
+        self._agents_of[name] = (having[0], now_s)
+        return having[0]
