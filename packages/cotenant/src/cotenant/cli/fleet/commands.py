@@ -240,37 +240,51 @@ def inspect(guid: Guid, /, *, connection: Bus = _BUS, json: Json = False) -> int
 
 @app.command
 def limit(
-    guid: Annotated[str, Parameter(help="A container's guid.")],
+    guid: Annotated[str, Parameter(help="A container's guid; without one: all limits of the fleet.")] = "",
     limits: Annotated[
-        tuple[str, ...], Parameter(help="cpu=2, memory=512Mi, cpus=0-3; an empty value (cpu=) gives one back at once.")
-    ],
+        tuple[str, ...],
+        Parameter(
+            help="cpu=2, memory=512Mi, cpus=0-3, io-read=10Mi, io-write@vda=10Mi, io-write-ops=100, net-up=20Mbit, "
+            "delay=20ms, loss=1%; an empty value (cpu=) gives one back at once. None: show what stands."
+        ),
+    ] = (),
     /,
     *,
     lasts: Annotated[
         str, Parameter(name="--for", help="How long; then what stood before is restored, whoever is still there.")
     ] = "10m",
+    lift: Annotated[bool, Parameter(negative=(), help="Give back all limits of the container first.")] = False,
     connection: Bus = _BUS,
     json: Json = False,
 ) -> int:
-    """Limit a container for a time, by leases of its host's keeper.
+    """Limit a container for a time, by leases of its host's keeper, or show what is limited.
 
-    A memory limit below what is used may end processes.
+    A memory limit below what is used may end processes. delay and loss need the function `experiments`.
     """
     from cotenant.cli.fleet import showing
     from cotenant.model.errors import InvalidInput
     from cotenant.model.fleet.durations import duration_s
-    from cotenant.model.fleet.requests import Limit, Limited
-    from cotenant.services.fleet.operator import ask_controller
+    from cotenant.model.fleet.limits import EXPERIMENTS
+    from cotenant.model.fleet.requests import Limit, Limited, List
+    from cotenant.services.fleet.operator import ask_controller, list_all
 
-    pairs = {}
-    for entry in limits:
-        name, equals, value = entry.partition("=")
+    if not guid:
+        return showing.show_all_limits(list_all(bus_options(connection), List()), json)
+    pairs: dict[str, dict[str, str]] = {"limit": {}, "experiment": {}}
+    for written in limits:
+        name, equals, value = written.partition("=")
         if not equals:
-            raise InvalidInput("LIMITS", entry, "NAME=VALUE, as cpu=2")
-        pairs[name] = value
-    request = Limit(guid, pairs, duration_s("--for", lasts))
-    answer = ask_controller(bus_options(connection), "limit", request, Limited, 20.0)
-    return showing.show_limits(guid, answer, json)
+            raise InvalidInput("LIMITS", written, "NAME=VALUE, as cpu=2")
+        pairs["experiment" if name in EXPERIMENTS else "limit"][name] = value
+    lasts_s = duration_s("--for", lasts)
+    answer = None
+    if lift or pairs["limit"] or not pairs["experiment"]:
+        request = Limit(guid, pairs["limit"], lasts_s, lift)
+        answer = ask_controller(bus_options(connection), "limit", request, Limited, 20.0)
+    if pairs["experiment"]:
+        request = Limit(guid, pairs["experiment"], lasts_s)
+        answer = ask_controller(bus_options(connection), "experiment", request, Limited, 20.0)
+    return showing.show_limits(guid, answer or Limited(()), json)
 
 
 @app.command

@@ -105,6 +105,24 @@ def show_limits(guid: str, answer: Limited, as_json: bool) -> int:
     return 0
 
 
+def show_all_limits(listed: Listed, as_json: bool) -> int:
+    """What stands anywhere, one line for each container."""
+    limited = {
+        status.guid: status.limits
+        for host in listed.hosts
+        for status in (host.beat.containers if host.beat is not None else ())
+        if status.limits
+    }
+    if as_json:
+        _print_json(limited)
+        return 0
+    for guid, limits in limited.items():
+        print(f"{guid}: {', '.join(limits)}")
+    if not limited:
+        print("no limits")
+    return 0
+
+
 def show_spread(role: str, platform: str, answer: Spread, as_json: bool) -> int:
     """Who uses a new configuration, and who does not."""
     if as_json:

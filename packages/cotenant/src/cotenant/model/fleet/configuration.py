@@ -14,8 +14,10 @@ FUNCTIONS = (
     "containers",
     "figures",
     "limits",
+    "experiments",
     "logs",
 )  # what an agent can switch on and off; each is a part of services/fleet/functions
+USUAL_FUNCTIONS = tuple(name for name in FUNCTIONS if name != "experiments")  # that spoils something on purpose
 _MIN_HEARTBEAT_S, _MAX_HEARTBEAT_S = 0.1, 10.0
 _MIN_RING, _MAX_RING = 64 << 10, 1 << 30
 FIXED = {"keeper": "the agent's keeper is chosen when the agent starts; change it and restart the agent"}
@@ -25,7 +27,7 @@ FIXED = {"keeper": "the agent's keeper is chosen when the agent starts; change i
 class AgentConfiguration:
     """One agent's settings. `functions`: those that are on."""
 
-    functions: tuple[str, ...] = FUNCTIONS
+    functions: tuple[str, ...] = USUAL_FUNCTIONS
     heartbeat_s: float = 1.0
     environment: dict[str, str] = field(default_factory=dict)  # of each container that is created from now on
     log_ring_bytes: int = 4 << 20  # of each container's log that is kept in the agent

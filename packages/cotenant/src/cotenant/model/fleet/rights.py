@@ -15,7 +15,7 @@ from cotenant.model.fleet.refusal import Forbidden
 
 ALL = "*"
 READING = ("list", "inspect")
-CHANGING = ("up", "down", "restart", "limit", "configure")
+CHANGING = ("up", "down", "restart", "limit", "experiment", "configure")
 VERBS = (*READING, "logs", *CHANGING)
 
 

@@ -27,8 +27,6 @@ from cotenant.model.fleet.requests import (
     HostRow,
     Inspect,
     Inspected,
-    Limit,
-    Limited,
     List,
     Listed,
     Restart,
@@ -66,7 +64,6 @@ class Asking:
             "up": Verb(Up, self._up),
             "down": Verb(Down, self._down),
             "restart": Verb(Restart, self._restart),
-            "limit": Verb(Limit, self._limit),
             "configure": Verb(SetConfiguration, self._configure),
             **self._relaying.verbs(),
         }
@@ -119,14 +116,6 @@ class Asking:
         place = {"agent": agent, "host": host.registration.hostname, "agent is": host.state.value}
         status = self._registry.status(request.guid) if asked.guid else None
         return Inspected(status or answer.status, {**place, **answer.facts})
-
-    async def _limit(self, request: Limit, message: Message) -> Limited:
-        agent = self._registry.agent_for(request.guid)
-        self._allow(message, "limit", agent)
-        if agent == request.guid:
-            raise InvalidInput("guid", request.guid, "a container's guid", "this is an agent's")
-        key = message.headers.get(KEY_HEADER, "")
-        return await call(self._controller.bus, f"guid.{agent}.rpc.limit", request, Limited, 15.0, key)
 
     async def _configure(self, request: SetConfiguration, message: Message) -> Spread:
         role, platform = check_name("role", request.role), check_name("platform", request.platform)

@@ -10,9 +10,10 @@ from cotenant.drivers.nats.contract import Message
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.fleet.logs import FindLogs, FoundLogs, LogPage, ReadLogs
 from cotenant.model.fleet.refusal import NoSuchGuid
+from cotenant.model.fleet.requests import Limit, Limited
 from cotenant.model.fleet.states import AgentState
 from cotenant.services.fleet.controller.controller import Controller
-from cotenant.services.fleet.rpc import Verb, call
+from cotenant.services.fleet.rpc import KEY_HEADER, Verb, call
 
 T = TypeVar("T")
 Allow = Callable[..., str]
@@ -31,7 +32,19 @@ class Relaying:
 
     def verbs(self) -> dict[str, Verb]:
         """By name."""
-        return {"logs": Verb(ReadLogs, self._logs)}
+        return {
+            "limit": Verb(Limit, lambda request, message: self._limit("limit", request, message)),
+            "experiment": Verb(Limit, lambda request, message: self._limit("experiment", request, message)),
+            "logs": Verb(ReadLogs, self._logs),
+        }
+
+    async def _limit(self, verb: str, request: Limit, message: Message) -> Limited:
+        agent = self._controller.registry.agent_for(request.guid)
+        self._allow(message, verb, agent)
+        if agent == request.guid:
+            raise InvalidInput("guid", request.guid, "a container's guid", "this is an agent's")
+        key = message.headers.get(KEY_HEADER, "")
+        return await call(self._controller.bus, f"guid.{agent}.rpc.{verb}", request, Limited, 15.0, key)
 
     async def _logs(self, request: ReadLogs, message: Message) -> LogPage:
         self._allow(message, "logs")  # before agents are searched for it

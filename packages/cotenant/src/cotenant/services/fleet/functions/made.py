@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cotenant.services.fleet.functions.containers import ContainerFunction
 from cotenant.services.fleet.functions.contract import Function
+from cotenant.services.fleet.functions.experiments import ExperimentFunction
 from cotenant.services.fleet.functions.figures import FigureFunction
 from cotenant.services.fleet.functions.limits import LimitFunction
 from cotenant.services.fleet.functions.logs.function import LogFunction
@@ -17,9 +18,11 @@ from cotenant.services.fleet.functions.logs.function import LogFunction
 def made_functions(agent: str, docker: Path, state_dir: Path) -> tuple[Function, ...]:
     """The functions of this agent, all off."""
     containers = ContainerFunction(agent, docker, state_dir)
+    limits = LimitFunction(containers, state_dir)
     return (
         containers,
         FigureFunction(containers),
-        LimitFunction(containers, state_dir),
+        limits,
+        ExperimentFunction(limits),
         LogFunction(agent, containers, state_dir),
     )
