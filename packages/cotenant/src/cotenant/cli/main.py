@@ -63,7 +63,7 @@ _register(
 )
 _register(
     FLEET,
-    fleet="fleet.commands:app",
+    fleet="fleet.app:app",
     logs="fleet.logs:app",
 )
 _register(

@@ -29,7 +29,7 @@ def server_configuration(
     fleet: FleetFile, public_keys: Mapping[str, str], files: ServerFiles, listen: str = "0.0.0.0:4222"
 ) -> str:
     """The text of nats-server.conf. `public_keys`: by guid and by name."""
-    users = [_user(public_keys[host.guid], *_host(host.guid)) for host in fleet.hosts]
+    users = [_user(public_keys[host.guid], *_host(host.guid, host.gateway)) for host in fleet.hosts]
     users += [_user(public_keys[name], *_controller(name)) for name in fleet.controllers]
     users += [_user(public_keys[operator.name], *_operator(operator.name)) for operator in fleet.operators]
     lines = [
@@ -52,9 +52,12 @@ def server_configuration(
     return "\n".join(lines) + "\n"
 
 
-def _host(guid: str) -> tuple[list[str], list[str]]:
+def _host(guid: str, is_gateway: bool = False) -> tuple[list[str], list[str]]:
     publish = [f"hb.{guid}", f"fleet.register.{guid}", f"fleet.leave.{guid}"]
-    return publish, [f"guid.{guid}.rpc.*", f"_INBOX.{guid}.>", "$SRV.>"]
+    hears = [f"guid.{guid}.rpc.*", f"_INBOX.{guid}.>", "$SRV.>"]
+    if is_gateway:
+        return [*publish, "guid.*.rpc.describe"], [*hears, "hb.*", "fleet.leave.*"]
+    return publish, hears
 
 
 def _controller(name: str) -> tuple[list[str], list[str]]:

@@ -16,11 +16,21 @@ FUNCTIONS = (
     "limits",
     "experiments",
     "logs",
+    "exporter",
+    "gateway",
+    "forwarding",
 )  # what an agent can switch on and off; each is a part of services/fleet/functions
-USUAL_FUNCTIONS = tuple(name for name in FUNCTIONS if name != "experiments")  # that spoils something on purpose
+USUAL_FUNCTIONS = ("containers", "figures", "limits", "logs")  # the others listen, or spoil something on purpose
 _MIN_HEARTBEAT_S, _MAX_HEARTBEAT_S = 0.1, 10.0
 _MIN_RING, _MAX_RING = 64 << 10, 1 << 30
-FIXED = {"keeper": "the agent's keeper is chosen when the agent starts; change it and restart the agent"}
+_LISTENS = "it is read when the function is switched on; change it and restart the agent"
+FIXED = {
+    "keeper": "the agent's keeper is chosen when the agent starts; change it and restart the agent",
+    "exporter": _LISTENS,
+    "exporter_host": _LISTENS,
+    "gateway": _LISTENS,
+    "otlp": _LISTENS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,10 @@ class AgentConfiguration:
     log_age_s: float = 3600.0
     pod_logs: str = "/var/log/pods"  # folder of the logs of a Kubernetes node's pods
     collector: str = ""  # base URL of an OTLP/HTTP collector that gets logs and figures; "": none
+    exporter: str = "127.0.0.1:9477"  # where figures are served to Prometheus; :9477 for every address
+    exporter_host: str = ""  # by which Prometheus reaches it; "": the host's usual address
+    gateway: str = "127.0.0.1:9478"  # where exporters of all hosts are listed for Prometheus
+    otlp: str = "127.0.0.1:4318"  # where OTLP/HTTP is taken and sent on to the collector
     keeper: str = ""  # path of the keeper's socket; "": the usual one where it is there, else one in the agent
 
     def __post_init__(self) -> None:

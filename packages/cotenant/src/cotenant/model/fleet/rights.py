@@ -14,17 +14,18 @@ from cotenant.model.fleet.identity import check_guid, check_name
 from cotenant.model.fleet.refusal import Forbidden
 
 ALL = "*"
-READING = ("list", "inspect")
+READING = ("list", "inspect", "top")
 CHANGING = ("up", "down", "restart", "limit", "experiment", "configure")
 VERBS = (*READING, "logs", *CHANGING)
 
 
 @dataclass(frozen=True, slots=True)
 class HostEntry:
-    """A host that may join, by its agent's guid."""
+    """A host that may join, by its agent's guid. `gateway`: its agent may hear all heartbeats and ask who agents are."""
 
     guid: str
     tags: tuple[str, ...] = ()
+    gateway: bool = False
 
     def __post_init__(self) -> None:
         check_guid("hosts.guid", self.guid)

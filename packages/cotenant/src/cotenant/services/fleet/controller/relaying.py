@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from cotenant.drivers.nats.contract import Message
+from cotenant.engine.fleet.registry import Host
 from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.model.fleet.figures import Measure, Measured, Top, TopPage
 from cotenant.model.fleet.logs import FindLogs, FoundLogs, LogPage, ReadLogs
-from cotenant.model.fleet.refusal import NoSuchGuid
+from cotenant.model.fleet.refusal import Forbidden, NoSuchGuid
 from cotenant.model.fleet.requests import Limit, Limited
 from cotenant.model.fleet.states import AgentState
 from cotenant.services.fleet.controller.controller import Controller
@@ -20,6 +23,7 @@ Allow = Callable[..., str]
 _AT_ONCE = 64
 _FIND_S = 2.0
 _KNOWN_FOR_S = 60.0
+_TOP_PAGE = 32  # hosts
 
 
 class Relaying:
@@ -36,6 +40,7 @@ class Relaying:
             "limit": Verb(Limit, lambda request, message: self._limit("limit", request, message)),
             "experiment": Verb(Limit, lambda request, message: self._limit("experiment", request, message)),
             "logs": Verb(ReadLogs, self._logs),
+            "top": Verb(Top, self._top),
         }
 
     async def _limit(self, verb: str, request: Limit, message: Message) -> Limited:
@@ -52,6 +57,40 @@ class Relaying:
         self._allow(message, "logs", agent)
         subject = f"guid.{agent}.rpc.logs"
         return await call(self._controller.bus, subject, request, LogPage, request.wait_s + 15.0)
+
+    async def _top(self, request: Top, message: Message) -> TopPage:
+        self._allow(message, "top")
+        found = self._controller.registry.select(request.tags, "", request.host)
+        found = [host for host in found if self._may_see(message, host.registration.guid)]
+        found.sort(key=lambda host: host.registration.guid)  # pages of several controllers fit together
+        asked = [host for host in found[request.start : request.start + _TOP_PAGE]]
+        answers = await asyncio.gather(*(self._measured(host, request.group) for host in asked))
+        hosts = [answer for answer in answers if isinstance(answer, Measured)]
+        end = request.start + len(asked)
+        return TopPage(
+            tuple(answer for answer in hosts if answer.containers or not request.group),
+            tuple(answer for answer in answers if isinstance(answer, str)),
+            end if end < len(found) else None,
+        )
+
+    def _may_see(self, message: Message, guid: str) -> bool:
+        try:
+            self._allow(message, "top", guid)
+        except Forbidden:
+            return False
+        return True
+
+    async def _measured(self, host: Host, group: str) -> Measured | str:
+        guid = host.registration.guid
+        if host.state is AgentState.AWAY:
+            return f"{guid} is away"
+        try:
+            answer = await call(self._controller.bus, f"guid.{guid}.rpc.measure", Measure(), Measured, _FIND_S)
+        except CotenantError as error:
+            return f"{guid}: {error}"
+        if not group:
+            return answer
+        return replace(answer, containers=tuple(found for found in answer.containers if found.group == group))
 
     async def _agent_with_log(self, name: str) -> str:
         try:
