@@ -331,17 +331,22 @@ def keys(
         tuple[str, ...], Parameter(help="A name or address by which the server is reached; may be given several times.")
     ] = ("localhost", "127.0.0.1"),
     listen: Annotated[str, Parameter(help="Where the server listens.")] = "0.0.0.0:4222",
+    leaf_listen: Annotated[
+        str, Parameter(help="Where it listens for the servers of `lans`, where the file has any.")
+    ] = "0.0.0.0:7422",
 ) -> int:
     """Make keys for hosts, operators and controllers, and the configuration of a NATS server that holds each of them to
     its own subjects.
     """
     from cotenant.services.fleet.fleet_file import make_keys, read_fleet_file
 
-    made = make_keys(read_fleet_file(file), out, server, listen)
+    made = make_keys(read_fleet_file(file), out, server, listen, leaf_listen)
     print(f"nats-server -c {made.configuration}")
     print(f"authority of its certificate: {made.authority}")
     for name, path in made.seeds.items():
         print(f"  {name}: {path}")
+    for name, path in made.leaves.items():
+        print(f"in {name}: nats-server -c {path}; authority of its certificate: {path.parent / 'tls' / 'ca.crt'}")
     return 0
 
 

@@ -7,6 +7,7 @@ import sys
 import msgspec
 
 from cotenant.cli import tables
+from cotenant.model.fleet.configuration import USUAL_FUNCTIONS
 from cotenant.model.fleet.group import GroupOutcome
 from cotenant.model.fleet.host import ContainerStatus
 from cotenant.model.fleet.requests import GroupRow, HostRow, Inspected, Limited, Listed, Spread
@@ -153,7 +154,9 @@ def _host(row: HostRow) -> tuple[str, ...]:
     functions = beat.functions if beat is not None else ()
     notes = ["two agents have this guid: start one with --guid"] if row.is_doubled else []
     notes += [
-        f"{function.name}: {function.fault or 'off'}" for function in functions if function.fault or not function.is_on
+        f"{function.name}: {function.fault or 'off'}"
+        for function in functions
+        if function.fault or (not function.is_on and function.name in USUAL_FUNCTIONS)
     ]
     return (
         registration.guid,

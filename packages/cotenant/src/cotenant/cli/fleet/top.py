@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _BUS = Bus()
 _MIB = 1 << 20
+_WIDTH = 200  # where the output is no terminal
 
 
 @app.command
@@ -54,6 +55,8 @@ def top(
         print(msgspec.json.encode(page).decode())
         return 0
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=_WIDTH)
     if not watch:
         console.print(_tables(page, sort))
         return 0
