@@ -1,4 +1,4 @@
-"""A host behind the server of its LAN, a leaf node of the fleet's: heard, asked, and the same after the leaf was lost."""
+"""A host behind the server of its LAN, a leaf node of the fleet's: heard, asked, the same after the leaf was lost."""
 
 from __future__ import annotations
 
@@ -142,9 +142,7 @@ def test_a_leaf_may_not_speak_for_hosts_of_another_network(tmp_path: Path) -> No
     leaf = NatsServer(tmp_path / "leaf", leaf_port, taken_over)
 
     async def play() -> None:
-        access = Access(
-            f"tls://127.0.0.1:{hub_port}", "controller", seed=made.seeds["controller"], ca=made.authority
-        )
+        access = Access(f"tls://127.0.0.1:{hub_port}", "controller", seed=made.seeds["controller"], ca=made.authority)
         controller, liar = await connect(access, 30.0), await connect(Access(leaf.url, "liar"), 30.0)
         heard: set[str] = set()
 

@@ -244,7 +244,8 @@ def limit(
     limits: Annotated[
         tuple[str, ...],
         Parameter(
-            help="cpu=2, memory=512Mi, cpus=0-3, io-read=10Mi, io-write@vda=10Mi, io-write-ops=100, net-up=20Mbit, "
+            help="cpu=2, cpus=0-3, weight=50, idle=1, memory=512Mi, "
+            "io-read=10Mi, io-write@vda=10Mi, io-write-ops=100, net-up=20Mbit, "
             "delay=20ms, loss=1%; an empty value (cpu=) gives one back at once. None: show what stands."
         ),
     ] = (),

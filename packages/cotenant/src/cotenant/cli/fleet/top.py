@@ -30,7 +30,9 @@ def top(
     tag: Annotated[tuple[str, ...], Parameter(help="On hosts with all of these tags.")] = (),
     host: Annotated[str, Parameter(help="On this host (name or guid).", show_default=False)] = "",
     group: Annotated[str, Parameter(help="Of this group.", show_default=False)] = "",
-    watch: Annotated[bool, Parameter(negative=(), help="Show it anew every --every seconds, until interrupted.")] = False,
+    watch: Annotated[
+        bool, Parameter(negative=(), help="Show it anew every --every seconds, until interrupted.")
+    ] = False,
     every: Annotated[float, Parameter(help="Seconds between two tables of --watch.")] = 2.0,
     connection: Bus = _BUS,
     json: Json = False,

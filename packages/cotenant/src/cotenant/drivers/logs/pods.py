@@ -23,15 +23,17 @@ class PodLog:
 
 def pod_logs(folder: Path) -> tuple[PodLog, ...]:
     """All that are there; empty where there is no such folder."""
-    found = []
+    found: list[PodLog] = []
     for pod in _names(folder):
         parts = pod.split("_")
         if len(parts) != 3:
             continue
         for container in _names(folder / pod):
-            for file in _names(folder / pod / container):
-                if file.endswith(".log") and file.removesuffix(".log").isdecimal():
-                    found.append(PodLog(parts[0], parts[1], parts[2], container, folder / pod / container / file))
+            found.extend(
+                PodLog(parts[0], parts[1], parts[2], container, folder / pod / container / file)
+                for file in _names(folder / pod / container)
+                if file.endswith(".log") and file.removesuffix(".log").isdecimal()
+            )
     return tuple(found)
 
 

@@ -1,5 +1,6 @@
-"""Load averages of a group of tasks, as the kernel makes them of the whole machine: of tasks that run or want to, and of
-those that wait without being interruptible.
+"""Load averages of a group of tasks, as the kernel makes them of the whole machine.
+
+Counted are tasks that run or want to, and those that wait without being interruptible.
 
 Source: Linux, kernel/sched/loadavg.c (exponential with 1, 5 and 15 minutes), here at any interval.
 """

@@ -13,7 +13,9 @@ _TRACE = re.compile(
     r"""trace[_.-]?id\\?["']?\s{0,4}[:=]\s{0,4}\\?["']?(?:0x)?([0-9a-f]{32}|[0-9a-f]{16})(?![0-9a-f])""",
     re.IGNORECASE,
 )
-_SPAN = re.compile(r"""span[_.-]?id\\?["']?\s{0,4}[:=]\s{0,4}\\?["']?(?:0x)?([0-9a-f]{16})(?![0-9a-f])""", re.IGNORECASE)
+_SPAN = re.compile(
+    r"""span[_.-]?id\\?["']?\s{0,4}[:=]\s{0,4}\\?["']?(?:0x)?([0-9a-f]{16})(?![0-9a-f])""", re.IGNORECASE
+)
 _PATH = re.compile(r"/traces/([0-9a-f]{32})(?![0-9a-f])")
 
 

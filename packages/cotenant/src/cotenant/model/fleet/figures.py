@@ -58,10 +58,11 @@ class ContainerFigures:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One host with its containers. Answer of an agent to `Measure`."""
+    """One host with its containers, at this Unix time. Answer of an agent to `Measure`."""
 
     guid: str
     hostname: str
+    at_s: float
     host: HostFigures
     containers: tuple[ContainerFigures, ...] = ()
 

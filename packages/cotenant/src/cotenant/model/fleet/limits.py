@@ -20,6 +20,8 @@ _USUAL: Mapping[str, Knob] = {
     "cpu": Knob.CPU_MAX,
     "memory": Knob.MEMORY_MAX,
     "cpus": Knob.CPUSET_CPUS,
+    "weight": Knob.CPU_WEIGHT,
+    "idle": Knob.CPU_IDLE,
     "net-up": Knob.NETWORK_RATE,
 }
 _EXPERIMENTS: Mapping[str, Knob] = {"delay": Knob.NETWORK_DELAY, "loss": Knob.NETWORK_LOSS}
@@ -80,7 +82,7 @@ def io_value(held: str, wishes: Iterable[IoWish], disks: tuple[str, ...], number
         if not devices and wish.amount is not None:
             raise InvalidInput("limits", "io", "a disk to limit", "this host has used none; name it: io-write@vda=10Mi")
         for device in devices:
-            limits[device] = replace(limits.get(device, DeviceLimits(device)), **{wish.field: wish.amount})
+            limits[device] = _with(limits.get(device, DeviceLimits(device)), wish)
     return canonical(Knob.IO_MAX, "\n".join(str(limit) for limit in limits.values() if not limit.unlimited))
 
 
@@ -102,6 +104,17 @@ def shown_limit(knob: Knob, value: str) -> str:
         case Knob.IO_MAX:
             return " ".join(_shown_io(limits) for limits in parse_io_max(value))
     return f"{name}={value}"
+
+
+def _with(limits: DeviceLimits, wish: IoWish) -> DeviceLimits:
+    match wish.field:
+        case "rbps":
+            return replace(limits, rbps=wish.amount)
+        case "wbps":
+            return replace(limits, wbps=wish.amount)
+        case "riops":
+            return replace(limits, riops=wish.amount)
+    return replace(limits, wiops=wish.amount)
 
 
 def _shown_io(limits: DeviceLimits) -> str:

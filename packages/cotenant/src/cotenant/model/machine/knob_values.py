@@ -159,12 +159,7 @@ def is_default(knob: Knob, value: str) -> bool:
         case Knob.CPUSET_CPUS | Knob.IO_MAX:
             return value == ""
         case (
-            Knob.CPU_IDLE
-            | Knob.CPU_BURST
-            | Knob.MEMORY_MIN
-            | Knob.MEMORY_LOW
-            | Knob.NETWORK_DELAY
-            | Knob.NETWORK_LOSS
+            Knob.CPU_IDLE | Knob.CPU_BURST | Knob.MEMORY_MIN | Knob.MEMORY_LOW | Knob.NETWORK_DELAY | Knob.NETWORK_LOSS
         ):
             return value == "0"
         case _:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cotenant.drivers.http.certificates import ensure
-from cotenant.drivers.nats.keys import kept_seed, public_key
 from cotenant.drivers.http.private_files import write_private
+from cotenant.drivers.nats.keys import kept_seed, public_key
 from cotenant.drivers.nats.server_configuration import (
     LeafListening,
     ServerFiles,
@@ -43,8 +43,8 @@ class MadeKeys:
 def make_keys(
     fleet: FleetFile, folder: Path, server_names: tuple[str, ...], listen: str, leaf_listen: str = "0.0.0.0:7422"
 ) -> MadeKeys:
-    """Keys (kept where they are there), the server's certificate and its configuration in `folder`, and for each LAN the
-    configuration of its own server.
+    """Keys (kept where they are there), the server's certificate and its configuration in `folder`, and those of each
+    LAN's own server.
 
     Raises `Permanent`, `InvalidInput`.
     """

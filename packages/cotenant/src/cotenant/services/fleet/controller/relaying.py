@@ -63,7 +63,7 @@ class Relaying:
         found = self._controller.registry.select(request.tags, "", request.host)
         found = [host for host in found if self._may_see(message, host.registration.guid)]
         found.sort(key=lambda host: host.registration.guid)  # pages of several controllers fit together
-        asked = [host for host in found[request.start : request.start + _TOP_PAGE]]
+        asked = found[request.start : request.start + _TOP_PAGE]
         answers = await asyncio.gather(*(self._measured(host, request.group) for host in asked))
         hosts = [answer for answer in answers if isinstance(answer, Measured)]
         end = request.start + len(asked)

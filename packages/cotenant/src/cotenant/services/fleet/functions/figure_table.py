@@ -118,13 +118,17 @@ def families(measured: Measured) -> Iterable[Metric]:
 
 def resources(measured: Measured, since_s: float) -> list[ResourceMetrics]:
     """As OTLP has them; the host and each container is a resource of its own."""
-    host = [MetricPoint(column.name, column.unit, value) for column, of in HOST if (value := of(measured.host)) is not None]
+    host = [
+        MetricPoint(column.name, column.unit, value)
+        for column, of_host in HOST
+        if (value := of_host(measured.host)) is not None
+    ]
     made = [ResourceMetrics({"host.id": measured.guid, "host.name": measured.hostname}, host)]
     for found in measured.containers:
         points = [
             MetricPoint(column.name, column.unit, value, since_s if column.is_total else None)
-            for column, of in CONTAINER
-            if (value := of(found)) is not None
+            for column, of_container in CONTAINER
+            if (value := of_container(found)) is not None
         ]
         attributes = {
             "service.instance.id": found.guid,

@@ -44,6 +44,7 @@ class FigureFunction:
         self._host: HostFigures | None = None
         self._found: dict[str, ContainerFigures] = {}
         self._restarts: dict[str, int] = {}
+        self._at_s = 0.0
         self._began_s = time.time()
         self._tasks: list[asyncio.Task[None]] = []
         self._sending_fault = ""
@@ -103,7 +104,7 @@ class FigureFunction:
             )
             for guid, status in beat.containers.items()
         ]
-        return Measured(self._agent, socket.gethostname(), self._host, tuple(containers))
+        return Measured(self._agent, socket.gethostname(), self._at_s, self._host, tuple(containers))
 
     async def _measure(self, _: Measure, __: Message) -> Measured:
         return await self.measured()
@@ -115,6 +116,7 @@ class FigureFunction:
                 reading = asyncio.create_task(asyncio.to_thread(meter.sample, self._containers.ids(), began_s))
                 try:
                     self._host, self._found = await asyncio.shield(reading)
+                    self._at_s = time.time()
                 except asyncio.CancelledError:
                     await asyncio.gather(reading, return_exceptions=True)  # its files are closed next
                     raise

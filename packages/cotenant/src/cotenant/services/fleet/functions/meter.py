@@ -46,9 +46,8 @@ class Rates:
 
     def keep(self, guids: set[str]) -> None:
         """Forget the others."""
-        for table in (self._before, self._last):
-            for key in [key for key in table if key[0] not in guids]:
-                del table[key]  # type: ignore[attr-defined]
+        for key in [key for key in self._before if key[0] not in guids]:
+            del self._before[key], self._last[key]
 
 
 class HostMeter:
@@ -156,5 +155,3 @@ class HostMeter:
         except OSError:
             return None, None
         return found if found is not None else (None, None)
-
-

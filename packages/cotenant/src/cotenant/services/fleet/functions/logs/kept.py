@@ -50,9 +50,7 @@ class Source:
 class KeptLog:
     """One container's, or one pod's. `names`: by which it is asked for; the first is its usual one."""
 
-    def __init__(
-        self, names: tuple[str, ...], attributes: Mapping[str, str], max_bytes: int, max_age_s: float
-    ) -> None:
+    def __init__(self, names: tuple[str, ...], attributes: Mapping[str, str], max_bytes: int, max_age_s: float) -> None:
         self.names = names
         self.attributes = attributes  # of the resource, for the collector
         self.ring = Ring(max_bytes, max_age_s)

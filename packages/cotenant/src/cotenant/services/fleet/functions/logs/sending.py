@@ -34,7 +34,8 @@ class Batch:
 
 def next_batch(logs: Iterable[KeptLog]) -> Batch | None:
     """None where all is sent."""
-    resources, upto = [], []
+    resources: list[ResourceLogs] = []
+    upto: list[tuple[KeptLog, int, dict[str, KeptLine]]] = []
     left_lines, left_bytes = _MAX_LINES, _MAX_BYTES
     for log in logs:
         if left_lines <= 0 or left_bytes <= 0:
@@ -43,8 +44,10 @@ def next_batch(logs: Iterable[KeptLog]) -> Batch | None:
         if missed:
             log.unsent += missed
             log.sent += missed
-        lines, number, last = [], log.sent, {}
+        lines, upto_number = [], log.sent
+        last: dict[str, KeptLine] = {}
         for number, line in islice(log.ring.after(log.sent), left_lines):
+            upto_number = number
             if not line.is_old:
                 lines.append(LogLine(line.at_ns, line.stream, line.text, *trace_of(line.text), line.cut))
                 last[line.source] = line
@@ -54,7 +57,7 @@ def next_batch(logs: Iterable[KeptLog]) -> Batch | None:
         if lines:
             left_lines -= len(lines)
             resources.append(ResourceLogs(log.attributes, lines))
-            upto.append((log, number, last))
+            upto.append((log, upto_number, last))
         else:
-            log.sent = number  # only old ones
+            log.sent = upto_number  # only old ones
     return Batch(encode_logs(resources, "cotenant"), tuple(upto)) if resources else None
