@@ -77,10 +77,10 @@ def _tables(page: TopPage, sort: str) -> RenderableType:
     hosts = Table(box=None, pad_edge=False)
     for name in ("host", "CPU", "memory", "load 1/5/15", "network in/out", "disk read/written"):
         hosts.add_column(name, justify="left" if name == "host" else "right", no_wrap=True)
-    for found in page.hosts:
-        host = found.host
+    for measured in page.hosts:
+        host = measured.host
         hosts.add_row(
-            found.hostname,
+            measured.hostname,
             f"{host.cpu_milli / 1000:.2f} of {host.cpus}",
             f"{host.memory_bytes / _MIB:.0f} of {host.memory_total_bytes / _MIB:.0f} MiB",
             f"{host.load_1:.2f} {host.load_5:.2f} {host.load_15:.2f}",

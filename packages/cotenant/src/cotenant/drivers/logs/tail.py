@@ -168,7 +168,7 @@ class Tail:
         start, left = end, self._backlog_bytes
         while left > 0 and start != (0, 0):
             at, offset = start
-            if offset > left:
+            if offset >= left:
                 start, left = (at, offset - left), 0
             elif at == 0:
                 start = (0, 0)

@@ -21,7 +21,7 @@ VERBS = (*READING, "logs", *CHANGING)
 
 @dataclass(frozen=True, slots=True)
 class HostEntry:
-    """A host that may join, by its agent's guid. `gateway`: its agent may hear all heartbeats, and ask who agents are."""
+    """A host that may join, by its agent's guid. `gateway`: its agent may hear all heartbeats, and ask who speaks."""
 
     guid: str
     tags: tuple[str, ...] = ()
