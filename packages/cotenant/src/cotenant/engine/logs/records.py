@@ -75,5 +75,5 @@ def _seconds(text: str) -> int:
 @lru_cache(64)
 def _offset_s(zone: str) -> int:
     if len(zone) != 6 or zone[0] not in "+-" or zone[3] != ":":
-        raise ValueError(zone)
+        raise ValueError(f"zone {zone!r}")
     return (1 if zone[0] == "+" else -1) * (int(zone[1:3]) * 3600 + int(zone[4:]) * 60)

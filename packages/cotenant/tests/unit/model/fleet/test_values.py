@@ -8,7 +8,7 @@ from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupporte
 from cotenant.model.fleet.configuration import AgentConfiguration, merged, refusals
 from cotenant.model.fleet.durations import duration_s
 from cotenant.model.fleet.identity import agent_guid, check_guid, container_guid
-from cotenant.model.fleet.limits import io_value, shown_limit, wanted_limits
+from cotenant.model.fleet.limits import shown_limit, wanted_limits
 from cotenant.model.fleet.refusal import Fenced, Forbidden, NoSuchGuid, Overdue, error_of, refusal_of
 from cotenant.model.fleet.rights import FleetFile, HostEntry, Operator
 from cotenant.model.machine.knob import Knob
