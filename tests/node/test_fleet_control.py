@@ -193,8 +193,8 @@ def test_logs_survive_kills_of_agent_and_controller(processes: Processes, tmp_pa
         body = await request.json()
         for resource in body["resourceLogs"]:
             attributes = {pair["key"]: pair["value"]["stringValue"] for pair in resource["resource"]["attributes"]}
-            for record in resource["scopeLogs"][0]["logRecords"]:
-                sent.append({**record, "guid": attributes["service.instance.id"]})
+            guid = attributes["service.instance.id"]
+            sent.extend({**record, "guid": guid} for record in resource["scopeLogs"][0]["logRecords"])
         return web.json_response({})
 
     async def play() -> None:
