@@ -38,6 +38,7 @@ _AGAIN_S = 5.0
 _KEPT_S = 900.0  # the log of a container that is gone
 _MAX_LOGS = 500
 _MAX_WAIT_S = 20.0
+_WHOLE = 1 << 62  # a file that came while the agent ran is read from its beginning
 
 
 class LogFunction:
@@ -56,6 +57,7 @@ class LogFunction:
         self._positions: Positions | None = None
         self._logs: dict[str, KeptLog] = {}  # by the first name
         self._tasks: list[asyncio.Task[None]] = []
+        self._is_settled = False  # what was there before the agent has been found
         self._sending_fault = ""
         self.fault = ""
         self.verbs: Mapping[str, Verb] = {
@@ -82,7 +84,7 @@ class LogFunction:
         for log in self._logs.values():
             log.close()
         self._logs.clear()
-        self._positions = None
+        self._positions, self._is_settled = None, False
 
     async def add_to(self, beat: Beat) -> None:
         """As the Protocol."""
@@ -129,6 +131,7 @@ class LogFunction:
                 if now_s >= find_s:
                     find_s = now_s + _FIND_S
                     await self._find_all()
+                    self._is_settled = self._is_settled or self._containers.is_listed
                 if not await self._take():
                     await asyncio.sleep(_POLL_S)
                 if now_s >= store_s:
@@ -210,7 +213,8 @@ class LogFunction:
 
     def _open(self, log: KeptLog, key: str, path: Path) -> None:
         place = self._positions.get(key) if self._positions is not None else None
-        log.sources[key] = Source(key, path, log.ring, place, self._settings.log_ring_bytes)
+        backlog_bytes = _WHOLE if self._is_settled and place is None else self._settings.log_ring_bytes
+        log.sources[key] = Source(key, path, log.ring, place, backlog_bytes)
 
     def _store(self) -> None:
         if self._positions is None:
