@@ -1,7 +1,7 @@
 """What an agent is configured with: by role and platform from the registry, parts of it overridden by its own file.
 
-Fields of `FIXED` are read when the agent starts; a change of one is refused with the reason, and nothing of that
-configuration is applied.
+Fields of `FIXED` are read when the agent starts, those of `FIXED_WHILE_ON` when their function is switched on; a change
+of one is refused with the reason, and nothing of that configuration is applied.
 """
 
 from __future__ import annotations
@@ -23,14 +23,8 @@ FUNCTIONS = (
 USUAL_FUNCTIONS = ("containers", "figures", "limits", "logs")  # the others listen, or spoil something on purpose
 _MIN_HEARTBEAT_S, _MAX_HEARTBEAT_S = 0.1, 10.0
 _MIN_RING, _MAX_RING = 64 << 10, 1 << 30
-_LISTENS = "it is read when the function is switched on; change it and restart the agent"
-FIXED = {
-    "keeper": "the agent's keeper is chosen when the agent starts; change it and restart the agent",
-    "exporter": _LISTENS,
-    "exporter_host": _LISTENS,
-    "gateway": _LISTENS,
-    "otlp": _LISTENS,
-}
+FIXED = {"keeper": "the agent's keeper is chosen when the agent starts; change it and restart the agent"}
+FIXED_WHILE_ON = {"exporter": "exporter", "exporter_host": "exporter", "gateway": "gateway", "otlp": "forwarding"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +68,12 @@ def merged(remote: AgentConfiguration, local: AgentConfiguration, overridden: tu
 
 def refusals(now: AgentConfiguration, wanted: AgentConfiguration) -> tuple[str, ...]:
     """Why a running agent cannot go over to `wanted`, a reason for each field."""
-    return tuple(
-        f"{entry.name}: {FIXED[entry.name]}"
-        for entry in fields(AgentConfiguration)
-        if entry.name in FIXED and getattr(now, entry.name) != getattr(wanted, entry.name)
-    )
+    changed = [
+        entry.name for entry in fields(AgentConfiguration) if getattr(now, entry.name) != getattr(wanted, entry.name)
+    ]
+    reasons = [f"{name}: {FIXED[name]}" for name in changed if name in FIXED]
+    for name in changed:
+        function = FIXED_WHILE_ON.get(name, "")
+        if function in now.functions and function in wanted.functions:
+            reasons.append(f"{name}: the function {function} listens there; switch it off first")
+    return tuple(reasons)

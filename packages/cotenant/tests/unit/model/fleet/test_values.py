@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
-from cotenant.model.fleet.configuration import AgentConfiguration, merged, refusals
+from cotenant.model.fleet.configuration import USUAL_FUNCTIONS, AgentConfiguration, merged, refusals
 from cotenant.model.fleet.durations import duration_s
 from cotenant.model.fleet.identity import agent_guid, check_guid, container_guid
 from cotenant.model.fleet.limits import shown_limit, wanted_limits
@@ -133,3 +133,11 @@ def test_what_needs_a_restart_is_refused_with_its_reason() -> None:
         AgentConfiguration(("telepathy",))
     with pytest.raises(InvalidInput, match="heartbeat_s"):
         AgentConfiguration(heartbeat_s=0.0)
+
+
+def test_an_address_is_changed_only_while_nothing_listens_there() -> None:
+    off, on = AgentConfiguration(), AgentConfiguration((*USUAL_FUNCTIONS, "exporter"), exporter=":1")
+    assert refusals(off, on) == ()
+    assert refusals(on, AgentConfiguration(exporter=":2")) == ()
+    moved = AgentConfiguration((*USUAL_FUNCTIONS, "exporter"), exporter=":2")
+    assert refusals(on, moved) == ("exporter: the function exporter listens there; switch it off first",)
