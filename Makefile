@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CLANG ?= $(shell for name in clang clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14; do command -v $$name && break; done)
 OBJECTS := packages/cotenant/src/cotenant/drivers/ebpf/objects
 BPF_OBJECTS := $(patsubst bpf/%.bpf.c,$(OBJECTS)/%.bpf.o,$(wildcard bpf/*.bpf.c))
-BENCHES ?= placement coldstart extender kube nodetick keeper quota quota_pods rebalancing devices cpus groups gangs load_aware predicted_use judging learning why traces webhook console
+BENCHES ?= placement coldstart extender kube nodetick keeper quota quota_pods rebalancing devices claims cpus groups gangs load_aware predicted_use judging learning why traces webhook console
 
 .PHONY: help setup demo compare test test-long test-all properties check lint types floors bench profile bpf console screenshots docs manifests clean
 .DEFAULT_GOAL := help

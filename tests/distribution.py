@@ -43,6 +43,7 @@ LONG = (
 )
 # Units that take more than five seconds, the longest first.
 LONGEST = (
+    "tests/kube/claims/test_same_as_upstream.py",
     "tests/node/guest/systemd",
     "tests/node/guest/kubelet",
     "tests/node/guest",
@@ -71,10 +72,12 @@ LONGEST = (
     "packages/cotenant-lab/tests/lab/test_plant.py",
     "tests/fault/up/test_children.py",
     "tests/property/node/test_same_in_both_worlds.py",
+    "tests/property/placement/test_claims_kept.py",
     "tests/property/placement/test_why.py",
     "packages/cotenant/tests/unit/engine/test_churn.py",
     "tests/property/groups/test_quota.py",
     "tests/conformance/test_runner.py",
+    "tests/kube/claims/test_new_objects.py",
     "tests/property/placement/test_verdict_cache.py",
     "tests/node/test_keeper_kill.py",
     "tests/node/test_agent_hardware.py",

@@ -11,6 +11,7 @@ with `before` for comparison. A row fails where `decide` costs more than twice t
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from itertools import combinations
 from time import thread_time
@@ -91,6 +92,8 @@ def costs(lists: tuple[List, ...], nodes: int, size: int) -> dict[str, float]:
     """Seconds by column."""
     scene = _Scene(nodes)
     scene.others("warm")
+    gc.collect()
+    gc.freeze()  # a collection is then about this pod's objects, and not about the process's modules and all nodes
     found = {"before": scene.others("before")}
     document = giant("big", lists, size)
     begun_s = thread_time()

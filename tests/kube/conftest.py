@@ -163,7 +163,7 @@ class Kube:
         **query: str,
     ) -> Response:
         """Send one request and return the response, whatever its code."""
-        raw = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        raw = body if body is None or isinstance(body, bytes) else json.dumps(body, separators=(",", ":")).encode()
         sent = self._headers({**({"content-type": content_type} if raw is not None else {}), **(headers or {})})
         target = path + ("?" + urlencode(query, quote_via=quote) if query else "")
         for attempt in range(2):

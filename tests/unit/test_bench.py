@@ -86,6 +86,7 @@ def test_make_bench_runs_every_benchmark_that_there_is() -> None:
             {"ask_lent_us", "check_us", "compiled_us"},
         ),
         ("devices", ("--repeats", "1", "--times", "2", "--nodes", "20", "--pods", "8"), {"decide_us", "granted"}),
+        ("claims", ("--repeats", "1", "--nodes", "20", "--pods", "20"), {"claims_per_s", "plain_per_s", "first_ms"}),
         (
             "groups",
             ("--nodes", "40", "--leaves", "8", "--pods", "20", "--members", "4", "--repeats", "1"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.reservation_world import World, node, pod, reservation, web
 
@@ -114,6 +114,7 @@ def preempted(w: World, case: Case) -> int | None:
 @pytest.mark.slow
 @_SLOW
 @given(cases(sizes=False))
+@example(Case(3, (1000, 2000), 7, ((3000, True), (3000, False), (3000, False))))  # one node is for the owner only
 def test_a_gang_evicts_no_more_than_needed_beside_what_its_members_draw(case: Case) -> None:
     """One victim more is allowed: members are served one after another, and which of them draws where is not
     searched.

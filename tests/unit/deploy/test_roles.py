@@ -66,18 +66,30 @@ class Process(NamedTuple):
 
 
 DECLARED = frozenset(Use(verb, kind.group, kind.plural) for kind in packaged() for verb in ("list", "watch"))
+DEVICES = frozenset(  # in every version, and written in the version that a claim was read in
+    Use(verb, "resource.k8s.io", plural)
+    for plural in ("deviceclasses", "devicetaintrules", "resourceclaims", "resourceslices")
+    for verb in ("list", "watch")
+)
+CLAIM_WRITES = frozenset(
+    {
+        *(Use(verb, "resource.k8s.io", "resourceclaims") for verb in ("get", "create", "patch", "delete")),
+        Use("patch", "resource.k8s.io", "resourceclaims/status"),
+        Use("patch", "resource.k8s.io", "resourceclaims/binding"),  # asked for beside the right on the status
+    }
+)
 PROCESSES = {
     "scheduler": Process(
         "cotenant.services.scheduler.process",
         "scheduler/rbac.yaml",
-        paths=DECLARED,
+        paths=DECLARED | DEVICES | CLAIM_WRITES,
         unused=frozenset({Use("patch", "slo.cotenant.io", "workloadprofiles")}),  # its definition has the subresource
     ),
     "manager": Process("cotenant.services.manager.main", "manager/rbac.yaml"),
     "rebalancer": Process(
         "cotenant.services.rebalancer.main",
         "rebalancer/rbac.yaml",
-        paths=DECLARED,
+        paths=DECLARED | DEVICES,
         foreign=(  # it has the scheduler's engine and watches, and none of its writes
             "cotenant.services.reporting.identity",
             "cotenant.services.scheduling.claims",

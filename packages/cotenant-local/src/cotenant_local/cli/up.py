@@ -17,6 +17,7 @@ def up(
     directory: Annotated[Path | None, Parameter(name="--dir")] = None,
     nodes: int | None = None,
     gpus_per_node: int = 0,
+    dra: str = "",
     workload: str = "",
     port: Annotated[int, Parameter(show_default=False)] = 0,
     host: str = "127.0.0.1",
@@ -56,6 +57,9 @@ def up(
         Number of simulated nodes. Default: as many as the cluster in the directory has, 10 in a new one; 0 with --bare.
     gpus_per_node
         GPUs of each node, reported by a Device object.
+    dra
+        Devices of each node that ResourceClaims ask for, published by a simulated DRA driver: a number of GPUs (class
+        gpu.cotenant.io), or a file of drivers and devices. Default: none.
     workload
         Workload to submit automatically: colocation or founding. Default: none; use kubectl.
     port
@@ -125,6 +129,7 @@ def up(
     """
     from importlib.util import find_spec
 
+    from cotenant_local.nodes.devices.shapes import read_shape
     from cotenant_local.up.config import UpConfig, usual_nodes
 
     where = (directory or default_directory()).expanduser().absolute()
@@ -136,6 +141,7 @@ def up(
         directory=where,
         nodes=nodes,
         gpus_per_node=gpus_per_node,
+        device_shape=read_shape(dra),
         workload=workload,
         host=host,
         port=port,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from cotenant_local.controllers import claim_controllers as claims
 from cotenant_local.controllers import cluster_controllers as cluster
 from cotenant_local.controllers import workload_controllers as workload
 from cotenant_local.controllers.cleanup.event_expiry import EventExpiry
 from cotenant_local.controllers.cleanup.garbage_controller import GarbageCollector
 from cotenant_local.controllers.cluster.node_lifecycle import GRACE_S
+from cotenant_local.controllers.device_taint_controller import DeviceTaints
 from cotenant_local.controllers.runtime.informer import Informers
 from cotenant_local.controllers.runtime.runner import Controller, Runner
 
@@ -43,6 +45,9 @@ def all_controllers(
         cluster.Namespaces(informers, clock),
         cluster.Claims(informers, clock),
         cluster.Volumes(informers, clock),
+        claims.PodClaims(informers, clock),
+        claims.ResourceClaims(informers, clock),
+        DeviceTaints(informers, clock),
         GarbageCollector(informers, clock),
         EventExpiry(informers, clock),
     )

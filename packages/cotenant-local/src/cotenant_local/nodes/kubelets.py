@@ -24,6 +24,7 @@ from cotenant_local.controllers.views.core import NodeView, Pod, seconds
 from cotenant_local.nodes import pod_status
 from cotenant_local.nodes.admission import Usage, admit, host_ports
 from cotenant_local.nodes.behaviour import Behaviour, behaviour_of, requests_of, runs_forever
+from cotenant_local.nodes.devices.preparing import Preparations
 from cotenant_local.nodes.fleet import address, pod_address
 from cotenant_local.nodes.pod_status import Run
 from cotenant_local.nodes.world import LiveWorld
@@ -31,6 +32,7 @@ from cotenant_local.nodes.world import LiveWorld
 START_S = 0.5
 STOP_S = 1.0
 RESTART_S, MAX_RESTART_S = 10.0, 300.0
+RETRY_PREPARE_S = 1.0  # until a pod that waits for its claims is looked at again
 
 Write = Patch | Delete | EmitEvent
 
@@ -70,6 +72,7 @@ class Kubelets:
 
     def __init__(self, world: LiveWorld) -> None:
         self.world = world
+        self.claims = Preparations()
         self.writes: list[Write] = []  # to be sent and cleared by the caller
         self.unparsed = 0  # requests or annotations that could not be parsed
         self._nodes: dict[str, _Node] = {}
@@ -259,6 +262,10 @@ class Kubelets:
         node = self._nodes[state.node]
         if node.view is None:  # bound before the node was observed
             self._schedule(now_s + START_S, uid, PodStage.STARTING)
+            return
+        if why := self.claims.problem(state.pod, node.view.metadata.annotations):
+            self._emit(state, "Warning", "FailedPrepareDynamicResources", why)
+            self._schedule(now_s + RETRY_PREPARE_S, uid, PodStage.STARTING)
             return
         rejection = admit(state.pod, state.requests, node.view, node.allocatable, node.usage)
         if rejection is not None:

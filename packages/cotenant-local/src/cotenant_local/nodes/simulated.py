@@ -27,7 +27,7 @@ from cotenant.model.cluster.report import REPORT_TTL_S, NodeReport
 from cotenant.model.errors import CotenantError
 from cotenant_lab.world.config import WorldConfig
 from cotenant_local.apiserver.contract import MERGE, Resource, Target, WriteOptions
-from cotenant_local.controllers.runtime.actions import LEASES, NODES, PODS
+from cotenant_local.controllers.runtime.actions import LEASES, NODES, PODS, RESOURCE_CLAIMS
 from cotenant_local.controllers.runtime.informer import Informers
 from cotenant_local.controllers.views.core import NodeView, Pod
 from cotenant_local.nodes.accelerators import device_manifest
@@ -114,6 +114,7 @@ class SimulatedNodes:
         self._informers.of(PODS)
         await self._informers.wait_synced()
         nodes.subscribe(self._node_changed)
+        self._informers.of(RESOURCE_CLAIMS).subscribe(self.kubelets.claims.observe)
         await self._register()
         for run in (self._run_pods, self._renew, self._report):
             self._tasks.append(asyncio.create_task(self._guarded(run), name=f"nodes {run.__name__}"))

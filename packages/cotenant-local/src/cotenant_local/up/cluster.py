@@ -48,6 +48,7 @@ from cotenant_local.apiserver.storage.store import Store
 from cotenant_local.apiserver.verbs.api import Api
 from cotenant_local.controllers.registry import controller_manager
 from cotenant_local.controllers.runtime.informer import Informers
+from cotenant_local.nodes.devices.driver import SimulatedDrivers
 from cotenant_local.nodes.fleet import Fleet, Shape
 from cotenant_local.nodes.simulated import SimulatedNodes
 from cotenant_local.nodes.usage import FleetUsage
@@ -257,6 +258,10 @@ class LocalCluster:
         self._app.serve_usage(FleetUsage(self._informers, self.nodes.kubelets))
         await self.nodes.start()
         self._stack.push_async_callback(self.nodes.stop)
+        if config.device_shape.drivers:
+            drivers = SimulatedDrivers(self._informers, fleet.names(), config.device_shape)
+            await drivers.start()
+            self._stack.push_async_callback(drivers.stop)
         if config.has_manager or 0 < config.nodes <= MAX_MEASURED_ALONE:
             metrics = SimulatedNodeMetrics(
                 self.api,

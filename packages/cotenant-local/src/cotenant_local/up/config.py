@@ -13,6 +13,7 @@ from pathlib import Path
 from cotenant.model.errors import InvalidInput
 from cotenant.services.logs import FORMATS, TEXT
 from cotenant_local.nodes.accelerators import MAX_GPUS
+from cotenant_local.nodes.devices.shapes import NO_DEVICES, DeviceShape
 from cotenant_local.nodes.fleet import Shape
 from cotenant_local.nodes.topologies import CpuShape
 
@@ -39,6 +40,7 @@ class UpConfig:
     directory: Path
     nodes: int = 0  # simulated ones
     gpus_per_node: int = 0
+    device_shape: DeviceShape = NO_DEVICES  # devices of each simulated node that claims ask for
     workload: str = ""  # the workload to submit; "" = none
     host: str = "127.0.0.1"
     port: int = 0  # 0 = the last one used in the directory, or any free one
@@ -80,6 +82,8 @@ class UpConfig:
             raise InvalidInput("--gpus-per-node", self.gpus_per_node, f"0 to {MAX_GPUS}")
         if self.gpus_per_node and not self.nodes:
             raise InvalidInput("--gpus-per-node", self.gpus_per_node, "nodes to have them", "say --nodes 20")
+        if self.device_shape.drivers and not self.nodes:
+            raise InvalidInput("--dra", "without nodes", "nodes to have the devices", "say --nodes 20")
         if not 0 <= self.port <= 65535:
             raise InvalidInput("--port", self.port, "0 to 65535", "0 takes any free port")
         if not 0 <= self.console_port <= 65535:

@@ -1,7 +1,7 @@
 """The plugins and node rules of one engine, in the order in which they are called.
 
-Problem: gangs, quotas, reservations, CPUs, devices, load and predicted use each have facts of their own, which the
-process must report to them. Choice: one value with each by its name and type: the process calls them directly, the
+Problem: gangs, quotas, reservations, CPUs, devices, claims, load and predicted use each have facts of their own, which
+the process must report to them. Choice: one value with each by its name and type: the process calls them directly, the
 engine calls them as `Plugin` and `NodeRules`. Plugins of others are given as `more`, come last, and need no other place
 (docs/recipes/plugin.md). Limits: one of each.
 """
@@ -12,12 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 
 from cotenant.engine.framework.node_rules import NodeRules
+from cotenant.engine.framework.one_inventory import connect
 from cotenant.engine.framework.plugin import Plugin
 from cotenant.engine.framework.plugin_rules import PluginRules
 from cotenant.engine.framework.roster import is_node_rule
 from cotenant.engine.plugins.gangs.plugin import Gangs
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.reservations.plugin import Reservations
+from cotenant.engine.rules.claims.gate import ClaimGate
+from cotenant.engine.rules.claims.rules import ClaimRules
 from cotenant.engine.rules.cpus.rules import Cpus
 from cotenant.engine.rules.devices.gate import DeviceGate
 from cotenant.engine.rules.devices.rules import DeviceRules
@@ -35,6 +38,7 @@ class PluginRegistry:
     gangs: Gangs = field(default_factory=Gangs)
     cpus: Cpus = field(default_factory=Cpus)
     devices: DeviceRules = field(default_factory=DeviceRules)
+    claims: ClaimRules = field(default_factory=ClaimRules)
     quotas: Quotas = field(default_factory=Quotas)
     reservations: Reservations = field(default_factory=Reservations)
     load_aware: LoadAware = field(default_factory=LoadAware)  # off without settings
@@ -42,7 +46,11 @@ class PluginRegistry:
     more: tuple[Plugin, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises `InvalidInput` for a plugin of others without a name of its own."""
+        """Connect the rules that may know the same devices. Raises `InvalidInput` for a plugin of others without a name
+        of its own.
+        """
+        connect(self.devices.nodes.shared, self.claims.facts.shared)
+        self.claims.extended.is_classic = self.devices.judges
         names = [entry.name for entry in self.in_order()]
         for plugin in self.more:
             if not plugin.name or names.count(plugin.name) > 1:
@@ -71,6 +79,7 @@ class PluginRegistry:
             self.quotas,
             self.cpus.updates,
             DeviceGate(self.devices),
+            ClaimGate(self.claims),
             self.reservations,
             *load,
             *use,
@@ -82,4 +91,4 @@ class PluginRegistry:
         load = (self.load_aware,) if self.load_aware.is_on else ()
         use = (self.predicted_use,) if self.predicted_use.is_on else ()
         more = (PluginRules(plugin) for plugin in self.more if is_node_rule(plugin))
-        return (self.cpus, self.devices, *load, *use, *more)
+        return (self.cpus, self.devices, self.claims, *load, *use, *more)

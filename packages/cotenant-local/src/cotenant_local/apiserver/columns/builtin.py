@@ -8,7 +8,7 @@ pods.
 
 from __future__ import annotations
 
-from cotenant_local.apiserver.columns import cluster, workloads
+from cotenant_local.apiserver.columns import claims, cluster, workloads
 from cotenant_local.apiserver.columns.formatting import CREATED_AT, NAME
 from cotenant_local.apiserver.columns.pods import POD
 from cotenant_local.apiserver.contract import Column
@@ -39,6 +39,11 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("storage.k8s.io", "StorageClass"): cluster.STORAGE_CLASS,
     ("storage.k8s.io", "CSINode"): cluster.CSI_NODE,
     ("storage.k8s.io", "VolumeAttachment"): cluster.VOLUME_ATTACHMENT,
+    ("resource.k8s.io", "DeviceClass"): claims.NAMED,
+    ("resource.k8s.io", "DeviceTaintRule"): claims.TAINT_RULE,
+    ("resource.k8s.io", "ResourceClaim"): claims.CLAIM,
+    ("resource.k8s.io", "ResourceClaimTemplate"): claims.NAMED,
+    ("resource.k8s.io", "ResourceSlice"): claims.SLICE,
     ("discovery.k8s.io", "EndpointSlice"): cluster.ENDPOINT_SLICE,
     ("events.k8s.io", "Event"): cluster.EVENT,
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): cluster.WEBHOOKS,

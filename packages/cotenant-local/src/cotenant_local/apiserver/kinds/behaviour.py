@@ -105,6 +105,10 @@ class Behaviour:
         """Validation errors for changes that are not allowed."""
         return []
 
+    def check_related(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> list[Cause]:
+        """Validation errors that other objects decide, of any write but a scale. `old` is None on create."""
+        return []
+
     def grace_s(self, obj: Manifest, requested: int | None) -> int | None:
         """The grace period of a deletion in seconds; None for kinds without graceful deletion."""
         return None

@@ -14,6 +14,12 @@ from collections.abc import Callable, Mapping
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.apiserver.contract import Resource, Scope
 from cotenant_local.apiserver.kinds.behaviour import Behaviour, SpecBehaviour
+from cotenant_local.apiserver.kinds.claims import (
+    ClaimBehaviour,
+    SliceBehaviour,
+    TaintRuleBehaviour,
+    TemplateBehaviour,
+)
 from cotenant_local.apiserver.kinds.data import DataBehaviour, RevisionBehaviour, SecretBehaviour
 from cotenant_local.apiserver.kinds.events import EventBehaviour
 from cotenant_local.apiserver.kinds.namespaces import NamespaceBehaviour
@@ -21,7 +27,8 @@ from cotenant_local.apiserver.kinds.nodes import NodeBehaviour
 from cotenant_local.apiserver.kinds.pods.pod import PodBehaviour
 from cotenant_local.apiserver.kinds.priority import SYSTEM, PriorityClassBehaviour
 from cotenant_local.apiserver.kinds.services import ServiceBehaviour
-from cotenant_local.apiserver.kinds.volumes import ClaimBehaviour, VolumeBehaviour
+from cotenant_local.apiserver.kinds.volumes import ClaimBehaviour as VolumeClaimBehaviour
+from cotenant_local.apiserver.kinds.volumes import VolumeBehaviour
 from cotenant_local.apiserver.kinds.workload_groups import PodGroupBehaviour, WorkloadObjectBehaviour
 from cotenant_local.apiserver.kinds.workloads import JobBehaviour, StatefulSetBehaviour, WorkloadBehaviour
 
@@ -253,6 +260,34 @@ WORKLOAD_API_OF_1_36: tuple[Resource, ...] = (
 """Not served unless they are added to the registry: a server has them beside the others only while it is upgraded."""
 
 
+_RESOURCE = "resource.k8s.io"
+
+
+def _device_kinds(version: str) -> tuple[Resource, ...]:
+    return (
+        _resource(_RESOURCE, "DeviceClass", "deviceclasses", _CLUSTER, version=version),
+        _resource(_RESOURCE, "ResourceClaim", "resourceclaims", version=version, sub=("status",)),
+        _resource(_RESOURCE, "ResourceClaimTemplate", "resourceclaimtemplates", version=version),
+        _resource(
+            _RESOURCE,
+            "ResourceSlice",
+            "resourceslices",
+            _CLUSTER,
+            version=version,
+            fields=_fields("spec.nodeName", "spec.driver"),
+        ),
+    )
+
+
+DEVICE_API: tuple[Resource, ...] = (
+    *_device_kinds("v1"),
+    *_device_kinds("v1beta2"),
+    *_device_kinds("v1beta1"),
+    _resource(_RESOURCE, "DeviceTaintRule", "devicetaintrules", _CLUSTER, version="v1beta2", sub=("status",)),
+)
+"""As Kubernetes 1.36 has it, without what is alpha there."""
+
+
 def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behaviour]:
     """The behaviour of each built-in kind, by storage; a kind not listed is stored as written, without generation."""
     replica_status: Manifest = {"replicas": 0}
@@ -268,7 +303,7 @@ def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behavi
         ("", "events"): EventBehaviour(),
         ("", "namespaces"): NamespaceBehaviour(),
         ("", "nodes"): NodeBehaviour(taints_new=taints_new_nodes),
-        ("", "persistentvolumeclaims"): ClaimBehaviour(),
+        ("", "persistentvolumeclaims"): VolumeClaimBehaviour(),
         ("", "persistentvolumes"): VolumeBehaviour(),
         ("", "pods"): PodBehaviour(),
         ("", "services"): ServiceBehaviour(),
@@ -284,6 +319,11 @@ def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behavi
         (_SCHEDULING, "workloads"): WorkloadObjectBehaviour(),
         (_SCHEDULING, "podgroups"): PodGroupBehaviour(),
         (_SCHEDULING, "compositepodgroups"): PodGroupBehaviour(),
+        (_RESOURCE, "resourceclaims"): ClaimBehaviour({}),
+        (_RESOURCE, "resourceclaimtemplates"): TemplateBehaviour(),
+        (_RESOURCE, "deviceclasses"): Behaviour(has_generation=True),
+        (_RESOURCE, "resourceslices"): SliceBehaviour(),
+        (_RESOURCE, "devicetaintrules"): TaintRuleBehaviour({}),
         ("storage.k8s.io", "csinodes"): Behaviour(needs_version=True),
         ("storage.k8s.io", "volumeattachments"): Behaviour(has_status=True, needs_version=True),
         ("discovery.k8s.io", "endpointslices"): Behaviour(has_generation=True),

@@ -3,7 +3,8 @@ core events.
 
 Problem: one storage, several URLs. Choice: stored objects have the hub's form; others are converted on read and write,
 so history, watches and selectors see one form. Two versions of a custom kind differ in apiVersion only (conversion
-strategy None). The two Event APIs differ in the names of six fields, the versions of PodGroup in two. Source:
+strategy None). The two Event APIs differ in the names of six fields, the versions of PodGroup in two, v1beta1 of
+resource.k8s.io in what requests and devices are. Source:
 Kubernetes API reference, Event v1 core and Event v1 events.k8s.io.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.apiserver.contract import Resource
 from cotenant_local.apiserver.kinds.workload_groups import from_alpha, is_alpha_group, to_alpha
+from cotenant_local.apiserver.schema.kinds.claims.flat import from_flat, is_flat, to_flat
 from cotenant_local.apiserver.storage.stored import decode, encode
 from cotenant_local.apiserver.storage.watching import Convert
 
@@ -40,6 +42,8 @@ def outward(obj: Manifest, resource: Resource, hub: Resource) -> Manifest:
         obj = {_EVENT_FIELDS.get(key, key): value for key, value in obj.items()}
     elif is_alpha_group(resource):
         obj = to_alpha(obj)
+    elif is_flat(resource.group, resource.version):
+        obj = to_flat(obj)
     obj["apiVersion"] = resource.api_version
     return obj
 
@@ -52,6 +56,8 @@ def inward(obj: Manifest, resource: Resource, hub: Resource) -> Manifest:
         obj = {_EVENT_FIELDS_BACK.get(key, key): value for key, value in obj.items()}
     elif is_alpha_group(resource):
         obj = from_alpha(obj)
+    elif is_flat(resource.group, resource.version):
+        obj = from_flat(obj)
     obj["apiVersion"] = hub.api_version
     return obj
 

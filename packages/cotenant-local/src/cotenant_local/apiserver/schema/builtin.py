@@ -31,7 +31,7 @@ class BuiltinSchema:
         self.kind = kind
         self.tree = tree
         self.reset = frozenset({"status"} if {"spec", "status"} <= tree.fields.keys() else ())
-        rules = rules_of(group, kind)
+        rules = rules_of(group, kind, version)
         self._default = rules.default
         self._validate = rules.validate
         self._clean = SpecCache() if rules.is_about_spec else None  # specs that decoding leaves unchanged

@@ -134,6 +134,7 @@ async def create(
     causes += object_meta.check_metadata(metadata, None, is_core=_is_core(resource))
     if resource.schema is not None:
         causes += resource.schema.validate(obj, None)
+    causes += behaviour.check_related(obj, None, context)
     if not causes:
         causes = behaviour.check_create(obj)
     if causes:
@@ -333,6 +334,7 @@ def _check_update(context: Context, target: Target, new: Manifest, old: Manifest
     if resource.schema is not None:
         causes += resource.schema.validate(new, old)
     behaviour = context.behaviour(resource)
+    causes += behaviour.check_related(new, old, context)
     if target.subresource != "status" and not causes:
         causes = behaviour.check_update(new, old, target.subresource)
     if causes:

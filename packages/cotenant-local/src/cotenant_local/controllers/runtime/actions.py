@@ -32,6 +32,11 @@ WORKLOADS: ResourceName = ("scheduling.k8s.io", "workloads")
 POD_GROUPS: ResourceName = ("scheduling.k8s.io", "podgroups")
 BUDGETS: ResourceName = ("policy", "poddisruptionbudgets")
 LEASES: ResourceName = ("coordination.k8s.io", "leases")
+RESOURCE_CLAIMS: ResourceName = ("resource.k8s.io", "resourceclaims")
+CLAIM_TEMPLATES: ResourceName = ("resource.k8s.io", "resourceclaimtemplates")
+DEVICE_CLASSES: ResourceName = ("resource.k8s.io", "deviceclasses")
+TAINT_RULES: ResourceName = ("resource.k8s.io", "devicetaintrules")
+RESOURCE_SLICES: ResourceName = ("resource.k8s.io", "resourceslices")
 STORAGE_CLASSES: ResourceName = ("storage.k8s.io", "storageclasses")
 
 

@@ -21,6 +21,7 @@ from cotenant_local.apiserver.verbs.api import Api
 from cotenant_local.controllers.runtime import actions
 from cotenant_local.controllers.runtime.actions import ResourceName
 from cotenant_local.controllers.runtime.cache import Index, Key, Named, Store
+from cotenant_local.controllers.views import claims as claim_views
 from cotenant_local.controllers.views import cluster as cluster_views
 from cotenant_local.controllers.views import core as views
 from cotenant_local.controllers.views import workloads as workload_views
@@ -42,6 +43,10 @@ VIEWS: dict[ResourceName, type[Any]] = {
     actions.REVISIONS: workload_views.ControllerRevision,
     actions.JOBS: workload_views.Job,
     actions.POD_GROUPS: workload_views.PodGroupView,
+    actions.RESOURCE_CLAIMS: claim_views.ResourceClaimView,
+    actions.CLAIM_TEMPLATES: claim_views.ClaimTemplate,
+    actions.RESOURCE_SLICES: claim_views.SliceView,
+    actions.TAINT_RULES: claim_views.TaintRule,
 }
 RETRY_S = 1.0
 PAGE = 2_000

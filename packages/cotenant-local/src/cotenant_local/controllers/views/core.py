@@ -223,6 +223,27 @@ class AffinityView(View, frozen=True):
     node_affinity: NodeAffinityView | None = None
 
 
+class PodClaim(View, frozen=True):
+    """An entry of `spec.resourceClaims`."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
+class PodClaimStatus(View, frozen=True):
+    """An entry of `status.resourceClaimStatuses`: without a name of a claim, none is needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class ExtendedClaimStatus(View, frozen=True):
+    """`status.extendedResourceClaimStatus`: the claim that the scheduler made for extended resources."""
+
+    resource_claim_name: str = ""
+
+
 class PodSpec(View, frozen=True):
     """`spec` of a pod."""
 
@@ -241,6 +262,7 @@ class PodSpec(View, frozen=True):
     scheduler_name: str = ""
     scheduling_gates: tuple[dict[str, str], ...] = ()
     host_network: bool = False
+    resource_claims: tuple[PodClaim, ...] = ()
 
 
 class Running(View, frozen=True):
@@ -284,6 +306,8 @@ class PodStatus(View, frozen=True):
     start_time: datetime | None = None
     nominated_node_name: str = ""
     pod_ip: str = field(default="", name="podIP")
+    resource_claim_statuses: tuple[PodClaimStatus, ...] = ()
+    extended_resource_claim_status: ExtendedClaimStatus | None = None
 
 
 class Pod(View, frozen=True):

@@ -7,7 +7,7 @@ import pytest
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
 from cotenant_local.apiserver.patching import json_patch, merge_patch, read_document
-from cotenant_local.apiserver.patching.jsonpatch import MAX_OPERATIONS
+from cotenant_local.apiserver.patching.jsonpatch import MAX_OPERATIONS, MAX_SHIFTED
 
 
 def test_operations_apply_in_order() -> None:
@@ -59,6 +59,24 @@ def test_too_many_operations_are_refused() -> None:
     with pytest.raises(ApiError, match="allowed maximum operations") as refused:
         json_patch({}, [{"op": "test", "path": "/a", "value": 1}] * (MAX_OPERATIONS + 1))
     assert refused.value.code == 413
+
+
+def test_a_value_becomes_part_of_the_object_without_a_copy() -> None:
+    value: list[Manifest] = [{}]
+    assert json_patch({}, [{"op": "add", "path": "/a", "value": value}])["a"] is value
+
+
+def test_a_patch_may_not_move_the_elements_of_long_lists_again_and_again() -> None:
+    size = MAX_SHIFTED // MAX_OPERATIONS + 1
+    insert = {"op": "add", "path": "/a/0", "value": 1}
+    live: Manifest = {"a": [0] * size}
+    assert len(json_patch(live, [insert] * 100)["a"]) == size + 100
+    with pytest.raises(ApiError) as refused:
+        json_patch({"a": [0] * size}, [insert] * MAX_OPERATIONS)
+    assert refused.value.code == 422
+    assert f"more than {MAX_SHIFTED} elements" in refused.value.causes[0].message
+    back = {"op": "add", "path": "/a/-", "value": 1}
+    assert len(json_patch({"a": [0] * size}, [back] * MAX_OPERATIONS)["a"]) == size + MAX_OPERATIONS
 
 
 def test_merge_patches_merge_maps_remove_nulls_and_replace_other_values() -> None:

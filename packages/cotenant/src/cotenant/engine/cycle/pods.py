@@ -243,7 +243,7 @@ class Pods:
         )
         if group.whole:
             self._components.queue.wake(group, now_s, event)  # it may be the missing member
-        if group.verdict is not None and group.standing is not Standing.ACTIVE:
+        if group.verdict is not None and (group.standing is Standing.UNSCHEDULABLE or group.overruns):
             self._outbox.waits(
                 entry, group.verdict.message, group.verdict.record, group.verdict.missing
             )  # the group's verdict is valid for all

@@ -59,8 +59,10 @@ class SchedulingQueue:
     def add(
         self, uid: str, key: Hashable, priority: int, shape: int, rank: Rank, event: str, is_large: bool = False
     ) -> Group:
-        """Add a pod. Raises `Permanent` if it is queued already. If its group has a verdict, it is valid for this pod
-        too.
+        """Add a pod. Raises `Permanent` if it is queued already.
+
+        The verdict of an unschedulable group is valid for this pod too; that of a group in back-off is of a time before
+        the event that woke it.
 
         `is_large`: it is judged apart from the others (`take_large`), with the whole of its group.
         """

@@ -28,6 +28,7 @@ class Capacity:
         self._arrays = arrays
         self._unlimited: dict[str, ResourcesOf] = {}  # by node name
         self._withheld_m: dict[str, int] = {}  # by node name
+        self._provided: frozenset[str] = frozenset()
 
     def set_unlimited(self, name: str, resources: ResourcesOf | None) -> bool:
         """Set which resources a node rule checks on a node; None = none. Whether that is a change."""
@@ -38,6 +39,13 @@ class Capacity:
         else:
             self._unlimited[name] = resources
         return True
+
+    def set_provided(self, resources: frozenset[str]) -> bool:
+        """Set resources that a node rule checks on every node that does not advertise them. Whether that is a
+        change.
+        """
+        before, self._provided = self._provided, resources
+        return before != resources
 
     def set_withheld(self, name: str, cpu_m: int) -> bool:
         """Set the milli-CPU that residents of a node take beside their requests. Whether that is a change."""
@@ -64,11 +72,19 @@ class Capacity:
         for name in unlimited(node) if unlimited is not None else ():
             if name in axis.names and name not in node.allocatable:
                 capacity[axis.column(name)] = MAX_AMOUNT
+        for name in self._provided:
+            if name in axis.names and not node.allocatable.get(name):
+                capacity[axis.column(name)] = MAX_AMOUNT
         capacity[CPU] -= self._withheld_m.get(node.name, 0)
         self._arrays.nodes.capacity[row] = capacity
 
     def write_new(self, added: frozenset[str], rows: dict[str, int]) -> None:
         """Write the rows on which resources that were added to the axis have no limit."""
+        if added & self._provided:
+            for row in rows.values():
+                node = self._arrays.row_nodes[row]
+                if node is not None:
+                    self.write(row, node)
         for name, resources in self._unlimited.items():
             row = rows.get(name, -1)
             node = self._arrays.row_nodes[row] if row >= 0 else None

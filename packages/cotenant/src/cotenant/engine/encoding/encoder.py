@@ -209,6 +209,16 @@ class Encoder:
             self._changes.note(row)
             self._capacity.write(row, self.node(row))
 
+    def set_provided(self, resources: frozenset[str]) -> None:
+        """Skip the capacity check for these resources on every node that does not advertise them: a node rule checks
+        them there.
+        """
+        if self._capacity.set_provided(resources):
+            for row in self.node_rows.values():
+                self._changes.note(row)
+                self._capacity.write(row, self.node(row))
+                self.on_row_changed(row)
+
     def set_withheld(self, name: str, cpu_m: int) -> None:
         """Withhold milli-CPU of a node: residents take that much beside their requests. The node need not be known
         yet.

@@ -23,6 +23,7 @@ from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.framework.contracts import Evicting
 from cotenant.engine.framework.instructions import Instruction
 from cotenant.engine.framework.pod_state import DECIDED, PodInfo, State
+from cotenant.engine.framework.queueing import Standing
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.state.estimates import Learned
 from cotenant.engine.state.learned_profiles import ProfileStore
@@ -111,6 +112,9 @@ class Captured:
     own: frozenset[str]  # UIDs of those of `waiting` that are the pod or of its gang
     ahead: frozenset[str]  # UIDs of those that come before it
     cut: bool = False  # whether there are more pods before it
+    overtaken: bool = (
+        False  # whether one of `ahead` is behind it in the queue, and is tried before the end of its back-off
+    )
 
     def node(self, name: str) -> Node:
         """A node by name."""
@@ -171,6 +175,7 @@ def capture(
     own: list[ObservedPod] = []
     others: list[PodInfo] = []
     after: list[PodInfo] = []
+    overtaken = False
     for entry in pods.by_uid.values():
         if entry.seen.reservation:
             continue  # made anew from the reservation
@@ -182,6 +187,9 @@ def capture(
             own.append(_waiting(entry, components))
         elif about is None or _is_before(entry, about, components):
             others.append(entry)
+        elif _overtakes(entry, about, components, now_s):
+            others.append(entry)
+            overtaken = True
         else:
             after.append(entry)
     keys = {key for entry in others for key in plugins.gangs.placed_with(entry)}
@@ -213,6 +221,7 @@ def capture(
         frozenset(observed_pod.uid for observed_pod in own),
         frozenset(observed_pod.uid for observed_pod in ahead),
         len(others) > _MAX_AHEAD,
+        overtaken,
     )
 
 
@@ -243,6 +252,14 @@ def _is_before(entry: PodInfo, about: PodInfo, components: Components) -> bool:
         return its.pod.priority > mine.pod.priority
     profile = components.profile
     return rank(its, profile, entry.advance_s) <= rank(mine, profile, about.advance_s)
+
+
+def _overtakes(entry: PodInfo, about: PodInfo, components: Components, now_s: float) -> bool:
+    """Whether an event that helps both pods lets this one be tried first: its group's back-off ends earlier."""
+    mine, its = (components.queue.group_of(info.seen.uid) for info in (about, entry))
+    if mine is None or its is None or mine.standing is Standing.ACTIVE or mine.until_s <= now_s:
+        return False
+    return its.standing is Standing.ACTIVE or its.until_s < mine.until_s
 
 
 def _gang(plugins: PluginRegistry, keys: Iterable[str]) -> frozenset[str]:

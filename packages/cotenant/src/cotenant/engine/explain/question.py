@@ -122,7 +122,9 @@ class _Completion:
     def _tried(self, proposal: Proposal) -> Help | None:
         """The proposal in words, if the pod is placed with it."""
         unless = ""
-        words = self._words(proposal, _NONE) if not self._captured.cut else None
+        # A copy has no back-offs: there no pod comes before this one that is behind it in the queue.
+        exact = not self._captured.cut and not self._captured.overtaken
+        words = self._words(proposal, _NONE) if exact else None
         if words is None and self._captured.ahead:
             words, unless = (
                 self._words(proposal, self._captured.ahead),

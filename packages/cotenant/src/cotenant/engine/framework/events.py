@@ -29,6 +29,8 @@ class Event(StrEnum):
     NODE_STORAGE = "CSINodeUpdate"  # a node may attach more volumes than before
     NODE_LOAD = "NodeMetricUpdate"  # a node may take more than before
     GANG = "PodGroupUpdate"  # a gang may spare members, or may be evicted whole, that could not before
+    CLAIM = "ResourceClaimUpdate"  # devices may be free that were not
+    DEVICES = "ResourceSliceUpdate"  # other devices, or classes of devices, than before
     BUDGET = "PodDisruptionBudgetUpdate"  # a whole gang may be evicted that could not be before
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from cotenant.engine.traces.operations import Operation
+from cotenant.model.traces.probability import probability_of
 from cotenant.model.traces.spans import SpanSource
 
 LAST = 1_000
@@ -54,6 +55,13 @@ class KeptTrace:
     partial: bool
     size: int  # spans that arrived; more than len(spans) where some were not kept
     finished_s: float
+    threshold: int = 0  # it was kept by chance: 1 / probability traces like it were finished
+    kept_for: str = "all"  # failed, slow, rare, chance; slowest: apart from the budget; all: there is none
+
+    @property
+    def probability(self) -> float:
+        """With which it was kept."""
+        return probability_of(self.threshold)
 
     @property
     def trace_id(self) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +28,15 @@ from cotenant.engine.traces.open_spans import ArrivedSpans, OpenSpans
 from cotenant.engine.traces.operations import Operations
 from cotenant.engine.traces.own_times import OwnTimes
 from cotenant.engine.traces.request_bodies import RequestBodies
+from cotenant.engine.traces.sampling import SLOW_FROM, SLOW_SHARE, Finished, Sampled, TraceSampler
 from cotenant.engine.traces.seen_spans import MAX_PRINTS, SeenSpans
 from cotenant.engine.traces.service_graph import NO_PEER, Peer, ServiceGraph, grouped
 from cotenant.engine.traces.skew import MAX_SHIFT_NS, ClockSkews
 from cotenant.model.errors import Transient
+from cotenant.model.traces.probability import ALL
 from cotenant.model.traces.spans import EVERYBODY, SpanBatch, SpanColumns, SpanSource
 from cotenant.policy.objective.critical_path import blocking_parents, critical_paths
+from cotenant.policy.objective.latency_buckets import quantile_ns
 
 FUTURE_S = 600.0  # a span that ends later than this from now is refused; until then it counts as of now
 # a span that ended this long ago counts as of now: collectors hold spans for up to 30 s and more to see whole traces
@@ -45,6 +49,8 @@ MAX_PEERS = 10_000
 RETRY_AFTER_S = 2.0
 
 MessageTags = Callable[[bytes], Mapping[str, str]]
+Randomness = Callable[[bytes], int | None]
+_KEPT_FOR = ("failed", "slow", "chance")  # by TraceClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +88,18 @@ class TraceEngine:
         *,
         max_open: int = MAX_OPEN,
         max_shift_ns: int = MAX_SHIFT_NS,
+        sampler: TraceSampler | None = None,
+        randomness: Randomness = lambda _: None,
     ) -> None:
+        """`randomness` reads the random bits that a span's own bytes give instead of those of its trace's id."""
         self.counts = TraceCounts()
         self.operations = Operations()
         self.latency = LatencySeries(now_s)
         self.graph = ServiceGraph()
         self.skews = ClockSkews(max_shift_ns)
         self.kept = KeptTraces()
+        self.sampler = sampler or TraceSampler(now_s)
+        self._randomness = randomness
         self.bodies = RequestBodies(max_open)
         self.seen = SeenSpans(now_s)
         self._seen_of_strangers = SeenSpans(now_s, MAX_PRINTS // 4)  # a flood of theirs forgets no other's
@@ -233,7 +244,7 @@ class TraceEngine:
         )
 
     def _keep(self, spans: ArrivedSpans, trees: Trees, begins: NDArray[np.int64], now_s: float) -> None:
-        """Keep the newest of these traces, and those that are slow for their operation."""
+        """Keep the newest of these traces that the budget has room for, and those that are slow for their operation."""
         columns = spans.columns
         moved = self.skews.corrected(columns.start_ns, columns.end_ns, spans.host, trees)
         start, end = columns.start_ns + moved, columns.end_ns + moved
@@ -241,16 +252,46 @@ class TraceEngine:
         waiting = blocking_parents(trees.parent, columns.kind)
         self_ns = critical_paths(start, end, waiting, placed, trees.first_of, trees.root_of)
         duration = (end - start)[trees.root_of]
+        sizes = np.diff(begins)
+        chosen = self.sampler.choose(
+            Finished(
+                spans.operation[trees.root_of],
+                sizes,
+                np.logical_or.reduceat(columns.failed, begins[:-1]),
+                duration,
+                self._random_bits(spans, trees),
+            ),
+            self._slow_bound(now_s),
+            now_s,
+        )
         by_end = np.argsort(end[trees.root_of], kind="stable")
-        wanted = set(by_end[-self.kept.max_last :].tolist()) | self._slow(spans, trees, duration, now_s)
+        sampled = by_end[chosen.kept[by_end]][-self.kept.max_last :]
+        wanted = set(sampled.tolist()) | self._slow(spans, trees, duration, now_s)
         self.kept.add(
             (
-                self._trace(spans, trees, trace, start, end, self_ns, moved, int(np.diff(begins)[trace]), now_s)
+                self._trace(spans, trees, trace, start, end, self_ns, moved, int(sizes[trace]), now_s, chosen)
                 for trace in by_end.tolist()
                 if trace in wanted
             ),
             now_s,
         )
+
+    def _random_bits(self, spans: ArrivedSpans, trees: Trees) -> NDArray[np.uint64]:
+        """56 bits of each trace: its root's own where it gives some, else those of the id."""
+        found = spans.columns.trace_low[trees.root_of] & np.uint64(ALL - 1)
+        if self.sampler.budget > 0.0:
+            for trace, row in enumerate(trees.root_of.tolist()):
+                given = self._randomness(self._message(spans, row))
+                if given is not None:
+                    found[trace] = given
+        return found
+
+    def _slow_bound(self, now_s: float) -> Callable[[int], float]:
+        def bound(operation: int) -> float:
+            figures = self.latency.window(operation, now_s)
+            return quantile_ns(figures.buckets, SLOW_SHARE) if figures.requests >= SLOW_FROM else inf
+
+        return bound
 
     def _slow(self, spans: ArrivedSpans, trees: Trees, duration: Times, now_s: float) -> set[int]:
         operation = spans.operation[trees.root_of].astype(np.int64)
@@ -273,6 +314,7 @@ class TraceEngine:
         moved: Times,
         size: int,
         now_s: float,
+        chosen: Sampled,
     ) -> KeptTrace:
         rows = trees.order[trees.first_of[trace] : trees.first_of[trace + 1]]
         root = int(trees.root_of[trace])
@@ -305,4 +347,14 @@ class TraceEngine:
             partial=bool(trees.partial[trace]),
             size=size,
             finished_s=now_s,
+            threshold=int(chosen.threshold[trace]) if chosen.kept[trace] else 0,
+            kept_for=self._kept_for(chosen, trace),
         )
+
+    def _kept_for(self, chosen: Sampled, trace: int) -> str:
+        if self.sampler.budget <= 0.0:
+            return "all"
+        if not chosen.kept[trace]:
+            return "slowest"
+        kept_for = _KEPT_FOR[int(chosen.of_class[trace])]
+        return "rare" if kept_for == "chance" and not chosen.threshold[trace] else kept_for

@@ -40,6 +40,8 @@ RUN_SECONDS = "cotenant.io/run-seconds"  # how long a simulated pod runs, alone 
 EXIT_CODE = "cotenant.io/exit-code"  # exit code of its container; absent = 0
 
 # --- on nodes, for simulated nodes only
+FAIL_PREPARE = "cotenant.io/fail-prepare"  # of a simulated node: why it cannot prepare the devices of claims
+UNHEALTHY_DEVICES = "cotenant.io/unhealthy-devices"  # of a simulated node: names of devices that its driver taints
 FAIL = "cotenant.io/fail"  # "true": the simulated node stops reporting until this is removed
 CPU_USED = "cotenant.io/cpu-used"  # written by simulated nodes: cores in use
 MEMORY_USED = "cotenant.io/memory-used"  # bytes in use

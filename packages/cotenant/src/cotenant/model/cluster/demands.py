@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cotenant.model.claims.needs import ClaimHolding, ClaimNeeds
 from cotenant.model.cpus.spec import NumaTopologySpec, ResourceSpec, ResourceStatus
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.hints import DeviceHint, JointAllocation, PartitionSpec
@@ -30,6 +31,7 @@ class Demands:
     reservation_affinity: ReservationAffinity | None = None
     pre_allocatable_priority: int = 0  # which running pods reservations take first (mode Cluster)
     exact_match: tuple[str, ...] = ()  # resources of which it only uses reservations of exactly its request
+    claims: ClaimNeeds | None = None  # claims of devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Holdings:
     cpus: ResourceStatus | None = None
     devices: tuple[DeviceAllocation, ...] = ()
     reservation: Allocated | None = None  # from which it drew
+    claims: tuple[ClaimHolding, ...] = ()  # what is written into its claims before the bind; in no annotation
 
 
 NO_DEMANDS = Demands()

@@ -19,6 +19,10 @@ KUBELET_MAX_PODS = 110
 _CORDONED = Taint(UNSCHEDULABLE_TAINT, "", Effect.NO_SCHEDULE)
 
 
+class HoldsNoPod(InvalidInput):
+    """A node without CPU or memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """One node. `ready` is its Ready condition; `unschedulable` is set by cordoning.
@@ -43,7 +47,7 @@ class Node:
             raise InvalidInput("node", "", "a name")
         for name in (CPU_NAME, MEMORY_NAME):
             if self.allocatable.get(name) <= 0:
-                raise InvalidInput(
+                raise HoldsNoPod(
                     f"node {self.name}: allocatable.{name}",
                     self.allocatable.get(name),
                     "more than 0",

@@ -3,7 +3,8 @@
 Problem: nodes are known from their own reports, from full-node requests, and, with access to one, from the API
 server with all residents; the sources come and go in any order. Choice: one row for each node in an encoder and a
 ledger, facts kept by name so that everything can be rebuilt, and two flags for each row: whether its size is from
-Kubernetes, and whether its residents are counted. Row `UNKNOWN` stands for every unknown node. Changes of residents are
+Kubernetes, and whether its residents are counted. Row `UNKNOWN` stands for every unknown node; a node that can
+hold no pod, such as one without CPU, has a reason instead of a row. Changes of residents are
 applied together, before the next answer. Limits: taints, labels and readiness are left out (kube-scheduler checks
 them), so nodes here are always ready. Nodes known only from requests are forgotten when there are too many, and learnt
 again from the next request. What kube-scheduler has assumed but not yet bound is not seen until the bind.
@@ -49,6 +50,7 @@ class Mirror:
         self.reported: set[int] = set()  # rows whose report changed since then
         self.offered: Float = np.full((1, 2), np.nan)  # [N, 2] milli-CPU and bytes that the last report leaves unused
         self.whole: Float = np.full((1, 2), np.nan)  # [N, 2] the allocatable of that report
+        self.unusable: dict[str, str] = {}  # why, by name: nodes that exist and can hold no pod
         self.at_s: Float = np.full(1, np.nan)  # [N] Unix time of the last report
         self.listed: Mask = np.zeros(1, dtype=np.bool_)  # [N] its allocatable is from Kubernetes
         self.counted: Mask = np.zeros(1, dtype=np.bool_)  # [N] all its residents are known
@@ -125,17 +127,28 @@ class Mirror:
     def node_in_request(self, node: Node) -> None:
         """A node inside a request; what the cluster itself has takes precedence."""
         if node.name not in self._cluster:
+            self.unusable.pop(node.name, None)
             self._given[node.name] = node
             self._list(node)
 
     def node_seen(self, node: Node) -> None:
         """A node of the cluster was added or changed."""
+        self.unusable.pop(node.name, None)
         self._cluster[node.name] = node
         self._given.pop(node.name, None)
         self._list(node)
 
+    def node_unusable(self, name: str, why: str) -> None:
+        """A node, of the cluster or inside a request, that can hold no pod; no other node or report of its name
+        counts.
+        """
+        self.node_gone(name)
+        self._given.pop(name, None)
+        self.unusable[name] = why
+
     def node_gone(self, name: str) -> None:
         """A node left the cluster. Its residents are kept until it returns, or until they end."""
+        self.unusable.pop(name, None)
         self._cluster.pop(name, None)
         self._reports.pop(name, None)
         row = self.rows.get(name)
@@ -154,8 +167,10 @@ class Mirror:
         if len(self.shapes.tenant) > self._max_shapes:
             self._build()
             self._max_shapes = max(self._max_shapes, 2 * len(self.shapes.tenant))
-        if self._given and len(self.rows) + more > self._max_nodes:
+        if (self._given or self.unusable) and len(self.rows) + len(self.unusable) + more > self._max_nodes:
             self._given.clear()
+            if not self._synced:
+                self.unusable.clear()  # learnt again from the next request
             self._max_nodes = max(self._max_nodes, 2 * more)
             self._build()
 

@@ -68,22 +68,27 @@ class Extender:
         passes = self._judge.passing(ask, given.rows, now_s)
         tally = self.tally
         tally.judged += len(given.names)
-        tally.unknown += int(np.count_nonzero(given.rows == 0))
+        unusable = self._unusable(given)
+        if unusable:
+            passes = passes.copy()
+            passes[list(unusable)] = False
+        tally.unknown += int(np.count_nonzero(given.rows == 0)) - len(unusable)
         if passes.all():
             if given.items is None:
                 return b'{"NodeNames":%b,"Nodes":null,"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":""}' % (
                     given.raw or _encode(given.names)
                 )
             return _encode(FilterAnswer(nodes=_listed(given.items)))
-        places = np.flatnonzero(~passes)
+        refused = np.flatnonzero(~passes)
+        places = refused if not unusable else np.setdiff1d(refused, list(unusable))
         rows = given.rows[places]
         reasons = self._judge.reasons(ask, rows, now_s)
         never = self._judge.unresolvable(ask, rows, now_s)
         failed: dict[str, str] = {}
-        unresolvable: dict[str, str] = {}
+        unresolvable = {given.names[place]: why for place, why in unusable.items()}
         for place, reason, is_final in zip(places.tolist(), reasons, never.tolist(), strict=True):
             (unresolvable if is_final else failed)[given.names[place]] = reason
-        tally.refused += len(places)
+        tally.refused += len(refused)
         left = np.flatnonzero(passes)
         names, nodes = NULL, NULL
         if given.items is None:
@@ -109,6 +114,13 @@ class Extender:
         """A filter's answer that is only an error."""
         self.tally.errors += 1
         return _encode(FilterAnswer(error=why))
+
+    def _unusable(self, given: RequestNodes) -> dict[int, str]:
+        """Why, by their places: the given nodes that can hold no pod."""
+        known = self._mirror.unusable
+        if not known:
+            return {}
+        return {place: known[name] for place, name in enumerate(given.names) if name in known}
 
     def _read(self, body: bytes) -> tuple[PodDemand, RequestNodes]:
         try:

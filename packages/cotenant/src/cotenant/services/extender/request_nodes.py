@@ -10,7 +10,6 @@ Limits: a few lists are cached; rows are looked up again whenever the mirror ren
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import repeat
 
 import msgspec
@@ -18,6 +17,7 @@ import numpy as np
 
 from cotenant.drivers.kube.kinds.node import NodeObject, read_node
 from cotenant.model.arrays import Int
+from cotenant.model.cluster.node import HoldsNoPod
 from cotenant.model.errors import InvalidInput
 from cotenant.services.extender.mirror import UNKNOWN, Mirror
 from cotenant.services.extender.wire import NodeList
@@ -131,9 +131,13 @@ class NodeListReader:
         return text
 
     def _learn(self, name: str, item: msgspec.Raw) -> None:
-        # A node whose size cannot be read counts as unknown.
-        with suppress(InvalidInput, msgspec.DecodeError):
+        try:
             self._mirror.node_in_request(read_node(_node.decode(item)))
+        except HoldsNoPod as error:
+            if self._mirror.knows(name) is not True:
+                self._mirror.node_unusable(name, str(error))
+        except (InvalidInput, msgspec.DecodeError):
+            pass  # a node whose size cannot be read counts as unknown
 
     def _with_rows(self, given: RequestNodes) -> RequestNodes:
         mirror = self._mirror

@@ -24,6 +24,7 @@ from cotenant.drivers.kube.kinds.custom.elastic_quota import (
 from cotenant.drivers.kube.kinds.node import NODES, NodeObject, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
+from cotenant.model.cluster.node import HoldsNoPod, Node
 from cotenant.services.extender.judge import demand_of
 from cotenant.services.extender.mirror import Mirror
 from cotenant.services.extender.standings import QuotaStandings
@@ -41,7 +42,8 @@ class MirrorWatches:
         self._mirror = mirror
         self._reader = PodReader()
         self._watches = Watches(client)
-        self._node_handler = ObjectHandler(read_node, mirror.node_seen, mirror.node_gone)
+        self._unusable = ""  # why the node that was read last is not used
+        self._node_handler = ObjectHandler(self._read_node, mirror.node_seen, mirror.node_gone, self._node_unreadable)
         self._watches.deliver(NODES, self.take_nodes)
         self._watches.deliver(PODS, self.take_pods, field_selector=BOUND)
         if standings is not None:
@@ -62,6 +64,20 @@ class MirrorWatches:
     def take_nodes(self, happened: Sequence[Notification[NodeObject]]) -> None:
         """Nodes that were added, changed or removed."""
         self._watches.hand_on(self._node_handler, happened)
+
+    def _read_node(self, obj: NodeObject) -> Node:
+        try:
+            return read_node(obj)
+        except HoldsNoPod as error:
+            self._unusable = str(error)  # `_node_unreadable` is next
+            raise
+
+    def _node_unreadable(self, name: str) -> None:
+        why, self._unusable = self._unusable, ""
+        if why:
+            self._mirror.node_unusable(name, why)
+        else:
+            self._mirror.node_gone(name)
 
     def take_pods(self, happened: Sequence[Notification[PodObject]]) -> None:
         """Bound pods that were added, changed or removed."""

@@ -32,6 +32,7 @@ from cotenant.drivers.kube.kinds.pod.reader import PodReader, PodsOfScheduler
 from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
 from cotenant.engine.plugins.reservations.instructions import Reserve
+from cotenant.engine.rules.claims.instructions import ReleaseClaim
 from cotenant.engine.state.reports import Reports
 from cotenant.model.cluster.report import NodeReport
 from cotenant.policy.placement.profiles import PlacementProfile
@@ -54,6 +55,7 @@ from cotenant.services.scheduler.pages.plugins import routes as plugin_routes
 from cotenant.services.scheduler.pages.process import Process, ProcessState
 from cotenant.services.scheduler.pages.process import routes as process_routes
 from cotenant.services.scheduler.server_coverage import ServerCoverage
+from cotenant.services.scheduling.claim_writer import DeviceClaimWriter
 from cotenant.services.scheduling.claims import ClaimBinder
 from cotenant.services.scheduling.engine import scheduling_engine
 from cotenant.services.scheduling.options import Options
@@ -178,6 +180,7 @@ class SchedulerProcess:
         )
         kube.on_stop(self.reserver.stop)
         watched = EngineWatches(kube.watches, self.cluster, reader, claims, self.reports, kube.now)
+        self.binder.devices = DeviceClaimWriter(self.client, watched.device_claims.claims, time.time)
         self.coverage = ServerCoverage(self.client, kube.watches.kinds, watched.pods, watched.pods_delivered)
         kube.before_watching(self.coverage.prepare)
         kube.background("coverage", self.coverage.run)
@@ -258,6 +261,8 @@ class SchedulerProcess:
                 self.evictor.evict(instruction)
             elif isinstance(instruction, Reserve):
                 self.reserver.add(instruction)
+            elif isinstance(instruction, ReleaseClaim):
+                self.binder.release(instruction)
             elif isinstance(instruction, ClearNomination):
                 self.pod_statuses.nomination_cleared(instruction)
             else:

@@ -6,10 +6,13 @@ import time
 
 import numpy as np
 
+from cotenant.drivers.cel.selectors import CelSelectors
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.registry import PluginRegistry
+from cotenant.engine.rules.claims.readiness import BINDING_WITHIN_S
+from cotenant.engine.rules.claims.rules import ClaimRules
 from cotenant.engine.rules.devices.rules import DeviceRules
 from cotenant.engine.rules.load.rules import LoadAware
 from cotenant.engine.rules.use.rules import PredictedUse
@@ -22,7 +25,7 @@ def scheduling_engine(profile: PlacementProfile, options: Options) -> Cluster:
     """The engine of a scheduler with these options."""
     settings = Settings(
         schedulers=options.schedulers,
-        unanswered_s=VOLUMES_WITHIN_S + 120.0,
+        unanswered_s=VOLUMES_WITHIN_S + BINDING_WITHIN_S + 120.0,
         cpu_s=time.thread_time,
         also_scored_by=tuple(
             {other.name: other for other in options.profiles.values() if other.name != profile.name}.values()
@@ -30,6 +33,7 @@ def scheduling_engine(profile: PlacementProfile, options: Options) -> Cluster:
     )
     plugins = PluginRegistry(
         devices=DeviceRules(options.devices),
+        claims=ClaimRules(CelSelectors()),
         quotas=Quotas(options.quotas),
         load_aware=LoadAware(options.load_aware),
         predicted_use=PredictedUse(options.predicted_use),

@@ -32,9 +32,11 @@ from cotenant.drivers.kube.kinds.storage.storage_class import STORAGE_CLASSES
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.state.reports import Reports
 from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import NamespaceFacts
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.groups.workload_kind import WorkloadState
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
+from cotenant.services.scheduling.claim_watches import ClaimWatches, requesting
 from cotenant.services.scheduling.claims import ClaimBinder
 from cotenant.services.scheduling.custom_kinds import custom_kinds, group_kinds
 from cotenant.services.scheduling.dependents import Dependents
@@ -82,7 +84,7 @@ class EngineWatches:
         watches.handle(NODES, ObjectHandler(self._read_node, cluster.node_seen, self._node_gone, self._node_unreadable))
         watches.handle(
             NAMESPACES,
-            ObjectHandler(read_namespace, cluster.namespace_seen, cluster.namespace_gone, _keep),
+            ObjectHandler(read_namespace, self._namespace_seen, cluster.namespace_gone, _keep),
         )
         for kind in (PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES):
             watches.deliver(kind, self._volumes)
@@ -100,6 +102,8 @@ class EngineWatches:
         )
         for custom in (*custom_kinds(cluster), *group_kinds(groups)):
             watches.handle(custom.kind, custom.handler(now), optional=True)
+        self.device_claims = ClaimWatches(cluster.plugins.claims.facts, reader, now, self._read_requesting)
+        self.device_claims.watch(watches)
         self.workloads = WorkloadWatches(reader.workloads, self._read_again, workload_seen)
         self.workloads.watch(watches)
         self.pods = watches.deliver(PODS, self.pods_delivered)
@@ -119,6 +123,10 @@ class EngineWatches:
     def _node_unreadable(self, name: str) -> None:
         why, self._unusable = self._unusable or f"node {name} cannot be read", ""
         self._cluster.node_unusable(name, why, self._now())
+
+    def _namespace_seen(self, facts: NamespaceFacts) -> None:
+        self._cluster.namespace_seen(facts)
+        self._cluster.plugins.claims.facts.namespace_seen(facts.name, facts.labels)
 
     def _budget_gone(self, key: str) -> None:
         namespace, _, name = key.partition("/")
@@ -168,6 +176,11 @@ class EngineWatches:
     def _read_again(self, name: str) -> None:
         now_s = self._now()
         for pod in self._dependents.of(name):
+            self._cluster.pod_seen(self._reader.pod(pod), now_s)
+
+    def _read_requesting(self, resources: frozenset[str]) -> None:
+        now_s = self._now()
+        for pod in requesting(self.pods.cache, resources):
             self._cluster.pod_seen(self._reader.pod(pod), now_s)
 
     # ---- volumes

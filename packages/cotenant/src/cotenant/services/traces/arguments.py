@@ -122,6 +122,16 @@ class TraceSettings:
     max_skew_s: Annotated[
         float, Parameter(help="Do not correct clock skews beyond this many seconds; 0: correct none.", group=WORK)
     ] = 10.0
+    keep_spans_per_s: Annotated[
+        float,
+        Parameter(
+            help=(
+                "Keep traces of at most this many spans a second, failed, slow and rare ones first; counts stay exact. "
+                "0: the last ones, whatever they are."
+            ),
+            group=WORK,
+        ),
+    ] = 0.0
     kubeconfig: Annotated[Path | None, Parameter(help="Of the cluster; implies --cluster.", group=CLUSTER)] = None
     context: Annotated[str, Parameter(help="Of the kubeconfig; implies --cluster.", group=CLUSTER)] = ""
     request_moves: Annotated[
@@ -178,6 +188,8 @@ def check(settings: TraceSettings) -> Checked:
         raise InvalidInput("--review-senders", "given", "--cluster or --kubeconfig beside it", hint)
     if not 0 <= settings.max_skew_s <= 3600:
         raise InvalidInput("--max-skew-s", settings.max_skew_s, "0 to 3600 seconds; 0 turns the correction off")
+    if not 0 <= settings.keep_spans_per_s <= 1e6:
+        raise InvalidInput("--keep-spans-per-s", settings.keep_spans_per_s, "0 to 1000000 spans a second")
     jaeger_udp = Address.parse("--jaeger-udp", settings.jaeger_udp) if settings.jaeger_udp else None
     if jaeger_udp is not None:
         if jaeger_udp.path:

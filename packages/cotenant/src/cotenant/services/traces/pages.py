@@ -114,6 +114,8 @@ class TraceRow(msgspec.Struct, frozen=True, rename="camel"):
     services: int
     failed: bool
     partial: bool
+    kept_for: str = "all"
+    probability: float = 1.0  # with which it was kept
 
 
 class TracesPage(msgspec.Struct, frozen=True, rename="camel"):
@@ -405,6 +407,8 @@ def _trace_row(trace: KeptTrace) -> TraceRow:
         len({span.operation.qualified_service for span in trace.spans}),
         any(span.failed for span in trace.spans),
         trace.partial,
+        trace.kept_for,
+        trace.probability,
     )
 
 

@@ -21,7 +21,8 @@ from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.http.traffic import Traffic
 from cotenant.drivers.jaeger.udp_server import JaegerUdpServer
 from cotenant.drivers.otlp.grpc_server import OtlpGrpcServer
-from cotenant.drivers.otlp.resources import span_tags
+from cotenant.drivers.otlp.resources import span_randomness, span_tags
+from cotenant.engine.traces.sampling import TraceSampler
 from cotenant.engine.traces.trace_engine import TABLES, TraceEngine
 from cotenant.services.kernels import bring_kernels
 from cotenant.services.logs import log_to_stderr
@@ -64,7 +65,13 @@ async def serve(
     async with AsyncExitStack() as stack:
         bound = bind(checked.http)  # an address in use is reported before anything that takes seconds
         stack.callback(bound.close)
-        engine = TraceEngine(clock(), span_tags, max_shift_ns=round(settings.max_skew_s * 1e9))
+        engine = TraceEngine(
+            clock(),
+            span_tags,
+            max_shift_ns=round(settings.max_skew_s * 1e9),
+            sampler=TraceSampler(clock(), settings.keep_spans_per_s),
+            randomness=span_randomness,
+        )
         board = ObjectiveBoard(engine.objectives, clock)
         metrics, traffic = TraceMetrics(engine, board), Traffic("traces")
         metrics.registry.register(traffic)

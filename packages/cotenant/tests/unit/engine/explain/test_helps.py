@@ -16,6 +16,7 @@ from cotenant.engine.framework.plugin import Plugin
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.load.rules import LoadAware
 from cotenant.engine.rules.use.rules import PredictedUse
+from cotenant.model.claims.requests import DeviceClass
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PodTerm
 from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector, Operator, Requirement
 from cotenant.model.cluster.observed import ObservedPod
@@ -273,6 +274,7 @@ def test_a_captured_registry_has_the_facts_of_every_member_and_reads_nothing_of_
     lends = replace(node("a"), allocatable=node("a").allocatable + Amounts.of({BATCH_CPU: 4000}))
     c = cluster(lends, plugins=members)
     members.devices.seen(NodeDevices("a", (Device(DeviceType.GPU, 0, WHOLE, id="a-0"),)))
+    members.claims.facts.class_seen(DeviceClass("gpu"))
     members.cpus.topology_seen(cpu_cluster.tells("a"), 0.0)
     members.quotas.quota_seen(quota_world.quota("team", 1, 4), 0.0)
     members.gangs.pod_group_seen(gang_world.group("g", 2), 0.0)
@@ -282,10 +284,12 @@ def test_a_captured_registry_has_the_facts_of_every_member_and_reads_nothing_of_
     make = members.capture()
     members.predicted_use.metric_gone("a", 0.0)
     members.quotas.quota_gone("quotas/team", 0.0)
+    members.claims.facts.class_gone("gpu")
     members.reservations.gone("r", 0.0)
     made = make()
     cluster(lends, plugins=made)
     assert made.devices.describe("a") is not None
+    assert made.claims.facts.classes == {"gpu": DeviceClass("gpu")}
     assert made.cpus.nodes() == ("a",)
     assert "team" in made.quotas.names()
     assert made.gangs.describe("default/g") is not None
@@ -300,6 +304,7 @@ def test_a_captured_registry_has_the_facts_of_every_member_and_reads_nothing_of_
     assert other is not members.more[0]
     assert other.namespace == "team-a"
     assert {field.name for field in fields(PluginRegistry)} == {
+        "claims",
         "devices",
         "cpus",
         "quotas",

@@ -11,6 +11,7 @@ from cotenant.engine.traces.kept import KeptTrace
 from cotenant.engine.traces.open_spans import LONGEST_S, QUIET_S
 from cotenant.engine.traces.operations import OTHER, Operations
 from cotenant.engine.traces.request_bodies import MAX_MESSAGE_BYTES, RequestBodies
+from cotenant.engine.traces.sampling import TraceSampler
 from cotenant.engine.traces.search import TraceQuery, critical_of, search
 from cotenant.engine.traces.service_graph import Connection, Edge
 from cotenant.engine.traces.trace_engine import FUTURE_S, Receipt, TraceEngine
@@ -86,6 +87,19 @@ def test_a_span_that_was_sent_twice_counts_once_in_its_trace(engine: TraceEngine
     (trace,) = kept(engine)
     assert (len(trace.spans), trace.size, engine.counts.repeated) == (6, 6, 6)
     assert engine.latency.requests.sum() == 6
+
+
+def test_under_a_budget_counts_stay_exact_and_kept_traces_say_their_probability() -> None:
+    engine = TraceEngine(NOW_S, span_tags, sampler=TraceSampler(NOW_S, budget=10.0))
+    for number in range(1, 201):
+        failed = number % 50 == 0
+        engine.add(batch_of(Given(number, trace=number * 0x9E3779B97F4A7C15 % 2**64, failed=failed)), NOW_S)
+    engine.tick(NOW_S + 20)
+    by_reason = {trace.kept_for for trace in kept(engine)}
+    assert by_reason <= {"failed", "chance", "slowest"}
+    assert {"failed", "chance"} <= by_reason
+    assert all(trace.probability < 1.0 for trace in kept(engine) if trace.kept_for == "chance")
+    assert (len(engine.kept) < 60, engine.latency.requests.sum(), engine.counts.finished) == (True, 200, 200)
 
 
 def test_spans_of_the_future_are_rejected(engine: TraceEngine) -> None:

@@ -191,9 +191,7 @@ def test_full_nodes_are_scored_by_name() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        {"metadata": {"name": "odd"}},
         {"metadata": {"name": "odd"}, "status": {"allocatable": {"cpu": "many", "memory": "1Gi"}}},
-        {"metadata": {"name": "odd"}, "status": {"allocatable": {"cpu": "0", "memory": "0"}}},
         {"metadata": {"name": "odd", "labels": 7}, "status": {}},
     ],
 )

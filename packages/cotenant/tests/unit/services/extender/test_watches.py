@@ -13,7 +13,9 @@ from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.kube.kinds.node import NodeObject
 from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.model.arrays import CPU
+from cotenant.services.extender.founding_judge import FoundingJudge
 from cotenant.services.extender.mirror import Mirror
+from cotenant.services.extender.protocol import Extender
 from cotenant.services.extender.watches import MirrorWatches
 
 
@@ -58,11 +60,47 @@ def test_nodes_and_pods_come_and_go(watches: MirrorWatches, mirror: Mirror) -> N
     assert "a" not in mirror.rows
 
 
+def test_a_node_that_can_hold_no_pod_is_refused_with_its_reason(watches: MirrorWatches, mirror: Mirror) -> None:
+    extender = Extender(mirror, FoundingJudge(mirror))
+    body = msgspec.json.encode({"Pod": forms.pod("2"), "NodeNames": ["a", "none", "new"]})
+    watches.take_nodes([Changed("Node", name, None, node(name)) for name in ("a", "none")])
+    mirror.sync()
+    assert msgspec.json.decode(extender.filter(body, 1.0))["NodeNames"] == ["a", "none", "new"]
+    watches.take_nodes([Changed("Node", "none", node("none"), node("none", cpu="0"))])
+    answer = msgspec.json.decode(extender.filter(body, 1.0))
+    why = "node none: allocatable.cpu: 0: expected more than 0; it can hold no pod"
+    assert (answer["NodeNames"], answer["FailedNodes"]) == (["a", "new"], {})
+    assert answer["FailedAndUnresolvableNodes"] == {"none": why}
+    assert (extender.tally.refused, extender.tally.unknown) == (1, 2)  # `new`, twice
+    too_large = msgspec.json.encode({"Pod": forms.pod("200"), "NodeNames": ["a", "none"]})
+    never = msgspec.json.decode(extender.filter(too_large, 1.0))["FailedAndUnresolvableNodes"]
+    assert never.keys() == {"a", "none"}
+    assert never["none"] == why
+    mirror.report_received(forms.report("none"))  # its agent's report does not make it usable
+    assert msgspec.json.decode(extender.filter(body, 1.0))["NodeNames"] == ["a", "new"]
+    watches.take_nodes([Changed("Node", "none", node("none", cpu="0"), node("none"))])
+    assert msgspec.json.decode(extender.filter(body, 1.0))["NodeNames"] == ["a", "none", "new"]
+    watches.take_nodes([Changed("Node", "none", None, node("none", cpu="0"))])
+    watches.take_nodes([Changed("Node", "none", node("none", cpu="0"), None)])
+    assert mirror.unusable == {}
+
+
+def test_a_node_of_a_request_that_can_hold_no_pod_is_refused_with_its_reason(mirror: Mirror) -> None:
+    extender = Extender(mirror, FoundingJudge(mirror))
+    items = [forms.node("a"), forms.node("none", cpu="0"), {"metadata": {"name": "bare"}}]
+    body = msgspec.json.encode({"Pod": forms.pod("2"), "Nodes": {"items": items}})
+    for _ in range(2):  # the second time it is known by its version
+        answer = msgspec.json.decode(extender.filter(body, 1.0))
+        assert [item["metadata"]["name"] for item in answer["Nodes"]["items"]] == ["a"]
+        assert all("it can hold no pod" in answer["FailedAndUnresolvableNodes"][name] for name in ("none", "bare"))
+
+
 def test_a_node_that_cannot_be_read_is_not_known(
     watches: MirrorWatches, mirror: Mirror, caplog: pytest.LogCaptureFixture
 ) -> None:
     watches.take_nodes([Changed("Node", "a", None, node("a"))])
     watches.take_nodes([Changed("Node", "a", node("a"), node("a", cpu="much")), Malformed("Node", "b", "no JSON")])
     assert "a" not in mirror.rows
+    assert mirror.unusable == {}
     assert "allocatable" in caplog.text
     assert "no JSON" in caplog.text

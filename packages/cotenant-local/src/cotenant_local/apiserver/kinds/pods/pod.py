@@ -14,6 +14,7 @@ from cotenant_local.apiserver.kinds.pods import admission as pod_admission
 from cotenant_local.apiserver.kinds.pods import colocation
 from cotenant_local.apiserver.kinds.pods import updates as pod_updates
 from cotenant_local.apiserver.kinds.pods.qos import qos_class
+from cotenant_local.apiserver.schema.kinds.claims import of_pods
 from cotenant_local.apiserver.verbs.context import timestamp
 from cotenant_local.apiserver.verbs.errors import bad_request
 
@@ -99,6 +100,12 @@ class PodBehaviour(SpecBehaviour):
         if subresource == "ephemeralcontainers":
             return pod_updates.check_ephemeral(obj, old)
         return pod_updates.check_spec(obj["spec"], old["spec"])
+
+    def check_related(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> list[Cause]:
+        """What a new status says of the pod's claims."""
+        if old is None or obj.get("status") == old.get("status"):
+            return []
+        return of_pods.check_status(obj)
 
     def check_create(self, obj: Manifest) -> list[Cause]:
         """A gated pod may not name a node."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from cotenant.drivers.kube.manifests.errors import Cause, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
+from cotenant_local.apiserver.schema.kinds.claims import of_pods
 from cotenant_local.apiserver.schema.kinds.container import (
     check_container,
     check_name,
@@ -97,6 +98,7 @@ def check_spec(
     volumes = spec.get("volumes")
     mountable = (check_volumes(volumes, f"{field}.volumes", causes) if volumes else _NO_VOLUMES) | claims
     _check_containers(spec, field, mountable, causes)
+    _check_claims(spec, field, causes)
     if spec.get("restartPolicy") not in restart:
         field_errors.one_of(spec.get("restartPolicy"), restart, f"{field}.restartPolicy", causes)
     if spec.get("dnsPolicy") not in _DNS:
@@ -173,6 +175,16 @@ def _check_containers(spec: Manifest, field: str, mountable: frozenset[str], cau
         ]
     for index, container in enumerate(spec.get("ephemeralContainers", ())):
         check_name(container, f"{field}.ephemeralContainers[{index}]", names, causes)
+
+
+def _check_claims(spec: Manifest, field: str, causes: list[Cause]) -> None:
+    claims = spec.get("resourceClaims")
+    known = of_pods.check_claims(claims, f"{field}.resourceClaims", causes) if claims else frozenset()
+    for kind in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(kind, ())):
+            uses = container["resources"].get("claims") if "resources" in container else None
+            if uses:
+                of_pods.check_uses(uses, known, f"{field}.{kind}[{index}].resources.claims", causes)
 
 
 def _check_host_ports(container: Manifest, field: str, causes: list[Cause]) -> None:

@@ -19,6 +19,7 @@ from cotenant_local.apiserver.schema.kinds import (
     webhooks,
     workloads,
 )
+from cotenant_local.apiserver.schema.kinds.claims import allocations, flat, requests, slices, taints
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,24 @@ def _no_rules(_: Manifest, __: Manifest | None) -> list[Cause]:
 NONE = Rules(_no_defaults, _no_rules)
 
 
-def rules_of(group: str, kind: str) -> Rules:
+def rules_of(group: str, kind: str, version: str = "v1") -> Rules:
     """The rules of a kind; a kind without rules accepts everything and sets no defaults."""
-    return _RULES.get((group, kind), NONE)
+    rules = _RULES.get((group, kind), NONE)
+    return _flat(rules) if flat.is_flat(group, version) else rules
+
+
+def _flat(rules: Rules) -> Rules:
+    """The rules of a kind for its form in v1beta1; what they find is at the paths of v1, as upstream reports it."""
+
+    def default(obj: Manifest) -> None:
+        plain = flat.from_flat(obj)
+        rules.default(plain)
+        obj.update(flat.to_flat(plain))
+
+    def validate(obj: Manifest, old: Manifest | None) -> list[Cause]:
+        return rules.validate(flat.from_flat(obj), None if old is None else flat.from_flat(old))
+
+    return Rules(default, validate)
 
 
 _RULES: dict[tuple[str, str], Rules] = {
@@ -67,6 +83,11 @@ _RULES: dict[tuple[str, str], Rules] = {
     ("batch", "Job"): Rules(jobs.default_job, jobs.check_job),
     ("policy", "PodDisruptionBudget"): Rules(_no_defaults, disruption.check_budget),
     ("scheduling.k8s.io", "PriorityClass"): Rules(cluster.default_priority_class, cluster.check_priority_class),
+    ("resource.k8s.io", "DeviceClass"): Rules(_no_defaults, requests.check_class),
+    ("resource.k8s.io", "DeviceTaintRule"): Rules(taints.default_rule, taints.check_rule),
+    ("resource.k8s.io", "ResourceClaim"): Rules(requests.default_claim, allocations.check_claim),
+    ("resource.k8s.io", "ResourceClaimTemplate"): Rules(requests.default_template, requests.check_template),
+    ("resource.k8s.io", "ResourceSlice"): Rules(slices.default_slice, slices.check_slice),
     ("coordination.k8s.io", "Lease"): Rules(_no_defaults, cluster.check_lease),
     ("apiextensions.k8s.io", "CustomResourceDefinition"): Rules(
         definition.default_definition, definition.check_definition

@@ -34,8 +34,8 @@ class _Added(NamedTuple):
 
 
 _API = "io.k8s.api."
-_LATER = {  # the Workload API
-    (1, 36): _Added((_API + "scheduling.v1alpha2.",)),
+_LATER = {  # the Workload API, taints of devices
+    (1, 36): _Added((_API + "scheduling.v1alpha2.", _API + "resource.v1beta2.DeviceTaint")),
     (1, 37): _Added(
         (
             _API + "scheduling.v1beta1.",
@@ -55,7 +55,9 @@ _REF = "#/$defs/"
 
 # Pointers to strings in the Go types, for which an empty string differs from an absent one (a claim with "" has no
 # class).
-_POINTERS = frozenset({"storageClassName", "volumeAttributesClassName", "apiGroup", "ingressClassName"})
+_POINTERS = frozenset(
+    {"storageClassName", "volumeAttributesClassName", "apiGroup", "ingressClassName", "extendedResourceName"}
+)
 # Defaults of keys of associative lists, which the definitions leave out: a port without a protocol is a TCP port.
 _KEY_DEFAULTS = {"protocol": "TCP"}
 _SCALARS = {"string": tree.STRING, "integer": tree.INTEGER, "number": tree.NUMBER, "boolean": tree.BOOLEAN}

@@ -9,7 +9,8 @@ simulation starts without it, and counts if it costs fewer pods. If the minimum 
 placed again without any victim, victims and nodes are the plan. A gang with a required topology is simulated in one
 domain after another, and the domain with the least loss counts. Members that own reservations draw from them in a
 simulation as when they are placed, and victims for one of them are searched with its reservations hidden too; where one
-drew, the same is simulated without drawing, and the lesser loss counts. Limits: what a victim drew returns to its
+drew, the same is simulated without drawing, and the lesser loss counts. Where neither gives a plan, members that draw
+are placed once more after the others, which have fewer nodes. Limits: what a victim drew returns to its
 reservation, not to the gang; victims for at most `MAX_SEARCHES` members per simulation; budgets are counted node by
 node; a preferred topology is not considered.
 """
@@ -75,6 +76,7 @@ class _Task:
     place: Place
     now_s: float
     drawing: bool = True  # whether members may draw from reservations
+    owners_last: bool = False  # whether members that may draw are placed after all others have been
 
 
 @dataclass(slots=True)
@@ -141,9 +143,12 @@ class GangPreempting:
         if not found.drew:
             return plan
         without = self._cheaper(replace(task, drawing=False), _Found())
-        if isinstance(plan, str) or (isinstance(without, Plan) and without.loss() < plan.loss()):
+        if isinstance(plan, Plan):
+            return without if isinstance(without, Plan) and without.loss() < plan.loss() else plan
+        if isinstance(without, Plan):
             return without
-        return plan
+        last = self._cheaper(replace(task, owners_last=True), _Found())
+        return last if isinstance(last, Plan) else without
 
     def _cheaper(self, task: _Task, found: _Found) -> Plan | str:
         """The first plan, or the one that begins with the gangs that the first evicts whole, if it costs less."""
@@ -188,26 +193,45 @@ class GangPreempting:
 
     def _place_all(self, task: _Task, found: _Found, off: Trial) -> str:
         """Place members, with evictions where needed, until the minimum is reached; why not."""
+        left = MAX_SEARCHES
+        for turn in self._turns(task):
+            why, left = self._place_turn(turn, task, found, off, left)
+            if why:
+                return why
+        return "" if self._is_enough(task, found) else "preemption: too few members"
+
+    def _turns(self, task: _Task) -> tuple[Sequence[PodInfo], ...]:
+        """The members in the order in which they are placed; those of a turn together as far as they fit."""
+        if not task.owners_last:
+            return (task.entries,)
+        owners = [bool(self._placer.usable([entry])) for entry in task.entries]
+        return tuple(
+            [entry for entry, owns in zip(task.entries, owners, strict=True) if owns is late] for late in (False, True)
+        )
+
+    def _place_turn(
+        self, entries: Sequence[PodInfo], task: _Task, found: _Found, off: Trial, left: int
+    ) -> tuple[str, int]:
+        """Place these members; why one of them has no place, and how many searches for victims are left."""
         assignments, preempting, placer = self._components.assignments, self._components.preempting, self._placer
         placed, place, now_s = found.placed, task.place, task.now_s
-        judged = placer.place(task.entries, now_s, place.only, task.drawing)
+        judged = placer.place(entries, now_s, place.only, task.drawing)
         missing: list[PodInfo] = []
-        for entry, judgement in zip(task.entries, judged, strict=True):
+        for entry, judgement in zip(entries, judged, strict=True):
             (placed if judgement.row >= 0 else missing).append(entry)
-        looks = 0
         for entry in missing:
             if self._is_enough(task, found):
-                return ""
+                break
             if off.gone() and placer.place([entry], now_s, place.only, task.drawing)[0].row >= 0:
                 placed.append(entry)
                 continue
-            looks += 1
-            if looks > MAX_SEARCHES:
-                return f"preemption: victims are searched for {MAX_SEARCHES} members at most"
+            if left == 0:
+                return f"preemption: victims are searched for {MAX_SEARCHES} members at most", 0
+            left -= 1
             stake = preempting.at_stake(task.jobs, entry, task.priority, gone=off.numbers())
             look, draws = self._look(task, entry, stake)
             if look.row < 0:
-                return look.headline(len(assignments.encoder.node_rows))
+                return look.headline(len(assignments.encoder.node_rows)), left
             off.remove(assignments.pods.by_number[number] for number in (*look.victims, *look.rest))
             found.fallen += [
                 assignments.pods.by_number[number] for u in look.fallen for number in stake.jobs.members[u]
@@ -217,9 +241,9 @@ class GangPreempting:
             only = np.zeros(len(assignments.names), dtype=np.bool_)
             only[look.row] = True
             if placer.place([entry], now_s, only, draws)[0].row < 0:
-                return "preemption: a member does not fit even without any less important pod"
+                return "preemption: a member does not fit even without any less important pod", left
             placed.append(entry)
-        return "" if self._is_enough(task, found) else "preemption: too few members"
+        return "", left
 
     def _look(self, task: _Task, entry: PodInfo, stake: AtStake) -> tuple[Preemption, bool]:
         """The victims for one member, and whether it then draws from a reservation."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.framework.one_inventory import OneInventory
 from cotenant.model.arrays import Int
 from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.model.devices.allocation import DeviceAllocation
@@ -23,6 +24,7 @@ from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger
 from cotenant.policy.placement.devices.overlap import overlaps
 
+BY_CLAIMS = "claims"  # stands for a pod in a node's ledger: devices that claims have
 UNKNOWN = 0  # the state of a node without a Device object
 _MAX_STATES = 50_000
 _NOTHING = DeviceLedger(())
@@ -51,6 +53,8 @@ class DeviceNodes:
         self.generation = 0  # changes when states are renumbered
         self.count: Callable[[str], None] = _ignore
         self.changed: Callable[[], None] = _nothing  # called when a node's devices, or reported holdings, changed
+        self.shared = OneInventory()  # with claims of devices
+        self.shared.changed = self._claimed
         self._forms: dict[Hashable, int] = {}
         self._states: dict[Hashable, int] = {}
         self._encoder: Encoder | None = None
@@ -72,6 +76,7 @@ class DeviceNodes:
             node.overlaps = ()
             encoder.set_unlimited(node.name, node.facts.judged_resources())
             self._restate(node)
+            self._claimed(node.name)
 
     # ---- facts
 
@@ -84,6 +89,7 @@ class DeviceNodes:
         self._refresh(node)
         if self._encoder is not None:
             self._encoder.set_unlimited(node.name, facts.judged_resources())
+        self._claimed(facts.node)
         self.touch(node)
 
     def gone(self, name: str) -> None:
@@ -121,6 +127,27 @@ class DeviceNodes:
         self._compare(node)
 
     # ---- holders
+
+    def _claimed(self, name: str) -> None:
+        """Hold the devices that claims have, whole, so that no pod gets a part of them."""
+        node = self.by_name.get(name)
+        if node is None:
+            return
+        ids = self.shared.elsewhere.get(name, frozenset())
+        devices = node.facts.devices if node.facts is not None else ()
+        whole = tuple(
+            DeviceAllocation(device.type, device.minor, device.total)
+            for device in devices
+            if device.id and device.id.lower() in ids
+        )
+        before = next((holding.allocations for holding in node.ledger.holdings if holding.uid == BY_CLAIMS), ())
+        if whole == before:
+            return
+        ledger = node.ledger.returned(BY_CLAIMS)
+        node.ledger = ledger.observed(DeviceHolding(BY_CLAIMS, whole)) if whole else ledger
+        self._restate(node)
+        self._compare(node)
+        self.touch(node)
 
     def take(self, name: str, uid: str, allocations: tuple[DeviceAllocation, ...], checked: bool = False) -> None:
         """Enter a holding. One that does not fit beside the others is counted: another component must have
@@ -202,6 +229,8 @@ class DeviceNodes:
         node.state = self.state_of(node.ledger, node.form) if node.facts is not None else UNKNOWN
         if 0 <= node.row < len(self._rows):
             self._rows[node.row] = node.state
+        if self.shared.elsewhere or node.facts is not None:
+            self.shared.tell(node.name, _in_use(node))
 
     def _form(self, ledger: DeviceLedger) -> int:
         likeness = (tuple(pool.inventory.likeness() for pool in ledger.pools), ledger.table, ledger.honor)
@@ -257,6 +286,21 @@ def _ledger(facts: NodeDevices | None, labels: Labels) -> DeviceLedger:
         return _NOTHING
     table, honor = facts.partitions(labels)
     return DeviceLedger.of(facts.devices, table, honor)
+
+
+def _in_use(node: DeviceNode) -> frozenset[str]:
+    """The identities of devices of which pods hold any part."""
+    if not node.ledger.holdings or node.facts is None:
+        return frozenset()
+    held = {
+        (part.type, part.minor)
+        for holding in node.ledger.holdings
+        if holding.uid != BY_CLAIMS
+        for part in holding.allocations
+    }
+    return frozenset(
+        device.id.lower() for device in node.facts.devices if device.id and (device.type, device.minor) in held
+    )
 
 
 def _ignore(what: str) -> None:

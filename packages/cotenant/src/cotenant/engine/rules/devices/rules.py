@@ -34,13 +34,14 @@ from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.node_rules import Lent, NumaHost, Rule
 from cotenant.engine.rules.devices.lending import judge_lent
-from cotenant.engine.rules.devices.nodes import UNKNOWN, DeviceNodes
+from cotenant.engine.rules.devices.nodes import BY_CLAIMS, UNKNOWN, DeviceNodes
 from cotenant.engine.rules.devices.requests import Ask, Asks, DeviceSettings
 from cotenant.engine.rules.devices.verdicts import VerdictsByAsk, hints_of
 from cotenant.engine.rules.devices.victims import DeviceVacate, device_columns, device_vacate, ledger_without
 from cotenant.engine.rules.devices.views import NodeDeviceSummary, summary
 from cotenant.model.arrays import Int
 from cotenant.model.cluster.demands import Demands, Holdings
+from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.inventory import NodeDevices
@@ -97,6 +98,11 @@ class DeviceRules:
         return put_back
 
     # ---- facts about nodes
+
+    def judges(self, node: Node, resource: str) -> bool:
+        """Whether a node's Device object has the devices of a resource."""
+        found = self.nodes.by_name.get(node.name)
+        return found is not None and found.facts is not None and resource in found.facts.judged_resources()(node)
 
     def capture(self) -> Callable[[], DeviceRules]:
         """A maker of rules with the same devices and no pods, for a copy of the engine; it reads nothing of these
@@ -295,7 +301,7 @@ class DeviceRules:
             if pod.node and (pod.given or pod.is_guess):
                 expected.setdefault(pod.node, set()).add(str(number))
         for name, node in self.nodes.by_name.items():
-            holders = {holding.uid for holding in node.ledger.holdings}
+            holders = {holding.uid for holding in node.ledger.holdings} - {BY_CLAIMS}
             if not holders <= expected.get(name, set()):
                 raise Permanent(f"devices of {name} are held by pods that are not assigned to it")
         for number, pod in self._pods.items():

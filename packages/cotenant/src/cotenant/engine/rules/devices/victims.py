@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cotenant.engine.rules.devices.nodes import UNKNOWN, DeviceNode, DeviceNodes
+from cotenant.engine.rules.devices.nodes import BY_CLAIMS, UNKNOWN, DeviceNode, DeviceNodes
 from cotenant.engine.rules.devices.requests import Ask
 from cotenant.engine.rules.devices.verdicts import Verdicts, fits
 from cotenant.model.arrays import Int
@@ -66,6 +66,7 @@ def device_vacate(ask: Ask, node: DeviceNode | None, nominated: tuple[Ask, ...] 
             if allocation.type in types
         )
         for holding in node.ledger.holdings
+        if holding.uid != BY_CLAIMS
     }
     return DeviceVacate(ask, node, sizes, nominated)
 

@@ -136,6 +136,12 @@ def judge(
             step = step.raised_to(every.lowest_m(capacity_m), now_us)
         rest = step.after
         steps.append((step, bound))
+    elif in_danger and memory.others.ceiling_m is not None and memory.others.ceiling_m < capacity_m:
+        # What was cut for pods that are gone is not given back while an objective is in danger.
+        gone = PodSignal("", guard_step.CALM, "usage only", "no pod without an objective is left")
+        step = advance(memory.others, gone, now_us, used_m, capacity_m, config, grows=False)
+        rest = step.after
+        steps.append((step, None))
     binding, owing = min(steps, key=lambda element: (element[0].ceiling_m, -element[0].after.mode))
     after = GuardMemory(objectives, rest, now_us, stolen_us, tuple(burns.values()))
     reason = _reason(binding, owing, capacity_m, now_us)

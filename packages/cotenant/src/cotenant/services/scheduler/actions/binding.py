@@ -23,7 +23,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from typing import Protocol
 
 from cotenant.drivers.kube.client.client import Client
@@ -33,6 +34,7 @@ from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.drivers.seals.seals import Sealer
 from cotenant.engine.framework.instructions import Bind
+from cotenant.engine.rules.claims.instructions import ReleaseClaim
 from cotenant.model.cluster.annotations import DECISION
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.observed import ObservedPod
@@ -41,6 +43,7 @@ from cotenant.model.errors import CotenantError, Transient
 from cotenant.services.scheduler.actions.pod_status import PodStatuses
 from cotenant.services.scheduler.decision_annotation import written
 from cotenant.services.scheduler.metrics import SchedulerMetrics
+from cotenant.services.scheduling.claim_writer import DeviceClaimWriter
 from cotenant.services.scheduling.claims import VOLUMES_WITHIN_S, ClaimBinder
 
 _PAUSE_S = 0.2
@@ -99,6 +102,7 @@ class Binder:
         self._in_flight = in_flight
         self._may_bind = may_bind
         self._sealer = sealer
+        self.devices: DeviceClaimWriter | None = None  # set with the watches of claims
         self._changed = changed
         self._sleep = sleep
         self._waiting: deque[Bind] = deque()
@@ -115,6 +119,17 @@ class Binder:
         """Queue a bind."""
         self._waiting.append(bind)
         self._queued.release()
+
+    def release(self, given: ReleaseClaim) -> None:
+        """Give a claim back."""
+        if self.devices is not None:
+            self._beside(self.devices.release(given))
+
+    def _beside(self, work: Coroutine[None, None, None]) -> None:
+        """Run something that takes long beside the workers."""
+        task = asyncio.create_task(work)
+        self._claims.add(task)
+        task.add_done_callback(self._claims.discard)
 
     async def run(self) -> None:
         """Until cancelled; then nothing more is sent, and what is under way is cut."""
@@ -146,10 +161,8 @@ class Binder:
             if not self._may_bind():
                 self._outcomes.bind_failed(bind.uid, "not leading", self._now())
                 continue
-            if bind.claims:
-                task = asyncio.create_task(self._with_claims(bind))
-                self._claims.add(task)
-                task.add_done_callback(self._claims.discard)
+            if bind.claims or bind.holds.claims:
+                self._beside(self._with_claims(bind))
                 continue
             await self._guarded(bind)
 
@@ -157,9 +170,16 @@ class Binder:
         if not self._outcomes.sending(bind.uid, self._now()):
             return
         try:
-            await self._claim_binder.settle(bind, VOLUMES_WITHIN_S)
+            if bind.claims:
+                await self._claim_binder.settle(bind, VOLUMES_WITHIN_S)
         except CotenantError as error:
-            self._failed(bind, f"volumes: {error}", "volumes")
+            self._report(bind, f"volumes: {error}", "volumes")
+            return
+        try:
+            if bind.holds.claims and self.devices is not None:
+                bind = await self.devices.settle(bind)
+        except CotenantError as error:
+            self._report(bind, f"device claims: {error}", "device claims")
             return
         await self._guarded(bind, sent=True)
 
@@ -186,7 +206,7 @@ class Binder:
             DECISION: written(bind.record, bind.waited_s, bind.attempts),
             **written_holdings(bind.holds, bind.written),
         }
-        if self._sealer is not None and bind.holds != NO_HOLDINGS:
+        if self._sealer is not None and replace(bind.holds, claims=()) != NO_HOLDINGS:
             annotations[SEAL] = self._sealer.seal(bind.uid, bind.node, annotations)
         if self._sealer is not None and bind.settled:
             annotations[SETTLED] = self._sealer.statement(bind.uid, bind.node, dict(bind.settled))
@@ -258,6 +278,19 @@ class Binder:
             self._failed(bind, str(error), type(error).__name__)
 
     def _failed(self, bind: Bind, why: str, kind: str) -> None:
+        """The pod is not bound: first what its claims got is taken back."""
+        if not bind.holds.claims or self.devices is None:
+            self._report(bind, why, kind)
+            return
+        self._beside(self._take_back(bind, why, kind))
+
+    async def _take_back(self, bind: Bind, why: str, kind: str) -> None:
+        assert self.devices is not None
+        await self.devices.take_back(bind)
+        self._report(bind, why, kind)
+        self._changed()
+
+    def _report(self, bind: Bind, why: str, kind: str) -> None:
         self._metrics.error.inc()
         self._outcomes.bind_failed(bind.uid, kind, self._now())
         self._statuses.failed(bind.uid, bind.key, f"binding to {bind.node}: {why}")

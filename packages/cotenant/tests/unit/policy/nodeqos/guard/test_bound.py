@@ -113,6 +113,13 @@ def test_but_nothing_grows_while_an_objective_is_close() -> None:
     assert {milli_cpu(ceiling) for ceiling in ceilings} == {1200}
 
 
+def test_nothing_grows_for_pods_that_left_while_an_objective_is_close() -> None:
+    close = in_use("web", 300, health=health(57_000), objective_p99_us=60_000)
+    ceilings = run(at(0, WEB, helper(200, 200)), at(1, close), at(2, close), at(3, WEB))
+    assert [ceiling.cpu_m for ceiling in ceilings] == [1200, 1200, 1200, 2000]
+    assert ceilings[1].mode is GuardMode.HOLD
+
+
 def test_an_objective_in_danger_is_protected_without_a_bound() -> None:
     missed = in_use("web", 30, health=health(70_000), objective_p99_us=60_000)
     silent = in_use("web", 30, signals={"run_delay_ppm": 20_000}, objective_p99_us=60_000)

@@ -68,16 +68,18 @@ _CORE = "io.k8s.api.core.v1."
 FIELDS: Mapping[str, Mapping[str, Verdict]] = {
     "PodSpec": _table(
         honoured="affinity containers hostNetwork initContainers nodeName nodeSelector overhead preemptionPolicy"
-        " priority resources schedulerName schedulingGates schedulingGroup tolerations topologySpreadConstraints"
+        " priority resourceClaims resources"
+        " schedulerName schedulingGates schedulingGroup tolerations topologySpreadConstraints"
         " volumes",
         irrelevant="activeDeadlineSeconds automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks"
         " ephemeralContainers evictionResponders hostAliases hostIPC hostPID hostUsers hostname hostnameOverride"
         " imagePullSecrets os"
         " priorityClassName readinessGates restartPolicy runtimeClassName securityContext serviceAccount"
         " serviceAccountName setHostnameAsFQDN shareProcessNamespace subdomain terminationGracePeriodSeconds",
-        unsupported="resourceClaims workloadRef",
+        unsupported="workloadRef",
     ),
     "PodSchedulingGroup": _table(honoured="podGroupName"),
+    "PodResourceClaim": _table(honoured="name resourceClaimName resourceClaimTemplateName"),
     "PodSchedulingGate": _table(honoured="name"),
     "Affinity": _table(honoured="nodeAffinity podAffinity podAntiAffinity"),
     "NodeAffinity": _table(honoured=_RULES),

@@ -30,6 +30,7 @@ from cotenant.drivers.kube.kinds.pod.affinity import (
     read_spread_constraints,
 )
 from cotenant.drivers.kube.kinds.pod.annotations import NO_HINTS, Hints, read_hints
+from cotenant.drivers.kube.kinds.pod.claims import extended_requests, mapped, read_needs
 from cotenant.drivers.kube.kinds.pod.resources import has_whole_cpus, read_limits, read_requests, resized
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, PodSpec, PodStatus, SchedulingGroup
 from cotenant.drivers.kube.kinds.pod.unknown_form import set_fields
@@ -37,6 +38,7 @@ from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
 from cotenant.drivers.kube.kinds.taints import read_tolerations
 from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
+from cotenant.model.claims.needs import ContainerRequest
 from cotenant.model.cluster.affinity import NodeAffinity, PodTerm, SpreadConstraint
 from cotenant.model.cluster.annotations import EXTENDED_SPEC, TENANT
 from cotenant.model.cluster.demands import NO_HOLDINGS, Demands, Holdings
@@ -78,6 +80,7 @@ class _Template:
     host_ports: tuple[HostPort, ...]
     images: tuple[str, ...]
     gates: tuple[str, ...]
+    extended: tuple[ContainerRequest, ...]
     unsupported: tuple[str, ...]
 
 
@@ -131,7 +134,7 @@ _OWN_PRIORITY = GroupPriority()
 class PodReader:
     """Turns structs into the model's values.
 
-    `volumes`, `group_priorities` and `workloads` are kept up to date by their owner.
+    `volumes`, `group_priorities`, `workloads` and `extended` are kept up to date by their owner.
     """
 
     def __init__(
@@ -153,6 +156,7 @@ class PodReader:
         self.volumes = volumes or VolumeIndex()
         self.group_priorities = GroupPriorities()
         self.workloads = workloads or WorkloadIndex()
+        self.extended: frozenset[str] = frozenset()  # extended resources that classes of devices stand for
         self._encoder = msgspec.json.Encoder()
         self._buffer = bytearray()
         self._templates: dict[bytes, _Template] = {}
@@ -226,6 +230,10 @@ class PodReader:
             scored_by=own.scored_by,
             is_daemon=any(owner.kind == "DaemonSet" for owner in meta.owner_references or ()),
         )
+        demands = _of_workload(_of_group(hints.demands, spec.scheduling_group), member.gang)
+        if spec.resource_claims or template.extended:
+            claims = read_needs(meta, spec, status, mapped(template.extended, self.extended))
+            demands = demands if claims is None else replace(demands, claims=claims)
         holds = NO_HOLDINGS
         if hints.holding_texts and spec.node_name:  # without a node it holds nothing, whatever it says
             holds = self._believed(meta.uid or "", spec.node_name, created_s, pod, hints)
@@ -243,7 +251,7 @@ class PodReader:
             started_s=_unix(status.start_time),
             preempts=by_group.preempts and spec.preemption_policy != "Never",
             volumes=needs,
-            demands=_of_workload(_of_group(hints.demands, spec.scheduling_group), member.gang),
+            demands=demands,
             holds=holds,
             written=(*hints.holding_texts, *brought),
             settled=self._pairs(settled) if settled else (),
@@ -287,7 +295,6 @@ class PodReader:
             spec.topology_spread_constraints,
             spec.host_network,
             spec.scheduling_gates,
-            bool(spec.resource_claims),
             spec.workload_ref is not None,
             spec.scheduling_group is not None and not spec.scheduling_group.pod_group_name,
             spec.priority,
@@ -343,19 +350,18 @@ def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) 
 
     affinity = spec.affinity or Affinity()
     near, away = affinity.pod_affinity, affinity.pod_anti_affinity
-    if spec.resource_claims:
-        wrong.append("spec.resourceClaims: dynamic resource allocation is not supported")
     if spec.workload_ref is not None:
         wrong.append("spec.workloadRef: gangs of the Workload API v1alpha1 are not supported, spec.schedulingGroup is")
     if spec.scheduling_group is not None and not spec.scheduling_group.pod_group_name:
         wrong.append("spec.schedulingGroup: podGroupName is missing")
+    requests = read_requests(spec, status, attempt)
     no_terms: tuple[PodTerm, ...] = ()
     no_spread: tuple[SpreadConstraint, ...] = ()
     no_tolerations: tuple[Toleration, ...] = ()
     no_affinity: NodeAffinity | None = None
     node_affinity = affinity.node_affinity
     return _Template(
-        requests=read_requests(spec, status, attempt),
+        requests=requests,
         limits=read_limits(spec),
         has_whole_cpus=has_whole_cpus(spec),
         qos=qos_of_label(labels.get(QOS_CLASS)),
@@ -383,6 +389,7 @@ def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) 
             _with_tag(container.image or "") for container in (*(spec.init_containers or ()), *(spec.containers or ()))
         ),
         gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
+        extended=extended_requests(spec) if any("/" in name for name in requests.names()) else (),
         unsupported=tuple(wrong),
     )
 

@@ -107,6 +107,21 @@ class SchedulingGroup(ApiStruct, frozen=True):
     pod_group_name: Text = None
 
 
+class PodClaim(ApiStruct, frozen=True):
+    """A claim that the pod needs: one that exists, or one made for it from a template."""
+
+    name: str = ""
+    resource_claim_name: Text = None
+    resource_claim_template_name: Text = None
+
+
+class MadeClaim(ApiStruct, frozen=True):
+    """The claim that was made for a pod; without a name none is needed."""
+
+    name: str = ""
+    resource_claim_name: Text = None
+
+
 class PodSpec(ApiStruct, frozen=True):
     """What a pod requests."""
 
@@ -125,7 +140,7 @@ class PodSpec(ApiStruct, frozen=True):
     host_network: bool | None = None
     volumes: tuple[Volume, ...] | None = None
     scheduling_gates: tuple[Named, ...] | None = None
-    resource_claims: tuple[Named, ...] | None = None
+    resource_claims: tuple[PodClaim, ...] | None = None
     workload_ref: Something | None = None
     scheduling_group: SchedulingGroup | None = None
 
@@ -147,6 +162,7 @@ class PodStatus(ApiStruct, frozen=True):
     conditions: tuple[Condition, ...] | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
     init_container_statuses: tuple[ContainerStatus, ...] | None = None
+    resource_claim_statuses: tuple[MadeClaim, ...] | None = None
 
 
 class PodObject(ApiStruct, frozen=True):

@@ -308,7 +308,6 @@ def test_wrong_hints_are_named(name: str, value: str) -> None:
             {"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 70000}, {"hostPort": 81}]}]},
             "hostPort",
         ),
-        ({"resourceClaims": [{"name": "gpu", "resourceClaimName": "x"}]}, "resourceClaims"),
         ({"workloadRef": {"name": "w", "podGroup": "g"}}, "workloadRef"),
         ({"schedulingGroup": {}}, "podGroupName is missing"),
     ],

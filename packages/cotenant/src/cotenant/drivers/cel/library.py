@@ -1,0 +1,159 @@
+"""Functions that Kubernetes adds to CEL: quantities, semantic versions, strings and lists.
+
+Source: Kubernetes documentation, "Common Expression Language in Kubernetes"; CEL's extension of strings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import total_ordering
+from typing import Any
+
+from celpy import celtypes
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.quantities import NANO, Quantity, parse_quantity
+
+_SEMVER = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?"
+)
+
+
+class CelQuantity:
+    """A quantity as a value of CEL."""
+
+    def __init__(self, quantity: Quantity) -> None:
+        self.quantity = quantity
+
+    def __eq__(self, other: object) -> Any:
+        """By amount."""
+        return celtypes.BoolType(isinstance(other, CelQuantity) and other.quantity.nano == self.quantity.nano)
+
+    def __hash__(self) -> int:
+        """By amount."""
+        return hash(self.quantity.nano)
+
+
+@total_ordering
+class CelVersion:
+    """A semantic version as a value of CEL."""
+
+    def __init__(self, text: str) -> None:
+        found = _SEMVER.fullmatch(text)
+        if found is None:
+            raise ValueError(f"{text} is no semantic version")
+        self.numbers = int(found[1]), int(found[2]), int(found[3])
+        self._key = (
+            self.numbers,
+            found[4] is None,  # a release is newer than what precedes it
+            tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in (found[4] or "").split(".")),
+        )
+
+    def __eq__(self, other: object) -> Any:
+        """By precedence."""
+        return celtypes.BoolType(isinstance(other, CelVersion) and other._key == self._key)
+
+    def __lt__(self, other: CelVersion) -> bool:
+        """By precedence."""
+        return self._key < other._key
+
+    def __hash__(self) -> int:
+        """By precedence."""
+        return hash(self._key)
+
+
+def _quantity(text: Any) -> CelQuantity:
+    try:
+        return CelQuantity(parse_quantity(str(text)))
+    except InvalidInput as error:
+        raise ValueError(str(error)) from None
+
+
+def _is(read: Callable[[Any], object]) -> Callable[[Any], Any]:
+    def test(text: Any) -> Any:
+        try:
+            read(text)
+        except ValueError:
+            return celtypes.BoolType(False)
+        return celtypes.BoolType(True)
+
+    return test
+
+
+def _order(one: Any, other: Any) -> int:
+    if isinstance(one, CelQuantity) and isinstance(other, CelQuantity):
+        return (one.quantity.nano > other.quantity.nano) - (one.quantity.nano < other.quantity.nano)
+    if isinstance(one, CelVersion) and isinstance(other, CelVersion):
+        return bool(one > other) - bool(one < other)
+    raise TypeError("no such overload")
+
+
+def _amount(value: Any) -> int:
+    if isinstance(value, CelQuantity):
+        return value.quantity.nano
+    return int(value) * NANO
+
+
+def _substring(text: Any, start: Any, end: Any = None) -> Any:
+    stop = len(text) if end is None else int(end)
+    if not 0 <= int(start) <= stop <= len(text):
+        raise ValueError("index out of range")
+    return celtypes.StringType(text[int(start) : stop])
+
+
+def _split(text: Any, by: Any, most: Any = -1) -> Any:
+    parts = list(text) if not by else str(text).split(str(by), -1 if int(most) < 0 else max(0, int(most) - 1))
+    return celtypes.ListType([celtypes.StringType(part) for part in ([] if int(most) == 0 else parts)])
+
+
+def _index_of(where: Any, what: Any) -> Any:
+    if isinstance(where, str):
+        return celtypes.IntType(str(where).find(str(what)))
+    return celtypes.IntType(next((at for at, value in enumerate(where) if value == what), -1))
+
+
+def _last_index_of(where: Any, what: Any) -> Any:
+    if isinstance(where, str):
+        return celtypes.IntType(str(where).rfind(str(what)))
+    return celtypes.IntType(max((at for at, value in enumerate(where) if value == what), default=-1))
+
+
+def _char_at(text: Any, at: Any) -> Any:
+    if not 0 <= int(at) <= len(text):
+        raise ValueError("index out of range")
+    return celtypes.StringType(text[int(at) : int(at) + 1])
+
+
+def _replace(text: Any, old: Any, new: Any, most: Any = -1) -> Any:
+    return celtypes.StringType(str(text).replace(str(old), str(new), int(most)))
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "quantity": _quantity,
+    "isQuantity": _is(_quantity),
+    "semver": lambda text: CelVersion(str(text)),
+    "isSemver": _is(lambda text: CelVersion(str(text))),
+    "compareTo": lambda one, other: celtypes.IntType(_order(one, other)),
+    "isGreaterThan": lambda one, other: celtypes.BoolType(_order(one, other) > 0),
+    "isLessThan": lambda one, other: celtypes.BoolType(_order(one, other) < 0),
+    "major": lambda version: celtypes.IntType(version.numbers[0]),
+    "minor": lambda version: celtypes.IntType(version.numbers[1]),
+    "patch": lambda version: celtypes.IntType(version.numbers[2]),
+    "sign": lambda value: celtypes.IntType((_amount(value) > 0) - (_amount(value) < 0)),
+    "isInteger": lambda value: celtypes.BoolType(_amount(value) % NANO == 0),
+    "asInteger": lambda value: celtypes.IntType(_amount(value) // NANO),
+    "asApproximateFloat": lambda value: celtypes.DoubleType(_amount(value) / NANO),
+    "add": lambda one, other: CelQuantity(Quantity(_amount(one) + _amount(other))),
+    "sub": lambda one, other: CelQuantity(Quantity(_amount(one) - _amount(other))),
+    "charAt": _char_at,
+    "indexOf": _index_of,
+    "lastIndexOf": _last_index_of,
+    "lowerAscii": lambda text: celtypes.StringType(str(text).lower()),
+    "upperAscii": lambda text: celtypes.StringType(str(text).upper()),
+    "trim": lambda text: celtypes.StringType(str(text).strip()),
+    "replace": _replace,
+    "split": _split,
+    "substring": _substring,
+    "join": lambda parts, by="": celtypes.StringType(str(by).join(map(str, parts))),
+}

@@ -1,0 +1,154 @@
+"""Selectors of devices, each result evaluated once.
+
+A cluster has a hundred thousand devices of a dozen kinds. Which attributes an expression reads is found in its syntax
+tree, so devices that are alike in these have one result, whatever serial numbers they have. An expression that goes
+over attributes in other ways depends on all of them.
+
+Source: Kubernetes API reference, CELDeviceSelector: `device.driver`, `device.attributes`, `device.capacity`,
+`device.allowMultipleAllocations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import lark
+from celpy import celtypes
+
+from cotenant.drivers.cel.evaluation import Expression, Meter, path_of
+from cotenant.drivers.cel.library import CelQuantity, CelVersion
+from cotenant.model.claims.devices import AttributeValue, OfferedDevice, Version
+from cotenant.model.errors import InvalidInput
+
+_MAX_EXPRESSIONS = 1024
+_MAX_RESULTS = 200_000  # of one expression
+
+
+class CelSelectors:
+    """Evaluates selectors; implements `Selectors` of engine/rules/claims/selecting.py."""
+
+    def __init__(self) -> None:
+        self._meter = Meter()
+        self._known: dict[str, _Known | InvalidInput] = {}
+
+    @property
+    def spent(self) -> int:
+        """Steps of all evaluations so far."""
+        return self._meter.spent
+
+    def matches(self, expression: str, driver: str, device: OfferedDevice) -> bool:
+        """Whether a device of a driver is selected. Raises `InvalidInput` where the expression has no answer."""
+        known = self._known.get(expression)
+        if known is None:
+            if len(self._known) >= _MAX_EXPRESSIONS:
+                self._known.clear()
+            try:
+                known = _Known(expression)
+            except InvalidInput as error:
+                known = error
+            self._known[expression] = known
+        if isinstance(known, InvalidInput):
+            raise known
+        return known.holds(driver, device, self._meter)
+
+
+class _Known:
+    """An expression with its results."""
+
+    def __init__(self, text: str) -> None:
+        self._expression = Expression(text)
+        self._reads = _reads(self._expression.tree)
+        self._results: dict[Hashable, bool | InvalidInput] = {}
+
+    def holds(self, driver: str, device: OfferedDevice, meter: Meter) -> bool:
+        key = self._key(driver, device)
+        result = self._results.get(key)
+        if result is None:
+            try:
+                result = self._expression.evaluate(_variables(driver, device), meter)
+            except InvalidInput as error:
+                result = error
+            if len(self._results) >= _MAX_RESULTS:
+                self._results.clear()
+            self._results[key] = result
+        if isinstance(result, InvalidInput):
+            raise result
+        return result
+
+    def _key(self, driver: str, device: OfferedDevice) -> Hashable:
+        if self._reads is None:
+            return driver, device.is_shared, device.attributes, device.capacity, _types(device)
+        found: list[Hashable] = [driver, device.is_shared]
+        for path in self._reads:
+            values: tuple[tuple[str, Any], ...] = device.attributes if path[0] == "attributes" else device.capacity
+            for name, value in values:
+                if _is_read(name, driver, path):
+                    found.append((path, name, type(value), value))
+        return tuple(found)
+
+
+def _types(device: OfferedDevice) -> Hashable:
+    return tuple(type(value) for _, value in device.attributes)  # 1 and true are equal in Python
+
+
+def _is_read(name: str, driver: str, path: tuple[str, ...]) -> bool:
+    domain, _, short = name.rpartition("/")
+    return (domain or driver) == path[1] and (len(path) == 2 or short == path[2])
+
+
+def _reads(tree: lark.Tree[Any]) -> tuple[tuple[str, ...], ...] | None:
+    """What is read of a device: (attributes or capacity, domain[, name]); None where it cannot be told."""
+    found: dict[tuple[str, ...], None] = {}
+    left: list[Any] = [tree]
+    while left:
+        node = left.pop()
+        if not isinstance(node, lark.Tree):
+            continue
+        path = path_of(node)
+        if path is None or path[0] != "device":
+            left.extend(node.children)
+        elif len(path) >= 3 and path[1] in ("attributes", "capacity"):
+            found[path[1:4]] = None
+        elif path[1:] not in (("driver",), ("allowMultipleAllocations",)):
+            return None
+    return tuple(sorted(found))
+
+
+class _Domains(celtypes.MapType):
+    """Attributes by domain: a domain that a device does not have is empty."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(key) if key in self else celtypes.MapType()
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return self[key]
+
+
+def _variables(driver: str, device: OfferedDevice) -> celtypes.MapType:
+    attributes = {name: _value(value) for name, value in device.attributes}
+    capacity = {name: CelQuantity(found.value) for name, found in device.capacity}
+    return celtypes.MapType(
+        {
+            celtypes.StringType("driver"): celtypes.StringType(driver),
+            celtypes.StringType("allowMultipleAllocations"): celtypes.BoolType(device.is_shared),
+            celtypes.StringType("attributes"): _domains(driver, attributes),
+            celtypes.StringType("capacity"): _domains(driver, capacity),
+        }
+    )
+
+
+def _domains(driver: str, values: dict[str, Any]) -> _Domains:
+    found: dict[str, dict[Any, Any]] = {}
+    for name, value in values.items():
+        domain, _, short = name.rpartition("/")
+        found.setdefault(domain or driver, {})[celtypes.StringType(short)] = value
+    return _Domains({celtypes.StringType(domain): celtypes.MapType(names) for domain, names in found.items()})
+
+
+def _value(value: AttributeValue) -> Any:
+    if isinstance(value, Version):
+        return CelVersion(value.text)
+    if isinstance(value, bool):
+        return celtypes.BoolType(value)
+    return celtypes.IntType(value) if isinstance(value, int) else celtypes.StringType(value)

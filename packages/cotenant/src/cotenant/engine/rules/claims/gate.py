@@ -1,0 +1,161 @@
+"""The parts of device claims that need no node: what a pod waits for, what makes pods alike, what wakes them, and which
+claims are given back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from math import inf
+from types import MappingProxyType
+
+from cotenant.engine.framework.events import Event
+from cotenant.engine.framework.plugin import Host, Plugin
+from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.framework.queueing import Verdict
+from cotenant.engine.rules.claims.instructions import ReleaseClaim
+from cotenant.engine.rules.claims.rules import PLUGIN, ClaimRules
+from cotenant.engine.rules.claims.verdicts import Work
+from cotenant.model.claims.claim import ResourceClaim
+from cotenant.model.claims.requests import ClaimSpec
+from cotenant.model.cluster.demands import Demands
+from cotenant.model.cluster.pod import Pod
+
+TOLD_AFTER_S = 1.0  # claims from templates are made a moment after their pods
+JUDGING = "nodes are being judged for the claims of the pod"
+
+
+class ClaimGate(Plugin):
+    """Meets pods that need claims, or request resources that classes may stand for."""
+
+    name = PLUGIN
+    events = MappingProxyType(
+        {PLUGIN: frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.CLAIM, Event.DEVICES, Event.POD_GONE})}
+    )
+    gathers = True
+
+    def __init__(self, rules: ClaimRules) -> None:
+        self._rules = rules
+        self._until_judged: dict[tuple[ClaimSpec, ...], dict[str, None]] = {}  # UIDs of pods that are kept back
+        self._untold: dict[str, float] = {}  # UIDs of pods that were not told yet why they wait -> when they are
+        self._released: dict[str, int] = {}  # claim -> its version when it was to be given back
+
+    def attach(self, host: Host) -> None:
+        """Set the receivers of events."""
+        super().attach(host)
+        self._until_judged.clear()
+        self._untold.clear()
+        facts = self._rules.facts
+        facts.freed = lambda: host.happened(Event.CLAIM)
+        facts.devices = lambda: host.happened(Event.DEVICES)
+        facts.permits = self._permits_changed
+        facts.claim = self._claim_changed
+
+    @property
+    def is_idle(self) -> bool:  # type: ignore[override]
+        """Whether nothing is left over to judge or to tell, and no claim waits for its devices."""
+        return not (self._rules.verdicts.left_over or self._untold or self._rules.facts.waiting)
+
+    def skips(self, pod: Pod, demands: Demands) -> bool:
+        """Pods without claims."""
+        return demands.claims is None
+
+    def pre_enqueue(self, entry: PodInfo) -> str:
+        """The claim that the pod waits for, or that nodes are still judged for its claims; empty for none."""
+        rules = self._rules
+        resolved = rules.resolved(entry.number)
+        if resolved.obstacle:
+            made = rules.facts.made_for.get(entry.seen.uid)
+            if made is not None and made.allocation is None and not made.is_ending and entry.seen.demands.claims:
+                self._release(made, entry.seen.uid)
+            self._untold.setdefault(entry.seen.uid, inf)
+            return resolved.obstacle
+        self._untold.pop(entry.seen.uid, None)
+        for _, specs, _ in rules.asks(entry.number, resolved):
+            if specs and not rules.verdicts.is_judged(specs, rules.judging):
+                self._until_judged.setdefault(specs, {})[entry.seen.uid] = None
+                return JUDGING
+        return ""
+
+    def sign(self, entry: PodInfo) -> Hashable:
+        """Pods whose claims are satisfied alike are judged together."""
+        return self._rules.key_of(entry.number)
+
+    def post_filter(self, pods: Sequence[PodInfo], verdict: Verdict, now_s: float) -> Verdict:
+        """Give back claims that keep their only pod from every node."""
+        for entry in pods if PLUGIN in verdict.filters else ():
+            for claim, _ in self._rules.resolved(entry.number).allocated:
+                uid = entry.seen.uid
+                if claim.allocation is not None and set(claim.reserved_for) <= {uid}:
+                    self._release(claim, uid)
+        return verdict
+
+    def _release(self, claim: ResourceClaim, pod_uid: str) -> None:
+        """Ask once for each version of the claim."""
+        if self._released.get(claim.uid) == claim.version:
+            return
+        if len(self._released) > 1024:
+            self._released.clear()
+        self._released[claim.uid] = claim.version
+        self.host.say(ReleaseClaim(claim.key, claim.uid, pod_uid, claim.is_for_extended))
+
+    def pod_arrived(self, entry: PodInfo) -> None:
+        """It may use its claims."""
+        self._rules.facts.pod_arrived(entry.seen.uid)
+
+    def pod_left(self, entry: PodInfo) -> None:
+        """Its claims are used no longer; whatever controls them frees their devices."""
+        self._untold.pop(entry.seen.uid, None)
+        self._rules.facts.pod_left(entry.seen.uid)
+
+    def turn(self, now_s: float) -> None:
+        """Judge what was left over; refuse claims whose devices are not ready in time."""
+        self._rules.readiness.now_s = now_s
+        for uid, at_s in list(self._untold.items()):
+            if at_s == inf:
+                self._untold[uid] = now_s + TOLD_AFTER_S
+            elif at_s <= now_s:
+                del self._untold[uid]
+                self.host.reconsider(uid)
+        verdicts, work = self._rules.verdicts, Work()
+        for claims in list(verdicts.left_over):
+            if verdicts.of(claims, self._rules.judging, work).is_complete:
+                self.host.happened(Event.CLAIM)
+                for uid in self._until_judged.pop(claims, ()):
+                    self.host.reconsider(uid)
+            if work.left <= 0:
+                break
+
+    def next_s(self) -> float:
+        """At once while something is left over."""
+        if self._rules.verdicts.left_over or inf in self._untold.values():
+            return -inf
+        return min(self._untold.values(), default=inf)
+
+    def snapshot(self) -> Callable[[], None]:
+        """See `Plugin`."""
+        put_back, released = self._rules.snapshot(), dict(self._released)
+        untold = dict(self._untold)
+        waiting = {claims: dict(uids) for claims, uids in self._until_judged.items()}
+
+        def restore() -> None:
+            put_back()
+            self._released = dict(released)
+            self._untold = dict(untold)
+            self._until_judged = {claims: dict(uids) for claims, uids in waiting.items()}
+
+        return restore
+
+    def validate(self, pods: Mapping[str, PodInfo]) -> None:
+        """The rule validates itself."""
+
+    def _permits_changed(self) -> None:
+        """Classes, or labels of namespaces: obstacles of any pod."""
+        for pod in self._rules.pods.values():
+            if not pod.node:
+                self.host.reconsider(pod.needs.uid)
+
+    def _claim_changed(self, key: str) -> None:
+        for number in self._rules.users.get(key, ()):
+            pod = self._rules.pods[number]
+            if not pod.node:
+                self.host.reconsider(pod.needs.uid)

@@ -1,0 +1,255 @@
+"""What nodes answer to the claims of a pod, one search for all nodes whose devices are alike and used alike.
+
+An ask is the specs of the claims that a pod needs allocated. For an ask, each inventory has a *form*: of each device
+whether it matches each request, and what else the search looks at. The search has one result for each form and use, by
+positions, so that ten thousand nodes of eight devices cost a few hundred searches. Selectors and searches have a limit
+for each decision: what is left over is judged in later rounds, and the ask is refused until then.
+
+Source of the limit: docs/adr/0040.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cotenant.engine.rules.claims.diagnosis import Why, diagnose
+from cotenant.engine.rules.claims.inventories import Inventories, Inventory
+from cotenant.engine.rules.claims.selecting import Selectors
+from cotenant.model.arrays import Float, Int, Mask
+from cotenant.model.claims.requests import MAX_ALTERNATIVES, ClaimSpec, DeviceClass, ExactRequest
+from cotenant.model.errors import InvalidInput
+from cotenant.policy.claims.allocator import CannotAllocate, Pick, Refusal, Steps, Usage, allocate, tolerated
+from cotenant.policy.claims.constraints import attribute_of
+from cotenant.policy.claims.pools import PoolDevice, PoolState
+
+WORK = 40_000  # a decision's limit, about 50 ms: steps of selectors and of searches, and what follows
+_LITTLE = WORK // 10
+_OF_DEVICE = 5  # work to look at a device
+_OF_SEARCH = 10
+_MAX_ASKS = 128
+_MAX_RESULTS = 20_000
+UNJUDGED = "node(s) that are still judged: claims or selectors that cost more than one decision may"
+
+Choice = tuple[tuple[Pick, ...], ...]  # by claim
+
+
+@dataclass(slots=True)
+class Facts:
+    """What verdicts are made of."""
+
+    inventories: Inventories
+    usage: Usage
+    selectors: Selectors
+    classes: dict[str, DeviceClass]
+
+
+@dataclass(slots=True)
+class Work:
+    """What is left of a decision's limit."""
+
+    left: int = WORK
+
+
+@dataclass(slots=True, eq=False)
+class Verdicts:
+    """The answers to one ask. `codes`, by inventory: the position in `reasons`, 0 = it fits."""
+
+    claims: tuple[ClaimSpec, ...]
+    codes: Int = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    worths: Float = field(default_factory=lambda: np.zeros(0))
+    reasons: list[tuple[str, bool]] = field(default_factory=lambda: [("", False)])
+    is_complete: bool = False
+    _marks: Int = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    _forms: dict[int, tuple[int, int]] = field(default_factory=dict)  # inventory -> its stamp, and its form
+    _known_forms: dict[Hashable, int] = field(default_factory=dict)
+    _results: dict[tuple[int, Hashable], tuple[Choice | None, Why | None]] = field(default_factory=dict)
+
+    def refresh(self, facts: Facts, work: Work) -> None:
+        """Judge the inventories that changed, as far as the limit reaches."""
+        facts.inventories.by_row()
+        count = len(facts.inventories.all)
+        marks = facts.inventories.marks
+        if len(self.codes) < count:
+            more = max(64, 2 * count) - len(self.codes)
+            self.codes = np.concatenate([self.codes, np.zeros(more, dtype=np.int64)])
+            self.worths = np.concatenate([self.worths, np.zeros(more)])
+            self._marks = np.concatenate([self._marks, np.full(more, -1, dtype=np.int64)])
+        changed = np.flatnonzero(self._marks[:count] != marks[:count])
+        self.is_complete = True
+        for index in changed.tolist():
+            if work.left <= 0:
+                self.is_complete = False
+                return
+            choice, why = self._judged(facts, index, work)
+            self.codes[index] = 0 if why is None else self._code(why)
+            self.worths[index] = _worth(self.claims, choice) if choice is not None else 0.0
+            self._marks[index] = marks[index]
+
+    def choice(self, facts: Facts, index: int) -> Choice | Why:
+        """The devices that the claims get of an inventory, or why none."""
+        choice, why = self._judged(facts, index, Work())
+        return choice if choice is not None else why or Why("")
+
+    def why(self, facts: Facts, index: int) -> Why:
+        """Why an inventory is refused."""
+        return self._judged(facts, index, Work())[1] or Why("")
+
+    def figures(self, facts: Facts, code: int, among: Mask) -> str:
+        """What the nearest of these rows lacks, of those that are refused for this reason."""
+        by_row = facts.inventories.by_row()
+        rows = np.flatnonzero(among & (self.codes[by_row] == code))
+        indexes, first = np.unique(by_row[rows], return_index=True)
+        nearest: tuple[int, int, str] | None = None
+        for index, at in zip(indexes[:64].tolist(), first.tolist(), strict=False):
+            why = self.why(facts, index)
+            if why.figures and (nearest is None or (why.missing, int(rows[at])) < nearest[:2]):
+                nearest = why.missing, int(rows[at]), why.figures
+        return f"{facts.inventories.name_of(nearest[1])}: {nearest[2]}" if nearest is not None else ""
+
+    def _judged(self, facts: Facts, index: int, work: Work) -> tuple[Choice | None, Why | None]:
+        inventory = facts.inventories.all[index]
+        spent = facts.selectors.spent
+        form = self._form(facts, index, inventory)
+        key = form, inventory.use(facts.usage)
+        work.left -= _OF_DEVICE * sum(len(pool.devices) for pool in inventory.pools) + facts.selectors.spent - spent
+        known = self._results.get(key)
+        if known is None:
+            steps = Steps()
+            before = steps.left
+            known = self.search(facts, inventory, facts.usage, steps)
+            work.left -= before - steps.left + _OF_SEARCH
+            if len(self._results) >= _MAX_RESULTS:
+                self._results.clear()
+            self._results[key] = known
+        return known
+
+    def search(
+        self, facts: Facts, inventory: Inventory, usage: Usage, steps: Steps
+    ) -> tuple[Choice | None, Why | None]:
+        """One search, whatever is known."""
+        matches = _matching(facts)
+        found = allocate(self.claims, inventory.pools, usage, matches, steps)
+        if not isinstance(found, Refusal):
+            return found, None
+        try:
+            return None, diagnose(found, self.claims, inventory.pools, usage, matches, _selecting(facts), facts.classes)
+        except CannotAllocate as error:
+            return None, Why(str(error))
+
+    def _form(self, facts: Facts, index: int, inventory: Inventory) -> int:
+        known = self._forms.get(index)
+        if known is not None and known[0] == inventory.stamp:
+            return known[1]
+        matches = _matching(facts)
+        requests = [exact for claim in self.claims for request in claim.requests for exact in request.alternatives]
+        attributes = [constraint.attribute for claim in self.claims for constraint in claim.constraints]
+        key: list[Hashable] = []
+        for pool in inventory.pools:
+            key.append((pool.counters, () if pool.state is PoolState.USABLE else (pool.state, pool.id, pool.why)))
+            for device in pool.devices:
+                values = [(type(value), value) for value in (attribute_of(device, name) for name in attributes)]
+                offered = device.device
+                answers: list[bool | str] = []
+                for request in requests:
+                    answers.append(_answer(matches, request, device))
+                    answers.append(tolerated(request, device))
+                key.append((*answers, *values, offered.capacity, offered.uses, offered.is_shared))
+        form = self._known_forms.setdefault(tuple(key), len(self._known_forms))
+        self._forms[index] = inventory.stamp, form
+        return form
+
+    def _code(self, why: Why) -> int:
+        reason = (why.reason, why.yields)
+        if reason not in self.reasons:
+            self.reasons.append(reason)
+        return self.reasons.index(reason)
+
+
+def _worth(claims: tuple[ClaimSpec, ...], choice: Choice) -> float:
+    """More for earlier alternatives of prioritised lists, as in kube-scheduler."""
+    found = 0
+    for claim, picks in zip(claims, choice, strict=True):
+        chosen = {pick.request for pick in picks}
+        for request in claim.requests:
+            if request.is_list:
+                found += sum(
+                    MAX_ALTERNATIVES - place for place, exact in enumerate(request.alternatives) if exact in chosen
+                )
+    return float(found)
+
+
+def _answer(
+    matches: Callable[[ExactRequest, PoolDevice], bool], request: ExactRequest, device: PoolDevice
+) -> bool | str:
+    try:
+        return matches(request, device)
+    except CannotAllocate as error:
+        return str(error)
+
+
+def _selecting(facts: Facts) -> Callable[[str, PoolDevice], bool]:
+    selectors = facts.selectors
+    return lambda expression, device: selectors.matches(expression, device.id.driver, device.device)
+
+
+def _matching(facts: Facts) -> Callable[[ExactRequest, PoolDevice], bool]:
+    """Whether class and selectors of a request permit a device."""
+    classes: Mapping[str, DeviceClass] = facts.classes
+    selectors = facts.selectors
+
+    def matches(request: ExactRequest, device: PoolDevice) -> bool:
+        found = classes.get(request.device_class)
+        if found is None:
+            return False
+        for whose, expressions in ((f"class {found.name}", found.selectors), (_whose(request), request.selectors)):
+            for position, expression in enumerate(expressions):
+                try:
+                    if not selectors.matches(expression, device.id.driver, device.device):
+                        return False
+                except InvalidInput as error:
+                    what = f"{whose}, selector {position}: {error.hint or error.expected}"
+                    raise CannotAllocate(f"node(s) with devices on which a selector fails: {what}") from None
+        return True
+
+    return matches
+
+
+def _whose(request: ExactRequest) -> str:
+    return f"request {request.full_name}"
+
+
+class VerdictsByAsk:
+    """Verdicts by ask, the least recently used dropped first."""
+
+    def __init__(self) -> None:
+        self._by_ask: dict[tuple[ClaimSpec, ...], Verdicts] = {}
+        self.left_over: dict[tuple[ClaimSpec, ...], None] = {}  # asks that are not judged on every node yet
+
+    def is_judged(self, claims: tuple[ClaimSpec, ...], facts: Facts) -> bool:
+        """Whether every node was judged once for an ask, or can be at little cost; if not, that is left over."""
+        if claims in self.left_over:
+            return False
+        return claims in self._by_ask or self.of(claims, facts, Work(_LITTLE)).is_complete
+
+    def of(self, claims: tuple[ClaimSpec, ...], facts: Facts, work: Work) -> Verdicts:
+        """The verdicts on one ask, up to date as far as the limit reaches."""
+        found = self._by_ask.pop(claims, None) or Verdicts(claims)
+        self._by_ask[claims] = found  # most recently used last
+        if len(self._by_ask) > _MAX_ASKS:
+            oldest = next(iter(self._by_ask))
+            del self._by_ask[oldest]
+            self.left_over.pop(oldest, None)
+        found.refresh(facts, work)
+        if found.is_complete:
+            self.left_over.pop(claims, None)
+        else:
+            self.left_over[claims] = None
+        return found
+
+    def clear(self) -> None:
+        """Drop everything: classes or rows changed."""
+        self._by_ask.clear()
+        self.left_over.clear()

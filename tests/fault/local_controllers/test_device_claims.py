@@ -1,0 +1,180 @@
+"""ResourceClaims of pods: made from templates, held, given back, deleted; on the server and controllers of a local
+cluster, with a scheduler's writes by hand.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from tests.fault.local_controllers.test_running import Cluster, serve
+
+from cotenant.drivers.kube.manifests.errors import ApiError
+from cotenant_local.apiserver.contract import DeleteOptions
+from cotenant_local.controllers.claims.holders import FINALIZER
+from cotenant_local.controllers.claims.made_for_pods import POD_CLAIM
+from cotenant_local.controllers.runtime.actions import CLAIM_TEMPLATES, EVENTS, NODES, PODS, RESOURCE_CLAIMS
+
+REQUESTS = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+ALLOCATION = {"devices": {"results": [{"request": "r", "driver": "d.example", "pool": "p", "device": "g"}]}}
+TEMPLATE = {
+    "metadata": {"name": "t", "namespace": "default"},
+    "spec": {"metadata": {"labels": {"a": "b"}}, "spec": REQUESTS},
+}
+
+
+def a_pod(name: str = "p", node: str = "", **claim: str) -> dict[str, Any]:
+    spec = {
+        "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}],
+        "resourceClaims": [{"name": "gpu", **(claim or {"resourceClaimTemplateName": "t"})}],
+        "restartPolicy": "Never",
+        **({"nodeName": node} if node else {}),
+    }
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+async def hold(cluster: Cluster, claim: str, *pods: dict[str, Any]) -> None:
+    """What a scheduler writes."""
+    await cluster.patch(RESOURCE_CLAIMS, claim, {"metadata": {"finalizers": [FINALIZER]}})
+    held = [{"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]} for pod in pods]
+    await cluster.patch(RESOURCE_CLAIMS, claim, {"status": {"allocation": ALLOCATION, "reservedFor": held}}, "status")
+
+
+def test_a_claim_is_made_for_a_pod_and_named_in_its_status() -> None:
+    async def case(cluster: Cluster) -> None:
+        await cluster.run()
+        pod = await cluster.make(PODS, a_pod())
+        await cluster.settle()
+        events = await cluster.all(EVENTS)
+        assert [(one["reason"], one["type"]) for one in events] == [("FailedResourceClaimCreation", "Warning")]
+        await cluster.make(CLAIM_TEMPLATES, deepcopy(TEMPLATE))
+        await cluster.settle()
+        (claim,) = await cluster.all(RESOURCE_CLAIMS)
+        metadata = claim["metadata"]
+        assert metadata["name"].startswith("p-gpu-")
+        assert metadata["labels"] == {"a": "b"}
+        assert metadata["annotations"] == {POD_CLAIM: "gpu"}
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": pod["metadata"]["uid"], "controller": True}
+        assert metadata["ownerReferences"] == [owner]
+        (pod,) = await cluster.all(PODS)
+        assert pod["status"]["resourceClaimStatuses"] == [{"name": "gpu", "resourceClaimName": metadata["name"]}]
+
+    serve(case)
+
+
+def test_a_claim_that_was_deleted_is_made_again() -> None:
+    async def case(cluster: Cluster) -> None:
+        await cluster.run()
+        await cluster.make(CLAIM_TEMPLATES, deepcopy(TEMPLATE))
+        await cluster.make(PODS, a_pod())
+        await cluster.settle()
+        (first,) = await cluster.all(RESOURCE_CLAIMS)
+        await cluster.api.delete(cluster.api.target(*RESOURCE_CLAIMS, "default", first["metadata"]["name"]))
+        await cluster.settle()
+        (second,) = await cluster.all(RESOURCE_CLAIMS)
+        assert second["metadata"]["uid"] != first["metadata"]["uid"]
+        (pod,) = await cluster.all(PODS)
+        assert pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"] == second["metadata"]["name"]
+
+    serve(case)
+
+
+def test_the_claim_of_a_pod_that_finished_is_deleted_with_its_devices() -> None:
+    async def case(cluster: Cluster) -> None:
+        await cluster.run()
+        await cluster.make(CLAIM_TEMPLATES, deepcopy(TEMPLATE))
+        pod = await cluster.make(PODS, a_pod())
+        await cluster.settle()
+        (claim,) = await cluster.all(RESOURCE_CLAIMS)
+        await hold(cluster, claim["metadata"]["name"], pod)
+        await cluster.settle()
+        (claim,) = await cluster.all(RESOURCE_CLAIMS)
+        assert claim["status"]["allocation"] == ALLOCATION
+        await cluster.patch(PODS, "p", {"status": {"phase": "Succeeded"}}, "status")
+        await cluster.settle()
+        assert not await cluster.all(RESOURCE_CLAIMS)
+
+    serve(case)
+
+
+def test_a_shared_claim_is_given_back_with_its_last_pod() -> None:
+    async def case(cluster: Cluster) -> None:
+        await cluster.run()
+        await cluster.make(RESOURCE_CLAIMS, {"metadata": {"name": "shared", "namespace": "default"}, "spec": REQUESTS})
+        pods = [await cluster.make(PODS, a_pod(name, resourceClaimName="shared")) for name in ("p", "q")]
+        await hold(cluster, "shared", *pods)
+        await cluster.settle()
+        await cluster.api.delete(cluster.api.target(*PODS, "default", "p"), DeleteOptions(grace_s=0))
+        await cluster.settle()
+        (claim,) = await cluster.all(RESOURCE_CLAIMS)
+        assert [one["name"] for one in claim["status"]["reservedFor"]] == ["q"]
+        assert claim["status"]["allocation"] == ALLOCATION
+        await cluster.api.delete(cluster.api.target(*PODS, "default", "q"), DeleteOptions(grace_s=0))
+        await cluster.settle()
+        (claim,) = await cluster.all(RESOURCE_CLAIMS)
+        assert claim["status"] == {}
+        assert "finalizers" not in claim["metadata"]
+
+    serve(case)
+
+
+def test_a_claim_that_is_deleted_while_it_is_held_stays_until_it_is_not() -> None:
+    async def case(cluster: Cluster) -> None:
+        await cluster.run()
+        await cluster.make(RESOURCE_CLAIMS, {"metadata": {"name": "shared", "namespace": "default"}, "spec": REQUESTS})
+        pod = await cluster.make(PODS, a_pod(resourceClaimName="shared"))
+        await hold(cluster, "shared", pod)
+        await cluster.api.delete(cluster.api.target(*RESOURCE_CLAIMS, "default", "shared"))
+        await cluster.settle()
+        (claim,) = await cluster.all(RESOURCE_CLAIMS)
+        assert claim["status"]["reservedFor"]
+        await cluster.api.delete(cluster.api.target(*PODS, "default", "p"), DeleteOptions(grace_s=0))
+        await cluster.settle()
+        assert not await cluster.all(RESOURCE_CLAIMS)
+
+    serve(case)
+
+
+def test_an_allocation_before_its_first_holder_stays() -> None:
+    async def case(cluster: Cluster) -> None:
+        await cluster.run()
+        await cluster.make(RESOURCE_CLAIMS, {"metadata": {"name": "shared", "namespace": "default"}, "spec": REQUESTS})
+        await hold(cluster, "shared")
+        await cluster.settle()
+        (claim,) = await cluster.all(RESOURCE_CLAIMS)
+        assert claim["status"]["allocation"] == ALLOCATION
+        assert claim["metadata"]["finalizers"] == [FINALIZER]
+
+    serve(case)
+
+
+def test_a_pod_that_something_else_has_bound_holds_its_allocated_claim() -> None:
+    async def case(cluster: Cluster) -> None:
+        await cluster.run()
+        await cluster.make(RESOURCE_CLAIMS, {"metadata": {"name": "shared", "namespace": "default"}, "spec": REQUESTS})
+        await hold(cluster, "shared")
+        await cluster.make(NODES, {"metadata": {"name": "n"}})
+        pod = await cluster.make(PODS, a_pod(node="n", resourceClaimName="shared"))
+        await cluster.settle()
+        (claim,) = await cluster.all(RESOURCE_CLAIMS)
+        assert [one["uid"] for one in claim["status"]["reservedFor"]] == [pod["metadata"]["uid"]]
+
+    serve(case)
+
+
+def test_a_holder_of_another_kind_is_kept() -> None:
+    async def case(cluster: Cluster) -> None:
+        await cluster.run()
+        await cluster.make(RESOURCE_CLAIMS, {"metadata": {"name": "shared", "namespace": "default"}, "spec": REQUESTS})
+        other = {"apiGroup": "example.com", "resource": "things", "name": "x", "uid": "u"}
+        gone = {"resource": "pods", "name": "gone", "uid": "v"}
+        status = {"allocation": ALLOCATION, "reservedFor": [other, gone]}
+        await cluster.patch(RESOURCE_CLAIMS, "shared", {"status": status}, "status")
+        await cluster.settle()
+        (claim,) = await cluster.all(RESOURCE_CLAIMS)
+        assert claim["status"]["reservedFor"] == [other]
+        with pytest.raises(ApiError):
+            await cluster.patch(RESOURCE_CLAIMS, "shared", {"status": {"allocation": None}}, "status")
+
+    serve(case)

@@ -1,0 +1,229 @@
+"""The search for devices against every choice: it finds the first of all valid choices in the order of requests and
+devices, and none where there is none. What is chosen never gives a device twice, and never more of a counter or of a
+capacity than there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cotenant.model.claims.devices import (
+    NOWHERE,
+    Capacity,
+    CounterSet,
+    CounterUse,
+    DeviceId,
+    DeviceTaint,
+    OfferedDevice,
+    PoolId,
+)
+from cotenant.model.claims.requests import (
+    AllocationMode,
+    ClaimSpec,
+    Constraint,
+    DeviceRequest,
+    DeviceToleration,
+    ExactRequest,
+)
+from cotenant.model.quantities import NANO, Quantity
+from cotenant.policy.claims.allocator import Refusal, allocate
+from cotenant.policy.claims.pools import Pool, PoolDevice
+
+Place = tuple[int, int]
+Chosen = list[tuple[int, ExactRequest, Place]]  # claim, request, device
+
+
+class Held:
+    """What claims of others hold."""
+
+    def __init__(self, alone: frozenset[DeviceId], shares: Mapping[DeviceId, int]) -> None:
+        self._alone, self._shares = alone, shares
+
+    def holds(self, device: DeviceId) -> bool:
+        return device in self._alone
+
+    def consumed(self, device: DeviceId) -> Mapping[str, int] | None:
+        amount = self._shares.get(device)
+        return None if amount is None else {"memory": amount * NANO}
+
+
+def device(name: str, model: str, taint: str, memory: int, is_shared: bool, counts: int) -> OfferedDevice:
+    return OfferedDevice(
+        name,
+        (("vendor/model", model),),
+        (("memory", Capacity(Quantity(memory * NANO))),) if memory else (),
+        (DeviceTaint(taint),) if taint else (),
+        (CounterUse("set", (("slots", counts),)),) if counts else (),
+        is_shared=is_shared and memory > 0,
+    )
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> tuple[tuple[Pool, ...], Held]:
+    found, alone, shares = [], set(), {}
+    for number in range(draw(st.integers(1, 2))):
+        devices = []
+        for at in range(draw(st.integers(1, 3))):
+            offered = device(
+                f"d{at}",
+                draw(st.sampled_from("ab")),
+                draw(st.sampled_from(["", "", "", "bad"])),
+                draw(st.sampled_from([0, 0, 2])),
+                draw(st.booleans()),
+                draw(st.sampled_from([0, 1, 2])),
+            )
+            id_ = DeviceId("vendor", f"pool{number}", offered.name)
+            devices.append(PoolDevice(id_, offered, NOWHERE, offered.taints))
+            if draw(st.integers(0, 4)) == 0:
+                if offered.is_shared:
+                    shares[id_] = 1
+                else:
+                    alone.add(id_)
+        counters = (CounterSet("set", (("slots", draw(st.integers(1, 4))),)),)
+        found.append(Pool(PoolId("vendor", f"pool{number}"), devices=tuple(devices), counters=counters))
+    return tuple(found), Held(frozenset(alone), shares)
+
+
+@st.composite
+def requests(draw: st.DrawFn, name: str) -> DeviceRequest:
+    def exact(own: str, parent: str = "") -> ExactRequest:
+        return ExactRequest(
+            own,
+            "any",
+            draw(st.sampled_from([(), (), ("a",), ("b",)])),
+            draw(st.sampled_from([AllocationMode.EXACT_COUNT] * 4 + [AllocationMode.ALL])),
+            draw(st.integers(1, 2)),
+            False,
+            draw(st.sampled_from([(), (DeviceToleration(operator="Exists"),)])),
+            draw(st.sampled_from([(), (), (("memory", Quantity(NANO)),)])),
+            parent,
+        )
+
+    if draw(st.integers(0, 3)):
+        return DeviceRequest(name, (exact(name),))
+    return DeviceRequest(name, (exact("x", name), exact("y", name)), is_list=True)
+
+
+@st.composite
+def claims(draw: st.DrawFn) -> tuple[ClaimSpec, ...]:
+    return tuple(
+        ClaimSpec(
+            tuple(draw(requests(f"r{position}")) for position in range(draw(st.integers(1, 2)))),
+            tuple(
+                Constraint("vendor/model", draw(st.booleans()), draw(st.sampled_from([(), ("r0",), ("r1",)])))
+                for _ in range(draw(st.integers(0, 1)))
+            ),
+        )
+        for _ in range(draw(st.integers(1, 2)))
+    )
+
+
+def matches(request: ExactRequest, of: PoolDevice) -> bool:
+    return not request.selectors or of.device.attributes[0][1] == request.selectors[0]
+
+
+def memory_of(request: ExactRequest, offered: OfferedDevice) -> int:
+    """What the request takes: all of it where it does not say."""
+    asked = dict(request.capacity).get("memory")
+    return (asked.nano if asked is not None else offered.capacity[0][1].value.nano) // NANO
+
+
+def has_capacity(request: ExactRequest, of: PoolDevice, held: Held) -> bool:
+    offered = of.device
+    if not offered.capacity:
+        return not request.capacity
+    used = (held.consumed(of.id) or {}).get("memory", 0) // NANO if offered.is_shared else 0
+    return used + memory_of(request, offered) <= offered.capacity[0][1].value.nano // NANO
+
+
+def every_choice(specs: tuple[ClaimSpec, ...], all_pools: tuple[Pool, ...], held: Held) -> Iterator[Chosen]:
+    """In the order of the search: alternatives in order, devices of a request in the order of pools."""
+    places = [(number, at) for number, pool in enumerate(all_pools) for at in range(len(pool.devices))]
+    flat = [(claim, request) for claim, spec in enumerate(specs) for request in spec.requests]
+
+    def go_on(position: int, chosen: Chosen) -> Iterator[Chosen]:
+        if position == len(flat):
+            yield chosen
+            return
+        claim, request = flat[position]
+        for exact in request.alternatives:
+            fitting = [
+                place
+                for place in places
+                if matches(exact, all_pools[place[0]].devices[place[1]])
+                and has_capacity(exact, all_pools[place[0]].devices[place[1]], held)
+            ]
+            if exact.mode is AllocationMode.ALL:
+                sets = [tuple(fitting)] if fitting else []
+            else:
+                sets = list(combinations(fitting, exact.count))
+            for these in sets:
+                yield from go_on(position + 1, [*chosen, *((claim, exact, place) for place in these)])
+
+    yield from go_on(0, [])
+
+
+def is_valid(chosen: Chosen, specs: tuple[ClaimSpec, ...], all_pools: tuple[Pool, ...], held: Held) -> bool:
+    alone: set[DeviceId] = set()
+    amounts: dict[DeviceId, int] = {}
+    for _, request, (number, at) in chosen:
+        found = all_pools[number].devices[at]
+        if held.holds(found.id):
+            return False
+        if any(not any(t.tolerates(taint) for t in request.tolerations) for taint in found.taints):
+            return False
+        if not found.device.is_shared:
+            if found.id in alone:
+                return False
+            alone.add(found.id)
+            continue
+        amounts[found.id] = amounts.get(found.id, 0) + memory_of(request, found.device)
+    for pool in all_pools:
+        slots = dict(pool.counters[0].nano)["slots"]
+        for found in pool.devices:
+            taken = found.id in alone or found.id in amounts or held.holds(found.id) or held.consumed(found.id)
+            if found.device.uses and taken:
+                slots -= dict(found.device.uses[0].nano)["slots"]
+            if found.id in amounts:
+                used = (held.consumed(found.id) or {}).get("memory", 0) // NANO
+                if used + amounts[found.id] > found.device.capacity[0][1].value.nano // NANO:
+                    return False
+        took = any(all_pools[number] is pool and pool.devices[at].device.uses for _, _, (number, at) in chosen)
+        if slots < 0 and took and not only_again(pool, chosen, all_pools, held):
+            return False
+    for claim, spec in enumerate(specs):
+        for constraint in spec.constraints:
+            values = [
+                all_pools[number].devices[at].device.attributes[0][1]
+                for of, request, (number, at) in chosen
+                if of == claim and constraint.covers(request)
+            ]
+            if len(set(values)) != (len(values) if constraint.is_distinct else min(1, len(values))):
+                return False
+    return True
+
+
+def only_again(pool: Pool, chosen: Chosen, all_pools: tuple[Pool, ...], held: Held) -> bool:
+    """Whether all that is chosen of a pool are shares of devices of which others have some: they take no counters."""
+    return all(
+        held.consumed(pool.devices[at].id) is not None or not pool.devices[at].device.uses
+        for _, _, (number, at) in chosen
+        if all_pools[number] is pool
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(pools(), claims())
+def test_the_first_valid_choice_is_found(made: tuple[tuple[Pool, ...], Held], specs: tuple[ClaimSpec, ...]) -> None:
+    all_pools, held = made
+    expected = next((c for c in every_choice(specs, all_pools, held) if is_valid(c, specs, all_pools, held)), None)
+    found = allocate(specs, all_pools, held, matches)
+    if isinstance(found, Refusal):
+        assert expected is None or "constraint" in found.reason
+        return
+    picks = [(claim, pick.request, pick.place) for claim, those in enumerate(found) for pick in those]
+    assert is_valid(picks, specs, all_pools, held)
+    assert picks == expected
