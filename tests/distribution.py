@@ -53,6 +53,7 @@ LONGEST = (
     "tests/unit/test_bench.py",
     "tests/fault/up/test_schedulers.py",
     "tests/fault/up/test_ends.py",
+    "tests/node/test_fleet_control.py",
     "tests/property/groups/test_gangs_preempted.py",
     "tests/fault/keeper/test_kill.py",
     "packages/cotenant-lab/tests/lab/test_colocation.py",

@@ -8,10 +8,13 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from tests.fakes.servers.docker_fleet import docker, fleet
 
 from cotenant.drivers.cgroup.layout import Layout, detect
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.model.errors import CotenantError
+
+__all__ = ["docker", "fleet"]
 
 
 @pytest.fixture(scope="session")

@@ -61,7 +61,11 @@ _register(
     traces="traces.commands:app",
     console="cluster.console:console",
 )
-_register(FLEET, fleet="fleet.commands:app")
+_register(
+    FLEET,
+    fleet="fleet.app:app",
+    logs="fleet.logs:app",
+)
 _register(
     ASK,
     explain="cluster.explain:app",

@@ -106,7 +106,7 @@ def serve(
         return serve_main.run_embedded(
             serve_main.EmbeddedOptions(_agent_options(host, connection), port, log_level, log_format)
         )
-    return serve_main.run(serve_main.ServeOptions(_bus_options(connection), rights, log_level, log_format))
+    return serve_main.run(serve_main.ServeOptions(bus_options(connection), rights, log_level, log_format))
 
 
 @app.command
@@ -124,7 +124,7 @@ def agent(
     """
     from cotenant.services.fleet import agent_main
 
-    return agent_main.run(_agent_options(host, connection), _bus_options(connection), log_level, log_format)
+    return agent_main.run(_agent_options(host, connection), bus_options(connection), log_level, log_format)
 
 
 @app.command
@@ -161,7 +161,7 @@ def up(
     if dry_run:
         print(f"group {template.name}: {' -> '.join(start_order(template.containers))}")
         return 0
-    outcome = ask_controller(_bus_options(connection), "up", Up(template), GroupOutcome, 900.0)
+    outcome = ask_controller(bus_options(connection), "up", Up(template), GroupOutcome, 900.0)
     return showing.show_outcome(outcome, "up", json)
 
 
@@ -176,7 +176,7 @@ def down(name: Name, /, *, connection: Bus = _BUS, json: Json = False) -> int:
     from cotenant.model.fleet.requests import Down
     from cotenant.services.fleet.operator import ask_controller, group_name
 
-    outcome = ask_controller(_bus_options(connection), "down", Down(group_name(name)), GroupOutcome, 300.0)
+    outcome = ask_controller(bus_options(connection), "down", Down(group_name(name)), GroupOutcome, 300.0)
     return showing.show_outcome(outcome, "down", json)
 
 
@@ -188,7 +188,7 @@ def restart(name: Name, /, *, connection: Bus = _BUS, json: Json = False) -> int
     from cotenant.model.fleet.requests import Restart
     from cotenant.services.fleet.operator import ask_controller, group_name
 
-    outcome = ask_controller(_bus_options(connection), "restart", Restart(group_name(name)), GroupOutcome, 900.0)
+    outcome = ask_controller(bus_options(connection), "restart", Restart(group_name(name)), GroupOutcome, 900.0)
     return showing.show_outcome(outcome, "up", json)
 
 
@@ -207,7 +207,7 @@ def ps(
     from cotenant.services.fleet.operator import group_name, list_all
 
     wanted = List(group_name(group) if group else "", tag)
-    return showing.show_containers(list_all(_bus_options(connection), wanted), json)
+    return showing.show_containers(list_all(bus_options(connection), wanted), json)
 
 
 @app.command
@@ -224,7 +224,7 @@ def hosts(
     from cotenant.model.fleet.requests import List
     from cotenant.services.fleet.operator import list_all
 
-    return showing.show_hosts(list_all(_bus_options(connection), List("", tag, namespace, host)), json)
+    return showing.show_hosts(list_all(bus_options(connection), List("", tag, namespace, host)), json)
 
 
 @app.command
@@ -234,43 +234,58 @@ def inspect(guid: Guid, /, *, connection: Bus = _BUS, json: Json = False) -> int
     from cotenant.model.fleet.requests import Inspect, Inspected
     from cotenant.services.fleet.operator import ask_controller
 
-    answer = ask_controller(_bus_options(connection), "inspect", Inspect(guid), Inspected)
+    answer = ask_controller(bus_options(connection), "inspect", Inspect(guid), Inspected)
     return showing.show_inspected(guid, answer, json)
 
 
 @app.command
 def limit(
-    guid: Annotated[str, Parameter(help="A container's guid.")],
+    guid: Annotated[str, Parameter(help="A container's guid; without one: all limits of the fleet.")] = "",
     limits: Annotated[
-        tuple[str, ...], Parameter(help="cpu=2, memory=512Mi, cpus=0-3; an empty value (cpu=) gives one back at once.")
-    ],
+        tuple[str, ...],
+        Parameter(
+            help="cpu=2, cpus=0-3, weight=50, idle=1, memory=512Mi, "
+            "io-read=10Mi, io-write@vda=10Mi, io-write-ops=100, net-up=20Mbit, "
+            "delay=20ms, loss=1%; an empty value (cpu=) gives one back at once. None: show what stands."
+        ),
+    ] = (),
     /,
     *,
     lasts: Annotated[
         str, Parameter(name="--for", help="How long; then what stood before is restored, whoever is still there.")
     ] = "10m",
+    lift: Annotated[bool, Parameter(negative=(), help="Give back all limits of the container first.")] = False,
     connection: Bus = _BUS,
     json: Json = False,
 ) -> int:
-    """Limit a container for a time, by leases of its host's keeper.
+    """Limit a container for a time, by leases of its host's keeper, or show what is limited.
 
-    A memory limit below what is used may end processes.
+    A memory limit below what is used may end processes. delay and loss need the function `experiments`.
     """
     from cotenant.cli.fleet import showing
     from cotenant.model.errors import InvalidInput
     from cotenant.model.fleet.durations import duration_s
-    from cotenant.model.fleet.requests import Limit, Limited
-    from cotenant.services.fleet.operator import ask_controller
+    from cotenant.model.fleet.limits import EXPERIMENTS
+    from cotenant.model.fleet.requests import Limit, Limited, List
+    from cotenant.services.fleet.operator import ask_controller, list_all
 
-    pairs = {}
-    for entry in limits:
-        name, equals, value = entry.partition("=")
+    if not guid:
+        return showing.show_all_limits(list_all(bus_options(connection), List()), json)
+    pairs: dict[str, dict[str, str]] = {"limit": {}, "experiment": {}}
+    for written in limits:
+        name, equals, value = written.partition("=")
         if not equals:
-            raise InvalidInput("LIMITS", entry, "NAME=VALUE, as cpu=2")
-        pairs[name] = value
-    request = Limit(guid, pairs, duration_s("--for", lasts))
-    answer = ask_controller(_bus_options(connection), "limit", request, Limited, 20.0)
-    return showing.show_limits(guid, answer, json)
+            raise InvalidInput("LIMITS", written, "NAME=VALUE, as cpu=2")
+        pairs["experiment" if name in EXPERIMENTS else "limit"][name] = value
+    lasts_s = duration_s("--for", lasts)
+    answer = None
+    if lift or pairs["limit"] or not pairs["experiment"]:
+        request = Limit(guid, pairs["limit"], lasts_s, lift)
+        answer = ask_controller(bus_options(connection), "limit", request, Limited, 20.0)
+    if pairs["experiment"]:
+        request = Limit(guid, pairs["experiment"], lasts_s)
+        answer = ask_controller(bus_options(connection), "experiment", request, Limited, 20.0)
+    return showing.show_limits(guid, answer or Limited(()), json)
 
 
 @app.command
@@ -294,7 +309,7 @@ def configure(
 
     settings, _ = read_agent_file(file)
     answer = ask_controller(
-        _bus_options(connection), "configure", SetConfiguration(role, platform, settings), Spread, 20.0
+        bus_options(connection), "configure", SetConfiguration(role, platform, settings), Spread, 20.0
     )
     return showing.show_spread(role, platform, answer, json)
 
@@ -317,17 +332,22 @@ def keys(
         tuple[str, ...], Parameter(help="A name or address by which the server is reached; may be given several times.")
     ] = ("localhost", "127.0.0.1"),
     listen: Annotated[str, Parameter(help="Where the server listens.")] = "0.0.0.0:4222",
+    leaf_listen: Annotated[
+        str, Parameter(help="Where it listens for the servers of `lans`, where the file has any.")
+    ] = "0.0.0.0:7422",
 ) -> int:
     """Make keys for hosts, operators and controllers, and the configuration of a NATS server that holds each of them to
     its own subjects.
     """
     from cotenant.services.fleet.fleet_file import make_keys, read_fleet_file
 
-    made = make_keys(read_fleet_file(file), out, server, listen)
+    made = make_keys(read_fleet_file(file), out, server, listen, leaf_listen)
     print(f"nats-server -c {made.configuration}")
     print(f"authority of its certificate: {made.authority}")
     for name, path in made.seeds.items():
         print(f"  {name}: {path}")
+    for name, path in made.leaves.items():
+        print(f"in {name}: nats-server -c {path}; authority of its certificate: {path.parent / 'tls' / 'ca.crt'}")
     return 0
 
 
@@ -340,7 +360,8 @@ def show_guid() -> int:
     return 0
 
 
-def _bus_options(given: Bus) -> BusOptions:
+def bus_options(given: Bus) -> BusOptions:
+    """As the services take it."""
     from cotenant.services.fleet.places import BusOptions
 
     return BusOptions(given.bus, given.key, given.ca, given.name, given.state_dir)

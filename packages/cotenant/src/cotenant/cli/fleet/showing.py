@@ -7,6 +7,7 @@ import sys
 import msgspec
 
 from cotenant.cli import tables
+from cotenant.model.fleet.configuration import USUAL_FUNCTIONS
 from cotenant.model.fleet.group import GroupOutcome
 from cotenant.model.fleet.host import ContainerStatus
 from cotenant.model.fleet.requests import GroupRow, HostRow, Inspected, Limited, Listed, Spread
@@ -105,6 +106,24 @@ def show_limits(guid: str, answer: Limited, as_json: bool) -> int:
     return 0
 
 
+def show_all_limits(listed: Listed, as_json: bool) -> int:
+    """What stands anywhere, one line for each container."""
+    limited = {
+        status.guid: status.limits
+        for host in listed.hosts
+        for status in (host.beat.containers if host.beat is not None else ())
+        if status.limits
+    }
+    if as_json:
+        _print_json(limited)
+        return 0
+    for guid, limits in limited.items():
+        print(f"{guid}: {', '.join(limits)}")
+    if not limited:
+        print("no limits")
+    return 0
+
+
 def show_spread(role: str, platform: str, answer: Spread, as_json: bool) -> int:
     """Who uses a new configuration, and who does not."""
     if as_json:
@@ -135,7 +154,9 @@ def _host(row: HostRow) -> tuple[str, ...]:
     functions = beat.functions if beat is not None else ()
     notes = ["two agents have this guid: start one with --guid"] if row.is_doubled else []
     notes += [
-        f"{function.name}: {function.fault or 'off'}" for function in functions if function.fault or not function.is_on
+        f"{function.name}: {function.fault or 'off'}"
+        for function in functions
+        if function.fault or (not function.is_on and function.name in USUAL_FUNCTIONS)
     ]
     return (
         registration.guid,

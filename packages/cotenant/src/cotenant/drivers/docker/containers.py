@@ -48,6 +48,8 @@ class Container:
     started_s: float  # Unix time; 0: never started
     restarts: int
     out_of_memory: bool
+    log_path: str = ""  # of the runtime's file; empty where its log driver writes none
+    log_driver: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -146,6 +148,7 @@ def _container(found: Mapping[str, Any]) -> Container:
     state = found["State"]
     health = state.get("Health") or {}
     log = health.get("Log") or [{}]
+    log_configuration = (found.get("HostConfig") or {}).get("LogConfig") or {}
     return Container(
         name=str(found["Name"]).lstrip("/"),
         id=str(found["Id"]),
@@ -159,6 +162,8 @@ def _container(found: Mapping[str, Any]) -> Container:
         started_s=_seconds(str(state.get("StartedAt", ""))),
         restarts=int(found.get("RestartCount", 0)),
         out_of_memory=bool(state.get("OOMKilled", False)),
+        log_path=str(found.get("LogPath") or log_configuration.get("Path") or ""),
+        log_driver=str(log_configuration.get("Type", "")),
         labels=found["Config"].get("Labels") or {},
     )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from cotenant.model.fleet.rights import FleetFile
+from cotenant.model.fleet.rights import FleetFile, Lan
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,27 @@ class ServerFiles:
     store: Path
 
 
+@dataclass(frozen=True, slots=True)
+class LeafListening:
+    """Where servers of LANs connect to, and the password of each by its name."""
+
+    listen: str
+    passwords: Mapping[str, str]
+
+
 def server_configuration(
-    fleet: FleetFile, public_keys: Mapping[str, str], files: ServerFiles, listen: str = "0.0.0.0:4222"
+    fleet: FleetFile,
+    public_keys: Mapping[str, str],
+    files: ServerFiles,
+    listen: str = "0.0.0.0:4222",
+    leaves: LeafListening | None = None,
 ) -> str:
     """The text of nats-server.conf. `public_keys`: by guid and by name."""
-    users = [_user(public_keys[host.guid], *_host(host.guid)) for host in fleet.hosts]
+    users = [_user(public_keys[host.guid], *_host(host.guid, host.gateway)) for host in fleet.hosts]
     users += [_user(public_keys[name], *_controller(name)) for name in fleet.controllers]
     users += [_user(public_keys[operator.name], *_operator(operator.name)) for operator in fleet.operators]
+    if leaves is not None:
+        users += [_lan_user(fleet, lan, leaves.passwords[lan.name]) for lan in fleet.lans]
     lines = [
         "# Made by `cotenant fleet keys`: make it anew after a change of the fleet's file, and reload.",
         f"listen: {_quoted(listen)}",
@@ -39,22 +53,68 @@ def server_configuration(
         "jetstream {",
         f"  store_dir: {_quoted(str(files.store))}",
         "}",
-        "tls {",
-        f"  cert_file: {_quoted(str(files.certificate))}",
-        f"  key_file: {_quoted(str(files.key))}",
-        "}",
-        "authorization {",
-        "  users: [",
-        *(f"    {user}" for user in users),
-        "  ]",
+        *_tls(files),
+        *_authorization(users),
+    ]
+    if leaves is not None:
+        lines += ["leafnodes {", f"  listen: {_quoted(leaves.listen)}", *_indented(_tls(files)), "}"]
+    return "\n".join(lines) + "\n"
+
+
+def leaf_configuration(
+    fleet: FleetFile, lan: Lan, public_keys: Mapping[str, str], files: ServerFiles, remote: str, authority: Path
+) -> str:
+    """The text of the configuration of a LAN's server. `remote`: URL of the fleet's server, with name and password;
+    `authority`: of that one's certificate.
+    """
+    hosts = [host for host in fleet.hosts if host.guid in lan.hosts]
+    lines = [
+        "# Made by `cotenant fleet keys`: the server of one LAN, a leaf node of the fleet's.",
+        f"listen: {_quoted(lan.listen)}",
+        "max_payload: 1MB",
+        *_tls(files),
+        *_authorization([_user(public_keys[host.guid], *_host(host.guid, host.gateway)) for host in hosts]),
+        "leafnodes {",
+        "  reconnect: 1",
+        f"  remotes: [ {{ url: {_quoted(remote)}, tls {{ ca_file: {_quoted(str(authority))} }} }} ]",
         "}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _host(guid: str) -> tuple[list[str], list[str]]:
+def _tls(files: ServerFiles) -> list[str]:
+    certificate, key = _quoted(str(files.certificate)), _quoted(str(files.key))
+    return ["tls {", f"  cert_file: {certificate}", f"  key_file: {key}", "}"]
+
+
+def _authorization(users: list[str]) -> list[str]:
+    return ["authorization {", "  users: [", *(f"    {user}" for user in users), "  ]", "}"]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
+
+
+def _lan_user(fleet: FleetFile, lan: Lan, password: str) -> str:
+    """A LAN's server may do what its hosts may, and bring their answers, which go to inboxes whose names only the asker
+    and the asked know.
+    """
+    publish, hears = ["_INBOX.*.>"], []
+    for host in fleet.hosts:
+        if host.guid in lan.hosts:
+            may_publish, may_hear = _host(host.guid, host.gateway)
+            publish += may_publish
+            hears += may_hear
+    permissions = f"publish: {_list(list(dict.fromkeys(publish)))}, subscribe: {_list(list(dict.fromkeys(hears)))}"
+    return f"{{ user: {_quoted(lan.name)}, password: {_quoted(password)}, permissions: {{ {permissions} }} }}"
+
+
+def _host(guid: str, is_gateway: bool = False) -> tuple[list[str], list[str]]:
     publish = [f"hb.{guid}", f"fleet.register.{guid}", f"fleet.leave.{guid}"]
-    return publish, [f"guid.{guid}.rpc.*", f"_INBOX.{guid}.>", "$SRV.>"]
+    hears = [f"guid.{guid}.rpc.*", f"_INBOX.{guid}.>", "$SRV.>"]
+    if is_gateway:
+        return [*publish, "guid.*.rpc.describe"], [*hears, "hb.*", "fleet.leave.*"]
+    return publish, hears
 
 
 def _controller(name: str) -> tuple[list[str], list[str]]:

@@ -83,3 +83,4 @@ class Heartbeat:
     memory_bytes: int = 0
     containers: tuple[ContainerStatus, ...] = ()
     functions: tuple[FunctionHealth, ...] = field(default=())
+    exporters: tuple[str, ...] = ()  # HOST:PORT of what Prometheus may scrape

@@ -103,19 +103,20 @@ class Inspected:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Limit a container for `lasts_s` seconds:
+    """Limit a container for `lasts_s` seconds: names and values of model/fleet/limits.py; an empty value gives back.
 
-    Cpu, memory, cpus. An empty value gives it back. Answered by `Limited`.
+    `lift`: all that is held first. With neither, nothing changes. Answered by `Limited`.
     """
 
     guid: str
-    limits: Mapping[str, str]
+    limits: Mapping[str, str] = field(default_factory=dict)
     lasts_s: float = 600.0
+    lift: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """What stands now, as "cpu.max = 200000 100000 until 12:00:00"."""
+    """What stands now, as "cpu=2 for 9m59s"."""
 
     lines: tuple[str, ...]
 

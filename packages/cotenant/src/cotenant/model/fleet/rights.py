@@ -14,17 +14,18 @@ from cotenant.model.fleet.identity import check_guid, check_name
 from cotenant.model.fleet.refusal import Forbidden
 
 ALL = "*"
-READING = ("list", "inspect")
-CHANGING = ("up", "down", "restart", "limit", "configure")
-VERBS = (*READING, *CHANGING)
+READING = ("list", "inspect", "top")
+CHANGING = ("up", "down", "restart", "limit", "experiment", "configure")
+VERBS = (*READING, "logs", *CHANGING)
 
 
 @dataclass(frozen=True, slots=True)
 class HostEntry:
-    """A host that may join, by its agent's guid."""
+    """A host that may join, by its agent's guid. `gateway`: its agent may hear all heartbeats, and ask who speaks."""
 
     guid: str
     tags: tuple[str, ...] = ()
+    gateway: bool = False
 
     def __post_init__(self) -> None:
         check_guid("hosts.guid", self.guid)
@@ -46,12 +47,29 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True)
+class Lan:
+    """Hosts of one network that reach the fleet through a NATS server of their own, a leaf node, at `listen`.
+
+    `server`: names and addresses by which they reach it.
+    """
+
+    name: str
+    hosts: tuple[str, ...]  # guids of agents
+    listen: str = "0.0.0.0:4222"
+    server: tuple[str, ...] = ("localhost", "127.0.0.1")
+
+    def __post_init__(self) -> None:
+        check_name("lans.name", self.name)
+
+
+@dataclass(frozen=True, slots=True)
 class FleetFile:
     """The file. `controllers`: names of controllers, each with a key of its own."""
 
     hosts: tuple[HostEntry, ...] = ()
     operators: tuple[Operator, ...] = ()
     controllers: tuple[str, ...] = ("controller",)
+    lans: tuple[Lan, ...] = ()
 
     def __post_init__(self) -> None:
         for name in self.controllers:
@@ -60,10 +78,17 @@ class FleetFile:
             ("hosts.guid", [host.guid for host in self.hosts]),
             ("operators.name", [operator.name for operator in self.operators]),
             ("controllers", list(self.controllers)),
+            ("lans.name", [lan.name for lan in self.lans]),
+            ("lans.hosts", [guid for lan in self.lans for guid in lan.hosts]),
         ):
             for name in names:
                 if names.count(name) > 1:
                     raise InvalidInput(field, name, "each name once")
+        known = {host.guid for host in self.hosts}
+        for lan in self.lans:
+            for guid in lan.hosts:
+                if guid not in known:
+                    raise InvalidInput(f"lans.{lan.name}.hosts", guid, "the guid of one of `hosts`")
 
     def check(self, operator: str, verb: str, agents: Iterable[str] = ()) -> None:
         """Raises `Forbidden` where this operator may not do this on all these agents."""

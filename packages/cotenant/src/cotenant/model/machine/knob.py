@@ -28,6 +28,7 @@ class Scope(StrEnum):
     CGROUP = "cgroup"
     RESCTRL = "resctrl"
     TC = "tc"
+    NETWORK = "network"  # of the network namespace of a cgroup's processes
 
 
 class Knob(StrEnum):
@@ -47,12 +48,17 @@ class Knob(StrEnum):
     IO_MAX = "io.max"  # "MAJOR:MINOR rbps=N wbps=N riops=N wiops=N", one device; each N may be "max"
     SCHEMATA = "schemata"  # resctrl: one line per resource, as "L3:0=ff;1=ff"
     RATE = "tc.rate"  # "MIN MAX" in bits per second for a traffic class of the host's uplink
+    NETWORK_RATE = "network.rate"  # bits per second that leave a group's network namespace, or "max"
+    NETWORK_DELAY = "network.delay"  # microseconds that each packet from there is delayed, "0" is usual
+    NETWORK_LOSS = "network.loss"  # of a million packets from there so many are lost, "0" is usual
 
     @property
     def scope(self) -> Scope:
         """The tree that contains the knob."""
         if self is Knob.SCHEMATA:
             return Scope.RESCTRL
+        if self in (Knob.NETWORK_RATE, Knob.NETWORK_DELAY, Knob.NETWORK_LOSS):
+            return Scope.NETWORK
         return Scope.TC if self is Knob.RATE else Scope.CGROUP
 
     @property

@@ -23,6 +23,9 @@ MIN_PERIOD_US = 1_000
 MAX_PERIOD_US = 1_000_000
 MIN_QUOTA_US = 1_000
 MAX_BYTES = 2**63 - 1
+MAX_RATE_BITS = 30_000_000_000  # the token bucket counts bytes in 32 bits
+MAX_DELAY_US = 10_000_000
+MAX_LOSS_PPM = 999_999
 DEVICE_LIMITS = ("rbps", "wbps", "riops", "wiops")  # in the order the kernel prints them
 
 _NUMBER = re.compile(r"[0-9]{1,19}")
@@ -98,6 +101,15 @@ def parse_bytes(knob: Knob, text: str) -> int | None:
     return None if text == UNLIMITED else _number(knob, text, 0, MAX_BYTES, 'bytes or "max"')
 
 
+def parse_rate(text: str) -> int | None:
+    """Bits a second, whole bytes; None for "max"."""
+    text = text.strip()
+    if text == UNLIMITED:
+        return None
+    expected = f'8000 to {MAX_RATE_BITS} bits a second, or "max"'
+    return _number(Knob.NETWORK_RATE, text, 8_000, MAX_RATE_BITS, expected) // 8 * 8
+
+
 def parse_io_weight(text: str) -> int:
     """The default weight of "default N" (or "N")."""
     expected = '"default N", N 1 to 10000'
@@ -142,9 +154,13 @@ def is_default(knob: Knob, value: str) -> bool:
             return value == "100"
         case Knob.IO_WEIGHT:
             return value == "default 100"
+        case Knob.NETWORK_RATE:
+            return value == UNLIMITED
         case Knob.CPUSET_CPUS | Knob.IO_MAX:
             return value == ""
-        case Knob.CPU_IDLE | Knob.CPU_BURST | Knob.MEMORY_MIN | Knob.MEMORY_LOW:
+        case (
+            Knob.CPU_IDLE | Knob.CPU_BURST | Knob.MEMORY_MIN | Knob.MEMORY_LOW | Knob.NETWORK_DELAY | Knob.NETWORK_LOSS
+        ):
             return value == "0"
         case _:
             return False
@@ -169,6 +185,13 @@ def canonical(knob: Knob, text: str) -> str:
             return UNLIMITED if amount is None else str(amount)
         case Knob.MEMORY_RECLAIM:
             return str(_number(knob, text.strip(), 0, MAX_BYTES, "bytes"))
+        case Knob.NETWORK_RATE:
+            rate_bits = parse_rate(text)
+            return UNLIMITED if rate_bits is None else str(rate_bits)
+        case Knob.NETWORK_DELAY:
+            return str(_number(knob, text.strip(), 0, MAX_DELAY_US, f"0 to {MAX_DELAY_US} microseconds"))
+        case Knob.NETWORK_LOSS:
+            return str(_number(knob, text.strip(), 0, MAX_LOSS_PPM, f"0 to {MAX_LOSS_PPM} of a million packets"))
         case Knob.IO_WEIGHT:
             return f"default {parse_io_weight(text)}"
         case Knob.IO_MAX:

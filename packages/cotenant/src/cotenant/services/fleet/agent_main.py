@@ -93,7 +93,7 @@ def made_agent(options: AgentOptions, bus: Bus) -> FleetAgent:
         cpu_milli=counters.cpus * 1000,
         memory_bytes=counters.memory_total_bytes,
     )
-    return FleetAgent(registration, bus, made_functions(guid, options.docker, state_dir), local, overridden)
+    return FleetAgent(registration, bus, made_functions(guid, options.docker, state_dir, bus), local, overridden)
 
 
 def guid_of(given: str) -> str:

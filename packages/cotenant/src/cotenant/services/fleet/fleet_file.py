@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cotenant.drivers.http.certificates import ensure
+from cotenant.drivers.http.private_files import write_private
 from cotenant.drivers.nats.keys import kept_seed, public_key
-from cotenant.drivers.nats.server_configuration import ServerFiles, server_configuration
+from cotenant.drivers.nats.server_configuration import (
+    LeafListening,
+    ServerFiles,
+    leaf_configuration,
+    server_configuration,
+)
 from cotenant.model.document import build, parse
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.fleet.rights import FleetFile
@@ -30,10 +37,14 @@ class MadeKeys:
     configuration: Path
     seeds: dict[str, Path]
     authority: Path
+    leaves: dict[str, Path] = field(default_factory=dict)  # configuration of each LAN's server, by the LAN's name
 
 
-def make_keys(fleet: FleetFile, folder: Path, server_names: tuple[str, ...], listen: str) -> MadeKeys:
-    """Keys (kept where they are there), the server's certificate and its configuration in `folder`.
+def make_keys(
+    fleet: FleetFile, folder: Path, server_names: tuple[str, ...], listen: str, leaf_listen: str = "0.0.0.0:7422"
+) -> MadeKeys:
+    """Keys (kept where they are there), the server's certificate and its configuration in `folder`, and those of each
+    LAN's own server.
 
     Raises `Permanent`, `InvalidInput`.
     """
@@ -53,7 +64,25 @@ def make_keys(fleet: FleetFile, folder: Path, server_names: tuple[str, ...], lis
         certificates = ensure(folder / "tls", server_names, datetime.datetime.now(datetime.UTC))
         files = ServerFiles(certificates.certificate, certificates.key, folder / "jetstream")
         configuration = folder / "nats-server.conf"
-        configuration.write_text(server_configuration(fleet, publics, files, listen))
+        authority = folder / "tls" / "ca.crt"
+        passwords = {lan.name: _kept_password(keys / f"{lan.name}.leaf") for lan in fleet.lans}
+        listening = LeafListening(leaf_listen, passwords) if fleet.lans else None
+        write_private(configuration, server_configuration(fleet, publics, files, listen, listening))
+        leaves = {}
+        for lan in fleet.lans:
+            place = folder / f"leaf-{lan.name}"
+            place.mkdir(exist_ok=True, mode=0o700)
+            own = ensure(place / "tls", lan.server, datetime.datetime.now(datetime.UTC))
+            leaves[lan.name] = place / "nats-server.conf"
+            remote = f"tls://{lan.name}:{passwords[lan.name]}@{server_names[0]}:{leaf_listen.rpartition(':')[2]}"
+            own_files = ServerFiles(own.certificate, own.key, place)
+            write_private(leaves[lan.name], leaf_configuration(fleet, lan, publics, own_files, remote, authority))
     except OSError as error:
         raise Permanent(f"{folder} cannot be written: {error.strerror}") from error
-    return MadeKeys(configuration, seeds, folder / "tls" / "ca.crt")
+    return MadeKeys(configuration, seeds, authority, leaves)
+
+
+def _kept_password(path: Path) -> str:
+    if not path.exists():
+        write_private(path, secrets.token_hex(24))
+    return path.read_text().strip()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from cotenant.drivers.nats.client import connect
+from cotenant.drivers.nats.contract import Bus
 from cotenant.model.document import parse
 from cotenant.model.errors import Transient
 from cotenant.model.fleet.refusal import NobodyAnswers, Overdue
@@ -31,22 +33,34 @@ def ask_controller(options: BusOptions, verb: str, request: object, form: type[T
 
 
 async def _ask(options: BusOptions, verb: str, request: object, form: type[T], deadline_s: float) -> T:
+    async with connected(options) as (bus, operator):
+        return await ask(bus, operator, verb, request, form, deadline_s)
+
+
+@asynccontextmanager
+async def connected(options: BusOptions) -> AsyncIterator[tuple[Bus, str]]:
+    """The bus, and the operator's name on it. Raises `Transient` where there is none."""
     access = access_of(options)
     logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of each end of a TLS connection
     bus = await connect(access, within_s=_CONNECT_S)
-    key, until_s = new_key(), time.monotonic() + _CONTROLLER_S
     try:
-        while True:
-            try:
-                return await call(bus, f"fleet.{access.name}.rpc.{verb}", request, form, deadline_s, key)
-            except Overdue:
-                raise
-            except (NobodyAnswers, Transient):
-                if time.monotonic() >= until_s:
-                    raise
-                await asyncio.sleep(_AGAIN_S)
+        yield bus, access.name
     finally:
         await bus.close()
+
+
+async def ask(bus: Bus, operator: str, verb: str, request: object, form: type[T], deadline_s: float = 5.0) -> T:
+    """The answer of a controller, asked again with the same key while there is none."""
+    key, until_s = new_key(), time.monotonic() + _CONTROLLER_S
+    while True:
+        try:
+            return await call(bus, f"fleet.{operator}.rpc.{verb}", request, form, deadline_s, key)
+        except Overdue:
+            raise
+        except (NobodyAnswers, Transient):
+            if time.monotonic() >= until_s:
+                raise
+            await asyncio.sleep(_AGAIN_S)
 
 
 def list_all(options: BusOptions, wanted: List) -> Listed:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Layout, detect
+from cotenant.drivers.cgroup.processes import first_process
 from cotenant.drivers.cgroup.slices import TaskSlices
 from cotenant.drivers.cgroup.watch import KnobWatch
 from cotenant.drivers.kubelet.cpu_manager import STATE
@@ -25,6 +26,7 @@ from cotenant.drivers.leasefile.file import Found, LeaseFile
 from cotenant.drivers.resctrl.knobs import ResctrlKnobs
 from cotenant.drivers.resctrl.tree import ResctrlTree
 from cotenant.drivers.systemd.manager import SOCKET, SystemdManager
+from cotenant.drivers.tc.group_knobs import GroupNetworkKnobs
 from cotenant.drivers.tc.knobs import TcKnobs
 from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.errors import InvalidInput
@@ -103,7 +105,13 @@ def machine_knobs(
         watch = _watch(layout)
         if watch is not None:
             opened.enter_context(closing(watch))
-        yield Machine({Scope.CGROUP: owned, Scope.RESCTRL: classes, Scope.TC: TcKnobs()}, facts, watch)
+        ports: dict[Scope, KnobPort] = {
+            Scope.CGROUP: owned,
+            Scope.RESCTRL: classes,
+            Scope.TC: TcKnobs(),
+            Scope.NETWORK: GroupNetworkKnobs(lambda group: first_process(layout, group)),
+        }
+        yield Machine(ports, facts, watch)
 
 
 def _watch(layout: Layout) -> KnobWatch | None:

@@ -22,7 +22,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.kubelet.ruling import ruling
 from cotenant.model.machine.knob import Knob, Scope, SetKnob, Target
-from cotenant.model.machine.knob_values import canonical, parse_bytes, parse_cpu_max, parse_io_max
+from cotenant.model.machine.knob_values import canonical, parse_bytes, parse_cpu_max, parse_io_max, parse_rate
 from cotenant.services.knobs.border import exceeds
 
 _SCHEMATA = re.compile(r"[A-Z0-9]{1,8}:[0-9]{1,4}=[0-9a-f]{1,16}(;[0-9]{1,4}=[0-9a-f]{1,16}){0,63}")
@@ -63,6 +63,7 @@ class Rules:
     min_io_bytes: int = 1 << 16  # per second
     min_io_operations: int = 10  # per second
     min_rate_bits: int = 1_000_000  # per second
+    min_network_bits: int = 64_000  # per second, of one group
 
     def __post_init__(self) -> None:
         for root in self.roots:
@@ -116,7 +117,7 @@ class Rules:
         if target.knob not in self.knobs:
             return f"{target.knob} is not among the allowed knobs"
         outside = self.outside(target)
-        if outside is not None or target.knob.scope is not Scope.CGROUP:
+        if outside is not None or target.knob.scope not in (Scope.CGROUP, Scope.NETWORK):
             return outside
         for kept in (*self.never, *requester.groups):
             if _within(kept, target.group):
@@ -190,6 +191,10 @@ class Rules:
                 amount = parse_bytes(knob, value)
                 if amount is not None and amount < self.min_memory_bytes:
                     return f"{amount} bytes is below {self.min_memory_bytes} bytes"
+            case Knob.NETWORK_RATE:
+                rate_bits = parse_rate(value)
+                if rate_bits is not None and rate_bits < self.min_network_bits:
+                    return f"{rate_bits} bits/s is below {self.min_network_bits} bits/s"
             case Knob.IO_MAX:
                 for limits in parse_io_max(value):
                     for amount in (limits.rbps, limits.wbps):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
-from cotenant.model.fleet.configuration import AgentConfiguration, merged, refusals
+from cotenant.model.fleet.configuration import USUAL_FUNCTIONS, AgentConfiguration, merged, refusals
 from cotenant.model.fleet.durations import duration_s
 from cotenant.model.fleet.identity import agent_guid, check_guid, container_guid
-from cotenant.model.fleet.limits import knobs_of, shown_limit
+from cotenant.model.fleet.limits import shown_limit, wanted_limits
 from cotenant.model.fleet.refusal import Fenced, Forbidden, NoSuchGuid, Overdue, error_of, refusal_of
 from cotenant.model.fleet.rights import FleetFile, HostEntry, Operator
 from cotenant.model.machine.knob import Knob
@@ -53,7 +53,8 @@ def test_wrong_durations(text: str) -> None:
 
 
 def test_limits_become_knobs() -> None:
-    wanted, given_back = knobs_of({"cpu": "2", "memory": "512Mi", "cpus": ""})
+    found = wanted_limits({"cpu": "2", "memory": "512Mi", "cpus": ""})
+    wanted, given_back = found.values, found.given_back
     assert wanted == {Knob.CPU_MAX: "200000 100000", Knob.MEMORY_MAX: str(512 << 20)}
     assert given_back == (Knob.CPUSET_CPUS,)
     assert [shown_limit(knob, value) for knob, value in wanted.items()] == ["cpu=2", "memory=512Mi"]
@@ -72,7 +73,7 @@ def test_limits_become_knobs() -> None:
 )
 def test_wrong_limits_are_named(limits: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        knobs_of(limits)
+        wanted_limits(limits)
 
 
 def test_errors_survive_the_bus() -> None:
@@ -132,3 +133,11 @@ def test_what_needs_a_restart_is_refused_with_its_reason() -> None:
         AgentConfiguration(("telepathy",))
     with pytest.raises(InvalidInput, match="heartbeat_s"):
         AgentConfiguration(heartbeat_s=0.0)
+
+
+def test_an_address_is_changed_only_while_nothing_listens_there() -> None:
+    off, on = AgentConfiguration(), AgentConfiguration((*USUAL_FUNCTIONS, "exporter"), exporter=":1")
+    assert refusals(off, on) == ()
+    assert refusals(on, AgentConfiguration(exporter=":2")) == ()
+    moved = AgentConfiguration((*USUAL_FUNCTIONS, "exporter"), exporter=":2")
+    assert refusals(on, moved) == ("exporter: the function exporter listens there; switch it off first",)

@@ -129,6 +129,7 @@ class FleetAgent:
             beat.memory_bytes,
             self._containers,
             self._switches.health(),
+            tuple(beat.exporters),
         )
         await self._bus.publish(f"hb.{self.guid}", encode(message))
 

@@ -27,8 +27,6 @@ from cotenant.model.fleet.requests import (
     HostRow,
     Inspect,
     Inspected,
-    Limit,
-    Limited,
     List,
     Listed,
     Restart,
@@ -42,6 +40,7 @@ from cotenant.model.fleet.states import AgentState
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
 from cotenant.services.fleet.controller.controller import Controller
 from cotenant.services.fleet.controller.driving import GroupDriver
+from cotenant.services.fleet.controller.relaying import Relaying
 from cotenant.services.fleet.rpc import KEY_HEADER, Verb, call, encode
 
 _SPREAD_S = 10.0
@@ -55,6 +54,7 @@ class Asking:
         self._controller = controller
         self._registry = controller.registry
         self._stored = controller.stored
+        self._relaying = Relaying(controller, self._allow)
 
     def verbs(self) -> dict[str, Verb]:
         """By name."""
@@ -64,8 +64,8 @@ class Asking:
             "up": Verb(Up, self._up),
             "down": Verb(Down, self._down),
             "restart": Verb(Restart, self._restart),
-            "limit": Verb(Limit, self._limit),
             "configure": Verb(SetConfiguration, self._configure),
+            **self._relaying.verbs(),
         }
 
     async def _list(self, request: List, message: Message) -> Listed:
@@ -116,14 +116,6 @@ class Asking:
         place = {"agent": agent, "host": host.registration.hostname, "agent is": host.state.value}
         status = self._registry.status(request.guid) if asked.guid else None
         return Inspected(status or answer.status, {**place, **answer.facts})
-
-    async def _limit(self, request: Limit, message: Message) -> Limited:
-        agent = self._registry.agent_for(request.guid)
-        self._allow(message, "limit", agent)
-        if agent == request.guid:
-            raise InvalidInput("guid", request.guid, "a container's guid", "this is an agent's")
-        key = message.headers.get(KEY_HEADER, "")
-        return await call(self._controller.bus, f"guid.{agent}.rpc.limit", request, Limited, 15.0, key)
 
     async def _configure(self, request: SetConfiguration, message: Message) -> Spread:
         role, platform = check_name("role", request.role), check_name("platform", request.platform)

@@ -116,6 +116,19 @@ class ContainerFunction:
         """Docker's ids of running containers, by guid."""
         return {listed.labels.get(names.GUID, ""): listed.id for listed in self._listed if listed.status == "running"}
 
+    def guids(self) -> tuple[str, ...]:
+        """Of all containers of this host's fleet, also those that ended."""
+        return tuple(listed.labels.get(names.GUID, listed.name) for listed in self._listed)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether it is known what there is."""
+        return self._containers is not None
+
+    async def inspected(self, guid: str) -> Container | None:
+        """The container, running or not; None where there is none of ours. Raises `Transient`."""
+        return await self._found(guid) if self._containers is not None else None
+
     # ---- what a controller asks
 
     async def _survey(self, request: Survey, _: Message) -> Surveyed:

@@ -19,6 +19,7 @@ class Beat:
     cpu_milli: int = 0
     memory_bytes: int = 0
     containers: dict[str, ContainerStatus] = field(default_factory=dict)  # by guid
+    exporters: list[str] = field(default_factory=list)  # HOST:PORT of what Prometheus may scrape
 
 
 class Function(Protocol):

@@ -1,104 +1,155 @@
-"""Figures of the host and its containers in each heartbeat: load, CPU and memory used now."""
+"""Figures of the host and its containers: the most needed in each heartbeat, all when asked, and to a collector."""
 
 from __future__ import annotations
 
-import os
+import asyncio
+import logging
+import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from cotenant.drivers.cgroup.counters import CgroupReader
-from cotenant.drivers.cgroup.layout import Layout, detect
-from cotenant.drivers.proc.host import HostReader
-from cotenant.model.errors import CotenantError
+from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.otlp.collector import Collector
+from cotenant.drivers.otlp.metric_encoding import EXPORT_PATH, encode_metrics
+from cotenant.model.errors import CotenantError, Permanent, Transient
 from cotenant.model.fleet.configuration import AgentConfiguration
+from cotenant.model.fleet.figures import ContainerFigures, HostFigures, Measure, Measured
 from cotenant.services.fleet.functions.containers import ContainerFunction
 from cotenant.services.fleet.functions.contract import Beat
-from cotenant.services.fleet.functions.group_paths import group_paths
+from cotenant.services.fleet.functions.figure_table import resources
+from cotenant.services.fleet.functions.meter import HostMeter
 from cotenant.services.fleet.rpc import Verb
+from cotenant.services.running import cancelled
+
+_log = logging.getLogger(__name__)
+_EACH_S = 1.0
+_RESTARTS_S = 10.0  # how often Docker is asked for restarts
+_SEND_S = 15.0
 
 
 class FigureFunction:
     """Implements `Function`."""
 
     name = "figures"
-    verbs: Mapping[str, Verb] = {}
 
-    def __init__(self, containers: ContainerFunction, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, agent: str, containers: ContainerFunction, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._agent = agent
         self._containers = containers
         self._now = monotonic
-        self._host: HostReader | None = None
-        self._groups: CgroupReader | None = None
-        self._layout: Layout | None = None
-        self._busy: tuple[float, int] | None = None  # when, and the host's CPU time
-        self._used: dict[str, tuple[float, int]] = {}  # the same of containers
-        self._paths: dict[str, str] = {}
+        self._collector = ""
+        self._meter: HostMeter | None = None
+        self._host: HostFigures | None = None
+        self._found: dict[str, ContainerFigures] = {}
+        self._restarts: dict[str, int] = {}
+        self._at_s = 0.0
+        self._began_s = time.time()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._sending_fault = ""
         self.fault = ""
+        self.verbs: Mapping[str, Verb] = {"measure": Verb(Measure, self._measure)}
 
     def configure(self, configuration: AgentConfiguration) -> None:
         """As the Protocol."""
+        self._collector = configuration.collector.rstrip("/")
 
     async def start(self) -> None:
         """As the Protocol."""
-        self._host = HostReader()
         try:
-            self._layout = detect()
-            self._groups = CgroupReader(self._layout)
-            self.fault = ""
+            self._meter = HostMeter()
         except CotenantError as error:
-            self.fault = f"no figures of containers: {error}"
+            self.fault = f"no figures: {error}"
+            raise
+        self._tasks = [
+            asyncio.create_task(self._sample(self._meter), name="figures"),
+            asyncio.create_task(self._count_restarts(), name="restarts"),
+            asyncio.create_task(self._send(), name="sending figures"),
+        ]
 
     async def stop(self) -> None:
         """As the Protocol."""
-        if self._host is not None:
-            self._host.close()
-        if self._groups is not None:
-            self._groups.close()
-        self._host, self._groups, self._busy = None, None, None
-        self._used.clear()
+        await cancelled(self._tasks)
+        if self._meter is not None:
+            self._meter.close()
+        self._meter, self._host = None, None
+        self._found.clear()
 
     async def add_to(self, beat: Beat) -> None:
         """As the Protocol."""
+        if self._host is not None:
+            beat.load, beat.cpu_milli = self._host.load_1, self._host.cpu_milli
+            beat.memory_bytes = self._host.memory_bytes
+        for guid, found in self._found.items():
+            if guid in beat.containers:
+                beat.containers[guid] = replace(
+                    beat.containers[guid], cpu_milli=found.cpu_milli, memory_bytes=found.memory_bytes
+                )
+
+    async def measured(self) -> Measured:
+        """All that was measured last."""
         if self._host is None:
-            return
-        now_s = self._now()
-        counters = self._host.read()
-        beat.load = os.getloadavg()[0]
-        beat.cpu_milli = _rate(self._busy, now_s, counters.cpu_busy_us)
-        self._busy = (now_s, counters.cpu_busy_us)
-        beat.memory_bytes = counters.memory_total_bytes - counters.memory_available_bytes
-        if self._groups is not None and self._layout is not None:
-            self._add_containers(self._groups, self._layout, beat, now_s)
-
-    def _add_containers(self, reader: CgroupReader, layout: Layout, beat: Beat, now_s: float) -> None:
-        running = self._containers.ids()
-        self._paths = {guid: path for guid, path in self._paths.items() if guid in running}
-        missing = {guid: container for guid, container in running.items() if guid not in self._paths}
-        if missing:
-            self._paths.update(group_paths(layout, missing))
-        guids = [guid for guid in self._paths if guid in beat.containers]
-        used: dict[str, tuple[float, int]] = {}
-        found = {
-            group_counters.group: group_counters
-            for group_counters in reader.read([self._paths[guid] for guid in guids])
-        }
-        for guid in guids:
-            counters = found.get(self._paths[guid])
-            if counters is None:
-                continue
-            cpu_us = counters.cpu_us
-            cpu_milli = None
-            if cpu_us is not None:
-                cpu_milli = _rate(self._used.get(guid), now_s, cpu_us)
-                used[guid] = (now_s, cpu_us)
-            beat.containers[guid] = replace(
-                beat.containers[guid], cpu_milli=cpu_milli, memory_bytes=counters.working_set_bytes
+            raise Transient(self.fault or "nothing was measured yet")
+        beat = Beat()
+        await self._containers.add_to(beat)
+        containers = [
+            replace(
+                self._found.get(guid) or ContainerFigures(guid),
+                group=status.group,
+                appkey=status.appkey,
+                image=status.image,
+                state=status.state.value,
+                restarts=self._restarts.get(guid),
             )
-        self._used = used
+            for guid, status in beat.containers.items()
+        ]
+        return Measured(self._agent, socket.gethostname(), self._at_s, self._host, tuple(containers))
 
+    async def _measure(self, _: Measure, __: Message) -> Measured:
+        return await self.measured()
 
-def _rate(before: tuple[float, int] | None, now_s: float, busy_us: int) -> int:
-    """Milli-CPU used since; 0 at first, and after a counter began anew."""
-    if before is None or now_s <= before[0] or busy_us < before[1]:
-        return 0
-    return round((busy_us - before[1]) / (now_s - before[0]) / 1000)
+    async def _sample(self, meter: HostMeter) -> None:
+        while True:
+            began_s = self._now()
+            try:
+                reading = asyncio.create_task(asyncio.to_thread(meter.sample, self._containers.ids(), began_s))
+                try:
+                    self._host, self._found = await asyncio.shield(reading)
+                    self._at_s = time.time()
+                except asyncio.CancelledError:
+                    await asyncio.gather(reading, return_exceptions=True)  # its files are closed next
+                    raise
+                self.fault = self._sending_fault
+            except CotenantError as error:
+                self.fault = str(error)
+            await asyncio.sleep(max(0.05, _EACH_S - (self._now() - began_s)))
+
+    async def _count_restarts(self) -> None:
+        while True:
+            counted: dict[str, int] = {}
+            for guid in self._containers.guids():
+                try:
+                    found = await self._containers.inspected(guid)
+                except CotenantError:
+                    break
+                if found is not None:
+                    counted[guid] = found.restarts
+            self._restarts = counted
+            await asyncio.sleep(_RESTARTS_S if counted else _EACH_S)
+
+    async def _send(self) -> None:
+        while True:
+            await asyncio.sleep(_SEND_S)
+            if not self._collector:
+                self._sending_fault = ""
+                continue
+            collector = Collector(self._collector)
+            try:
+                body = encode_metrics(resources(await self.measured(), self._began_s), "cotenant", time.time())
+                await collector.send(EXPORT_PATH, body)
+                self._sending_fault = ""
+            except (Permanent, Transient) as error:
+                self._sending_fault = str(error)
+            finally:
+                await collector.close()

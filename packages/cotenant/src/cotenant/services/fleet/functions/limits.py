@@ -15,10 +15,11 @@ from pathlib import Path
 
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.proc.host import HostReader
 from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.fleet.configuration import AgentConfiguration
-from cotenant.model.fleet.limits import knobs_of, shown_limit
+from cotenant.model.fleet.limits import io_value, shown_limit, wanted_limits
 from cotenant.model.fleet.requests import Limit, Limited
 from cotenant.model.machine.knob import GiveBack, Knob, KnobLease, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
@@ -31,6 +32,7 @@ from cotenant.services.fleet.rpc import Verb
 _log = logging.getLogger(__name__)
 _READ_AGAIN_S = 2.0  # how often what stands is read for the heartbeat
 _CAUSE = "fleet limit"
+_DEVICES = Path("/sys/class/block")
 
 
 class LimitFunction:
@@ -86,30 +88,59 @@ class LimitFunction:
             if held and guid in beat.containers:
                 beat.containers[guid] = replace(beat.containers[guid], limits=held)
 
+    async def experiment(self, request: Limit, _: Message) -> Limited:
+        """Delay and loss: of the function `experiments`."""
+        return await self._hold(request, experiments=True)
+
     async def _limit(self, request: Limit, _: Message) -> Limited:
+        return await self._hold(request)
+
+    async def _hold(self, request: Limit, experiments: bool = False) -> Limited:
         keeper = self._keeper
         if keeper is None:
             raise Transient(self.fault or "the keeper is not ready yet")
         if not 1 <= request.lasts_s <= LONGEST_S:
             raise InvalidInput("for", f"{request.lasts_s:g} s", f"1 second to {LONGEST_S / 3600:g} hours")
-        wanted, given_back = knobs_of(request.limits)
-        container = await self._containers.process_of(request.guid)
-        group = group_paths(detect(self._root), {request.guid: container.id}).get(request.guid)
-        if group is None:
-            raise Permanent(
-                f"the cgroup of container {container.id[:12]} is not visible here; the agent needs the host's"
-            )
+        group = await self._group_of(request.guid)
         reason = Reason(_CAUSE, f"{request.guid} for {request.lasts_s:g} s")
+        held = {
+            Knob(lease.target.knob): lease
+            for lease in await keeper.leases()
+            if lease.target.group == group and lease.state is LeaseState.HELD
+        }
+        values: dict[Knob, str] = {}
+        given_back = [*held] if request.lift else []
+        if request.limits:
+            wanted = wanted_limits(request.limits, experiments)
+            values, given_back = dict(wanted.values), [*given_back, *wanted.given_back]
+            if wanted.io:
+                before = held[Knob.IO_MAX].value if Knob.IO_MAX in held and not request.lift else ""
+                io = io_value(before, wanted.io, _disks(), _device_number)
+                if io:
+                    values[Knob.IO_MAX] = io
+                if not io or any(wish.amount is None for wish in wanted.io):
+                    given_back.append(Knob.IO_MAX)  # a device or limit that the new value does not name stays otherwise
         if given_back:
-            await keeper.give_back([GiveBack(Target(group, knob), reason) for knob in given_back])
-        if wanted:
+            back = [GiveBack(Target(group, knob), reason) for knob in dict.fromkeys(given_back) if knob in held]
+            if back:
+                await keeper.give_back(back)
+        if values:
             ttl_us = int(request.lasts_s * 1e6)
-            asked = [SetKnob(Target(group, knob), value, reason, ttl_us) for knob, value in wanted.items()]
+            asked = [SetKnob(Target(group, knob), value, reason, ttl_us) for knob, value in values.items()]
             for answer in await keeper.hold(asked):
                 if answer.state is not LeaseState.HELD:
                     raise Permanent(f"{answer.target} is {answer.state}: {answer.detail or 'no reason given'}")
         leases = await self._leases(keeper)
         return Limited(leases.get(group, ()))
+
+    async def _group_of(self, guid: str) -> str:
+        container = await self._containers.process_of(guid)
+        group = group_paths(detect(self._root), {guid: container.id}).get(guid)
+        if group is None:
+            raise Permanent(
+                f"the cgroup of container {container.id[:12]} is not visible here; the agent needs the host's"
+            )
+        return group
 
     async def _leases(self, keeper: Keeper) -> dict[str, tuple[str, ...]]:
         now_us = time.monotonic_ns() // 1000
@@ -133,4 +164,27 @@ class LimitFunction:
 
 def _shown(lease: KnobLease, now_us: int) -> str:
     left_s = max(0, (lease.expires_at_us - now_us) // 1_000_000)
-    return f"{shown_limit(Knob(lease.target.knob), lease.stands or lease.value)} for {left_s // 60}m{left_s % 60:02d}s"
+    knob = Knob(lease.target.knob)
+    value = lease.value if knob is Knob.IO_MAX else lease.stands or lease.value
+    return f"{shown_limit(knob, value)} for {left_s // 60}m{left_s % 60:02d}s"
+
+
+def _disks() -> tuple[str, ...]:
+    """Whole disks that this host has used."""
+    host = HostReader()
+    try:
+        return host.read().disks
+    finally:
+        host.close()
+
+
+def _device_number(name: str) -> str:
+    """MAJOR:MINOR of a disk's name, or itself."""
+    if name.replace(":", "").isdecimal() and ":" in name:
+        return name
+    if "/" in name or name.startswith("."):
+        raise InvalidInput("limits", f"@{name}", "a disk's name as vda, or MAJOR:MINOR")
+    try:
+        return (_DEVICES / name / "dev").read_text().strip()
+    except OSError as error:
+        raise InvalidInput("limits", f"@{name}", "a disk of this host") from error

@@ -7,13 +7,30 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cotenant.drivers.nats.contract import Bus
 from cotenant.services.fleet.functions.containers import ContainerFunction
 from cotenant.services.fleet.functions.contract import Function
+from cotenant.services.fleet.functions.experiments import ExperimentFunction
+from cotenant.services.fleet.functions.exporter import ExporterFunction
 from cotenant.services.fleet.functions.figures import FigureFunction
+from cotenant.services.fleet.functions.forwarding import ForwardFunction
+from cotenant.services.fleet.functions.gateway import GatewayFunction
 from cotenant.services.fleet.functions.limits import LimitFunction
+from cotenant.services.fleet.functions.logs.function import LogFunction
 
 
-def made_functions(agent: str, docker: Path, state_dir: Path) -> tuple[Function, ...]:
+def made_functions(agent: str, docker: Path, state_dir: Path, bus: Bus) -> tuple[Function, ...]:
     """The functions of this agent, all off."""
     containers = ContainerFunction(agent, docker, state_dir)
-    return containers, FigureFunction(containers), LimitFunction(containers, state_dir)
+    figures = FigureFunction(agent, containers)
+    limits = LimitFunction(containers, state_dir)
+    return (
+        containers,
+        figures,
+        limits,
+        ExperimentFunction(limits),
+        LogFunction(agent, containers, state_dir),
+        ExporterFunction(figures),
+        GatewayFunction(bus),
+        ForwardFunction(),
+    )

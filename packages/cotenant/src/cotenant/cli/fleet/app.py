@@ -1,0 +1,8 @@
+"""The group `cotenant fleet` with all of its commands: each module adds its own to the one that is imported here."""
+
+from __future__ import annotations
+
+from cotenant.cli.fleet import experiment, top
+from cotenant.cli.fleet.commands import app
+
+__all__ = ["app", "experiment", "top"]

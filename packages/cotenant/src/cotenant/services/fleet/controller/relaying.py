@@ -1,0 +1,133 @@
+"""Requests about one container or pod that the controller passes on to the agent that has it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from cotenant.drivers.nats.contract import Message
+from cotenant.engine.fleet.registry import Host
+from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.model.fleet.figures import Measure, Measured, Top, TopPage
+from cotenant.model.fleet.logs import FindLogs, FoundLogs, LogPage, ReadLogs
+from cotenant.model.fleet.refusal import Forbidden, NoSuchGuid
+from cotenant.model.fleet.requests import Limit, Limited
+from cotenant.model.fleet.states import AgentState
+from cotenant.services.fleet.controller.controller import Controller
+from cotenant.services.fleet.rpc import KEY_HEADER, Verb, call
+
+T = TypeVar("T")
+Allow = Callable[..., str]
+_AT_ONCE = 64
+_FIND_S = 2.0
+_KNOWN_FOR_S = 60.0
+_TOP_PAGE = 32  # hosts
+
+
+class Relaying:
+    """`allow(message, verb, *agents)`: checks the operator's rights, and returns the name."""
+
+    def __init__(self, controller: Controller, allow: Allow) -> None:
+        self._controller = controller
+        self._allow = allow
+        self._agents_of: dict[str, tuple[str, float]] = {}  # what is no guid -> agent, and when it was found
+
+    def verbs(self) -> dict[str, Verb]:
+        """By name."""
+        return {
+            "limit": Verb(Limit, lambda request, message: self._limit("limit", request, message)),
+            "experiment": Verb(Limit, lambda request, message: self._limit("experiment", request, message)),
+            "logs": Verb(ReadLogs, self._logs),
+            "top": Verb(Top, self._top),
+        }
+
+    async def _limit(self, verb: str, request: Limit, message: Message) -> Limited:
+        agent = self._controller.registry.agent_for(request.guid)
+        self._allow(message, verb, agent)
+        if agent == request.guid:
+            raise InvalidInput("guid", request.guid, "a container's guid", "this is an agent's")
+        key = message.headers.get(KEY_HEADER, "")
+        return await call(self._controller.bus, f"guid.{agent}.rpc.{verb}", request, Limited, 15.0, key)
+
+    async def _logs(self, request: ReadLogs, message: Message) -> LogPage:
+        self._allow(message, "logs")  # before agents are searched for it
+        agent = await self._agent_with_log(request.guid)
+        self._allow(message, "logs", agent)
+        subject = f"guid.{agent}.rpc.logs"
+        return await call(self._controller.bus, subject, request, LogPage, request.wait_s + 15.0)
+
+    async def _top(self, request: Top, message: Message) -> TopPage:
+        self._allow(message, "top")
+        found = self._controller.registry.select(request.tags, "", request.host)
+        found = [host for host in found if self._may_see(message, host.registration.guid)]
+        found.sort(key=lambda host: host.registration.guid)  # pages of several controllers fit together
+        asked = found[request.start : request.start + _TOP_PAGE]
+        answers = await asyncio.gather(*(self._measured(host, request.group) for host in asked))
+        hosts = [answer for answer in answers if isinstance(answer, Measured)]
+        end = request.start + len(asked)
+        return TopPage(
+            tuple(answer for answer in hosts if answer.containers or not request.group),
+            tuple(answer for answer in answers if isinstance(answer, str)),
+            end if end < len(found) else None,
+        )
+
+    def _may_see(self, message: Message, guid: str) -> bool:
+        try:
+            self._allow(message, "top", guid)
+        except Forbidden:
+            return False
+        return True
+
+    async def _measured(self, host: Host, group: str) -> Measured | str:
+        guid = host.registration.guid
+        if host.state is AgentState.AWAY:
+            return f"{guid} is away"
+        try:
+            answer = await call(self._controller.bus, f"guid.{guid}.rpc.measure", Measure(), Measured, _FIND_S)
+        except CotenantError as error:
+            return f"{guid}: {error}"
+        if not group:
+            return answer
+        return replace(answer, containers=tuple(found for found in answer.containers if found.group == group))
+
+    async def _agent_with_log(self, name: str) -> str:
+        try:
+            agent = self._controller.registry.agent_for(name)
+        except NoSuchGuid:
+            return await self._searched(name)
+        if agent == name:
+            raise InvalidInput("guid", name, "a container's guid or a pod's name", "this is an agent's")
+        return agent
+
+    async def _searched(self, name: str) -> str:
+        """The agent with a log of this name: a pod's, or of a container that is gone."""
+        found, now_s = self._agents_of.get(name), self._controller.now()
+        if found is not None and now_s - found[1] < _KNOWN_FOR_S:
+            return found[0]
+        limit = asyncio.Semaphore(_AT_ONCE)
+
+        async def ask(agent: str) -> bool:
+            async with limit:
+                try:
+                    subject = f"guid.{agent}.rpc.find-logs"
+                    return bool((await call(self._controller.bus, subject, FindLogs(name), FoundLogs, _FIND_S)).names)
+                except CotenantError:
+                    return False
+
+        agents = [
+            host.registration.guid
+            for host in self._controller.registry.hosts()
+            if host.state is AgentState.ALIVE and "find-logs" in host.registration.capabilities
+        ]
+        answers = await asyncio.gather(*(ask(agent) for agent in agents))
+        having = [agent for agent, has in zip(agents, answers, strict=True) if has]
+        if not having:
+            raise NoSuchGuid(f"no host of this fleet has a log of {name}")
+        if len(having) > 1:
+            raise InvalidInput("guid", name, "NAMESPACE/NAME", f"{', '.join(having)} have a log of this name")
+        if len(self._agents_of) > 1000:
+            self._agents_of.clear()
+        self._agents_of[name] = (having[0], now_s)
+        return having[0]

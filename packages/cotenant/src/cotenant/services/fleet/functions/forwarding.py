@@ -1,0 +1,141 @@
+"""OTLP/HTTP from this host's programs, or from the hosts of its LAN, sent on to the collector as it came.
+
+A request is answered when it is taken. What the collector does not take now waits within bounds, then the oldest is
+dropped, and counted. At the end of the agent what waits is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from cotenant.drivers.http.address import Address
+from cotenant.drivers.http.messages import (
+    JSON,
+    TEXT,
+    Answer,
+    Gone,
+    Receive,
+    Refused,
+    Scope,
+    Send,
+    header,
+    read_body,
+    send_answer,
+)
+from cotenant.drivers.http.server import HttpServer
+from cotenant.drivers.otlp.collector import Collector
+from cotenant.engine.fleet.backlog import Backlog, Export
+from cotenant.model.errors import CotenantError, Permanent, Transient
+from cotenant.model.fleet.configuration import AgentConfiguration
+from cotenant.services.fleet.functions.contract import Beat
+from cotenant.services.fleet.rpc import Verb
+from cotenant.services.running import cancelled
+
+PATHS = ("/v1/traces", "/v1/metrics", "/v1/logs")
+_MAX_WAITING = 32 << 20
+_AGAIN_S = 2.0
+_PROTOBUF = "application/x-protobuf"
+
+
+class ForwardFunction:
+    """Implements `Function`."""
+
+    name = "forwarding"
+
+    def __init__(self) -> None:
+        self._settings = AgentConfiguration()
+        self._backlog = Backlog(_MAX_WAITING)
+        self._came = asyncio.Event()
+        self._server: HttpServer | None = None
+        self._sending: asyncio.Task[None] | None = None
+        self._sending_fault = ""
+        self.fault = ""
+        self.verbs: Mapping[str, Verb] = {}
+
+    @property
+    def url(self) -> str:
+        """Where programs send to; empty while it is off."""
+        return self._server.url.rstrip("/") if self._server is not None else ""
+
+    def configure(self, configuration: AgentConfiguration) -> None:
+        """As the Protocol."""
+        self._settings = configuration
+        self._came.set()
+
+    async def start(self) -> None:
+        """As the Protocol."""
+        try:
+            self._server = HttpServer(self._serve, Address.parse("otlp", self._settings.otlp))
+        except CotenantError as error:
+            self.fault = str(error)
+            raise
+        await self._server.start()
+        self._sending = asyncio.create_task(self._send(), name="forwarding")
+
+    async def stop(self) -> None:
+        """As the Protocol."""
+        if self._sending is not None:
+            await cancelled([self._sending])
+        if self._server is not None:
+            await self._server.stop()
+        self._server, self._sending = None, None
+
+    async def add_to(self, beat: Beat) -> None:
+        """As the Protocol."""
+        dropped = f"{self._backlog.dropped} requests were dropped" if self._backlog.dropped else ""
+        self.fault = "; ".join(text for text in (self._sending_fault, dropped) if text)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await send_answer(send, await self._answer(scope, receive))
+        except Refused as refused:
+            await send_answer(send, refused.answer)
+        except Gone:
+            return
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        if scope["path"] not in PATHS:
+            return Answer(404, ", ".join(PATHS).encode() + b"\n", TEXT)
+        if scope["method"] != "POST":
+            return Answer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
+        if not self._settings.collector:
+            return Answer(503, b"this agent has no collector\n", TEXT)
+        body = await read_body(scope, receive)
+        kind = header(scope, b"content-type").decode("latin-1") or _PROTOBUF
+        self._backlog.put(Export(scope["path"], body, kind, header(scope, b"content-encoding").decode("latin-1")))
+        self._came.set()
+        is_json = kind.startswith("application/json")
+        return Answer(200, b"{}" if is_json else b"", JSON if is_json else _PROTOBUF.encode())
+
+    async def _send(self) -> None:
+        collector: Collector | None = None
+        try:
+            while True:
+                url = self._settings.collector.rstrip("/")
+                if collector is not None and collector.url != url:
+                    await collector.close()
+                    collector = None
+                export = self._backlog.first()
+                if export is None or not url:
+                    self._came.clear()
+                    await self._came.wait()
+                    continue
+                collector = collector or Collector(url)
+                if not await self._sent(collector, export):
+                    await asyncio.sleep(_AGAIN_S)
+        finally:
+            if collector is not None:
+                await collector.close()
+
+    async def _sent(self, collector: Collector, export: Export) -> bool:
+        try:
+            await collector.send(export.path, export.body, export.content_type, export.content_encoding)
+            self._sending_fault = ""
+        except Permanent as error:  # sent again, it would be refused again
+            self._sending_fault = str(error)
+        except Transient as error:
+            self._sending_fault = str(error)
+            return False
+        self._backlog.done(export)
+        return True
