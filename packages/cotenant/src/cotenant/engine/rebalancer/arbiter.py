@@ -71,19 +71,22 @@ class ClusterArbiter:
             if pod is None:
                 found[element.name] = (Verdict.PASSED, "")  # so that it can end
                 continue
-            found[element.name] = self._verdict(pod, limits, taken, policies[element.name])
+            found[element.name] = self._verdict(pod, limits, taken, policies[element.name], now_s)
             if found[element.name][0] is Verdict.PASSED:
                 limits.moved(pod, pod.node)
                 taken[pod.seen.uid] = element.name
         return found
 
     def _verdict(
-        self, entry: PodInfo, limits: RoundLimits, taken: Mapping[str, str], policy: EvictPolicy | None
+        self, entry: PodInfo, limits: RoundLimits, taken: Mapping[str, str], policy: EvictPolicy | None, now_s: float
     ) -> tuple[Verdict, str]:
         seen = entry.seen
         if seen.uid in taken:
             return Verdict.FAILED, f"job {taken[seen.uid]} moves this pod already"
-        never = self._settings.filter.refuses(eviction_facts(entry, self._notes_of(seen.pod.key), self._replicas))
+        node = self._cluster.node(entry.node)
+        never = self._settings.filter.refuses(
+            eviction_facts(entry, self._notes_of(seen.pod.key), self._replicas, node, now_s)
+        )
         if never:
             return Verdict.FAILED, never
         given = next(

@@ -36,6 +36,7 @@ class Gate(StrEnum):
     LABEL_SELECTOR = "LabelSelector"
     NAMESPACES = "Namespaces"
     NODE_FIT = "NodeFit"
+    DISRUPTION_MARKS = "DisruptionMarks"  # ours: what owners and autoscalers say
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class EvictionFacts:
     has_claims: bool = False
     eviction_cost: int = 0
     forced: bool = False  # annotation descheduler.alpha.kubernetes.io/evict
+    held: str = ""  # why its marks, or its node's taints, forbid it (model/cluster/disruption.py)
     replicas: int | None = None
 
 
@@ -90,6 +92,7 @@ class EvictionFilter:
         is_critical = pod.priority >= CRITICAL_PRIORITY
         outside = (self.include and pod.namespace not in self.include) or pod.namespace in self.exclude
         return (
+            (Gate.DISRUPTION_MARKS, pod.held),
             (Gate.BARE_PODS,
                 "no controller would create it again" if not pod.owner_kind and not self.evicts_bare_pods else ""),
             (Gate.SYSTEM_CRITICAL,

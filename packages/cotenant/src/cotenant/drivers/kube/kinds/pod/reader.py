@@ -250,6 +250,7 @@ class PodReader:
             relabelled=relabelled,
             owned_by=self._owned_by(meta.owner_references) if meta.owner_references else (),
             workload=member.workload,
+            marks=hints.marks,
             unsupported=unsupported,
         )
 

@@ -48,6 +48,9 @@ class PodAnnotations(GangAnnotations, frozen=True):
     seal: Text = field(default=None, name=SEAL)
     extended_spec: Text = field(default=None, name=names.EXTENDED_SPEC)
     settled: Text = field(default=None, name=SETTLED)
+    do_not_disrupt: Text = field(default=None, name=names.DO_NOT_DISRUPT)
+    safe_to_evict: Text = field(default=None, name=names.SAFE_TO_EVICT)
+    prefer_no_eviction: Text = field(default=None, name=names.PREFER_NO_EVICTION)
 
 
 class PodMeta(ApiStruct, frozen=True):
