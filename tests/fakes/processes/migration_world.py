@@ -18,12 +18,15 @@ from cotenant.engine.migration.instructions import (
     EvictPod,
     Instruction,
     PodFacts,
+    RequestEviction,
     SetLanding,
     SetPodUid,
+    WithdrawEviction,
     WriteStatus,
 )
-from cotenant.engine.migration.migrations import Migrations, MigrationSettings
+from cotenant.engine.migration.migrations import Migrations, MigrationSettings, request_key
 from cotenant.engine.migration.steps import Simulated
+from cotenant.model.cluster.eviction_request import REBALANCER, EvictionProgress, EvictionRequest
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups.migration import COMPONENT, CREATED_BY, EvictPolicy, JobPhase, MigrationJob, PodRef
@@ -68,6 +71,10 @@ class MigrationWorld:
     budget: Callable[[], bool] = lambda: True
     arbiter: PassAll = field(default_factory=PassAll)
     settings: MigrationSettings = field(default_factory=MigrationSettings)
+    serves_requests: bool = False
+    requests: dict[str, EvictionRequest] = field(default_factory=dict)  # by key
+    responds: Callable[[float], bool] = lambda asked_s: True  # whether a pod's responder lets it go, so long after
+    refuses: str = ""  # reason with which requests fail
     number: int = 0
     simulated: Simulated | None = None  # the answer to every what-if
     simulations: int = 0
@@ -85,9 +92,16 @@ class MigrationWorld:
             ready=ready,
             workload="rs",
             replicas=self.replicas,
+            takes_requests=self.serves_requests,
         )
         self.pods[made.ref.key] = made
         return made
+
+    def serve_requests(self) -> None:
+        """The server serves EvictionRequests from now on."""
+        self.serves_requests = True
+        self.pods = {key: replace(pod, takes_requests=True) for key, pod in self.pods.items()}
+        self.restart()
 
     def job(self, **fields: object) -> MigrationJob:
         """A job about the first pod, as a user or a planner creates it."""
@@ -132,6 +146,13 @@ class MigrationWorld:
                 engine.reservation_gone(name)
         for reservation in self.reservations.values():
             engine.reservation_seen(reservation)
+        for key in [key for key in engine._requests if key not in self.requests]:
+            engine.request_gone(key)
+        for request in self.requests.values():
+            engine.request_seen(request)
+            engine.eviction_seen(
+                EvictionProgress(f"{request.key}-e", request.pod_uid, "example.com/mover", request.created_s)
+            )
 
     def _carry_out(self, what: Instruction) -> str:
         match what:
@@ -156,6 +177,15 @@ class MigrationWorld:
                 self.reservations.setdefault(job.uid, made)
             case EvictPod(job=job, policy=policy):
                 return self._evict(job, policy)
+            case RequestEviction(job=job):
+                namespace, _, name = request_key(job).partition("/")
+                made_request = EvictionRequest(
+                    namespace, name, f"q-{job.uid}", REBALANCER, job.pod.uid, job.pod.name, self.now_s,
+                    failed=self.refuses,
+                )  # fmt: skip
+                self.requests.setdefault(made_request.key, made_request)
+            case WithdrawEviction(request=request):
+                self.requests.pop(request.key, None)
             case DeleteReservation(name=name, uid=uid):
                 if name in self.reservations and self.reservations[name].uid == uid:
                     del self.reservations[name]
@@ -187,8 +217,14 @@ class MigrationWorld:
     # ---- the others
 
     def turn(self) -> None:
-        """Scheduler, controller and kubelet each do what is due."""
+        """Scheduler, controller, kubelet and responders each do what is due."""
         self.now_s += 3.0
+        for request in self.requests.values():
+            asked = next((pod for pod in self.pods.values() if pod.ref.uid == request.pod_uid), None)
+            wanted = asked is not None and not asked.terminating and not request.failed
+            if asked is not None and wanted and self.responds(self.now_s - request.created_s):
+                self.evicted.append(asked.ref.uid)
+                self.pods[asked.ref.key] = replace(asked, terminating=True)
         for key, pod in list(self.pods.items()):
             if pod.terminating or pod.softly_evicted:
                 if not pod.terminating:
@@ -234,6 +270,7 @@ class MigrationWorld:
             assert job.phase.is_final, f"{job.name} is {job.phase}: {self.engine.waits(job.name)}"
         held = [reservation.name for reservation in self.reservations.values() if not reservation.phase.is_final]
         assert not held, f"held by nobody: {held}"
+        assert not self.requests, f"not withdrawn: {self.requests}"
         assert len(self.pods) == self.replicas
         assert all(pod.node and pod.ready for pod in self.pods.values())
         assert len(self.evicted) == len(set(self.evicted))

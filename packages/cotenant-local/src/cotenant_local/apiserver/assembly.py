@@ -15,7 +15,7 @@ from dataclasses import replace
 from cotenant.drivers.kube.manifests.openapi import definition_name
 from cotenant_local.apiserver import patching
 from cotenant_local.apiserver.contract import Resource
-from cotenant_local.apiserver.kinds.built_in import BUILT_IN, WORKLOAD_API
+from cotenant_local.apiserver.kinds.built_in import BUILT_IN, EVICTION_API, WORKLOAD_API
 from cotenant_local.apiserver.registry import Registry
 from cotenant_local.apiserver.schema.builtin import builtin_schema
 from cotenant_local.apiserver.storage.store import Store
@@ -23,13 +23,13 @@ from cotenant_local.apiserver.verbs.api import Api
 
 
 def built_in() -> tuple[Resource, ...]:
-    """Every built-in resource with its schema, those of the Workload API where there are schemas of it.
+    """Every built-in resource with its schema, those of the Workload and Eviction Request APIs where there are schemas.
 
     Raises Unsupported if the package that provides the schemas is missing.
     """
     served = [
         resource
-        for resource in WORKLOAD_API
+        for resource in (*WORKLOAD_API, *EVICTION_API)
         if definition_name(resource.group, resource.version, resource.kind) is not None
     ]
     return tuple(map(with_schema, (*BUILT_IN, *served)))

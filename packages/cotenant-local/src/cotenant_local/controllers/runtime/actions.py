@@ -32,6 +32,8 @@ WORKLOADS: ResourceName = ("scheduling.k8s.io", "workloads")
 POD_GROUPS: ResourceName = ("scheduling.k8s.io", "podgroups")
 BUDGETS: ResourceName = ("policy", "poddisruptionbudgets")
 LEASES: ResourceName = ("coordination.k8s.io", "leases")
+EVICTION_REQUESTS: ResourceName = ("lifecycle.k8s.io", "evictionrequests")
+EVICTIONS: ResourceName = ("lifecycle.k8s.io", "evictions")
 STORAGE_CLASSES: ResourceName = ("storage.k8s.io", "storageclasses")
 
 
@@ -104,7 +106,16 @@ class FinalizeNamespace:
     name: str
 
 
-Action: TypeAlias = Create | Patch | Delete | EmitEvent | DeleteAll | FinalizeNamespace
+@dataclass(frozen=True, slots=True)
+class EvictPod:
+    """Evict a pod within its disruption budgets, only if it still has this UID. A missing pod counts as success."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+Action: TypeAlias = Create | Patch | Delete | EmitEvent | DeleteAll | FinalizeNamespace | EvictPod
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from cotenant_local.controllers.runtime.actions import ResourceName
 from cotenant_local.controllers.runtime.cache import Index, Key, Named, Store
 from cotenant_local.controllers.views import cluster as cluster_views
 from cotenant_local.controllers.views import core as views
+from cotenant_local.controllers.views import evictions as eviction_views
 from cotenant_local.controllers.views import workloads as workload_views
 from cotenant_local.controllers.views.core import Object
 
@@ -42,6 +43,8 @@ VIEWS: dict[ResourceName, type[Any]] = {
     actions.REVISIONS: workload_views.ControllerRevision,
     actions.JOBS: workload_views.Job,
     actions.POD_GROUPS: workload_views.PodGroupView,
+    actions.EVICTION_REQUESTS: eviction_views.EvictionRequestView,
+    actions.EVICTIONS: eviction_views.EvictionView,
 }
 RETRY_S = 1.0
 PAGE = 2_000

@@ -223,6 +223,13 @@ class AffinityView(View, frozen=True):
     node_affinity: NodeAffinityView | None = None
 
 
+class EvictionResponderView(View, frozen=True):
+    """An entry of `spec.evictionResponders`."""
+
+    name: str = ""
+    priority: int = 0
+
+
 class PodSpec(View, frozen=True):
     """`spec` of a pod."""
 
@@ -240,6 +247,8 @@ class PodSpec(View, frozen=True):
     volumes: tuple[Volume, ...] = ()
     scheduler_name: str = ""
     scheduling_gates: tuple[dict[str, str], ...] = ()
+    scheduling_group: dict[str, str] | None = None
+    eviction_responders: tuple[EvictionResponderView, ...] = ()
     host_network: bool = False
 
 

@@ -21,10 +21,12 @@ from cotenant.engine.migration.instructions import (
     EvictPod,
     Instruction,
     PodFacts,
+    RequestEviction,
     SetLanding,
     SetPodUid,
     WriteStatus,
 )
+from cotenant.model.cluster.eviction_request import INVALID, EvictionProgress, EvictionRequest
 from cotenant.model.groups.migration import (
     COMPLETE,
     EvictPolicy,
@@ -71,6 +73,8 @@ class JobFacts:
     holds_reservation: str = ""  # why no reservation may be created yet; empty = it may
     cannot_reserve: str = ""  # the server refuses the reservation for good
     cannot_evict: str = ""  # the server refuses the eviction for good
+    request: EvictionRequest | None = None  # of this job
+    progress: EvictionProgress | None = None  # of the Eviction of its pod
     policy: EvictPolicy = EvictPolicy.EVICTION  # where neither the pod nor the job says
     target: str = ""  # the only node that the reservation may be placed on
     simulated: Simulated | None = None  # of a requested move that has no landing yet; None = not simulated yet
@@ -285,7 +289,22 @@ def _evict(job: MigrationJob, facts: JobFacts, now_s: float) -> Next | None:
     policy = pod.policy or job.policy or facts.policy
     if policy is EvictPolicy.SOFT and pod.softly_evicted:
         return Next(None, "another controller is to delete the pod", WaitReason.POD)
+    if policy is EvictPolicy.EVICTION and pod.takes_requests:
+        return _request(job, facts, now_s)
     return Next(EvictPod(job, policy), "the pod is there still", WaitReason.POD)
+
+
+def _request(job: MigrationJob, facts: JobFacts, now_s: float) -> Next:
+    """Ask for the eviction, and follow it. What holds it for ever ends with the job's time limit."""
+    found = facts.request
+    if found is None:
+        return Next(RequestEviction(job), "the pod's eviction is requested", WaitReason.RESPONDER)
+    if found.failed == INVALID:  # such as a pod of a group that was not known to be one
+        return Next(EvictPod(job, EvictPolicy.EVICTION), "the pod is there still", WaitReason.POD)
+    if found.failed:
+        return _fail(job, JobReason.FAILED_EVICT, f"EvictionRequest {found.key}: {found.failed}: {found.message}")
+    said = facts.progress.in_words(now_s) if facts.progress is not None else "no Eviction has begun yet"
+    return Next(None, f"EvictionRequest {found.key}: {said}", WaitReason.RESPONDER)
 
 
 def _gone(job: MigrationJob, facts: JobFacts) -> bool:

@@ -109,6 +109,7 @@ class WaitReason(StrEnum):
     SIMULATION = "Simulation"
     RESERVATION = "Reservation"
     REPLACEMENT = "Replacement"
+    RESPONDER = "EvictionRequest"  # the pod's responders act, one after another
     REFUSED = "Refused"  # the API server refused the last write, which is tried again
     NONE = "NotWaiting"
 

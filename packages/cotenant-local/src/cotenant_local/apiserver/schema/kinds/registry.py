@@ -11,6 +11,7 @@ from cotenant_local.apiserver.schema.kinds import (
     cluster,
     configuration,
     disruption,
+    eviction_requests,
     jobs,
     node,
     pod,
@@ -66,6 +67,8 @@ _RULES: dict[tuple[str, str], Rules] = {
     ("apps", "DaemonSet"): Rules(workloads.default_daemon_set, workloads.check_daemon_set),
     ("batch", "Job"): Rules(jobs.default_job, jobs.check_job),
     ("policy", "PodDisruptionBudget"): Rules(_no_defaults, disruption.check_budget),
+    ("lifecycle.k8s.io", "EvictionRequest"): Rules(_no_defaults, eviction_requests.check_request),
+    ("lifecycle.k8s.io", "Eviction"): Rules(_no_defaults, eviction_requests.check_eviction),
     ("scheduling.k8s.io", "PriorityClass"): Rules(cluster.default_priority_class, cluster.check_priority_class),
     ("coordination.k8s.io", "Lease"): Rules(_no_defaults, cluster.check_lease),
     ("apiextensions.k8s.io", "CustomResourceDefinition"): Rules(
