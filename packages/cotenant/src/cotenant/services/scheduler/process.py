@@ -45,6 +45,7 @@ from cotenant.services.routes import Guard, Routes
 from cotenant.services.scheduler.actions import object_status, pod_status
 from cotenant.services.scheduler.actions.binding import Binder, BindOutcomes
 from cotenant.services.scheduler.actions.eviction import Evictor
+from cotenant.services.scheduler.actions.eviction_requests import EvictionRequests
 from cotenant.services.scheduler.actions.reservations import Reserver
 from cotenant.services.scheduler.attempt_spans import AttemptSpans, TracedOutcomes
 from cotenant.services.scheduler.http import Pages
@@ -170,8 +171,17 @@ class SchedulerProcess:
         )
         kube.background("binds", self.binder.run)
         self.evictor = Evictor(
-            self.client, self.cluster, self.pod_statuses, self.metrics, options.schedulers[0], kube.now, kube.wake
+            self.client,
+            self.cluster,
+            self.pod_statuses,
+            self.metrics,
+            options.schedulers[0],
+            kube.now,
+            kube.wake,
+            EvictionRequests(self.client, kube.watches, kube.now),
+            may_act=lambda: self._leads,
         )
+        kube.background("evictions", self.evictor.run)
         kube.on_stop(self.evictor.stop)
         self.reserver = Reserver(
             self.client, self.cluster, kube.now, may_write=lambda: self._leads, changed=kube.wake, sealer=options.sealer

@@ -53,6 +53,10 @@ class PodStatuses:
         """A pod was evicted for a reason of its own."""
         self._event(evict.victim.uid, evict.victim.key, NORMAL, evict.reason, evict.message)
 
+    def eviction_said(self, uid: str, key: str, reason: str, message: str) -> None:
+        """How far the eviction of a pod by request is."""
+        self._event(uid, key, NORMAL, reason, message)
+
     def waiting(self) -> int:
         """Conditions and nominations that are not written yet."""
         return self._conditions.waiting()

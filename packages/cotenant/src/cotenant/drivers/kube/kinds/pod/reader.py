@@ -251,6 +251,7 @@ class PodReader:
             owned_by=self._owned_by(meta.owner_references) if meta.owner_references else (),
             workload=member.workload,
             marks=hints.marks,
+            responders=tuple(responder.name for responder in spec.eviction_responders or ()),
             unsupported=unsupported,
         )
 

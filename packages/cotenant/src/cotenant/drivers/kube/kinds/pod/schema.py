@@ -131,6 +131,7 @@ class PodSpec(ApiStruct, frozen=True):
     resource_claims: tuple[Named, ...] | None = None
     workload_ref: Something | None = None
     scheduling_group: SchedulingGroup | None = None
+    eviction_responders: tuple[Named, ...] | None = None
 
 
 class ContainerStatus(ApiStruct, frozen=True):
