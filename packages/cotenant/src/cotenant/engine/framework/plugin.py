@@ -47,6 +47,7 @@ class Refused:
     plugin: str
     message: str
     missing: str = ""
+    about_nodes: bool = False  # more nodes would help: autoscalers may act on it
 
 
 @dataclass(frozen=True, slots=True)

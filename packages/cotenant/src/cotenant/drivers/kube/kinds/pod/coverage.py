@@ -68,8 +68,8 @@ _CORE = "io.k8s.api.core.v1."
 FIELDS: Mapping[str, Mapping[str, Verdict]] = {
     "PodSpec": _table(
         honoured="affinity containers evictionResponders hostNetwork initContainers nodeName nodeSelector overhead "
-        "preemptionPolicy priority resources schedulerName schedulingGates schedulingGroup tolerations topologySpreadConstraints"
-        " volumes",
+        "preemptionPolicy priority resources schedulerName schedulingGates schedulingGroup tolerations"
+        " topologySpreadConstraints volumes",
         irrelevant="activeDeadlineSeconds automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks"
         " ephemeralContainers hostAliases hostIPC hostPID hostUsers hostname hostnameOverride"
         " imagePullSecrets os"
