@@ -21,6 +21,8 @@ from cotenant.engine.migration.instructions import (
     RequestEviction,
     SetLanding,
     SetPodUid,
+    StartSurge,
+    UndoSurge,
     WithdrawEviction,
     WriteStatus,
 )
@@ -47,12 +49,14 @@ class Killed(Exception):
 
 
 class PassAll:
-    """An arbiter without limits."""
+    """An arbiter without limits; `surge`: pods move by a rollout."""
+
+    surge = False
 
     def arbitrate(
         self, pending: Sequence[MigrationJob], moving: Sequence[MigrationJob], now_s: float
     ) -> Mapping[str, tuple[Verdict, str]]:
-        return {job.name: (Verdict.PASSED, "") for job in pending}
+        return {job.name: (Verdict.SURGE if self.surge else Verdict.PASSED, "") for job in pending}
 
 
 @dataclass
@@ -74,7 +78,12 @@ class MigrationWorld:
     serves_requests: bool = False
     requests: dict[str, EvictionRequest] = field(default_factory=dict)  # by key
     responds: Callable[[float], bool] = lambda asked_s: True  # whether a pod's responder lets it go, so long after
+    rolled_out: str = ""  # label of the Deployment's template
+    refuses_rollout: str = ""  # why the Deployment cannot be rolled out
+    starts: bool = True  # whether the replacement of a rollout becomes ready
     refuses: str = ""  # reason with which requests fail
+    templates: dict[str, str] = field(default_factory=dict)  # of pods, by UID
+    min_ready: int = 1000  # the fewest pods that were ready at a time
     number: int = 0
     simulated: Simulated | None = None  # the answer to every what-if
     simulations: int = 0
@@ -133,7 +142,8 @@ class MigrationWorld:
             self.writes += 1
             if self.writes == self.kill_after:
                 raise Killed
-            self.engine.done(create_job, self.now_s, error, is_final=False)
+            is_final = bool(error) and error == self.refuses_rollout
+            self.engine.done(create_job, self.now_s, error, is_final=is_final)
 
     def _show(self) -> None:
         engine = self.engine
@@ -177,6 +187,13 @@ class MigrationWorld:
                 self.reservations.setdefault(job.uid, made)
             case EvictPod(job=job, policy=policy):
                 return self._evict(job, policy)
+            case StartSurge(job=job):
+                if self.refuses_rollout:
+                    return self.refuses_rollout
+                self.rolled_out = job.uid
+            case UndoSurge(job=job):
+                if self.rolled_out == job.uid:
+                    self.rolled_out = ""
             case RequestEviction(job=job):
                 namespace, _, name = request_key(job).partition("/")
                 made_request = EvictionRequest(
@@ -225,17 +242,20 @@ class MigrationWorld:
             if asked is not None and wanted and self.responds(self.now_s - request.created_s):
                 self.evicted.append(asked.ref.uid)
                 self.pods[asked.ref.key] = replace(asked, terminating=True)
+        self._roll_out()
         for key, pod in list(self.pods.items()):
             if pod.terminating or pod.softly_evicted:
                 if not pod.terminating:
                     self.evicted.append(pod.ref.uid)
                 del self.pods[key]
             elif pod.node and not pod.ready:
-                self.pods[key] = replace(pod, ready=True)
+                self.pods[key] = replace(pod, ready=self.starts)
             elif not pod.node:
                 self._place(pod)
         while len(self.pods) < self.replicas:
-            self._pod("")
+            self._template(self._pod(""))
+        least = sum(pod.ready for pod in self.pods.values())
+        self.min_ready = min(self.min_ready, least)
         for name, reservation in list(self.reservations.items()):
             if reservation.phase is Phase.PENDING:
                 why = Condition(SCHEDULED, False, "Unschedulable", "0/2 nodes are available")
@@ -246,6 +266,23 @@ class MigrationWorld:
                 )
             if not reservation.phase.is_final and self.now_s >= reservation.ends_s:
                 self.reservations[name] = replace(reservation, phase=Phase.FAILED)
+
+    def _template(self, pod: PodFacts) -> None:
+        self.templates[pod.ref.uid] = self.rolled_out
+
+    def _roll_out(self) -> None:
+        """The Deployment's controller, with maxSurge 1 and maxUnavailable 0: one pod of the present template first."""
+        if not self.arbiter.surge:
+            return
+        new = [pod for pod in self.pods.values() if self.templates.get(pod.ref.uid, "") == self.rolled_out]
+        old = [pod for pod in self.pods.values() if pod not in new]
+        if old and not new and len(self.pods) <= self.replicas:
+            self._template(self._pod(""))
+        going = old if any(pod.ready for pod in new) else []
+        for pod in going:
+            if not pod.terminating:
+                self.evicted.append(pod.ref.uid)
+                self.pods[pod.ref.key] = replace(pod, terminating=True)
 
     def _place(self, pod: PodFacts) -> None:
         for name, reservation in self.reservations.items():

@@ -88,6 +88,31 @@ class CreateReservation:
     pod: PodRef
     node: str
     target: str
+    by_label: str = ""  # value of the label `SURGED` by which its owner is known; empty = by its controller
+
+    @property
+    def about(self) -> str:
+        """The job's name."""
+        return self.job.name
+
+
+@dataclass(frozen=True, slots=True)
+class StartSurge:
+    """Roll the pod's Deployment out anew, under the job's name, unless it is done already."""
+
+    job: MigrationJob
+
+    @property
+    def about(self) -> str:
+        """The job's name."""
+        return self.job.name
+
+
+@dataclass(frozen=True, slots=True)
+class UndoSurge:
+    """Give the Deployment the template back that it had, if it still has the one of this job."""
+
+    job: MigrationJob
 
     @property
     def about(self) -> str:
@@ -166,6 +191,8 @@ Instruction = (
     | WriteStatus
     | CreateReservation
     | EvictPod
+    | StartSurge
+    | UndoSurge
     | RequestEviction
     | WithdrawEviction
     | DeleteReservation

@@ -25,6 +25,8 @@ from cotenant.engine.migration.instructions import (
     PodFacts,
     SetLanding,
     SetPodUid,
+    StartSurge,
+    UndoSurge,
     WithdrawEviction,
     WriteStatus,
 )
@@ -37,6 +39,7 @@ from cotenant.model.groups.migration import (
     EvictPolicy,
     JobMode,
     JobPhase,
+    JobReason,
     MigrationJob,
     Step,
     WaitReason,
@@ -100,6 +103,7 @@ class _Pending:
     retry_s: float = -inf
     cannot_reserve: str = ""
     cannot_evict: str = ""
+    undone: bool = False  # whether its surge is
     refused: str = ""  # why the last write was
     reserves: bool = False  # whether the write under way creates its reservation
     said_s: float = -inf  # when what it waits for was written
@@ -204,13 +208,14 @@ class Migrations:
             return
         pending.refused = error
         if not error:
+            pending.undone |= isinstance(what, UndoSurge)
             pending.failures = 0
-            pending.retry_s = now_s + _POLL_S if isinstance(what, EvictPod) else -inf
+            pending.retry_s = now_s + _POLL_S if isinstance(what, EvictPod | StartSurge) else -inf
             return
         if is_final and isinstance(what, CreateReservation):
             pending.cannot_reserve = error
             return
-        if isinstance(what, EvictPod) and TWO_BUDGETS in error:
+        if (isinstance(what, EvictPod) and TWO_BUDGETS in error) or (is_final and isinstance(what, StartSurge)):
             pending.cannot_evict = error
             return
         pending.waits = error
@@ -487,6 +492,11 @@ class Migrations:
         request = self._requests.get(request_key(job))
         if request is not None:
             return WithdrawEviction(request, job.name)
+        if job.has(Step.SURGE) and job.phase is not JobPhase.SUCCEEDED:
+            begun = job.condition(Step.EVICTION)
+            if begun is not None and begun.status != "True" and not self._pending[job.name].undone:
+                return UndoSurge(job)
+            return WriteStatus(job.with_condition(Step.SURGE, "False", now_s, JobReason.UNDONE))
         judged = self._proofs.judge(job, now_s)
         if judged is not None:
             return WriteStatus(judged)

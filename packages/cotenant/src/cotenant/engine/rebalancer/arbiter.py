@@ -16,7 +16,7 @@ from dataclasses import replace
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rebalancer.planner import eviction_facts
-from cotenant.engine.rebalancer.round_limits import RoundLimits, controller
+from cotenant.engine.rebalancer.round_limits import RoundLimits, controller, surges
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.qos import effective_class
@@ -72,7 +72,7 @@ class ClusterArbiter:
                 found[element.name] = (Verdict.PASSED, "")  # so that it can end
                 continue
             found[element.name] = self._verdict(pod, limits, taken, policies[element.name], now_s)
-            if found[element.name][0] is Verdict.PASSED:
+            if found[element.name][0] in (Verdict.PASSED, Verdict.SURGE):
                 limits.moved(pod, pod.node)
                 taken[pod.seen.uid] = element.name
         return found
@@ -84,8 +84,9 @@ class ClusterArbiter:
         if seen.uid in taken:
             return Verdict.FAILED, f"job {taken[seen.uid]} moves this pod already"
         node = self._cluster.node(entry.node)
+        surging = policy in (None, EvictPolicy.EVICTION) and surges(entry, self._settings, self._replicas)
         never = self._settings.filter.refuses(
-            eviction_facts(entry, self._notes_of(seen.pod.key), self._replicas, node, now_s)
+            eviction_facts(entry, self._notes_of(seen.pod.key), self._replicas, node, now_s, surging)
         )
         if never:
             return Verdict.FAILED, never
@@ -93,11 +94,13 @@ class ClusterArbiter:
             (evict_policy for evict_policy in EvictPolicy if evict_policy.value == seen.pod.labels.get(EVICT_POLICY)),
             None,
         )
-        several = limits.several_budgets(entry, given or policy)
+        several = "" if surging else limits.several_budgets(entry, given or policy)
         if several:
             return Verdict.FAILED, several
         now = limits.refuses(entry, entry.node)
-        return (Verdict.WAITING, now) if now else (Verdict.PASSED, "")
+        if now:
+            return Verdict.WAITING, now
+        return (Verdict.SURGE, "it is the only replica of its workload") if surging else (Verdict.PASSED, "")
 
     def _ranks(self, entries: Mapping[str, PodInfo]) -> dict[str, int]:
         """Places of the jobs by the importance of their pods, the least important first."""

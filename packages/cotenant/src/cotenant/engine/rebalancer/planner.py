@@ -26,7 +26,7 @@ from cotenant.engine.rebalancer.missed import relieve
 from cotenant.engine.rebalancer.plan import KeptPod, Plan, PlannedMove, PoolPlan
 from cotenant.engine.rebalancer.repairs import repair_violations
 from cotenant.engine.rebalancer.room import STATIC, make_room, pack
-from cotenant.engine.rebalancer.round_limits import RoundLimits, controller
+from cotenant.engine.rebalancer.round_limits import RoundLimits, controller, surges
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.cluster.disruption import Mover, holds_back
@@ -351,7 +351,14 @@ class Planner:
         return self._kept.get(seen.uid) or self._settings.filter.refuses(self._facts(entry, notes))
 
     def _facts(self, entry: PodInfo, notes: EvictionNotes) -> EvictionFacts:
-        return eviction_facts(entry, notes, self._replicas, self._cluster.node(entry.node), self._now_s)
+        return eviction_facts(
+            entry,
+            notes,
+            self._replicas,
+            self._cluster.node(entry.node),
+            self._now_s,
+            surges(entry, self._settings, self._replicas),
+        )
 
     def takes_part(self, node: Node) -> bool:
         """Whether the profile selects the node."""
@@ -530,7 +537,12 @@ class Planner:
 
 
 def eviction_facts(
-    entry: PodInfo, notes: EvictionNotes, replicas: Mapping[str, int], node: Node | None, now_s: float
+    entry: PodInfo,
+    notes: EvictionNotes,
+    replicas: Mapping[str, int],
+    node: Node | None,
+    now_s: float,
+    surging: bool = False,
 ) -> EvictionFacts:
     """What the filters read of a pod; `replicas` of controllers by UID, `node` its own."""
     seen, owner = entry.seen, controller(entry)
@@ -549,6 +561,7 @@ def eviction_facts(
         forced=notes.forced,
         held=holds_back(Mover.REBALANCER, seen.marks, seen.started_s, taints, now_s),
         replicas=replicas.get(owner.uid) if owner is not None else None,
+        surges=surging,
     )
 
 

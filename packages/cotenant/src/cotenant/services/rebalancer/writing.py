@@ -39,6 +39,8 @@ from cotenant.engine.migration.instructions import (
     RequestEviction,
     SetLanding,
     SetPodUid,
+    StartSurge,
+    UndoSurge,
     WithdrawEviction,
     WriteStatus,
 )
@@ -48,6 +50,7 @@ from cotenant.model.cluster.annotations import EXPECTED_ROOM
 from cotenant.model.cluster.eviction_request import REBALANCER
 from cotenant.model.cluster.observed import ExpectedRoom
 from cotenant.model.groups.migration import COMPONENT, CREATED_BY, MOVE, SOFT_EVICTION, EvictPolicy, MigrationJob
+from cotenant.services.rebalancer.surging import start_surge, undo_surge
 
 Stored = MigrationJobObject | ReservationObject | EvictionRequestObject | None
 
@@ -83,6 +86,10 @@ async def carry_out(client: Client, what: Instruction, now_s: float) -> Stored:
             return await _reserve(client, what, now_s)
         case EvictPod():
             await _evict(client, what, now_s)
+        case StartSurge(job=job):
+            await start_surge(client, job)
+        case UndoSurge(job=job):
+            await undo_surge(client, job)
         case RequestEviction(job=job):
             namespace, _, name = request_key(job).partition("/")
             labels = {CREATED_BY: COMPONENT}
@@ -142,6 +149,7 @@ async def _reserve(client: Client, what: CreateReservation, now_s: float) -> Res
         now_s=now_s,
         target=what.target,
         job=(job.name, job.uid),
+        surge=what.by_label,
     )
     try:
         return await client.create(RESERVATIONS, "", made)

@@ -92,6 +92,29 @@ def _no_responder_left(world: MigrationWorld) -> None:
     world.job()
 
 
+def _surge(world: MigrationWorld) -> None:
+    world.arbiter.surge = True
+    world.pods = {key: pod for key, pod in world.pods.items() if key == "default/web-1"}
+    world.replicas = 1
+    world.restart()
+    world.job()
+
+
+def _surge_that_never_starts(world: MigrationWorld) -> None:
+    _surge(world)
+    world.starts = False
+
+
+def _surge_without_room(world: MigrationWorld) -> None:
+    _surge(world)
+    world.schedules = False
+
+
+def _surge_of_no_deployment(world: MigrationWorld) -> None:
+    _surge(world)
+    world.refuses_rollout = "default/web-1 belongs to no Deployment is not supported here"
+
+
 def _requested(world: MigrationWorld) -> None:
     world.simulated = Simulated(PodRef("default", "web-2", "u2"), MoveNote(node="old-node", target="new-node"))
     world.job(what_if=True, alternatives=("default/web-2",), is_ours=False)
@@ -114,6 +137,10 @@ SCENES: dict[str, tuple[Callable[[MigrationWorld], None], JobPhase]] = {
     "a responder that never ends": (_endless_responder, JobPhase.FAILED),
     "a pod that cannot be requested": (_no_request_for_such_a_pod, JobPhase.SUCCEEDED),
     "no responder that evicts": (_no_responder_left, JobPhase.FAILED),
+    "the only replica": (_surge, JobPhase.SUCCEEDED),
+    "the only replica, whose replacement never starts": (_surge_that_never_starts, JobPhase.FAILED),
+    "the only replica, without room": (_surge_without_room, JobPhase.FAILED),
+    "the only replica, of no Deployment": (_surge_of_no_deployment, JobPhase.FAILED),
     "a requested move": (_requested, JobPhase.SUCCEEDED),
     "a budget that allows it later": (_budget_later, JobPhase.SUCCEEDED),
 }
@@ -135,6 +162,9 @@ def test_killed_after_any_write(scene: str) -> None:
             world.run(110)
         world.check()
         assert world.jobs["job"].phase is wanted, world.jobs["job"]
+        if world.arbiter.surge:
+            assert world.min_ready == 1, "its only replica was away"
+            assert bool(world.rolled_out) is (wanted is JobPhase.SUCCEEDED), "not undone"
     assert killed >= 3
 
 
@@ -321,3 +351,29 @@ def test_requests_of_others_are_left_alone() -> None:
     theirs = EvictionRequest("default", "drain", "q", "example.com/drain", "u2", "web-2", 0.0)
     world.engine.request_seen(theirs)
     assert not [one for one in world.engine.decide(1e6) if isinstance(one, WithdrawEviction)]
+
+
+def test_the_only_replica_has_its_replacement_first_on_the_reserved_node() -> None:
+    world = MigrationWorld()
+    _surge(world)
+    world.run(60)
+    world.check()
+    job = world.jobs["job"]
+    begun = job.condition(Step.SURGE)
+    assert begun is not None
+    assert (begun.status, begun.reason) == ("True", JobReason.SURGING)
+    assert job.new_pod is not None
+    assert [pod.node for pod in world.pods.values()] == ["new-node"]
+    assert world.min_ready == 1
+
+
+def test_a_surge_that_fails_is_undone_and_says_so() -> None:
+    world = MigrationWorld()
+    _surge_that_never_starts(world)
+    world.run(120)
+    job = world.jobs["job"]
+    undone = job.condition(Step.SURGE)
+    assert undone is not None
+    assert (job.status_reason, undone.status, undone.reason) == (JobReason.TIMEOUT, "False", JobReason.UNDONE)
+    assert list(world.pods) == ["default/web-1"]
+    assert world.rolled_out == ""

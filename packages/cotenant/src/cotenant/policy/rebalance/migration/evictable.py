@@ -56,6 +56,7 @@ class EvictionFacts:
     forced: bool = False  # annotation descheduler.alpha.kubernetes.io/evict
     held: str = ""  # why its marks, or its node's taints, forbid it (model/cluster/disruption.py)
     replicas: int | None = None
+    surges: bool = False  # its replacement is there before it goes
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ class EvictionFilter:
         )  # fmt: skip
 
     def _replicas(self, pod: EvictionFacts) -> str:
-        if not pod.owner_kind or not self.checks_replicas:
+        if not pod.owner_kind or not self.checks_replicas or pod.surges:
             return ""
         if pod.replicas is None:
             return f"the replicas of its {pod.owner_kind} are not known"
