@@ -35,7 +35,7 @@ def test_a_rollout_is_begun_and_undone(kube: Any, namespace: str, pods: str) -> 
     job = MigrationJob("job", "job-uid", PodRef(namespace, "web-1", made["metadata"]["uid"]))
 
     async def both() -> tuple[Any, Any]:
-        client = Client(load_access(Path(kube.kubeconfig)))
+        client = Client(load_access(Path(kube.kubeconfig)), qps=100.0, burst=10, in_flight=2)
         try:
             await start_surge(client, job)
             await start_surge(client, job)

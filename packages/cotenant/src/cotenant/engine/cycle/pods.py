@@ -114,6 +114,8 @@ class Pods:
             self._outbox.count("stale event: a pod that was on a node")
             return
         if seen.phase.is_final:
+            if seen.refused and seen.scheduler in self._settings.schedulers:  # another scheduler took the room first
+                self._outbox.count(f"its node's kubelet refused a pod: {seen.refused}")
             self._end(entry, now_s)
             for plugin in self._roster.pod_ended:
                 plugin.pod_ended(seen.uid, seen)

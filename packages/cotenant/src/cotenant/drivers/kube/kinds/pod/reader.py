@@ -251,6 +251,7 @@ class PodReader:
             owned_by=self._owned_by(meta.owner_references) if meta.owner_references else (),
             workload=member.workload,
             marks=hints.marks,
+            refused=_refusal(status),
             responders=tuple(responder.name for responder in spec.eviction_responders or ()),
             unsupported=unsupported,
         )
@@ -387,6 +388,12 @@ def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) 
         gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
         unsupported=tuple(wrong),
     )
+
+
+def _refusal(status: PodStatus) -> str:
+    """Why a kubelet did not start the pod for lack of something."""
+    reason = status.reason or ""
+    return reason if status.phase == "Failed" and reason.startswith("OutOf") else ""
 
 
 def _host_ports(

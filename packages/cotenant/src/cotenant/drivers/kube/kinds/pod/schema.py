@@ -147,6 +147,7 @@ class PodStatus(ApiStruct, frozen=True):
 
     phase: Text = None
     nominated_node_name: Text = None
+    reason: Text = None
     start_time: Time | None = None
     conditions: tuple[Condition, ...] | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
