@@ -125,7 +125,14 @@ class Judging:
                 yield Rejected(
                     group,
                     first,
-                    Verdict(record, why.message, frozenset({why.plugin}), why.missing, is_told=why.is_told),
+                    Verdict(
+                        record,
+                        why.message,
+                        frozenset({why.plugin}),
+                        why.missing,
+                        is_told=why.is_told,
+                        is_held=not why.about_nodes,
+                    ),
                 )
                 continue
             verdict = self._components.placing.verdict(first, now_s, judgement)

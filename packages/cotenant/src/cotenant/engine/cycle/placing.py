@@ -368,7 +368,7 @@ class Placing:
         except OverBudget:
             there = len(self._assignments.encoder.node_rows)
             waits = DecisionRecord(entry.seen.pod.key, now_s, there, None, waiting_because=TOO_EXPENSIVE)
-            return Verdict(waits, TOO_EXPENSIVE, frozenset({FILTER}))
+            return Verdict(waits, TOO_EXPENSIVE, frozenset({FILTER}), is_held=True)
         nearest = explanation.nearest
         record = DecisionRecord(
             pod=entry.seen.pod.key,

@@ -88,7 +88,8 @@ class Explain:
         self._settings = settings
         self._namespaces = namespaces
         self._make = make
-        self._evictions = Evictions(components, pods, budgets, profile)
+        self.eviction_progress: dict[str, str] = {}  # of pods that leave by request, by UID: set by the process
+        self._evictions = Evictions(components, pods, budgets, profile, self.eviction_progress)
         self.unusable_nodes: dict[str, str] = {}  # nodes that exist and are not among the engine's: why, by name
 
     def _unusable(self) -> Iterator[str]:

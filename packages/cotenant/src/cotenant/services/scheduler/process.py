@@ -48,6 +48,7 @@ from cotenant.services.routes import Guard, Routes
 from cotenant.services.scheduler.actions import object_status, pod_status
 from cotenant.services.scheduler.actions.binding import Binder, BindOutcomes
 from cotenant.services.scheduler.actions.eviction import Evictor
+from cotenant.services.scheduler.actions.eviction_requests import EvictionRequests
 from cotenant.services.scheduler.actions.extenders import ExtenderCalls
 from cotenant.services.scheduler.actions.reservations import Reserver
 from cotenant.services.scheduler.attempt_spans import AttemptSpans, TracedOutcomes
@@ -188,8 +189,11 @@ class SchedulerProcess:
             options.schedulers[0],
             kube.now,
             kube.wake,
-            self.extender_calls.agreed,
+            EvictionRequests(self.client, kube.watches, kube.now),
+            may_act=lambda: self._leads,
+            agreed=self.extender_calls.agreed,
         )
+        kube.background("evictions", self.evictor.run)
         kube.on_stop(self.evictor.stop)
         self.reserver = Reserver(
             self.client, self.cluster, kube.now, may_write=lambda: self._leads, changed=kube.wake, sealer=options.sealer

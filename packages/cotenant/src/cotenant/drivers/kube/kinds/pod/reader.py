@@ -261,6 +261,9 @@ class PodReader:
             in_queue=self.kueue.of(
                 meta.namespace or "default", meta.uid or "", labels, annotated, owners, template.gates
             ),
+            marks=hints.marks,
+            refused=_refusal(status),
+            responders=tuple(responder.name for responder in spec.eviction_responders or ()),
             unsupported=unsupported,
         )
 
@@ -400,6 +403,12 @@ def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) 
         extended=extended_requests(spec) if any("/" in name for name in requests.names()) else (),
         unsupported=tuple(wrong),
     )
+
+
+def _refusal(status: PodStatus) -> str:
+    """Why a kubelet did not start the pod for lack of something."""
+    reason = status.reason or ""
+    return reason if status.phase == "Failed" and reason.startswith("OutOf") else ""
 
 
 def _with_tag(image: str) -> str:

@@ -50,6 +50,9 @@ class PodAnnotations(GangAnnotations, frozen=True):
     extended_spec: Text = field(default=None, name=names.EXTENDED_SPEC)
     settled: Text = field(default=None, name=SETTLED)
     kueue_workload: Text = field(default=None, name=KUEUE_WORKLOAD)
+    do_not_disrupt: Text = field(default=None, name=names.DO_NOT_DISRUPT)
+    safe_to_evict: Text = field(default=None, name=names.SAFE_TO_EVICT)
+    prefer_no_eviction: Text = field(default=None, name=names.PREFER_NO_EVICTION)
 
 
 class PodMeta(ApiStruct, frozen=True):
@@ -145,6 +148,7 @@ class PodSpec(ApiStruct, frozen=True):
     resource_claims: tuple[PodClaim, ...] | None = None
     workload_ref: Something | None = None
     scheduling_group: SchedulingGroup | None = None
+    eviction_responders: tuple[Named, ...] | None = None
 
 
 class ContainerStatus(ApiStruct, frozen=True):
@@ -160,6 +164,7 @@ class PodStatus(ApiStruct, frozen=True):
 
     phase: Text = None
     nominated_node_name: Text = None
+    reason: Text = None
     start_time: Time | None = None
     conditions: tuple[Condition, ...] | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
