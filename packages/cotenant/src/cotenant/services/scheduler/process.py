@@ -178,7 +178,7 @@ class SchedulerProcess:
             changed=kube.wake,
             sealer=options.sealer,
             volumes_within_s=options.volumes_within_s,
-            bound_by=self.extender_calls.binder,
+            bound_by=self.extender_calls.binder if self.cluster.plugins.extenders.extenders else None,
         )
         kube.background("binds", self.binder.run)
         self.evictor = Evictor(

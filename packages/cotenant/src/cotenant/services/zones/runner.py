@@ -127,12 +127,12 @@ class ZoneRunner:
             await self._carry_out(self.zone.destroy())
 
     async def run(
-        self, stop: asyncio.Event, period_s: float, seconds: float | None, callable_: Callable[[], None]
+        self, stop: asyncio.Event, period_s: float, seconds: float | None, read: Callable[[], None]
     ) -> None:
-        """Until `stop` is set or `seconds` are over; `each` is called after every reading."""
+        """Until `stop` is set or `seconds` are over; `read` is called after every reading."""
         try:
             await self.start()
-            callable_()
+            read()
             end_s = None if seconds is None else self.clock() + seconds
             early = False
             while end_s is None or self.clock() < end_s:
@@ -143,10 +143,10 @@ class ZoneRunner:
                     await self._report()
                 else:
                     await self.step()
-                callable_()
+                read()
         finally:
             await self.stop()
-            callable_()
+            read()
 
     async def _wait(self, stop: asyncio.Event, period_s: float, *, watch: bool) -> bool:
         """Until `stop` is set or a period is over; with `watch`, also until late dispatches are to be acted on:
@@ -234,8 +234,7 @@ class ZoneRunner:
     async def _carry_out(self, instructions: tuple[ZoneInstruction, ...]) -> None:
         waiting = list(instructions)
         while waiting:
-            entry = waiting.pop(0)
-            waiting += await self._one(entry)
+            waiting += await self._one(waiting.pop(0))
         self._log_changes()
 
     async def _report(self) -> None:

@@ -38,6 +38,7 @@ class ClaimGate(Plugin):
         self._until_judged: dict[tuple[ClaimSpec, ...], dict[str, None]] = {}  # UIDs of pods that are kept back
         self._untold: dict[str, float] = {}  # UIDs of pods that were not told yet why they wait -> when they are
         self._released: dict[str, int] = {}  # claim -> its version when it was to be given back
+        self.is_idle = not (rules.verdicts.left_over or rules.facts.waiting)  # until a claim, or a pod with one, is seen
 
     def attach(self, host: Host) -> None:
         """Set the receivers of events."""
@@ -50,18 +51,13 @@ class ClaimGate(Plugin):
         facts.permits = self._permits_changed
         facts.claim = self._claim_changed
 
-    @property
-    def is_idle(self) -> bool:  # type: ignore[override]
-        """Whether nothing is left over to judge or to tell, and no claim waits for its devices."""
-        return not (self._rules.verdicts.left_over or self._untold or self._rules.facts.waiting)
-
     def skips(self, pod: Pod, demands: Demands) -> bool:
         """Pods without claims."""
         return demands.claims is None
 
     def pre_enqueue(self, entry: PodInfo) -> str:
         """The claim that the pod waits for, or that nodes are still judged for its claims; empty for none."""
-        rules = self._rules
+        self.is_idle, rules = False, self._rules
         resolved = rules.resolved(entry.number)
         if resolved.obstacle:
             made = rules.facts.made_for.get(entry.seen.uid)
@@ -155,6 +151,7 @@ class ClaimGate(Plugin):
                 self.host.reconsider(pod.needs.uid)
 
     def _claim_changed(self, key: str) -> None:
+        self.is_idle = False
         for number in self._rules.users.get(key, ()):
             pod = self._rules.pods[number]
             if not pod.node:

@@ -92,7 +92,7 @@ class Binder:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         sealer: Sealer | None = None,
         volumes_within_s: float = VOLUMES_WITHIN_S,
-        bound_by: Callable[[str], ExtenderBind | None] = lambda uid: None,
+        bound_by: Callable[[str], ExtenderBind | None] | None = None,
     ) -> None:
         """`may_bind`: whether this replica leads; `changed` is called when the engine should be asked again.
         `bound_by`: who else binds a pod.
@@ -221,7 +221,7 @@ class Binder:
         while True:
             begun_s = now()
             try:
-                other = self._bound_by(bind.uid)
+                other = self._bound_by(bind.uid) if self._bound_by is not None else None
                 if other is not None:
                     await other(bind)
                 else:
