@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import distribution
+from tests import distribution, recording
 
 
 def pytest_report_header() -> str:
@@ -30,6 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.mkdtemp(prefix="cotenant-test-state-")
     os.environ["XDG_STATE_HOME"] = folder
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    record = os.environ.get("COTENANT_RECORD", "")
+    if record and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(recording.Recorder(Path(record).absolute()))
     if config.pluginmanager.hasplugin("hypothesispytest"):  # not inside the emulated guest
         from hypothesis import HealthCheck, settings
 

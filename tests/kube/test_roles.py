@@ -53,6 +53,7 @@ _REPEATED = "an event that is repeated"
 _RENEWED = "a certificate that is renewed: tests/kube/test_certificates.py"
 _MOVED = "a whole move, with a workload's controller: tests/e2e/test_rebalancer.py"
 _CLEARS = "the Jobs after it: packages/cotenant/tests/unit/services/withdrawal/test_leftovers.py"
+_SPREAD = "replicas that are spread by default: tests/kube/test_scheduler_config.py"
 _KUBE = "the kube-scheduler in the extender's pod"
 RARE: dict[tuple[str, str, str], str] = {
     ("scheduler", "create", "pods/eviction"): "a pod that is moved out of a team's guarantee: tests/e2e/test_quota.py",
@@ -70,6 +71,11 @@ RARE: dict[tuple[str, str, str], str] = {
     ("scheduler", "patch", "persistentvolumes"): "the same, for a volume that exists",
     ("scheduler", "patch", "workloadprofiles/status"): "a WorkloadProfile with measured pods: "
         "tests/kube/test_our_kinds.py",
+    **{
+        ("scheduler", verb, resource): _SPREAD
+        for verb in ("list", "watch")
+        for resource in ("services", "replicationcontrollers", "replicasets", "statefulsets")
+    },
     ("manager", "create", "events"): "a configuration in which something is wrong, or was",
     ("manager", "patch", "events"): _REPEATED,
     ("manager", "patch", "nodes"): "the reserve of the policy peak, and ratios: tests/e2e/test_manager.py",
@@ -92,6 +98,8 @@ RARE: dict[tuple[str, str, str], str] = {
     ("rebalancer", "patch", "events"): _REPEATED,
     ("rebalancer", "list", "serviceobjectives"): "the plugin MissedObjectives, which its configuration may name",
     ("rebalancer", "watch", "serviceobjectives"): "the same",
+    ("rebalancer", "list", "services"): _SPREAD,
+    ("rebalancer", "watch", "services"): _SPREAD,
     ("extender", "create", "tokenreviews"): _REPORT,
     ("extender", "create", "leases"): _KUBE,
     ("extender", "get", "leases"): _KUBE,
@@ -120,7 +128,7 @@ RARE: dict[tuple[str, str, str], str] = {
     ("node", "patch", "noderesourcetopologies"): "CPUs that are pinned or freed",
 }  # fmt: skip
 # Kinds that the server may not serve.
-OPTIONAL = {"replicationcontrollers", "podgroups", "csidrivers", "csistoragecapacities"}
+OPTIONAL = {"replicationcontrollers", "podgroups", "csidrivers", "csistoragecapacities", "workloads"}
 
 
 @dataclass(frozen=True, slots=True)

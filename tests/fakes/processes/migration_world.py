@@ -18,12 +18,17 @@ from cotenant.engine.migration.instructions import (
     EvictPod,
     Instruction,
     PodFacts,
+    RequestEviction,
     SetLanding,
     SetPodUid,
+    StartSurge,
+    UndoSurge,
+    WithdrawEviction,
     WriteStatus,
 )
-from cotenant.engine.migration.migrations import Migrations, MigrationSettings
+from cotenant.engine.migration.migrations import Migrations, MigrationSettings, request_key
 from cotenant.engine.migration.steps import Simulated
+from cotenant.model.cluster.eviction_request import REBALANCER, EvictionProgress, EvictionRequest
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups.migration import COMPONENT, CREATED_BY, EvictPolicy, JobPhase, MigrationJob, PodRef
@@ -44,12 +49,14 @@ class Killed(Exception):
 
 
 class PassAll:
-    """An arbiter without limits."""
+    """An arbiter without limits; `surge`: pods move by a rollout."""
+
+    surge = False
 
     def arbitrate(
         self, pending: Sequence[MigrationJob], moving: Sequence[MigrationJob], now_s: float
     ) -> Mapping[str, tuple[Verdict, str]]:
-        return {job.name: (Verdict.PASSED, "") for job in pending}
+        return {job.name: (Verdict.SURGE if self.surge else Verdict.PASSED, "") for job in pending}
 
 
 @dataclass
@@ -68,6 +75,15 @@ class MigrationWorld:
     budget: Callable[[], bool] = lambda: True
     arbiter: PassAll = field(default_factory=PassAll)
     settings: MigrationSettings = field(default_factory=MigrationSettings)
+    serves_requests: bool = False
+    requests: dict[str, EvictionRequest] = field(default_factory=dict)  # by key
+    responds: Callable[[float], bool] = lambda asked_s: True  # whether a pod's responder lets it go, so long after
+    rolled_out: str = ""  # label of the Deployment's template
+    refuses_rollout: str = ""  # why the Deployment cannot be rolled out
+    starts: bool = True  # whether the replacement of a rollout becomes ready
+    refuses: str = ""  # reason with which requests fail
+    templates: dict[str, str] = field(default_factory=dict)  # of pods, by UID
+    min_ready: int = 1000  # the fewest pods that were ready at a time
     number: int = 0
     simulated: Simulated | None = None  # the answer to every what-if
     simulations: int = 0
@@ -85,9 +101,16 @@ class MigrationWorld:
             ready=ready,
             workload="rs",
             replicas=self.replicas,
+            takes_requests=self.serves_requests,
         )
         self.pods[made.ref.key] = made
         return made
+
+    def serve_requests(self) -> None:
+        """The server serves EvictionRequests from now on."""
+        self.serves_requests = True
+        self.pods = {key: replace(pod, takes_requests=True) for key, pod in self.pods.items()}
+        self.restart()
 
     def job(self, **fields: object) -> MigrationJob:
         """A job about the first pod, as a user or a planner creates it."""
@@ -119,7 +142,8 @@ class MigrationWorld:
             self.writes += 1
             if self.writes == self.kill_after:
                 raise Killed
-            self.engine.done(create_job, self.now_s, error, is_final=False)
+            is_final = bool(error) and error == self.refuses_rollout
+            self.engine.done(create_job, self.now_s, error, is_final=is_final)
 
     def _show(self) -> None:
         engine = self.engine
@@ -132,6 +156,13 @@ class MigrationWorld:
                 engine.reservation_gone(name)
         for reservation in self.reservations.values():
             engine.reservation_seen(reservation)
+        for key in [key for key in engine._requests if key not in self.requests]:
+            engine.request_gone(key)
+        for request in self.requests.values():
+            engine.request_seen(request)
+            engine.eviction_seen(
+                EvictionProgress(f"{request.key}-e", request.pod_uid, "example.com/mover", request.created_s)
+            )
 
     def _carry_out(self, what: Instruction) -> str:
         match what:
@@ -156,6 +187,22 @@ class MigrationWorld:
                 self.reservations.setdefault(job.uid, made)
             case EvictPod(job=job, policy=policy):
                 return self._evict(job, policy)
+            case StartSurge(job=job):
+                if self.refuses_rollout:
+                    return self.refuses_rollout
+                self.rolled_out = job.uid
+            case UndoSurge(job=job):
+                if self.rolled_out == job.uid:
+                    self.rolled_out = ""
+            case RequestEviction(job=job):
+                namespace, _, name = request_key(job).partition("/")
+                made_request = EvictionRequest(
+                    namespace, name, f"q-{job.uid}", REBALANCER, job.pod.uid, job.pod.name, self.now_s,
+                    failed=self.refuses,
+                )  # fmt: skip
+                self.requests.setdefault(made_request.key, made_request)
+            case WithdrawEviction(request=request):
+                self.requests.pop(request.key, None)
             case DeleteReservation(name=name, uid=uid):
                 if name in self.reservations and self.reservations[name].uid == uid:
                     del self.reservations[name]
@@ -187,19 +234,28 @@ class MigrationWorld:
     # ---- the others
 
     def turn(self) -> None:
-        """Scheduler, controller and kubelet each do what is due."""
+        """Scheduler, controller, kubelet and responders each do what is due."""
         self.now_s += 3.0
+        for request in self.requests.values():
+            asked = next((pod for pod in self.pods.values() if pod.ref.uid == request.pod_uid), None)
+            wanted = asked is not None and not asked.terminating and not request.failed
+            if asked is not None and wanted and self.responds(self.now_s - request.created_s):
+                self.evicted.append(asked.ref.uid)
+                self.pods[asked.ref.key] = replace(asked, terminating=True)
+        self._roll_out()
         for key, pod in list(self.pods.items()):
             if pod.terminating or pod.softly_evicted:
                 if not pod.terminating:
                     self.evicted.append(pod.ref.uid)
                 del self.pods[key]
             elif pod.node and not pod.ready:
-                self.pods[key] = replace(pod, ready=True)
+                self.pods[key] = replace(pod, ready=self.starts)
             elif not pod.node:
                 self._place(pod)
         while len(self.pods) < self.replicas:
-            self._pod("")
+            self._template(self._pod(""))
+        least = sum(pod.ready for pod in self.pods.values())
+        self.min_ready = min(self.min_ready, least)
         for name, reservation in list(self.reservations.items()):
             if reservation.phase is Phase.PENDING:
                 why = Condition(SCHEDULED, False, "Unschedulable", "0/2 nodes are available")
@@ -210,6 +266,23 @@ class MigrationWorld:
                 )
             if not reservation.phase.is_final and self.now_s >= reservation.ends_s:
                 self.reservations[name] = replace(reservation, phase=Phase.FAILED)
+
+    def _template(self, pod: PodFacts) -> None:
+        self.templates[pod.ref.uid] = self.rolled_out
+
+    def _roll_out(self) -> None:
+        """The Deployment's controller, with maxSurge 1 and maxUnavailable 0: one pod of the present template first."""
+        if not self.arbiter.surge:
+            return
+        new = [pod for pod in self.pods.values() if self.templates.get(pod.ref.uid, "") == self.rolled_out]
+        old = [pod for pod in self.pods.values() if pod not in new]
+        if old and not new and len(self.pods) <= self.replicas:
+            self._template(self._pod(""))
+        going = old if any(pod.ready for pod in new) else []
+        for pod in going:
+            if not pod.terminating:
+                self.evicted.append(pod.ref.uid)
+                self.pods[pod.ref.key] = replace(pod, terminating=True)
 
     def _place(self, pod: PodFacts) -> None:
         for name, reservation in self.reservations.items():
@@ -234,6 +307,7 @@ class MigrationWorld:
             assert job.phase.is_final, f"{job.name} is {job.phase}: {self.engine.waits(job.name)}"
         held = [reservation.name for reservation in self.reservations.values() if not reservation.phase.is_final]
         assert not held, f"held by nobody: {held}"
+        assert not self.requests, f"not withdrawn: {self.requests}"
         assert len(self.pods) == self.replicas
         assert all(pod.node and pod.ready for pod in self.pods.values())
         assert len(self.evicted) == len(set(self.evicted))

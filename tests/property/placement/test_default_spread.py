@@ -19,7 +19,7 @@ from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.resources import Amounts
-from cotenant.policy.placement.preference import SPREAD_WEIGHT
+from cotenant.policy.placement.kube_scoring import USUAL
 
 SIZE = Amounts.of({"cpu": 100_000, "memory": 1 << 30})
 FAST = Labels.of({"disk": "fast"})
@@ -91,7 +91,9 @@ def test_scores_are_kube_schedulers(seed: int) -> None:
         return
     parts = {part.name: part.values for part in narrowing.preferences(number, encoder.nodes().ready.nonzero()[0][rows])}
     assert list(parts) == ["default spread"]
-    assert parts["default spread"].tolist() == [SPREAD_WEIGHT * entry for entry in expected(nodes, placed, new, rows)]
+    assert parts["default spread"].tolist() == [
+        USUAL.weights.spread * entry for entry in expected(nodes, placed, new, rows)
+    ]
 
 
 def test_counts_of_replicas_are_given_up_with_their_pods() -> None:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from cotenant.drivers.kube.manifests.openapi import definition_name
 from cotenant_local.apiserver import patching
 from cotenant_local.apiserver.contract import Resource
-from cotenant_local.apiserver.kinds.built_in import BUILT_IN, DEVICE_API, WORKLOAD_API
+from cotenant_local.apiserver.kinds.built_in import BUILT_IN, DEVICE_API, EVICTION_API, WORKLOAD_API
 from cotenant_local.apiserver.registry import Registry
 from cotenant_local.apiserver.schema.builtin import builtin_schema
 from cotenant_local.apiserver.storage.store import Store
@@ -29,7 +29,7 @@ def built_in() -> tuple[Resource, ...]:
     """
     served = [
         resource
-        for resource in (*WORKLOAD_API, *DEVICE_API)
+        for resource in (*WORKLOAD_API, *DEVICE_API, *EVICTION_API)
         if definition_name(resource.group, resource.version, resource.kind) is not None
     ]
     return tuple(map(with_schema, (*BUILT_IN, *served)))

@@ -12,6 +12,8 @@ from cotenant_local.controllers.cleanup.event_expiry import EventExpiry
 from cotenant_local.controllers.cleanup.garbage_controller import GarbageCollector
 from cotenant_local.controllers.cluster.node_lifecycle import GRACE_S
 from cotenant_local.controllers.device_taint_controller import DeviceTaints
+from cotenant_local.controllers.eviction_controllers import EvictionRequests, Evictions
+from cotenant_local.controllers.runtime.actions import EVICTION_REQUESTS
 from cotenant_local.controllers.runtime.informer import Informers
 from cotenant_local.controllers.runtime.runner import Controller, Runner
 
@@ -29,6 +31,9 @@ def all_controllers(
     `node_grace_s`: seconds without a heartbeat until a node counts as dead. `served`: the names of the cluster's
     scheduler; empty = it has none. `workload_with_job`: each Job gets a Workload and a PodGroup.
     """
+    registry = informers.api.registry
+    serves_requests = any((found.group, found.plural) == EVICTION_REQUESTS for found in registry.resources())
+    evictions = (EvictionRequests(informers, clock), Evictions(informers, clock)) if serves_requests else ()
     unserved = (cluster.UnservedPods(informers, clock, served),) if served else ()
     return (
         workload.Deployments(informers, clock),
@@ -48,6 +53,7 @@ def all_controllers(
         claims.PodClaims(informers, clock),
         claims.ResourceClaims(informers, clock),
         DeviceTaints(informers, clock),
+        *evictions,
         GarbageCollector(informers, clock),
         EventExpiry(informers, clock),
     )

@@ -16,6 +16,7 @@ from cotenant.engine.framework.one_inventory import connect
 from cotenant.engine.framework.plugin import Plugin
 from cotenant.engine.framework.plugin_rules import PluginRules
 from cotenant.engine.framework.roster import is_node_rule
+from cotenant.engine.plugins.extenders.plugin import Extenders
 from cotenant.engine.plugins.gangs.plugin import Gangs
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.reservations.plugin import Reservations
@@ -43,6 +44,7 @@ class PluginRegistry:
     reservations: Reservations = field(default_factory=Reservations)
     load_aware: LoadAware = field(default_factory=LoadAware)  # off without settings
     predicted_use: PredictedUse = field(default_factory=PredictedUse)  # off without settings
+    extenders: Extenders = field(default_factory=Extenders)  # none is asked
     more: tuple[Plugin, ...] = ()
 
     def __post_init__(self) -> None:
@@ -74,6 +76,7 @@ class PluginRegistry:
         """The plugins, in the order of their extension points."""
         load = (LoadPlugin(self.load_aware),) if self.load_aware.is_on else ()
         use = (PredictedUsePlugin(self.predicted_use),) if self.predicted_use.is_on else ()
+        extenders = (self.extenders,) if self.extenders.extenders else ()
         return (
             self.gangs,
             self.quotas,
@@ -83,6 +86,7 @@ class PluginRegistry:
             self.reservations,
             *load,
             *use,
+            *extenders,
             *self.more,
         )
 
@@ -90,5 +94,6 @@ class PluginRegistry:
         """The node rules, in the order in which they filter."""
         load = (self.load_aware,) if self.load_aware.is_on else ()
         use = (self.predicted_use,) if self.predicted_use.is_on else ()
-        more = (PluginRules(plugin) for plugin in self.more if is_node_rule(plugin))
+        extenders = (self.extenders,) if self.extenders.extenders else ()
+        more = (PluginRules(plugin) for plugin in (*extenders, *self.more) if is_node_rule(plugin))
         return (self.cpus, self.devices, self.claims, *load, *use, *more)

@@ -253,6 +253,11 @@ WORKLOAD_API: tuple[Resource, ...] = (
     _resource(_SCHEDULING, "CompositePodGroup", "compositepodgroups", version="v1alpha3", sub=("status",)),
 )
 """As Kubernetes 1.37 has it with all versions switched on."""
+EVICTION_API: tuple[Resource, ...] = (
+    _resource("lifecycle.k8s.io", "EvictionRequest", "evictionrequests", version="v1alpha1", sub=("status",)),
+    _resource("lifecycle.k8s.io", "Eviction", "evictions", version="v1alpha1", sub=("status",)),
+)
+"""As Kubernetes 1.37 has it where it is switched on."""
 WORKLOAD_API_OF_1_36: tuple[Resource, ...] = (
     _resource(_SCHEDULING, "Workload", "workloads", version="v1alpha2"),
     _resource(_SCHEDULING, "PodGroup", "podgroups", version="v1alpha2", sub=("status",)),
@@ -324,6 +329,8 @@ def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behavi
         (_RESOURCE, "deviceclasses"): Behaviour(has_generation=True),
         (_RESOURCE, "resourceslices"): SliceBehaviour(),
         (_RESOURCE, "devicetaintrules"): TaintRuleBehaviour({}),
+        ("lifecycle.k8s.io", "evictionrequests"): SpecBehaviour(needs_version=True),
+        ("lifecycle.k8s.io", "evictions"): SpecBehaviour(needs_version=True),
         ("storage.k8s.io", "csinodes"): Behaviour(needs_version=True),
         ("storage.k8s.io", "volumeattachments"): Behaviour(has_status=True, needs_version=True),
         ("discovery.k8s.io", "endpointslices"): Behaviour(has_generation=True),

@@ -37,6 +37,8 @@ CLAIM_TEMPLATES: ResourceName = ("resource.k8s.io", "resourceclaimtemplates")
 DEVICE_CLASSES: ResourceName = ("resource.k8s.io", "deviceclasses")
 TAINT_RULES: ResourceName = ("resource.k8s.io", "devicetaintrules")
 RESOURCE_SLICES: ResourceName = ("resource.k8s.io", "resourceslices")
+EVICTION_REQUESTS: ResourceName = ("lifecycle.k8s.io", "evictionrequests")
+EVICTIONS: ResourceName = ("lifecycle.k8s.io", "evictions")
 STORAGE_CLASSES: ResourceName = ("storage.k8s.io", "storageclasses")
 
 
@@ -109,7 +111,16 @@ class FinalizeNamespace:
     name: str
 
 
-Action: TypeAlias = Create | Patch | Delete | EmitEvent | DeleteAll | FinalizeNamespace
+@dataclass(frozen=True, slots=True)
+class EvictPod:
+    """Evict a pod within its disruption budgets, only if it still has this UID. A missing pod counts as success."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+Action: TypeAlias = Create | Patch | Delete | EmitEvent | DeleteAll | FinalizeNamespace | EvictPod
 
 
 @dataclass(frozen=True, slots=True)

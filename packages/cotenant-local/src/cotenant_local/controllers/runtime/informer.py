@@ -24,6 +24,7 @@ from cotenant_local.controllers.runtime.cache import Index, Key, Named, Store
 from cotenant_local.controllers.views import claims as claim_views
 from cotenant_local.controllers.views import cluster as cluster_views
 from cotenant_local.controllers.views import core as views
+from cotenant_local.controllers.views import evictions as eviction_views
 from cotenant_local.controllers.views import workloads as workload_views
 from cotenant_local.controllers.views.core import Object
 
@@ -47,6 +48,8 @@ VIEWS: dict[ResourceName, type[Any]] = {
     actions.CLAIM_TEMPLATES: claim_views.ClaimTemplate,
     actions.RESOURCE_SLICES: claim_views.SliceView,
     actions.TAINT_RULES: claim_views.TaintRule,
+    actions.EVICTION_REQUESTS: eviction_views.EvictionRequestView,
+    actions.EVICTIONS: eviction_views.EvictionView,
 }
 RETRY_S = 1.0
 PAGE = 2_000

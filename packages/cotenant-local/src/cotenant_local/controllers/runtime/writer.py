@@ -20,11 +20,13 @@ from cotenant_local.apiserver.contract import MERGE, DeleteOptions, ListOptions,
 from cotenant_local.controllers.runtime.actions import (
     EVENTS,
     NAMESPACES,
+    PODS,
     Action,
     Create,
     Delete,
     DeleteAll,
     EmitEvent,
+    EvictPod,
     FinalizeNamespace,
     Patch,
     ResourceName,
@@ -104,6 +106,8 @@ class Writer:
             case DeleteAll(resource, namespace):
                 options = DeleteOptions(propagation="Background", user=self._options.user)
                 await self._api.delete_collection(self.target(resource, namespace), ListOptions(), options)
+            case EvictPod():
+                await self._evict(action)
             case FinalizeNamespace(name):
                 await self._finalize(name)
 
@@ -126,6 +130,20 @@ class Writer:
             informer.forget((action.namespace, action.name), action.uid)
         else:
             informer.observe(answer.raw)
+
+    async def _evict(self, action: EvictPod) -> None:
+        body: Manifest = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": action.name, "namespace": action.namespace},
+            "deleteOptions": {"preconditions": {"uid": action.uid}},
+        }
+        try:
+            await self._api.create(self.target(PODS, action.namespace, action.name, "eviction"), body, self._options)
+        except ApiError as error:
+            if error.code == 404 or (error.code == 409 and "UID" in error.message):
+                return
+            raise
 
     async def _finalize(self, name: str) -> None:
         target = self.target(NAMESPACES, "", name)

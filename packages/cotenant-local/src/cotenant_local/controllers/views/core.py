@@ -244,6 +244,13 @@ class ExtendedClaimStatus(View, frozen=True):
     resource_claim_name: str = ""
 
 
+class EvictionResponderView(View, frozen=True):
+    """An entry of `spec.evictionResponders`."""
+
+    name: str = ""
+    priority: int = 0
+
+
 class PodSpec(View, frozen=True):
     """`spec` of a pod."""
 
@@ -261,6 +268,8 @@ class PodSpec(View, frozen=True):
     volumes: tuple[Volume, ...] = ()
     scheduler_name: str = ""
     scheduling_gates: tuple[dict[str, str], ...] = ()
+    scheduling_group: dict[str, str] | None = None
+    eviction_responders: tuple[EvictionResponderView, ...] = ()
     host_network: bool = False
     resource_claims: tuple[PodClaim, ...] = ()
 

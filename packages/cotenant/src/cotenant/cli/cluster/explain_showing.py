@@ -301,7 +301,7 @@ def _print_left(left: StoredReasons) -> None:
     if left.message:
         print()
         tables.print_folded(f"it waits: {left.message}")
-    for sentence in left.changed:
+    for sentence in (*((left.refused,) if left.refused else ()), *left.changed):
         tables.print_folded(sentence)
     if left.promised and not left.node:
         tables.print_folded(f"nominated node: {left.promised}")

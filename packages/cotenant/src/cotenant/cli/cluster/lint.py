@@ -22,10 +22,11 @@ def lint(
     ],
     json: Annotated[bool, Parameter(negative=(), help="Print the findings as JSON, with their patches.")] = False,
 ) -> int:
-    """Say what the webhook would change and refuse in manifests.
+    """Say what the webhook would change and refuse in manifests, and a scheduler in a configuration file.
 
-    Pods, pod templates, reservations, profiles and quotas are judged; profiles, priority classes, namespaces and quotas
-    of the same files are what the cluster has. Exit status: 0, 1 where something is refused, 2 bad input.
+    Pods, pod templates, reservations, profiles, quotas and KubeSchedulerConfigurations are judged; profiles, priority
+    classes, namespaces and quotas of the same files are what the cluster has. Exit status: 0, 1 where something is
+    refused, 2 bad input.
     """
     import msgspec
 

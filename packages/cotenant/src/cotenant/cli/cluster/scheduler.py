@@ -11,7 +11,7 @@ from cotenant.cli.access import check_access
 from cotenant.services.options import (
     GIVEN,
 )
-from cotenant.services.scheduler.arguments import SchedulerArguments, check
+from cotenant.services.scheduler.arguments import SchedulerArguments, check, configured
 
 DEFAULT_PROFILE = "cotenant"
 
@@ -22,8 +22,9 @@ def scheduler(*, request: Annotated[SchedulerArguments, GIVEN] = SchedulerArgume
     Serves /metrics, /healthz, /readyz, the debug API (listed by GET /apis/v1/__services__), and accepts node reports at
     POST /metrics/report. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
     """
+    request, config = configured(request)
     check(request)
     check_access(request.kubeconfig, request.context)
     from cotenant.services.scheduler import main
 
-    return main.run(request)
+    return main.run(request, config)

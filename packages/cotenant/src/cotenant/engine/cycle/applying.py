@@ -115,8 +115,9 @@ class Applying:
     def _reject(self, rejected: Rejected, now_s: float) -> None:
         verdict = rejected.verdict
         self._components.queue.refuse(rejected.group, verdict, now_s)
-        for uid in rejected.group.pods:
-            self._outbox.waits(self._pods.by_uid[uid], verdict.message, verdict.record, verdict.missing)
+        for uid in rejected.group.pods if verdict.is_told else ():
+            held = verdict.is_held or bool(self._components.nominations.moving_of(uid))  # room is made by moves
+            self._outbox.waits(self._pods.by_uid[uid], verdict.message, verdict.record, verdict.missing, held=held)
         self._reconsider_nomination(rejected.first, now_s)
 
     def _reconsider_nomination(self, first: PodInfo, now_s: float) -> None:
@@ -134,7 +135,8 @@ class Applying:
         uid, nominations, queue = entry.seen.uid, self._components.nominations, self._components.queue
         victims = set(nominated.waits_for)
         before = queue.group_of(uid)
-        self._outbox.waits(entry, f"{verdict.message} preemption: {_in_words(found)}.", verdict.record, verdict.missing)
+        message = f"{verdict.message} preemption: {_in_words(found)}."
+        self._outbox.waits(entry, message, verdict.record, verdict.missing, nominated=found.node)
         queue.remove(uid)
         nominations.drop(uid)
         for other in nominations.add(entry, found.node, victims):

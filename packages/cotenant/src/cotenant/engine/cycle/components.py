@@ -75,6 +75,11 @@ class Components:
             self.profiles,
         )
         self.assignments.narrowing.terms.check = self.budget.check
+        self.assignments.narrowing.terms.scorings = {
+            "" if other is profile else other.name: other.kube
+            for other in (profile, *self._settings.also_scored_by)
+            if other.kube is not None
+        }
         self.queue = SchedulingQueue(self._settings.backoff, self._settings.flush_s)
         self.nominations = Nominations(self.assignments)
         if self._round_policy is None:

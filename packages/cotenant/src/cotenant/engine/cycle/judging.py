@@ -122,7 +122,18 @@ class Judging:
         for first, group, why, judgement in refused.values():
             if why is not None:  # nodes were not evaluated
                 record = self._pods.record(first, why.message, now_s)
-                yield Rejected(group, first, Verdict(record, why.message, frozenset({why.plugin}), why.missing))
+                yield Rejected(
+                    group,
+                    first,
+                    Verdict(
+                        record,
+                        why.message,
+                        frozenset({why.plugin}),
+                        why.missing,
+                        is_told=why.is_told,
+                        is_held=not why.about_nodes,
+                    ),
+                )
                 continue
             verdict = self._components.placing.verdict(first, now_s, judgement)
             if FILTER in verdict.filters:

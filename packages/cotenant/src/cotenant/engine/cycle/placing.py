@@ -240,7 +240,8 @@ class Placing:
         if len(allowed):
             verdicts = np.where(allowed, verdicts, Reject.NOT_READY)
         evaluation.counts[0] = np.bincount(verdicts, minlength=evaluation.counts.shape[1])
-        rows = sampled(verdicts == 0, sample_size(size) if profile.samples_nodes else 0, self._cursor)
+        sample = sample_size(size, profile.sample_pct) if profile.samples_nodes else 0
+        rows = sampled(verdicts == 0, sample, self._cursor)
         if len(rows) == 0:
             return evaluation
         total = scaled(int(profile.score), own[rows]) + preferences(rows)
@@ -265,7 +266,7 @@ class Placing:
             int(profile.fit),
             int(profile.score),
             profile.random_ties,
-            sample_size(nodes.capacity.shape[0]) if profile.samples_nodes else 0,
+            sample_size(nodes.capacity.shape[0], profile.sample_pct) if profile.samples_nodes else 0,
             self._cursor,
             now_s,
             self._knobs_of[profile.name],
@@ -273,6 +274,12 @@ class Placing:
             assignments.verdict_cache,
             times,
         )
+
+    def feasible(self, entry: PodInfo) -> frozenset[str]:
+        """The nodes that every filter passes for a pod, as the arrays stand."""
+        checked = self._rejector.check(entry.shape, entry.number)
+        names = self._assignments.names
+        return frozenset(names[row] for row in np.flatnonzero(checked.here & (checked.misses == 0)).tolist())
 
     def helped(self, shapes: Sequence[int], rows: Sequence[int]) -> Mask:
         """Which of these shapes pass all row-local filters on some of these rows."""
@@ -361,7 +368,7 @@ class Placing:
         except OverBudget:
             there = len(self._assignments.encoder.node_rows)
             waits = DecisionRecord(entry.seen.pod.key, now_s, there, None, waiting_because=TOO_EXPENSIVE)
-            return Verdict(waits, TOO_EXPENSIVE, frozenset({FILTER}))
+            return Verdict(waits, TOO_EXPENSIVE, frozenset({FILTER}), is_held=True)
         nearest = explanation.nearest
         record = DecisionRecord(
             pod=entry.seen.pod.key,

@@ -114,6 +114,8 @@ class Pods:
             self._outbox.count("stale event: a pod that was on a node")
             return
         if seen.phase.is_final:
+            if seen.refused and seen.scheduler in self._settings.schedulers:  # another scheduler took the room first
+                self._outbox.count(f"its node's kubelet refused a pod: {seen.refused}")
             self._end(entry, now_s)
             for plugin in self._roster.pod_ended:
                 plugin.pod_ended(seen.uid, seen)
@@ -228,7 +230,7 @@ class Pods:
             if event != "PodAdd":
                 self.drop_nomination(entry)  # resources are not reserved for a pod that cannot be scheduled
             if not later:
-                self._outbox.waits(entry, why, self.record(entry, why, now_s))
+                self._outbox.waits(entry, why, self.record(entry, why, now_s), held=True)
             return
         entry.move(State.QUEUED, now_s)
         entry.advance_s = sum([call(entry) for call in entry.calls.queue_sort])
@@ -244,9 +246,8 @@ class Pods:
         if group.whole:
             self._components.queue.wake(group, now_s, event)  # it may be the missing member
         if group.verdict is not None and (group.standing is Standing.UNSCHEDULABLE or group.overruns):
-            self._outbox.waits(
-                entry, group.verdict.message, group.verdict.record, group.verdict.missing
-            )  # the group's verdict is valid for all
+            verdict = group.verdict  # valid for all
+            self._outbox.waits(entry, verdict.message, verdict.record, verdict.missing, held=verdict.is_held)
 
     def is_large(self, entry: PodInfo) -> bool:
         """Whether the pod is judged apart, within a limit of CPU time."""

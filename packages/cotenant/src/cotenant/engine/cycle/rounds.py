@@ -135,9 +135,9 @@ class Rounds:
             "and it is tried again later"
         )
         self._components.queue.set_aside(
-            group, Verdict(self._pods.record(first, message, now_s), message, frozenset({FILTER})), now_s
+            group, Verdict(self._pods.record(first, message, now_s), message, frozenset({FILTER}), is_held=True), now_s
         )
         for uid in group.pods:
             self._outbox.waits(
-                self._pods.by_uid[uid], message, self._pods.record(self._pods.by_uid[uid], message, now_s)
+                self._pods.by_uid[uid], message, self._pods.record(self._pods.by_uid[uid], message, now_s), held=True
             )

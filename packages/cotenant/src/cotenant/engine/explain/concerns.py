@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
 
+from cotenant.engine.explain.kueue import kueue_concern
 from cotenant.engine.framework.pod_state import ASSIGNED, PodInfo, State
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.state.learned_profiles import LearnedProfiles
@@ -35,6 +36,12 @@ def concerns(
     """
     found = [*_quota(plugins, entry, pod), *_gang(plugins, entry, now_s), *_reservation(plugins, entry, now_s)]
     found += [*_holdings(entry), *_relabelled(entry), *_load(plugins, entry)]
+    words, waits = plugins.extenders.standing(entry.seen.uid)
+    if words:
+        found.append(Concern("extender", entry.seen.pod.key, waits, words))
+    ours = next((concern.name for concern in found if concern.kind == "quota"), "")
+    if (queued := kueue_concern(entry, ours)) is not None:
+        found.append(queued)
     if profiles is not None and entry.shape >= 0:
         found.append(Concern("profile", entry.seen.pod.owner, False, profiles.profile(entry.shape).words()))
     return tuple(sorted(found, key=lambda concern: not concern.holds))

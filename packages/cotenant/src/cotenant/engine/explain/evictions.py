@@ -9,7 +9,8 @@ tried in a copy of the engine (question.py). Stand-ins of reservations are never
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import numpy as np
 
@@ -31,7 +32,16 @@ _HIGHEST = 2**31  # above it are stand-ins of reservations
 class Evictions:
     """Answers about preemption for the pods of one cluster."""
 
-    def __init__(self, components: Components, pods: Pods, budgets: Budgets, profile: PlacementProfile) -> None:
+    def __init__(
+        self,
+        components: Components,
+        pods: Pods,
+        budgets: Budgets,
+        profile: PlacementProfile,
+        progress: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`progress`: how far pods are that leave by an EvictionRequest, by UID."""
+        self._progress = progress
         self._components = components
         self._pods = pods
         self._budgets = budgets
@@ -47,7 +57,12 @@ class Evictions:
             leaving, moving = self._names(nominations.victims_of(uid)), self._names(nominations.moving_of(uid))
             waits = [f"{leaving} to terminate"] if leaving else []
             waits += [f"{moving} to be moved"] if moving else []
-            return f"{node} is its nominated node" + (f"; it waits for {' and '.join(waits)}" if waits else "")
+            told = "".join(
+                f". {self._pods.by_uid[uid].seen.pod.key}: {self._progress[uid]}"
+                for uid in sorted(nominations.victims_of(uid))
+                if uid in self._progress and uid in self._pods.by_uid
+            )
+            return f"{node} is its nominated node" + (f"; it waits for {' and '.join(waits)}" if waits else "") + told
         if not entry.seen.preempts:
             return "its preemptionPolicy is Never: no pod is evicted for it"
         pods, best_effort = self._components.assignments.pods, view.pod.is_best_effort

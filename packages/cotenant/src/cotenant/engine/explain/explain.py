@@ -25,6 +25,7 @@ from cotenant.engine.cycle.score_parts import Ranking, ranking
 from cotenant.engine.explain.concerns import concerns, gang_concern, lent_concerns, quota_concern, quota_room
 from cotenant.engine.explain.copying import Captured, Make, capture
 from cotenant.engine.explain.evictions import Evictions
+from cotenant.engine.explain.kueue import why_gated
 from cotenant.engine.explain.nodes import node_answer, node_reports
 from cotenant.engine.explain.notes import affinity_note, notes
 from cotenant.engine.explain.question import Question, Revocation, revoked
@@ -87,7 +88,8 @@ class Explain:
         self._settings = settings
         self._namespaces = namespaces
         self._make = make
-        self._evictions = Evictions(components, pods, budgets, profile)
+        self.eviction_progress: dict[str, str] = {}  # of pods that leave by request, by UID: set by the process
+        self._evictions = Evictions(components, pods, budgets, profile, self.eviction_progress)
         self.unusable_nodes: dict[str, str] = {}  # nodes that exist and are not among the engine's: why, by name
 
     def _unusable(self) -> Iterator[str]:
@@ -296,8 +298,14 @@ class Explain:
             ),
             levels=self._evictions.levels(entry, view),
             guess=self._evictions.min_priority(entry, view) if together == 1 and not passing else None,
-            passes=f"{passing} of {nodes} nodes would take it" if passing else "it is placed at its next attempt",
+            passes=self._passes(entry, passing, nodes),
         )
+
+    def _passes(self, entry: PodInfo, passing: int, nodes: int) -> str:
+        """What a pod that may be placed waits for."""
+        words = f"{passing} of {nodes} nodes would take it" if passing else "it is placed at its next attempt"
+        asked, waits = self._plugins.extenders.standing(entry.seen.uid)
+        return f"{words}; it {asked}" if waits and asked.startswith("waits") else words
 
     def _mates(self, entry: PodInfo) -> frozenset[str]:
         gang = self._plugins.gangs.of(entry.seen.uid)
@@ -358,6 +366,7 @@ class Explain:
         holding = next((concern.words for concern in held if concern.holds), "")
         if entry.state is State.GATED:
             because = f"its scheduling gates are closed: {', '.join(entry.seen.gates)}"
+            because = "; ".join(part for part in (because, why_gated(entry)) if part)
         elif entry.state is State.BLOCKED:
             because = obstacle(entry.seen) or entry.last_message or holding
         elif what_if.changes:

@@ -73,6 +73,10 @@ class ClearNomination:
     key: str
 
 
+UNSCHEDULABLE = "Unschedulable"  # no node is feasible: autoscalers add nodes for such a pod
+HELD = "AwaitsAdmission"  # quota, gang, or another rule of ours holds it: no autoscaler reads this
+
+
 @dataclass(frozen=True, slots=True)
 class Unschedulable:
     """Tell the pod's owner why it waits: the PodScheduled condition and an event. Given only when the words have
@@ -81,9 +85,12 @@ class Unschedulable:
 
     uid: str
     key: str
-    reason: str  # of the condition: Unschedulable
+    reason: str  # of the condition: `UNSCHEDULABLE` or `HELD`
     message: str
     record: DecisionRecord
+    nominated: str = (
+        ""  # the node that it is nominated for by now: written with the condition, so that none sees only it
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ lost, and the leader decides again; the nearest miss of a message is that of the
 
 from __future__ import annotations
 
-from cotenant.engine.framework.instructions import Instruction, Unschedulable
+from cotenant.engine.framework.instructions import HELD, UNSCHEDULABLE, Instruction, Unschedulable
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.decisions.record import DecisionRecord
 
@@ -33,16 +33,26 @@ class Outbox:
         """Queue an instruction."""
         self._pending.append(instruction)
 
-    def waits(self, entry: PodInfo, message: str, record: DecisionRecord, missing: str = "") -> None:
-        """Report why a pod waits, if the message changed. `missing`, of the nearest miss, is appended to the
-        message.
+    def waits(
+        self,
+        entry: PodInfo,
+        message: str,
+        record: DecisionRecord,
+        missing: str = "",
+        *,
+        held: bool = False,
+        nominated: str = "",
+    ) -> None:
+        """Report why a pod waits, if the message changed. `missing`, of the nearest miss, is appended to the message.
+        `held`: more nodes would not help. `nominated`: its node, where the room is being made.
         """
         if entry.last_message != message:
             entry.last_message = message
             if len(self._pending) > _MAX_PENDING:  # not fetched: this replica is not the leader
                 del self._pending[: _MAX_PENDING // 2]
             text = f"{message} {missing}." if missing else message
-            self.say(Unschedulable(entry.seen.uid, entry.seen.pod.key, "Unschedulable", text, record))
+            reason = HELD if held else UNSCHEDULABLE
+            self.say(Unschedulable(entry.seen.uid, entry.seen.pod.key, reason, text, record, nominated))
 
     def take(self) -> tuple[Instruction, ...]:
         """All instructions since the last call, oldest first."""

@@ -47,6 +47,8 @@ class Refused:
     plugin: str
     message: str
     missing: str = ""
+    is_told: bool = True  # False where it is over in a moment: the pod's owner is not told
+    about_nodes: bool = False  # more nodes would help: autoscalers may act on it
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ class Verdict:
     filters: frozenset[str]  # plugins that rejected nodes
     missing: str = ""  # the missing amount of a resource on the nearest nodes
     subject: str = ""  # the group that is refused as a whole, in words
+    is_told: bool = True  # to the pods' owners
+    is_held: bool = False  # something other than nodes holds it: more nodes would not help
 
 
 @dataclass(frozen=True, slots=True)

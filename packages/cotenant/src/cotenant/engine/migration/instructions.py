@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cotenant.model.cluster.eviction_request import EvictionRequest
 from cotenant.model.groups.migration import EvictPolicy, MigrationJob, MoveNote, PodRef
 
 
@@ -23,6 +24,7 @@ class PodFacts:
     policy: EvictPolicy | None = None  # label of the pod
     workload: str = ""  # UID of its controller; empty = none
     replicas: int = 1  # of its controller
+    takes_requests: bool = False  # the server serves EvictionRequests, and evicts such a pod by them
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,31 @@ class CreateReservation:
     pod: PodRef
     node: str
     target: str
+    by_label: str = ""  # value of the label `SURGED` by which its owner is known; empty = by its controller
+
+    @property
+    def about(self) -> str:
+        """The job's name."""
+        return self.job.name
+
+
+@dataclass(frozen=True, slots=True)
+class StartSurge:
+    """Roll the pod's Deployment out anew, under the job's name, unless it is done already."""
+
+    job: MigrationJob
+
+    @property
+    def about(self) -> str:
+        """The job's name."""
+        return self.job.name
+
+
+@dataclass(frozen=True, slots=True)
+class UndoSurge:
+    """Give the Deployment the template back that it had, if it still has the one of this job."""
+
+    job: MigrationJob
 
     @property
     def about(self) -> str:
@@ -104,6 +131,31 @@ class EvictPod:
     def about(self) -> str:
         """The job's name."""
         return self.job.name
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEviction:
+    """Create the EvictionRequest of a job, unless it exists."""
+
+    job: MigrationJob
+
+    @property
+    def about(self) -> str:
+        """The job's name."""
+        return self.job.name
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawEviction:
+    """Delete an EvictionRequest whose job has ended or is gone, which withdraws it."""
+
+    request: EvictionRequest
+    job: str = ""  # name of its job; empty = the job is gone
+
+    @property
+    def about(self) -> str:
+        """The job's name, else that of the request."""
+        return self.job or f"eviction request {self.request.key}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,5 +185,16 @@ class DeleteJob:
 
 
 Instruction = (
-    CreateJob | SetPodUid | SetLanding | WriteStatus | CreateReservation | EvictPod | DeleteReservation | DeleteJob
+    CreateJob
+    | SetPodUid
+    | SetLanding
+    | WriteStatus
+    | CreateReservation
+    | EvictPod
+    | StartSurge
+    | UndoSurge
+    | RequestEviction
+    | WithdrawEviction
+    | DeleteReservation
+    | DeleteJob
 )

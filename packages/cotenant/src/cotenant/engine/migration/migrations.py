@@ -25,16 +25,21 @@ from cotenant.engine.migration.instructions import (
     PodFacts,
     SetLanding,
     SetPodUid,
+    StartSurge,
+    UndoSurge,
+    WithdrawEviction,
     WriteStatus,
 )
 from cotenant.engine.migration.proof import Measure, Proofs, Purpose, ended_s, rests
 from cotenant.engine.migration.steps import SCAVENGED_AFTER_S, JobFacts, Next, Simulated, is_scavenged, next_step
+from cotenant.model.cluster.eviction_request import REBALANCER, EvictionProgress, EvictionRequest
 from cotenant.model.groups.migration import (
     COMPONENT,
     CREATED_BY,
     EvictPolicy,
     JobMode,
     JobPhase,
+    JobReason,
     MigrationJob,
     Step,
     WaitReason,
@@ -98,6 +103,7 @@ class _Pending:
     retry_s: float = -inf
     cannot_reserve: str = ""
     cannot_evict: str = ""
+    undone: bool = False  # whether its surge is
     refused: str = ""  # why the last write was
     reserves: bool = False  # whether the write under way creates its reservation
     said_s: float = -inf  # when what it waits for was written
@@ -122,9 +128,11 @@ class Migrations:
         self.settings = settings or MigrationSettings()
         self.jobs: dict[str, MigrationJob] = {}  # by name
         self._reservations: dict[str, Reservation] = {}  # by name
+        self._requests: dict[str, EvictionRequest] = {}  # by namespace/name
+        self._progress: dict[str, EvictionProgress] = {}  # Evictions, by namespace/name
         self._arbiter, self._pods = arbiter, pods
         self._pending: dict[str, _Pending] = {}  # by what an instruction is about
-        self._orphaned: dict[str, float] = {}  # reservations without a job, since when
+        self._orphaned: dict[str, float] = {}  # reservations and requests without a job, since when
         self._limiter = ObjectLimiter(self.settings.per_workload)
         self._counted: set[str] = set()  # UIDs of jobs whose eviction the limiter knows
         self._proofs = (
@@ -175,6 +183,23 @@ class Migrations:
         """A reservation was deleted."""
         self._reservations.pop(name, None)
 
+    def request_seen(self, request: EvictionRequest) -> None:
+        """An EvictionRequest as stored, or as answered; only ours count."""
+        if request.requester == REBALANCER:
+            self._requests[request.key] = request
+
+    def request_gone(self, key: str) -> None:
+        """An EvictionRequest was deleted."""
+        self._requests.pop(key, None)
+
+    def eviction_seen(self, progress: EvictionProgress) -> None:
+        """How far an Eviction has come."""
+        self._progress[progress.key] = progress
+
+    def eviction_gone(self, key: str) -> None:
+        """An Eviction was deleted."""
+        self._progress.pop(key, None)
+
     def done(self, what: Instruction, now_s: float, error: str = "", *, is_final: bool = False) -> None:
         """An instruction was answered. `error` empty = carried out; `is_final`: the server would refuse it again."""
         pending = self._pending.setdefault(what.about, _Pending())
@@ -183,13 +208,14 @@ class Migrations:
             return
         pending.refused = error
         if not error:
+            pending.undone |= isinstance(what, UndoSurge)
             pending.failures = 0
-            pending.retry_s = now_s + _POLL_S if isinstance(what, EvictPod) else -inf
+            pending.retry_s = now_s + _POLL_S if isinstance(what, EvictPod | StartSurge) else -inf
             return
         if is_final and isinstance(what, CreateReservation):
             pending.cannot_reserve = error
             return
-        if isinstance(what, EvictPod) and TWO_BUDGETS in error:
+        if (isinstance(what, EvictPod) and TWO_BUDGETS in error) or (is_final and isinstance(what, StartSurge)):
             pending.cannot_evict = error
             return
         pending.waits = error
@@ -359,10 +385,17 @@ class Migrations:
             holds_reservation=self._holds_reservation(job, first),
             cannot_reserve=self._pending[job.name].cannot_reserve,
             cannot_evict=self._pending[job.name].cannot_evict,
+            request=self._requests.get(request_key(job)),
+            progress=self._progress_of(job.pod.uid),
             policy=self.settings.policy,
             target=job.note.target if job.note is not None else "",
             simulated=self._simulated(job, now_s),
         )
+
+    def _progress_of(self, uid: str) -> EvictionProgress | None:
+        """The newest Eviction of a pod."""
+        found = [progress for progress in self._progress.values() if progress.pod_uid == uid]
+        return max(found, key=lambda progress: (bool(progress.responder), progress.created_s), default=None)
 
     def _said(self, job: MigrationJob, step: Next, now_s: float) -> Instruction | None:
         """The write of a step; where it has none, or is refused, first of all what the job waits for, unless that
@@ -456,6 +489,14 @@ class Migrations:
         own = self._reservations.get(job.uid)
         if own is not None and not own.phase.is_final and not own.current:
             return DeleteReservation(own.name, own.uid, job.name)
+        request = self._requests.get(request_key(job))
+        if request is not None:
+            return WithdrawEviction(request, job.name)
+        if job.has(Step.SURGE) and job.phase is not JobPhase.SUCCEEDED:
+            begun = job.condition(Step.EVICTION)
+            if begun is not None and begun.status != "True" and not self._pending[job.name].undone:
+                return UndoSurge(job)
+            return WriteStatus(job.with_condition(Step.SURGE, "False", now_s, JobReason.UNDONE))
         judged = self._proofs.judge(job, now_s)
         if judged is not None:
             return WriteStatus(judged)
@@ -464,22 +505,31 @@ class Migrations:
         return DeleteJob(job) if is_scavenged(job.phase, age_s, job.ttl_s, kept_s) else None
 
     def _orphans(self, now_s: float) -> list[Instruction]:
-        """Reservations of a rebalancer whose job is gone."""
+        """Reservations and EvictionRequests of a rebalancer whose job is gone."""
         known = {job.uid for job in self.jobs.values()}
         orphaned = {
             name
             for name, reservation in self._reservations.items()
             if name not in known and reservation.labels.get(CREATED_BY) == COMPONENT and not reservation.phase.is_final
         }
-        self._orphaned = {name: self._orphaned.get(name, now_s) for name in orphaned}
+        asked = {request_key(job) for job in self.jobs.values()}
+        lost = {key: request for key, request in self._requests.items() if key not in asked}
+        self._orphaned = {name: self._orphaned.get(name, now_s) for name in (*orphaned, *lost)}
         found: list[Instruction] = []
         for name, since_s in sorted(self._orphaned.items()):
-            write = DeleteReservation(name, self._reservations[name].uid)
+            write: DeleteReservation | WithdrawEviction = (
+                WithdrawEviction(lost[name]) if name in lost else DeleteReservation(name, self._reservations[name].uid)
+            )
             pending = self._pending.setdefault(write.about, _Pending())
             if now_s - since_s >= _ORPHANED_S and not pending.in_flight and pending.retry_s <= now_s:
                 pending.in_flight = True
                 found.append(write)
         return found
+
+
+def request_key(job: MigrationJob) -> str:
+    """namespace/name of the EvictionRequest of a job, which only this job has."""
+    return f"{job.pod.namespace}/cotenant-{job.uid}"
 
 
 def _wants_simulation(job: MigrationJob) -> bool:

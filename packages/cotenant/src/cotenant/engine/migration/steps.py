@@ -21,10 +21,13 @@ from cotenant.engine.migration.instructions import (
     EvictPod,
     Instruction,
     PodFacts,
+    RequestEviction,
     SetLanding,
     SetPodUid,
+    StartSurge,
     WriteStatus,
 )
+from cotenant.model.cluster.eviction_request import INVALID, EvictionProgress, EvictionRequest
 from cotenant.model.groups.migration import (
     COMPLETE,
     EvictPolicy,
@@ -71,6 +74,8 @@ class JobFacts:
     holds_reservation: str = ""  # why no reservation may be created yet; empty = it may
     cannot_reserve: str = ""  # the server refuses the reservation for good
     cannot_evict: str = ""  # the server refuses the eviction for good
+    request: EvictionRequest | None = None  # of this job
+    progress: EvictionProgress | None = None  # of the Eviction of its pod
     policy: EvictPolicy = EvictPolicy.EVICTION  # where neither the pod nor the job says
     target: str = ""  # the only node that the reservation may be placed on
     simulated: Simulated | None = None  # of a requested move that has no landing yet; None = not simulated yet
@@ -130,6 +135,8 @@ def _begin(job: MigrationJob, facts: JobFacts, now_s: float) -> Next:
         return Next(None, facts.why, WaitReason.BUDGET if facts.why.startswith(BUDGET) else WaitReason.LIMIT)
     if not job.pod.uid:
         return Next(SetPodUid(job, pod.ref.uid))
+    if facts.verdict is Verdict.SURGE:
+        job = job.with_condition(Step.SURGE, "True", now_s, JobReason.SURGING, facts.why)
     return Next(WriteStatus(replace(job, phase=JobPhase.RUNNING, node=pod.node)))
 
 
@@ -165,7 +172,9 @@ def _reserve(job: MigrationJob, facts: JobFacts, now_s: float) -> Next | None:
                 return Next(None, facts.holds_reservation, WaitReason.WORKLOAD)
             if facts.holds_back:  # room is not reserved before the eviction may begin
                 return Next(None, facts.holds_back, WaitReason.LIMIT)
-            return Next(CreateReservation(job, facts.pod.ref, job.node, facts.target))
+            return Next(
+                CreateReservation(job, facts.pod.ref, job.node, facts.target, job.uid if job.has(Step.SURGE) else "")
+            )
         return _step(job, Step.RESERVATION_CREATED, "True", now_s, message=f"reservation {name}")
     if job.has(Step.POD_BOUND):
         return None  # it has served its purpose
@@ -272,7 +281,8 @@ def _evict(job: MigrationJob, facts: JobFacts, now_s: float) -> Next | None:
     if facts.cannot_evict:
         return _fail(job, JobReason.FAILED_EVICT, facts.cannot_evict)
     owner = _owner(facts.reservation)
-    if owner is not None and (owner.namespace, owner.name) != (job.pod.namespace, job.pod.name):
+    is_surge = job.has(Step.SURGE)  # then the replacement has the reservation before the pod goes
+    if owner is not None and not is_surge and (owner.namespace, owner.name) != (job.pod.namespace, job.pod.name):
         return _fail(job, JobReason.FORBIDDEN, f"pod {owner.namespace}/{owner.name} took the reservation first")
     if not begun:
         if facts.reservation is not None and facts.reservation.phase is Phase.SUCCEEDED:
@@ -281,11 +291,29 @@ def _evict(job: MigrationJob, facts: JobFacts, now_s: float) -> Next | None:
             )
         if facts.holds_back:
             return Next(None, facts.holds_back, WaitReason.LIMIT)
-        return _step(job, Step.EVICTION, "False", now_s, JobReason.EVICTING)
+        return _step(job, Step.EVICTION, "False", now_s, JobReason.SURGING if is_surge else JobReason.EVICTING)
+    if is_surge:
+        why = "its replacement is rolled out first" if owner is None else f"{owner.name} is to become ready first"
+        return Next(StartSurge(job), why, WaitReason.REPLACEMENT)
     policy = pod.policy or job.policy or facts.policy
     if policy is EvictPolicy.SOFT and pod.softly_evicted:
         return Next(None, "another controller is to delete the pod", WaitReason.POD)
+    if policy is EvictPolicy.EVICTION and pod.takes_requests:
+        return _request(job, facts, now_s)
     return Next(EvictPod(job, policy), "the pod is there still", WaitReason.POD)
+
+
+def _request(job: MigrationJob, facts: JobFacts, now_s: float) -> Next:
+    """Ask for the eviction, and follow it. What holds it for ever ends with the job's time limit."""
+    found = facts.request
+    if found is None:
+        return Next(RequestEviction(job), "the pod's eviction is requested", WaitReason.RESPONDER)
+    if found.failed == INVALID:  # such as a pod of a group that was not known to be one
+        return Next(EvictPod(job, EvictPolicy.EVICTION), "the pod is there still", WaitReason.POD)
+    if found.failed:
+        return _fail(job, JobReason.FAILED_EVICT, f"EvictionRequest {found.key}: {found.failed}: {found.message}")
+    said = facts.progress.in_words(now_s) if facts.progress is not None else "no Eviction has begun yet"
+    return Next(None, f"EvictionRequest {found.key}: {said}", WaitReason.RESPONDER)
 
 
 def _gone(job: MigrationJob, facts: JobFacts) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rebalancer.planner import eviction_facts
-from cotenant.engine.rebalancer.round_limits import RoundLimits, controller
+from cotenant.engine.rebalancer.round_limits import RoundLimits, controller, surges
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.qos import effective_class
@@ -71,30 +71,36 @@ class ClusterArbiter:
             if pod is None:
                 found[element.name] = (Verdict.PASSED, "")  # so that it can end
                 continue
-            found[element.name] = self._verdict(pod, limits, taken, policies[element.name])
-            if found[element.name][0] is Verdict.PASSED:
+            found[element.name] = self._verdict(pod, limits, taken, policies[element.name], now_s)
+            if found[element.name][0] in (Verdict.PASSED, Verdict.SURGE):
                 limits.moved(pod, pod.node)
                 taken[pod.seen.uid] = element.name
         return found
 
     def _verdict(
-        self, entry: PodInfo, limits: RoundLimits, taken: Mapping[str, str], policy: EvictPolicy | None
+        self, entry: PodInfo, limits: RoundLimits, taken: Mapping[str, str], policy: EvictPolicy | None, now_s: float
     ) -> tuple[Verdict, str]:
         seen = entry.seen
         if seen.uid in taken:
             return Verdict.FAILED, f"job {taken[seen.uid]} moves this pod already"
-        never = self._settings.filter.refuses(eviction_facts(entry, self._notes_of(seen.pod.key), self._replicas))
+        node = self._cluster.node(entry.node)
+        surging = policy in (None, EvictPolicy.EVICTION) and surges(entry, self._settings, self._replicas)
+        never = self._settings.filter.refuses(
+            eviction_facts(entry, self._notes_of(seen.pod.key), self._replicas, node, now_s, surging)
+        )
         if never:
             return Verdict.FAILED, never
         given = next(
             (evict_policy for evict_policy in EvictPolicy if evict_policy.value == seen.pod.labels.get(EVICT_POLICY)),
             None,
         )
-        several = limits.several_budgets(entry, given or policy)
+        several = "" if surging else limits.several_budgets(entry, given or policy)
         if several:
             return Verdict.FAILED, several
         now = limits.refuses(entry, entry.node)
-        return (Verdict.WAITING, now) if now else (Verdict.PASSED, "")
+        if now:
+            return Verdict.WAITING, now
+        return (Verdict.SURGE, "it is the only replica of its workload") if surging else (Verdict.PASSED, "")
 
     def _ranks(self, entries: Mapping[str, PodInfo]) -> dict[str, int]:
         """Places of the jobs by the importance of their pods, the least important first."""

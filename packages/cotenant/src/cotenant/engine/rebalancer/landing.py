@@ -20,6 +20,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Preempt, Unschedulable
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.cluster.demands import NO_HOLDINGS
+from cotenant.model.cluster.disruption import node_mark
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod, Phase
 from cotenant.policy.rebalance.loads.low_node_load import Landing
@@ -36,6 +37,7 @@ class LandingSimulator:
         self._cluster = cluster
         self._now_s = now_s
         self._nodes: dict[str, Node] = {node.name: node for node in cluster.nodes()}
+        self._removed = frozenset(node.name for node in self._nodes.values() if node_mark(node.taints) is not None)
         self._open = frozenset(self._nodes)  # those that are not cordoned for the simulation
         self._given: tuple[str, ...] | None = None  # what `_offered` was made of
         self._offered: frozenset[str] = frozenset()
@@ -75,7 +77,10 @@ class LandingSimulator:
         if seen.scheduler not in self._cluster.settings.schedulers:
             return Landing("", f"its scheduler {seen.scheduler} is not simulated")
         if targets is not self._given:
-            self._given, self._offered = targets if isinstance(targets, tuple) else None, frozenset(targets)
+            self._given, self._offered = (
+                targets if isinstance(targets, tuple) else None,
+                frozenset(targets) - self._removed,
+            )
         offered = self._offered
         self._offer(offered)
         self._cluster.pod_gone(seen.uid, self._now_s)

@@ -26,9 +26,10 @@ from cotenant.engine.rebalancer.missed import relieve
 from cotenant.engine.rebalancer.plan import KeptPod, Plan, PlannedMove, PoolPlan
 from cotenant.engine.rebalancer.repairs import repair_violations
 from cotenant.engine.rebalancer.room import STATIC, make_room, pack
-from cotenant.engine.rebalancer.round_limits import RoundLimits, controller
+from cotenant.engine.rebalancer.round_limits import RoundLimits, controller, surges
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.arrays import Int, Mask
+from cotenant.model.cluster.disruption import Mover, holds_back
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.qos import PriorityClass, effective_class
@@ -79,6 +80,7 @@ class Planner:
         self._moved: Collection[str] = ()  # UIDs of pods that other kinds move in this round
         self._done: Collection[str] = ()  # kinds of moves that were made lately
         self._begun: Collection[str] = ()  # moves for objectives, as far back as is known
+        self._now_s = 0.0  # of the round or the simulation
         self._entries: dict[str, PodInfo] = {}  # pods that were considered in this round, by UID
 
     # ---- facts
@@ -137,8 +139,7 @@ class Planner:
 
     def must_leave(self, entry: PodInfo) -> bool:
         """Whether the node is not empty while the pod is on it: not a static pod, nor one of a DaemonSet."""
-        facts = eviction_facts(entry, self._notes_of(entry.seen.pod.key), self._replicas)
-        return self._settings.filter.refuses(facts) not in STATIC
+        return self._settings.filter.refuses(self._facts(entry, self._notes_of(entry.seen.pod.key))) not in STATIC
 
     def plan_beside(
         self,
@@ -205,6 +206,7 @@ class Planner:
 
     def _answers(self, now_s: float, moving: Sequence[MigrationJob]) -> tuple[RoundChoice, KindContext]:
         """The choice of one round with the moves under way counted, and what other kinds of moves share."""
+        self._now_s = now_s
         self._entries.clear()
         limits = RoundLimits(self._cluster, self._settings, self._replicas, self._notes_of)
         for job in moving:
@@ -346,7 +348,17 @@ class Planner:
     def _never(self, entry: PodInfo, notes: EvictionNotes) -> str:
         """Why a pod may never move, for the kinds that have their own scope."""
         seen = entry.seen
-        return self._kept.get(seen.uid) or self._settings.filter.refuses(eviction_facts(entry, notes, self._replicas))
+        return self._kept.get(seen.uid) or self._settings.filter.refuses(self._facts(entry, notes))
+
+    def _facts(self, entry: PodInfo, notes: EvictionNotes) -> EvictionFacts:
+        return eviction_facts(
+            entry,
+            notes,
+            self._replicas,
+            self._cluster.node(entry.node),
+            self._now_s,
+            surges(entry, self._settings, self._replicas),
+        )
 
     def takes_part(self, node: Node) -> bool:
         """Whether the profile selects the node."""
@@ -478,7 +490,7 @@ class Planner:
             return self._kept[seen.uid]
         if seen.uid in self._moved:
             return "it moves already"
-        return settings.filter.refuses(eviction_facts(entry, notes, self._replicas))
+        return settings.filter.refuses(self._facts(entry, notes))
 
     def _moves(self, loads: NodeLoads, result: RoundResult, choice: RoundChoice) -> tuple[PlannedMove, ...]:
         """The moves with the use of both nodes before and after each."""
@@ -524,9 +536,17 @@ class Planner:
         return tuple(found)
 
 
-def eviction_facts(entry: PodInfo, notes: EvictionNotes, replicas: Mapping[str, int]) -> EvictionFacts:
-    """What the filters read of a pod; `replicas` of controllers by UID."""
+def eviction_facts(
+    entry: PodInfo,
+    notes: EvictionNotes,
+    replicas: Mapping[str, int],
+    node: Node | None,
+    now_s: float,
+    surging: bool = False,
+) -> EvictionFacts:
+    """What the filters read of a pod; `replicas` of controllers by UID, `node` its own."""
     seen, owner = entry.seen, controller(entry)
+    taints = node.taints if node is not None else ()
     return EvictionFacts(
         seen.pod.namespace,
         seen.pod.labels,
@@ -539,7 +559,9 @@ def eviction_facts(entry: PodInfo, notes: EvictionNotes, replicas: Mapping[str, 
         has_claims=notes.has_claims,
         eviction_cost=notes.eviction_cost,
         forced=notes.forced,
+        held=holds_back(Mover.REBALANCER, seen.marks, seen.started_s, taints, now_s),
         replicas=replicas.get(owner.uid) if owner is not None else None,
+        surges=surging,
     )
 
 

@@ -18,10 +18,12 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.observed import OwnedBy
-from cotenant.model.groups.migration import EvictPolicy
+from cotenant.model.groups.migration import EVICT_POLICY, EvictPolicy
 from cotenant.policy.rebalance.migration.arbitration import BUDGET
 from cotenant.policy.rebalance.migration.evictable import Gate
 from cotenant.policy.rebalance.migration.workload_limits import WorkloadState, admits_one_more, workload_refuses
+
+_ROLLED_OUT = ("ReplicaSet", "Deployment")
 
 
 class RoundLimits:
@@ -57,6 +59,10 @@ class RoundLimits:
 
     def refuses(self, entry: PodInfo, node: str) -> str:
         """Why this pod of a node may not move now; empty = it may."""
+        if surges(entry, self._settings, self._replicas):  # nothing becomes unavailable
+            workload = entry.seen.workload
+            paused = f"{workload.owner.kind} {workload.owner.name} is paused" if workload and workload.is_paused else ""
+            return self._by_counts(entry, node) or paused
         return self._by_counts(entry, node) or self._by_workload(entry) or self._by_budgets(entry)
 
     def several_budgets(self, entry: PodInfo, policy: EvictPolicy | None = None) -> str:
@@ -158,6 +164,18 @@ class RoundLimits:
             missing = {f"missing-{number}" for number in range(replicas - len(pods))}
             self._unavailable[owner] = frozenset(away | missing)
         return self._unavailable[owner]
+
+
+def surges(entry: PodInfo, settings: RebalancerSettings, replicas: Mapping[str, int]) -> bool:
+    """Whether a pod moves by a rollout in place of an eviction: the only one of a ReplicaSet. Its Deployment is looked
+    at when it is to be rolled out.
+    """
+    owner = controller(entry)
+    if not settings.surges or owner is None or owner.kind not in _ROLLED_OUT or replicas.get(owner.uid) != 1:
+        return False
+    label = entry.seen.pod.labels.get(EVICT_POLICY)
+    policy = settings.acting.migration.policy if label is None else label
+    return policy == EvictPolicy.EVICTION
 
 
 def controller(entry: PodInfo) -> OwnedBy | None:

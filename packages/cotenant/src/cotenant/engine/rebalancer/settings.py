@@ -121,4 +121,5 @@ class RebalancerSettings:
     limits: MoveLimits = field(default_factory=MoveLimits)
     acting: ActingSettings = field(default_factory=ActingSettings)
     kinds: MoveKinds = field(default_factory=MoveKinds)
+    surges: bool = False  # the only replica of a Deployment moves by a rollout that starts its replacement first
     not_applied: tuple[str, ...] = ()  # settings that only matter where moves are carried out

@@ -31,7 +31,7 @@ from cotenant.engine.state.count_queries import (
 )
 from cotenant.engine.state.term_index import ManyTerms, SelectingTerm, TermIndex, take_out, weight_of
 from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint
-from cotenant.model.cluster.labels import NO_LABELS, Labels
+from cotenant.model.cluster.labels import NO_LABELS, Labels, LabelSelector
 from cotenant.model.cluster.pod import HostPort, Pod
 from cotenant.model.errors import Permanent
 
@@ -46,6 +46,7 @@ _Key = tuple[
     bool,
     tuple[str, ...],
     str,
+    LabelSelector | None,
 ]
 
 
@@ -140,6 +141,7 @@ class PodCounts:
             pod.is_daemon,
             pod.images,
             pod.replica_of,
+            pod.default_selector,
         )
         kind = self._kinds.get(key)
         if kind is None:

@@ -24,7 +24,7 @@ class PodRules:
 
     spread: tuple[tuple[SpreadConstraint, Count], ...]  # DoNotSchedule
     soft_spread: tuple[tuple[SpreadConstraint, Count], ...]  # ScheduleAnyway
-    default_spread: Count | None  # the replicas of the pod's controller, if it is spread by default
+    default_spread: Count | None  # the pod's fellows, if it is spread by default
     affinity_keys: tuple[str, ...]  # of the required terms
     affinity: Count | None  # residents that all required terms select
     anti: tuple[tuple[str, Count], ...]  # required anti-affinity: topology key, count
@@ -90,11 +90,17 @@ def _read_rules(acquire: Callable[[Query], Count], pod: Pod) -> PodRules:
         term = PodTerm(_ANY_KEY, selector, (pod.namespace,))
         return constraint, acquire(SelectedPods((term,), pod.namespace, skip_terminating=True))
 
+    def fellows() -> Count | None:
+        if pod.default_selector is not None:
+            term = PodTerm(_ANY_KEY, pod.default_selector, (pod.namespace,))
+            return acquire(SelectedPods((term,), pod.namespace, skip_terminating=True))
+        return acquire(Replicas(pod.replica_of, pod.namespace)) if pod.replica_of else None
+
     required = [term for term in pod.affinity if term.weight is None]
     return PodRules(
         spread=tuple(spread(c) for c in pod.spread if c.forbids),
         soft_spread=tuple(spread(c) for c in pod.spread if not c.forbids),
-        default_spread=acquire(Replicas(pod.replica_of, pod.namespace)) if pod.replica_of and not pod.spread else None,
+        default_spread=None if pod.spread else fellows(),
         affinity_keys=tuple(dict.fromkeys(term.topology_key for term in required)),
         affinity=selected(*required) if required else None,
         anti=tuple((term.topology_key, selected(term)) for term in pod.anti_affinity if term.weight is None),

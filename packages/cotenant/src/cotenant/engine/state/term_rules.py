@@ -9,7 +9,7 @@ each rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from cotenant.model.cluster.affinity import NodePolicy, SpreadConstraint
 from cotenant.model.cluster.topology import Domains
 from cotenant.policy.placement import preference
 from cotenant.policy.placement.filters import node_affinity, taints
+from cotenant.policy.placement.kube_scoring import USUAL, KubeScoring
+from cotenant.policy.placement.scores import kube_configured
 from cotenant.policy.placement.topology import pod_affinity as affinity_pods
 from cotenant.policy.placement.topology import pod_antiaffinity as antiaffinity_pods
 from cotenant.policy.placement.topology import spread
@@ -43,6 +45,7 @@ class TermRules:
         self._pod_counts = pod_counts
         self._regions = regions
         self.check: Callable[[], None] = _unlimited  # called for each term; raises where judgement costs too much
+        self.scorings: Mapping[str, KubeScoring] = {}  # by `Pod.scored_by`, of profiles that have one
         self._rules: dict[PodKind, PodRules] = {}
         self._large: set[PodKind] = set()  # kinds with so many rules that their counts are not kept up to date
         self._selecting: dict[PodKind, tuple[tuple[SelectingTerm, ...], int, tuple[SelectingTerm, ...]]] = {}
@@ -84,6 +87,8 @@ class TermRules:
         """Whether a soft term of the kind, of shape k, or of a resident changes the score of a node."""
         if self.of(kind).has_preferred or self._encoder.has_preferences(k) or self._has_image_scores(kind):
             return True
+        if self._scoring_of(k) is not None:
+            return True
         return any(
             selecting_term.residents.total and not _is_forbidding(selecting_term)
             for selecting_term in self._terms_selecting(kind)
@@ -97,6 +102,7 @@ class TermRules:
             or rules.has_preferred
             or self._encoder.has_preferences(k)
             or self._has_image_scores(kind)
+            or self._scoring_of(k) is not None
         ):
             return True
         terms = self._terms_selecting(kind)
@@ -226,42 +232,65 @@ class TermRules:
 
     def preferences(self, kind: PodKind, k: int, rows: Int) -> Iterator[preference.Part]:
         """The score part of each soft term over feasible rows; none for terms that do not exist."""
-        rules = self.of(kind)
+        rules, scoring = self.of(kind), self._scoring_of(k)
+        points = USUAL.weights if scoring is None else scoring.weights
+        if scoring is not None:
+            yield from self._resource_scores(scoring, k, rows)
         if self._encoder.has_preferences(k):
             bits, weights = self._encoder.preferred(k)
             untolerated = self._encoder.untolerated(k)
             nodes = self._encoder.nodes()
-            if len(untolerated):
-                values = preference.TAINT_WEIGHT * taints.score(nodes, untolerated, rows)
+            if len(untolerated) and points.taints:
+                values = points.taints * taints.score(nodes, untolerated, rows)
                 yield preference.Part("taints", values)
-            if len(bits):
-                values = preference.NODE_AFFINITY_WEIGHT * node_affinity.score(nodes, bits, weights, rows)
+            if len(bits) and points.node_affinity:
+                values = points.node_affinity * node_affinity.score(nodes, bits, weights, rows)
                 yield preference.Part("node affinity", values)
-        images = self._images.scores(kind.pod.images)
+        images = self._images.scores(kind.pod.images) if points.images else None
         if images is not None:
-            yield preference.Part("images", preference.IMAGE_WEIGHT * images[rows])
-        if rules.soft_spread:
+            yield preference.Part("images", points.images * images[rows])
+        if rules.soft_spread and points.spread:
             soft = tuple(rule for rule, _ in self.spread_rules(k, kind, rules.soft_spread))
-            yield preference.Part("spread", preference.SPREAD_WEIGHT * spread.score(soft, rows))
-        if rules.default_spread is not None:
+            yield preference.Part("spread", points.spread * spread.score(soft, rows))
+        if rules.default_spread is not None and points.spread:
             constraints = tuple((default, rules.default_spread) for default in spread.SYSTEM_DEFAULTS)
             defaults = tuple(rule for rule, _ in self.spread_rules(k, kind, constraints, needs_keys=False))
-            values = preference.SPREAD_WEIGHT * spread.score(defaults, rows, needs_keys=False)
+            values = points.spread * spread.score(defaults, rows, needs_keys=False)
             yield preference.Part("default spread", values)
-        total, has_terms = self._pod_affinity_weights(kind, rules, rows)
+        if not points.pod_affinity:
+            return
+        total, has_terms = self._pod_affinity_weights(kind, rules, rows, scoring or USUAL)
         if has_terms:
-            yield preference.Part("pod affinity", preference.POD_AFFINITY_WEIGHT * affinity_pods.score(total))
+            yield preference.Part("pod affinity", points.pod_affinity * affinity_pods.score(total))
+
+    def _scoring_of(self, k: int) -> KubeScoring | None:
+        return self.scorings.get(self._encoder.shape(k).scored_by) if self.scorings else None
+
+    def _resource_scores(self, scoring: KubeScoring, k: int, rows: Int) -> Iterator[preference.Part]:
+        columns = {name: at for at, name in enumerate(self._encoder.axis.names)}
+        nodes, shapes = self._encoder.nodes(), self._encoder.shapes()
+        if scoring.weights.fit:
+            values = kube_configured.fit_rows(scoring, columns, nodes, shapes, k, rows)
+            yield preference.Part("NodeResourcesFit", scoring.weights.fit * values)
+        if scoring.weights.balanced:
+            balanced = kube_configured.balanced_rows(scoring, columns, nodes, shapes, k, rows)
+            if balanced is not None:
+                yield preference.Part("NodeResourcesBalancedAllocation", scoring.weights.balanced * balanced)
 
     def _has_image_scores(self, kind: PodKind) -> bool:
         return bool(kind.pod.images) and self._images.scores(kind.pod.images) is not None
 
-    def _pod_affinity_weights(self, kind: PodKind, rules: PodRules, rows: Int) -> tuple[Int, bool]:
+    def _pod_affinity_weights(
+        self, kind: PodKind, rules: PodRules, rows: Int, scoring: KubeScoring
+    ) -> tuple[Int, bool]:
         """Sum of the weights of matching soft terms on each row, the pod's own and residents', and whether there
         are such terms.
         """
         size = self._regions.size()
         total = np.zeros(len(rows), dtype=np.int64)
         has_terms = bool(rules.preferred)
+        if scoring.ignores_preferences_of_residents and not has_terms:
+            return total, False
         weighed: dict[str, Int] = {}  # by topology key
 
         def weigh(key: str, count: Count, weight: int) -> None:
@@ -275,7 +304,11 @@ class TermRules:
         for selecting_term in self._terms_selecting(kind):
             if not selecting_term.residents.total or selecting_term.type is TermType.REQUIRED_ANTI_AFFINITY:
                 continue
-            weigh(selecting_term.topology_key, selecting_term.residents, selecting_term.weight)
+            is_required = selecting_term.type is TermType.REQUIRED_AFFINITY
+            times = scoring.hard_pod_affinity_weight if is_required else 1
+            if times == 0:
+                continue
+            weigh(selecting_term.topology_key, selecting_term.residents, times * selecting_term.weight)
             has_terms = True
         for key, matching in weighed.items():
             total += affinity_pods.preference_score(self._regions.domains(key), matching, 1, rows)

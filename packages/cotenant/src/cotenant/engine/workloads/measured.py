@@ -46,7 +46,7 @@ class MeasuredPods:
             outbox,
             nodes,
         )
-        self._moves = Moves(components)
+        self._moves = Moves(components, nodes)
         self._measurements = Measurements()
         self._workloads = FollowedProfiles()
         self._has_new_priors = False

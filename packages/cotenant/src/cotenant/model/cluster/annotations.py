@@ -25,6 +25,11 @@ LOAD_LIMIT = (
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 EVICTION_COST = "scheduling.koordinator.sh/eviction-cost"  # 2147483647: never evicted
 FORCED_EVICTION = "descheduler.alpha.kubernetes.io/evict"  # present: configurable filters do not apply
+# --- on pods, about their disruption: names of Cluster Autoscaler, Karpenter and the descheduler, for every mover
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"  # "false" forbids
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"  # "true", or for how long after the start, such as "1h30m"
+PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"  # present: forbids
+
 # JSON, on a pod that waits: the node on which our rebalancer makes room for it, the pods that it moves, and until when
 # schedulers keep it
 EXPECTED_ROOM = "cotenant.io/expected-room"

@@ -30,6 +30,7 @@ class Demands:
     partition: PartitionSpec | None = None
     reservation_affinity: ReservationAffinity | None = None
     pre_allocatable_priority: int = 0  # which running pods reservations take first (mode Cluster)
+    beyond: tuple[str, ...] = ()  # extended resources that it requests and that only extenders look at
     exact_match: tuple[str, ...] = ()  # resources of which it only uses reservations of exactly its request
     claims: ClaimNeeds | None = None  # claims of devices
 

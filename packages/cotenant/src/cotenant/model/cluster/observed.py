@@ -15,8 +15,10 @@ from typing import NamedTuple
 
 from cotenant.model.cluster.affinity import NodeSelector
 from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
+from cotenant.model.cluster.disruption import NO_MARKS, DisruptionMarks
 from cotenant.model.cluster.labels import NO_LABELS, Labels, LabelSelector
 from cotenant.model.cluster.pod import Pod
+from cotenant.model.groups.kueue import InQueue
 from cotenant.model.identical_fields import identical
 
 
@@ -171,6 +173,10 @@ class ObservedPod:
     relabelled: tuple[str, ...] = ()  # those that were changed since it was bound, without effect
     owned_by: tuple[OwnedBy, ...] = ()
     workload: PodWorkload | None = None
+    in_queue: InQueue | None = None  # of Kueue
+    marks: DisruptionMarks = NO_MARKS  # what its owner says about disrupting it
+    refused: str = ""  # why its node's kubelet did not start it, such as OutOfcpu
+    responders: tuple[str, ...] = ()  # spec.evictionResponders, by name
     reservation: str = ""  # not a pod: it represents the reservation of this name, under the reservation's UID
     # Features that this scheduler cannot evaluate; the pod waits with this reason instead of being placed wrongly.
     unsupported: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import inf, isfinite, isnan
 
 from cotenant.model.cluster.affinity import NodeAffinity, PodTerm, SpreadConstraint
-from cotenant.model.cluster.labels import NO_LABELS, Labels
+from cotenant.model.cluster.labels import NO_LABELS, Labels, LabelSelector
 from cotenant.model.cluster.qos import PriorityClass, QoSClass, effective_class
 from cotenant.model.cluster.taints import Toleration
 from cotenant.model.errors import InvalidInput
@@ -113,6 +113,7 @@ class Pod:
     replica_of: str = (
         ""  # uid of the controller whose pods are spread by default where they have no constraints; empty = not
     )
+    default_selector: LabelSelector | None = None  # of its fellows, by which it is spread where it has no constraints
     scored_by: str = ""  # name of the profile that scores it, where that is not the engine's own
     is_daemon: bool = False  # owned by a DaemonSet: filters by load do not apply to it
     limits: Amounts = NOTHING  # of the requested resources; placement uses the expected use instead

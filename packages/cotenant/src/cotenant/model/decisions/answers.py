@@ -145,7 +145,7 @@ class Preempted:
 class Concern:
     """A quota, gang, reservation or node rule that applies to the pod."""
 
-    kind: str  # quota | gang | reservation | cpus | devices | load | gates | profile
+    kind: str  # quota | gang | reservation | cpus | devices | load | gates | profile | kueue | extender
     name: str
     holds: bool  # whether the pod waits because of it
     words: str

@@ -26,6 +26,7 @@ WHAT_IF = "cotenant.io/what-if"
 REQUIRED = "required"
 # annotation of jobs: namespace/name, separated by commas: any of these may move instead, the one that costs least
 OR_PODS = "cotenant.io/or-pods"
+SURGED = "cotenant.io/surge"  # label of a Deployment's pod template: UID of the job that rolled it out
 COMPONENT = "cotenant-rebalancer"  # value of `CREATED_BY`
 
 COMPLETE = "Complete"  # `status.status` of a job that succeeded
@@ -72,11 +73,12 @@ class Step(StrEnum):
     POD_READY = "BoundPodReady"
     HELPED = "Helped"  # ours: what the move changed, measured after it
     WAITING = "Waiting"  # ours: on what it waits now
+    SURGE = "Surge"  # ours: the pod's replacement is rolled out first, and the rollout ends the pod; False = undone
     QUEUED = "Queued"  # ours: it waits for its turn among other moves; such time does not count toward its time limit
 
 
 # Conditions that say nothing about how far a move has come.
-REMARKS = frozenset({Step.HELPED, Step.WAITING, Step.QUEUED})
+REMARKS = frozenset({Step.HELPED, Step.WAITING, Step.QUEUED, Step.SURGE})
 
 
 class JobReason(StrEnum):
@@ -93,6 +95,8 @@ class JobReason(StrEnum):
     FAILED_EVICT = "FailedEvict"
     NO_BETTER_PLACE = "NoBetterPlace"  # ours: the simulation found none
     EVICTING = "Evicting"
+    SURGING = "ReplacementFirst"  # ours
+    UNDONE = "Undone"  # ours
     EVICT_COMPLETE = "EvictComplete"
     WAIT_BOUND = "WaitForPodBindReservation"
     WAIT_READY = "WaitForBoundPodReady"
@@ -109,6 +113,7 @@ class WaitReason(StrEnum):
     SIMULATION = "Simulation"
     RESERVATION = "Reservation"
     REPLACEMENT = "Replacement"
+    RESPONDER = "EvictionRequest"  # the pod's responders act, one after another
     REFUSED = "Refused"  # the API server refused the last write, which is tried again
     NONE = "NotWaiting"
 

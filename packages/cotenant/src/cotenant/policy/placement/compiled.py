@@ -268,13 +268,13 @@ def commit(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int) -> None:
         nodes.group_count[n, shapes.group[k]] += 1
 
 
-def sample_size(nodes: int) -> int:
-    """Number of feasible nodes that kube-scheduler scores: all below 100, else max(100, (50 - N/125) % of N, at
-    least 5 %).
+def sample_size(nodes: int, pct: int = 0) -> int:
+    """Number of feasible nodes that kube-scheduler scores: all below 100, else `pct` % of N, at least 100; by default
+    (50 - N/125) %, at least 5 %.
     """
     if nodes < 100:
         return nodes
-    return max(100, nodes * max(5, 50 - nodes // 125) // 100)
+    return max(100, nodes * (pct or max(5, 50 - nodes // 125)) // 100)
 
 
 def plain_rejections(nodes: NodeArrays, shapes: ShapeArrays, k: int, fit: int, knobs: Float) -> Int:

@@ -18,12 +18,6 @@ import numpy as np
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.policy.placement.codes import Score
 
-TAINT_WEIGHT = 3.0
-NODE_AFFINITY_WEIGHT = 2.0
-SPREAD_WEIGHT = 2.0
-POD_AFFINITY_WEIGHT = 2.0
-IMAGE_WEIGHT = 1.0
-
 _OWN_SCALE = (Score.NONE, Score.KUBE_DEFAULT, Score.FOUNDING, Score.FOUNDING_LEDGER)
 
 

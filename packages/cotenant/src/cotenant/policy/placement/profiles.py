@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from cotenant.policy.placement.codes import Fit, Order, Score
 from cotenant.policy.placement.knobs import Knobs
+from cotenant.policy.placement.kube_scoring import KubeScoring
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class PlacementProfile:
     default_spread: bool = False  # kube-scheduler's system defaults of topology spread, for pods without constraints
     learns_interference: bool = False  # sensitivity and pressure are learned from windows of measurements
     moves_victims: bool = False  # replicas that repeatedly miss their objective are moved
+    sample_pct: int = 0  # of the nodes, where `samples_nodes`; 0 = as many as kube-scheduler takes for that size
+    kube: KubeScoring | None = None  # of a kube-scheduler's configuration: scored by these, besides `score`
     knobs: Knobs = field(default_factory=Knobs)
 
     @property

@@ -1,4 +1,4 @@
-"""What the webhook would do with each of a set of manifests.
+"""What the webhook would do with each of a set of manifests, and a scheduler with a configuration file.
 
 Problem: a refused pod of a Deployment is found as an event of its ReplicaSet, long after the manifest was written.
 Choice: the rules of the webhook on every pod, pod template, reservation, profile and quota of the files; profiles,
@@ -43,10 +43,12 @@ from cotenant.services.reviewing.facts import KnownQuota
 from cotenant.services.reviewing.merging import checked_patch, merge_pod, merge_reservation
 from cotenant.services.reviewing.reviewer import complete_pod
 from cotenant.services.reviewing.rules import SYSTEM_NAMESPACE
+from cotenant.services.scheduler_config import reading as scheduler_configuration
+from cotenant.services.scheduler_config.settings import Verdict
 
 T = TypeVar("T")
 
-REFUSED, WARNING, CHANGE = "refused", "warning", "change"
+REFUSED, WARNING, CHANGE, NOTE = "refused", "warning", "change", "note"
 
 _TEMPLATES = {  # path of the pod template
     ("apps", "Deployment"): ("spec", "template"),
@@ -68,7 +70,7 @@ class Finding:
 
     file: str
     line: int
-    level: str  # REFUSED, WARNING or CHANGE
+    level: str  # REFUSED, WARNING, CHANGE or NOTE
     kind: str
     name: str
     rule: str
@@ -124,6 +126,9 @@ class _Linter:
         place = (manifest.api_group, manifest.kind)
         metadata = mapping(manifest.document, "metadata")
         namespace = str(metadata.get("namespace") or "default")
+        if place == (scheduler_configuration.GROUP, scheduler_configuration.KIND):
+            yield from self._configuration(manifest)
+            return
         if namespace == SYSTEM_NAMESPACE:
             return
         if place == ("", "Pod"):
@@ -202,6 +207,14 @@ class _Linter:
         if patch:
             text = f"{'; '.join(done.reasons)} (where the webhook runs with --reservations)"
             yield _finding(manifest, CHANGE, "mutate-reservation", text, "", patch)
+
+    def _configuration(self, manifest: Manifest) -> Iterator[Finding]:
+        """What `cotenant scheduler --config` would not honour."""
+        for setting in scheduler_configuration.convert_config(manifest.document).settings:
+            if setting.verdict is not Verdict.HONOURED:
+                level = WARNING if setting.verdict is Verdict.NOT_SUPPORTED else NOTE
+                path, _, _ = setting.path.partition(" (")
+                yield _finding(manifest, level, "scheduler-configuration", str(setting), path)
 
     def _quota(self, manifest: Manifest, namespace: str) -> Iterator[Finding]:
         is_x = manifest.api_group == X_ELASTIC_QUOTAS.group

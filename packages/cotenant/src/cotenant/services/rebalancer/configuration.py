@@ -166,6 +166,7 @@ class _Migration(Form, frozen=True):
     node_selector: str | None = None
     priority_threshold: _Priority = _Priority()
     max_evictions_per_minute: int | None = 10  # ours
+    surge_single_replicas: bool = False  # ours
     max_migrating_globally: int | None = None
     max_migrating_per_node: int | None = 2
     max_migrating_per_namespace: int | None = None
@@ -271,6 +272,7 @@ def parse_settings(text: bytes, where: str) -> RebalancerSettings:
             (given.node_selector, f"{where}: nodeSelector"),
         ),
         filter=_filter(migration, f"{at}.pluginConfig[{number}].args"),
+        surges=migration.surge_single_replicas,
         limits=_limits(given, migration, where, f"{at}.pluginConfig[{number}].args"),
         acting=_acting(given, migration, where, f"{at}.pluginConfig[{number}].args"),
         kinds=kinds,

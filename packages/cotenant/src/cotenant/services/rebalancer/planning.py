@@ -22,8 +22,9 @@ from cotenant.drivers.kube.client.errors import Unavailable
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_node_metric
 from cotenant.drivers.kube.kinds.custom.objective_status import OBJECTIVE_STATUSES, read_objective_status
 from cotenant.drivers.kube.kinds.managed_node import read_raw_allocatable
+from cotenant.drivers.kube.kinds.pod.by_scheduler import PodsOfScheduler
 from cotenant.drivers.kube.kinds.pod.eviction import EVICTION_PODS, read_eviction_notes
-from cotenant.drivers.kube.kinds.pod.reader import PodReader, PodsOfScheduler
+from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.drivers.kube.kinds.workload.declarations import workload_kinds
 from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex

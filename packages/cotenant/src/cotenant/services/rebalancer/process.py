@@ -27,8 +27,23 @@ from cotenant.drivers.kube.client.errors import Conflict
 from cotenant.drivers.kube.client.limits import TokenBucket
 from cotenant.drivers.kube.kinds.custom.migration_job import MIGRATION_JOBS, MigrationJobObject, read_migration_job
 from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS, ReservationObject, ReservationReader
+from cotenant.drivers.kube.kinds.eviction_requests import (
+    EVICTION_REQUESTS,
+    EVICTIONS,
+    EvictionRequestObject,
+    read_eviction_progress,
+    read_eviction_request,
+)
 from cotenant.drivers.kube.kinds.pod.schema import PODS
-from cotenant.engine.migration.instructions import CreateJob, EvictPod, Instruction, PodFacts, WriteStatus
+from cotenant.engine.migration.instructions import (
+    CreateJob,
+    EvictPod,
+    Instruction,
+    PodFacts,
+    RequestEviction,
+    WithdrawEviction,
+    WriteStatus,
+)
 from cotenant.engine.migration.migrations import Migrations
 from cotenant.engine.rebalancer.arbiter import ClusterArbiter
 from cotenant.engine.rebalancer.plan import Plan, PlannedMove
@@ -38,8 +53,9 @@ from cotenant.engine.rebalancer.room import DEFRAGMENTATION
 from cotenant.engine.rebalancer.round_limits import controller
 from cotenant.engine.rebalancer.rounds import kept_until_s, moved_lately, plan_round
 from cotenant.engine.rebalancer.settings import RebalancerSettings
+from cotenant.model.cluster.eviction_request import EvictionRequest
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
-from cotenant.model.groups.migration import EVICT_POLICY, EvictPolicy, JobPhase, MigrationJob, PodRef, Step
+from cotenant.model.groups.migration import EVICT_POLICY, EvictPolicy, JobPhase, MigrationJob, PodRef, Step, WaitReason
 from cotenant.model.groups.workload_kind import WorkloadKind
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import PlacementProfile
@@ -55,7 +71,7 @@ from cotenant.services.rebalancer.configuration import DEFAULT
 from cotenant.services.rebalancer.move_spans import MoveSpans
 from cotenant.services.rebalancer.planning import ClusterReading
 from cotenant.services.rebalancer.scales import Scales
-from cotenant.services.rebalancer.writing import carry_out, keep_room
+from cotenant.services.rebalancer.writing import Stored, carry_out, keep_room
 
 LISTEN = Address("127.0.0.1", 10264)
 COMPONENT = "cotenant-rebalancer"
@@ -143,6 +159,13 @@ class RebalancerProcess:
         kube.watches.handle(
             RESERVATIONS,
             ObjectHandler(self._reservation.read, self.migrations.reservation_seen, self.migrations.reservation_gone),
+            optional=True,
+        )
+        requests = ObjectHandler(read_eviction_request, self.migrations.request_seen, self.migrations.request_gone)
+        self._requests = kube.watches.handle(EVICTION_REQUESTS, requests, optional=True)
+        kube.watches.handle(
+            EVICTIONS,
+            ObjectHandler(read_eviction_progress, self.migrations.eviction_seen, self.migrations.eviction_gone),
             optional=True,
         )
         self._pages = HealthPages(kube.metrics.page, kube.health.unhealthy, kube.health.unready, kube.standing)
@@ -284,13 +307,15 @@ class RebalancerProcess:
         finally:
             self.kube.wake()
 
-    def _seen(self, what: Instruction, stored: MigrationJobObject | ReservationObject | None) -> None:
+    def _seen(self, what: Instruction, stored: Stored) -> None:
         """What was written is known at once; the watch repeats it."""
         try:
             if isinstance(stored, MigrationJobObject):
                 self.migrations.job_written(what, read_migration_job(stored))
             elif isinstance(stored, ReservationObject):
                 self.migrations.reservation_written(self._reservation.read(stored))
+            elif isinstance(stored, EvictionRequestObject):
+                self.migrations.request_seen(read_eviction_request(stored))
         except InvalidInput as error:
             _log.warning("%s", error)
 
@@ -302,10 +327,26 @@ class RebalancerProcess:
             self.kube.events.record(
                 PODS, job.pod.key, job.pod.uid, NORMAL, "Descheduled", f"evicted from {job.node}: {why}"
             )
-        elif isinstance(what, WriteStatus) and what.job.phase.is_final:
+        elif isinstance(what, RequestEviction):
+            job = what.job
+            why = f"its eviction from {job.node} is requested: {job.reason or f'job {job.name}'}"
+            self.kube.events.record(PODS, job.pod.key, job.pod.uid, NORMAL, "EvictionRequested", why)
+        elif isinstance(what, WithdrawEviction):
+            self._record_withdrawal(what.request)
+        elif isinstance(what, WriteStatus) and not what.job.phase.is_final:
+            waits = what.job.condition(Step.WAITING)
+            if waits is not None and waits.status == "True" and waits.reason == WaitReason.RESPONDER:
+                pod = what.job.pod
+                self.kube.events.record(PODS, pod.key, pod.uid, NORMAL, "EvictionProgress", waits.message)
+        elif isinstance(what, WriteStatus):
             if self._spans is not None:
                 self._spans.ended(what.job, self.kube.now())
             self._record_end(what.job)
+
+    def _record_withdrawal(self, request: EvictionRequest) -> None:
+        if not request.evicted:
+            key, why = f"{request.namespace}/{request.pod_name}", "its eviction is not wanted any more"
+            self.kube.events.record(PODS, key, request.pod_uid, NORMAL, "EvictionWithdrawn", why)
 
     def _record_end(self, job: MigrationJob) -> None:
         helped = job.condition(Step.HELPED)
@@ -343,6 +384,7 @@ class RebalancerProcess:
         if entry is None or entry.seen.phase.is_final:
             return None
         seen, notes, owner = entry.seen, self.reading.notes(key), controller(entry)
+        gang = seen.demands.gang
         return PodFacts(
             PodRef(seen.pod.namespace, seen.pod.name, seen.uid),
             seen.node,
@@ -352,6 +394,7 @@ class RebalancerProcess:
             policy=_POLICIES.get(seen.pod.labels.get(EVICT_POLICY) or ""),
             workload=owner.uid if owner is not None else "",
             replicas=self.reading.planner.replicas.get(owner.uid, 1) if owner is not None else 1,
+            takes_requests=self._requests.is_served and not (gang is not None and gang.needs_object),
         )
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:

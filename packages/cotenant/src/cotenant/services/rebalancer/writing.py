@@ -27,6 +27,7 @@ from cotenant.drivers.kube.kinds.custom.migration_job import (
 )
 from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS, ReservationObject
 from cotenant.drivers.kube.kinds.custom.reservation_template import migration_manifest
+from cotenant.drivers.kube.kinds.eviction_requests import EVICTION_REQUESTS, EvictionRequestObject, request_manifest
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.engine.migration.instructions import (
     CreateJob,
@@ -35,16 +36,23 @@ from cotenant.engine.migration.instructions import (
     DeleteReservation,
     EvictPod,
     Instruction,
+    RequestEviction,
     SetLanding,
     SetPodUid,
+    StartSurge,
+    UndoSurge,
+    WithdrawEviction,
     WriteStatus,
 )
+from cotenant.engine.migration.migrations import request_key
 from cotenant.engine.rebalancer.plan import PlannedRoom
 from cotenant.model.cluster.annotations import EXPECTED_ROOM
+from cotenant.model.cluster.eviction_request import REBALANCER
 from cotenant.model.cluster.observed import ExpectedRoom
-from cotenant.model.groups.migration import COMPONENT, MOVE, SOFT_EVICTION, EvictPolicy, MigrationJob
+from cotenant.model.groups.migration import COMPONENT, CREATED_BY, MOVE, SOFT_EVICTION, EvictPolicy, MigrationJob
+from cotenant.services.rebalancer.surging import start_surge, undo_surge
 
-Stored = MigrationJobObject | ReservationObject | None
+Stored = MigrationJobObject | ReservationObject | EvictionRequestObject | None
 
 
 async def carry_out(client: Client, what: Instruction, now_s: float) -> Stored:
@@ -78,6 +86,21 @@ async def carry_out(client: Client, what: Instruction, now_s: float) -> Stored:
             return await _reserve(client, what, now_s)
         case EvictPod():
             await _evict(client, what, now_s)
+        case StartSurge(job=job):
+            await start_surge(client, job)
+        case UndoSurge(job=job):
+            await undo_surge(client, job)
+        case RequestEviction(job=job):
+            namespace, _, name = request_key(job).partition("/")
+            labels = {CREATED_BY: COMPONENT}
+            made = request_manifest(name, namespace, job.pod.name, job.pod.uid, REBALANCER, labels)
+            try:
+                return await client.create(EVICTION_REQUESTS, namespace, made)
+            except AlreadyExists:
+                return await client.get(EVICTION_REQUESTS, namespace, name)
+        case WithdrawEviction(request=request):
+            with suppress(NotFound, Conflict):
+                await client.delete(EVICTION_REQUESTS, request.namespace, request.name, uid=request.uid)
         case DeleteReservation(name=name, uid=uid):
             with suppress(NotFound, Conflict):
                 await client.delete(RESERVATIONS, "", name, uid=uid)
@@ -126,6 +149,7 @@ async def _reserve(client: Client, what: CreateReservation, now_s: float) -> Res
         now_s=now_s,
         target=what.target,
         job=(job.name, job.uid),
+        surge=what.by_label,
     )
     try:
         return await client.create(RESERVATIONS, "", made)

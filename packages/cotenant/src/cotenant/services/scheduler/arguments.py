@@ -6,7 +6,7 @@ engine or a client.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -42,6 +42,7 @@ from cotenant.services.scheduling.names import by_requests, cluster_profile, rea
 
 if TYPE_CHECKING:
     from cotenant.engine.plugins.quotas.settings import QuotaSettings
+    from cotenant.services.scheduler_config.reading import SchedulerConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,16 @@ class SchedulerArguments:
             group=COMMON,
         ),
     ] = "cotenant"
+    config: Annotated[
+        Path | None,
+        Parameter(
+            help=(
+                "A kube-scheduler's KubeSchedulerConfiguration (v1), in place of --scheduler-name and --profile: its "
+                "profiles are scored as kube-scheduler scores them. What is not honoured is named at the start."
+            ),
+            group=WORK,
+        ),
+    ] = None
     leader_elect: Annotated[
         bool, Parameter(help="Compete with other replicas for a Lease before binding.", group=COMMON)
     ] = True
@@ -245,6 +256,23 @@ class SchedulerArguments:
 DEFAULT_SPREADS = {"profile": None, "system": True, "none": False}
 
 
+def own_flag(request: SchedulerArguments) -> str:
+    """Where scheduler names were written."""
+    return "--scheduler-name" if request.config is None else f"{request.config}: schedulerName"
+
+
+def configured(request: SchedulerArguments) -> tuple[SchedulerArguments, SchedulerConfig | None]:
+    """The arguments with what the configuration file says, and what it says besides. Raises `InvalidInput`."""
+    if request.config is None:
+        return request, None
+    from cotenant.services.scheduler_config.applying import refuse_beside, taken_options
+    from cotenant.services.scheduler_config.reading import read_config
+
+    refuse_beside(request, SchedulerArguments())
+    config = read_config(request.config)
+    return replace(request, **taken_options(config)), config  # type: ignore[arg-type]  # fields by their names
+
+
 def check(request: SchedulerArguments) -> Address:
     """The address to listen on. Raises `InvalidInput` for a value that cannot be."""
     _ = request.election  # which refuses times that do not fit together
@@ -267,7 +295,7 @@ def check(request: SchedulerArguments) -> Address:
     check_logging(request.log_level, request.log_format)
     if request.default_spread not in DEFAULT_SPREADS:
         raise InvalidInput("--default-spread", request.default_spread, f"one of {', '.join(DEFAULT_SPREADS)}")
-    read_names(request.scheduler_names, by_requests(cluster_profile("--profile", request.profile)))
+    read_names(request.scheduler_names, by_requests(cluster_profile("--profile", request.profile)), own_flag(request))
     span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca)
     check_readable("--load-aware", request.load_aware)
     if request.device_strategy != "binpack" or request.usual_gpu_pods:  # what reads them loads the rules of devices

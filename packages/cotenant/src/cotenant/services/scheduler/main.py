@@ -26,8 +26,11 @@ from cotenant.services.logs import log_to_stderr
 from cotenant.services.reporting.accounts import report_user
 from cotenant.services.running import run_until_signal
 from cotenant.services.scheduler.arguments import DEFAULT_SPREADS, SchedulerArguments, check
+from cotenant.services.scheduler.configured_options import options_of, own_profile, profiles_of
 from cotenant.services.scheduler.others_plugins import others_plugins
 from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.scheduler_config.reading import SchedulerConfig
+from cotenant.services.scheduler_config.settings import Verdict
 from cotenant.services.scheduling.device_settings import device_settings
 from cotenant.services.scheduling.load_aware import read_settings
 from cotenant.services.scheduling.names import by_requests, cluster_profile, predicts_use, read_names
@@ -36,18 +39,21 @@ from cotenant.services.scheduling.options import Options
 _log = logging.getLogger(__name__)
 
 
-def run(request: SchedulerArguments) -> int:
-    """Run until a signal. Raises `InvalidInput`."""
+def run(request: SchedulerArguments, config: SchedulerConfig | None = None) -> int:
+    """Run until a signal; `config` is what a configuration file says besides the arguments. Raises `InvalidInput`."""
     address = check(request)
-    written = cluster_profile("--profile", request.profile)
+    written = cluster_profile("--profile", request.profile) if config is None else own_profile(config)
     profile = by_requests(written)
-    names = read_names(request.scheduler_names, profile)
+    names = read_names(request.scheduler_names, profile) if config is None else profiles_of(config)
     spans_to = span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca)
     devices = device_settings(request.device_strategy, request.usual_gpu_pods)
     plugins = others_plugins(request.plugins)
     sealer, seals = read_seal(request.seal)
     kinds = workload_kinds(request.workload_kinds)
     log_to_stderr(request.log_level, request.log_format)
+    for setting in config.settings if config is not None else ():
+        level = logging.WARNING if setting.verdict is Verdict.NOT_SUPPORTED else logging.INFO
+        _log.log(level, "%s: %s", request.config, setting)
     bring_kernels()
     access = load_access(request.kubeconfig, request.context)
     options = Options(
@@ -70,6 +76,7 @@ def run(request: SchedulerArguments) -> int:
         devices=devices,
         plugins=plugins,
         default_spread=DEFAULT_SPREADS[request.default_spread],
+        **options_of(config),
         span_target=spans_to,
         sealer=sealer,
         seals=seals,

@@ -51,6 +51,13 @@ class SchedulerMetrics:
             buckets=_exponential(0.00001, 2, 18),
             registry=self.registry,
         )
+        self.extender_duration = Histogram(
+            "cotenant_extender_call_duration_seconds",
+            "Calls to extenders, by what became of them: answered, ignored, failed",
+            ("extender", "verb", "result"),
+            buckets=_exponential(0.001, 2, 15),
+            registry=self.registry,
+        )
         self.sli_duration = Histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "From the pod's first being seen schedulable to its bind",

@@ -28,9 +28,11 @@ from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.http.traffic import Traffic
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds.pod.reader import PodReader, PodsOfScheduler
+from cotenant.drivers.kube.kinds.pod.by_scheduler import PodsOfScheduler
+from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
+from cotenant.engine.plugins.extenders.question import AskExtenders
 from cotenant.engine.plugins.reservations.instructions import Reserve
 from cotenant.engine.rules.claims.instructions import ReleaseClaim
 from cotenant.engine.state.reports import Reports
@@ -46,6 +48,8 @@ from cotenant.services.routes import Guard, Routes
 from cotenant.services.scheduler.actions import object_status, pod_status
 from cotenant.services.scheduler.actions.binding import Binder, BindOutcomes
 from cotenant.services.scheduler.actions.eviction import Evictor
+from cotenant.services.scheduler.actions.eviction_requests import EvictionRequests
+from cotenant.services.scheduler.actions.extenders import ExtenderCalls
 from cotenant.services.scheduler.actions.reservations import Reserver
 from cotenant.services.scheduler.attempt_spans import AttemptSpans, TracedOutcomes
 from cotenant.services.scheduler.http import Pages
@@ -157,6 +161,10 @@ class SchedulerProcess:
         outcomes: BindOutcomes = self.cluster
         if self.spans is not None:
             outcomes = TracedOutcomes(outcomes, self.spans)
+        self.extender_calls = ExtenderCalls(
+            self.client, self.cluster.plugins.extenders, self.metrics, kube.now, kube.wake, self.cluster.node
+        )
+        kube.on_stop(self.extender_calls.stop)
         self.binder = Binder(
             self.client,
             outcomes,
@@ -169,11 +177,23 @@ class SchedulerProcess:
             may_bind=lambda: self._leads,
             changed=kube.wake,
             sealer=options.sealer,
+            volumes_within_s=options.volumes_within_s,
+            bound_by=self.extender_calls.binder,
         )
         kube.background("binds", self.binder.run)
         self.evictor = Evictor(
-            self.client, self.cluster, self.pod_statuses, self.metrics, options.schedulers[0], kube.now, kube.wake
+            self.client,
+            self.cluster,
+            self.pod_statuses,
+            self.metrics,
+            options.schedulers[0],
+            kube.now,
+            kube.wake,
+            EvictionRequests(self.client, kube.watches, kube.now),
+            may_act=lambda: self._leads,
+            agreed=self.extender_calls.agreed,
         )
+        kube.background("evictions", self.evictor.run)
         kube.on_stop(self.evictor.stop)
         self.reserver = Reserver(
             self.client, self.cluster, kube.now, may_write=lambda: self._leads, changed=kube.wake, sealer=options.sealer
@@ -190,6 +210,9 @@ class SchedulerProcess:
         usual = self.cluster.profile
         found = {}
         for name in options.schedulers:
+            if name in options.pods_of:
+                found[name] = options.pods_of[name]
+                continue
             profile = options.profiles.get(name, usual)
             spread = profile.default_spread if options.default_spread is None else options.default_spread
             found[name] = PodsOfScheduler("" if profile.name == usual.name else profile.name, spread)
@@ -197,7 +220,10 @@ class SchedulerProcess:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set. Errors of the API server never end it; a defect of ours does."""
-        await self.kube.run(stop, self._work, on_synced=self._synced)
+        try:
+            await self.kube.run(stop, self._work, on_synced=self._synced)
+        finally:
+            await self.extender_calls.close()
 
     def _synced(self) -> None:
         nodes, pods = self.cluster.size()
@@ -263,6 +289,8 @@ class SchedulerProcess:
                 self.reserver.add(instruction)
             elif isinstance(instruction, ReleaseClaim):
                 self.binder.release(instruction)
+            elif isinstance(instruction, AskExtenders):
+                self.extender_calls.ask(instruction)
             elif isinstance(instruction, ClearNomination):
                 self.pod_statuses.nomination_cleared(instruction)
             else:

@@ -51,6 +51,8 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel"):
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
     phase: str | None = None
     nominated_node_name: str | None = None
+    reason: str | None = None
+    message: str | None = None
     conditions: list[_Condition] | None = None
 
 
@@ -87,6 +89,7 @@ class StoredReasons:
     events: tuple[tuple[str, int, str, str], ...]  # time, count, reason, message; oldest first
     # Sentences about class, quota and tenant that differ from the bind's statement; its seal is not checked here.
     changed: tuple[str, ...] = ()
+    refused: str = ""  # a sentence, where the node's kubelet did not start it
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
@@ -109,6 +112,16 @@ def changed_since(labels: Mapping[str, str], annotations: Mapping[str, str]) -> 
         f"{name} was changed since the pod was bound: {stated.get(name) or 'none'} counts, not "
         f"{written.get(name) or 'none'}"
         for name in names
+    )
+
+
+def _refusal(pod: _Pod) -> str:
+    reason = pod.status.reason or ""
+    if pod.status.phase != "Failed" or not reason.startswith("OutOf"):
+        return ""
+    return (
+        f"{pod.spec.node_name} refused it: {reason}: {(pod.status.message or '').rstrip('.')}. Another scheduler, or "
+        "the node itself, took the room first; such a pod does not start any more, and its controller makes another"
     )
 
 
@@ -150,5 +163,6 @@ def stored_reasons(kubeconfig: Path, context: str, namespace: str, name: str) ->
         message=condition.message or "" if condition.status == "False" else "",
         decision=read(text) if text else None,
         events=tuple(sorted(listed)[-_EVENTS_SHOWN:]),
+        refused=_refusal(pod),
         changed=changed_since(pod.metadata.labels or {}, pod.metadata.annotations or {}),
     )

@@ -9,6 +9,7 @@ import numpy as np
 from cotenant.drivers.cel.selectors import CelSelectors
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.settings import Settings
+from cotenant.engine.plugins.extenders.plugin import Extenders
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.claims.readiness import BINDING_WITHIN_S
@@ -17,7 +18,6 @@ from cotenant.engine.rules.devices.rules import DeviceRules
 from cotenant.engine.rules.load.rules import LoadAware
 from cotenant.engine.rules.use.rules import PredictedUse
 from cotenant.policy.placement.profiles import PlacementProfile
-from cotenant.services.scheduling.claims import VOLUMES_WITHIN_S
 from cotenant.services.scheduling.options import Options
 
 
@@ -25,7 +25,8 @@ def scheduling_engine(profile: PlacementProfile, options: Options) -> Cluster:
     """The engine of a scheduler with these options."""
     settings = Settings(
         schedulers=options.schedulers,
-        unanswered_s=VOLUMES_WITHIN_S + BINDING_WITHIN_S + 120.0,
+        backoff=options.backoff,
+        unanswered_s=options.volumes_within_s + BINDING_WITHIN_S + 120.0,
         cpu_s=time.thread_time,
         also_scored_by=tuple(
             {other.name: other for other in options.profiles.values() if other.name != profile.name}.values()
@@ -37,6 +38,7 @@ def scheduling_engine(profile: PlacementProfile, options: Options) -> Cluster:
         quotas=Quotas(options.quotas),
         load_aware=LoadAware(options.load_aware),
         predicted_use=PredictedUse(options.predicted_use),
+        extenders=Extenders(options.extenders, options.backoff),
         more=options.plugins,
     )
     return Cluster(profile, np.random.default_rng(options.seed), settings, plugins)

@@ -25,21 +25,21 @@ LONGEST = 253 - len(lease_name(""))
 _SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 
 
-def read_names(written: Sequence[str], profile: PlacementProfile) -> dict[str, PlacementProfile]:
+def read_names(written: Sequence[str], profile: PlacementProfile, flag: str = FLAG) -> dict[str, PlacementProfile]:
     """The profile of each name; `profile` is the process's. Raises `InvalidInput` with the flag's name for what
     cannot be served together.
     """
     if not written:
-        raise InvalidInput(FLAG, "", "at least one name")
+        raise InvalidInput(flag, "", "at least one name")
     found: dict[str, PlacementProfile] = {}
     for entry in written:
         name, equals, own = entry.partition("=")
-        _check_name(name)
+        _check_name(name, flag)
         if name in found:
-            raise InvalidInput(FLAG, entry, "each name once")
-        found[name] = by_requests(cluster_profile(FLAG, own)) if equals else profile
+            raise InvalidInput(flag, entry, "each name once")
+        found[name] = by_requests(cluster_profile(flag, own)) if equals else profile
         if found[name].knobs.pressure_factor != profile.knobs.pressure_factor:
-            raise InvalidInput(FLAG, entry, f"a profile that estimates pressure as --profile {profile.name} does")
+            raise InvalidInput(flag, entry, f"a profile that estimates pressure as --profile {profile.name} does")
     return found
 
 
@@ -67,7 +67,7 @@ def predicts_use(profile: PlacementProfile) -> bool:
     return profile.fit is Fit.PREDICTED_USE
 
 
-def _check_name(name: str) -> None:
+def _check_name(name: str, flag: str) -> None:
     if len(name) > LONGEST or not _SUBDOMAIN.fullmatch(name):
         hint = "lower case letters, digits, - and ., such as cotenant"
-        raise InvalidInput(FLAG, name, f"a DNS subdomain name of at most {LONGEST} characters", hint)
+        raise InvalidInput(flag, name, f"a DNS subdomain name of at most {LONGEST} characters", hint)

@@ -11,17 +11,21 @@ from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.limits import DEFAULTS as HTTP_DEFAULTS
 from cotenant.drivers.http.limits import ServerLimits
 from cotenant.drivers.http.tls import Tls
+from cotenant.drivers.kube.kinds.pod.by_scheduler import PodsOfScheduler
 from cotenant.drivers.seals.seals import NO_SEALS, Sealer, Seals
+from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.framework.plugin import Plugin
 from cotenant.engine.plugins.quotas.settings import DEFAULTS as DEFAULT_QUOTAS
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.engine.rules.devices.rules import SETTINGS as DEFAULT_DEVICES
+from cotenant.model.cluster.extender import Extender
 from cotenant.model.groups.workload_kind import WorkloadKind
 from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.services.kube_process.span_target import SpanTarget
+from cotenant.services.scheduling.claims import VOLUMES_WITHIN_S
 
 LISTEN = Address("127.0.0.1", 10261)
 
@@ -55,6 +59,10 @@ class Options:
     sealer: Sealer | None = None  # signs what pods are given
     seals: Seals = NO_SEALS  # checks what they say that they were given
     workload_kinds: tuple[WorkloadKind, ...] = ()  # controllers whose pods are known by declaration
+    pods_of: Mapping[str, PodsOfScheduler] = field(default_factory=dict)  # by name, of a configuration file
+    backoff: Backoff = field(default_factory=Backoff)
+    volumes_within_s: float = VOLUMES_WITHIN_S
+    extenders: tuple[Extender, ...] = ()
     default_spread: bool | None = (
         None  # kube-scheduler's system defaults of topology spread; None = as the profile has it
     )

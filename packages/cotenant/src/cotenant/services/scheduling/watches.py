@@ -14,6 +14,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cotenant.drivers.kube.cache.cache import Changed, Malformed, Notification
+from cotenant.drivers.kube.kinds.kueue_workload import (
+    KUEUE_BETA1,
+    KUEUE_BETA2,
+    KueueWorkloadObject,
+    read_kueue_workload,
+)
 from cotenant.drivers.kube.kinds.namespace import NAMESPACES, read_namespace
 from cotenant.drivers.kube.kinds.node import NODES, NodeObject, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
@@ -34,12 +40,14 @@ from cotenant.engine.state.reports import Reports
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import NamespaceFacts
 from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.model.groups.kueue import KueueWorkload
 from cotenant.model.groups.workload_kind import WorkloadState
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 from cotenant.services.scheduling.claim_watches import ClaimWatches, requesting
 from cotenant.services.scheduling.claims import ClaimBinder
 from cotenant.services.scheduling.custom_kinds import custom_kinds, group_kinds
 from cotenant.services.scheduling.dependents import Dependents
+from cotenant.services.scheduling.spread_watches import SpreadWatches
 from cotenant.services.scheduling.workload_groups import WorkloadGroups
 from cotenant.services.scheduling.workload_watches import WorkloadWatches
 
@@ -106,6 +114,10 @@ class EngineWatches:
         self.device_claims.watch(watches)
         self.workloads = WorkloadWatches(reader.workloads, self._read_again, workload_seen)
         self.workloads.watch(watches)
+        if reader.spreads_by_default:
+            SpreadWatches(reader.spread_selectors, self._read_again).watch(watches)
+        for queued in (KUEUE_BETA2, KUEUE_BETA1):
+            watches.handle(queued, self._kueue_handler(queued.version), optional=True)
         self.pods = watches.deliver(PODS, self.pods_delivered)
 
     def _read_node(self, obj: NodeObject) -> Node:
@@ -170,6 +182,7 @@ class EngineWatches:
     def _depends_on(self, pod: PodObject) -> tuple[str, ...]:
         meta, namespace = pod.metadata, pod.metadata.namespace or "default"
         names = self._reader.workloads.depends_on(namespace, meta.labels or {}, meta.owner_references or ())
+        names += (*self._reader.selectors_of(pod), *self._reader.queue_of(pod))
         group = pod.spec.scheduling_group if pod.spec is not None else None
         return names if group is None else (*names, f"PodGroup {namespace}/{group.pod_group_name}")
 
@@ -182,6 +195,20 @@ class EngineWatches:
         now_s = self._now()
         for pod in requesting(self.pods.cache, resources):
             self._cluster.pod_seen(self._reader.pod(pod), now_s)
+
+    def _kueue_handler(self, version: str) -> ObjectHandler[KueueWorkloadObject, KueueWorkload]:
+        index = self._reader.kueue
+
+        def reread(names: Sequence[str]) -> None:
+            for name in names:
+                self._read_again(name)
+
+        return ObjectHandler(
+            read_kueue_workload,
+            lambda workload: reread(index.put(version, workload)),
+            lambda key: reread(index.drop(version, key)),
+            _keep,
+        )
 
     # ---- volumes
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from cotenant.drivers.kube.kinds.custom.workload_pod_group import POD_GROUP_VERSIONS
-from cotenant.drivers.kube.kinds.pod.reader import GroupPriorities, GroupPriority
+from cotenant.drivers.kube.kinds.pod.group_priorities import GroupPriorities, GroupPriority
 from cotenant.model.groups.gang import K8S_GROUP, CompositeGroup, PodGroup
 from cotenant.policy.placement.gangs.composites import Tree
 

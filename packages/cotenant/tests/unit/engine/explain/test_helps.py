@@ -13,11 +13,13 @@ from tests.fakes.cluster.questions import carry_out, cluster, node, pod
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Evict
 from cotenant.engine.framework.plugin import Plugin
+from cotenant.engine.plugins.extenders.plugin import Extenders
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.load.rules import LoadAware
 from cotenant.engine.rules.use.rules import PredictedUse
 from cotenant.model.claims.requests import DeviceClass
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PodTerm
+from cotenant.model.cluster.extender import Extender
 from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector, Operator, Requirement
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
@@ -269,6 +271,7 @@ def test_a_captured_registry_has_the_facts_of_every_member_and_reads_nothing_of_
     members = PluginRegistry(
         load_aware=LoadAware(LoadAwareSettings()),
         predicted_use=PredictedUse(PredictedUseSettings()),
+        extenders=Extenders((Extender("http://e", filter_verb="filter"),)),
         more=(Frozen("team-a"),),
     )
     lends = replace(node("a"), allocatable=node("a").allocatable + Amounts.of({BATCH_CPU: 4000}))
@@ -299,6 +302,8 @@ def test_a_captured_registry_has_the_facts_of_every_member_and_reads_nothing_of_
     view = made.predicted_use.describe("a")
     assert view is not None
     assert (view.system.cpu_m, view.measured_age_s) == (300, 5.0)
+    assert made.extenders is not members.extenders
+    assert made.extenders.extenders == members.extenders.extenders
     (other,) = made.more
     assert isinstance(other, Frozen)
     assert other is not members.more[0]
@@ -312,6 +317,7 @@ def test_a_captured_registry_has_the_facts_of_every_member_and_reads_nothing_of_
         "reservations",
         "load_aware",
         "predicted_use",
+        "extenders",
         "more",
     }  # a new member is to be captured as well: add its facts above
     c.validate()

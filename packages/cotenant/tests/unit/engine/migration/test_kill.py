@@ -6,13 +6,26 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from tests.fakes.processes.migration_world import Killed, MigrationWorld
 
+from cotenant.engine.migration.instructions import WithdrawEviction
 from cotenant.engine.migration.migrations import MigrationSettings
 from cotenant.engine.migration.steps import Simulated
-from cotenant.model.groups.migration import EvictPolicy, JobMode, JobPhase, JobReason, MoveNote, PodRef, Step
+from cotenant.model.cluster.eviction_request import INVALID, EvictionRequest
+from cotenant.model.groups.migration import (
+    EvictPolicy,
+    JobMode,
+    JobPhase,
+    JobReason,
+    MoveNote,
+    PodRef,
+    Step,
+    WaitReason,
+)
 from cotenant.policy.rebalance.migration.object_limiter import ObjectLimit
 
 MAX_WRITES = 20
@@ -50,6 +63,58 @@ def _budget_later(world: MigrationWorld) -> None:
     world.job()
 
 
+def _asked(world: MigrationWorld) -> None:
+    world.serve_requests()
+    world.job()
+
+
+def _slow_responder(world: MigrationWorld) -> None:
+    world.serve_requests()
+    world.responds = lambda asked_s: asked_s > 100
+    world.job()
+
+
+def _endless_responder(world: MigrationWorld) -> None:
+    world.serve_requests()
+    world.responds = lambda asked_s: False
+    world.job()
+
+
+def _no_request_for_such_a_pod(world: MigrationWorld) -> None:
+    world.serve_requests()
+    world.refuses = INVALID
+    world.job()
+
+
+def _no_responder_left(world: MigrationWorld) -> None:
+    world.serve_requests()
+    world.refuses = "NoFurtherResponder"
+    world.job()
+
+
+def _surge(world: MigrationWorld) -> None:
+    world.arbiter.surge = True
+    world.pods = {key: pod for key, pod in world.pods.items() if key == "default/web-1"}
+    world.replicas = 1
+    world.restart()
+    world.job()
+
+
+def _surge_that_never_starts(world: MigrationWorld) -> None:
+    _surge(world)
+    world.starts = False
+
+
+def _surge_without_room(world: MigrationWorld) -> None:
+    _surge(world)
+    world.schedules = False
+
+
+def _surge_of_no_deployment(world: MigrationWorld) -> None:
+    _surge(world)
+    world.refuses_rollout = "default/web-1 belongs to no Deployment is not supported here"
+
+
 def _requested(world: MigrationWorld) -> None:
     world.simulated = Simulated(PodRef("default", "web-2", "u2"), MoveNote(node="old-node", target="new-node"))
     world.job(what_if=True, alternatives=("default/web-2",), is_ours=False)
@@ -67,6 +132,15 @@ SCENES: dict[str, tuple[Callable[[MigrationWorld], None], JobPhase]] = {
     "a job without the pod's UID": (_without_uid, JobPhase.SUCCEEDED),
     "no node for the reservation": (_no_room, JobPhase.FAILED),
     "a budget that never allows it": (_budget, JobPhase.FAILED),
+    "an EvictionRequest": (_asked, JobPhase.SUCCEEDED),
+    "a responder that takes its time": (_slow_responder, JobPhase.SUCCEEDED),
+    "a responder that never ends": (_endless_responder, JobPhase.FAILED),
+    "a pod that cannot be requested": (_no_request_for_such_a_pod, JobPhase.SUCCEEDED),
+    "no responder that evicts": (_no_responder_left, JobPhase.FAILED),
+    "the only replica": (_surge, JobPhase.SUCCEEDED),
+    "the only replica, whose replacement never starts": (_surge_that_never_starts, JobPhase.FAILED),
+    "the only replica, without room": (_surge_without_room, JobPhase.FAILED),
+    "the only replica, of no Deployment": (_surge_of_no_deployment, JobPhase.FAILED),
     "a requested move": (_requested, JobPhase.SUCCEEDED),
     "a budget that allows it later": (_budget_later, JobPhase.SUCCEEDED),
 }
@@ -88,6 +162,9 @@ def test_killed_after_any_write(scene: str) -> None:
             world.run(110)
         world.check()
         assert world.jobs["job"].phase is wanted, world.jobs["job"]
+        if world.arbiter.surge:
+            assert world.min_ready == 1, "its only replica was away"
+            assert bool(world.rolled_out) is (wanted is JobPhase.SUCCEEDED), "not undone"
     assert killed >= 3
 
 
@@ -235,3 +312,68 @@ def test_one_request_is_simulated_a_turn() -> None:
     world.jobs.pop("job")
     world.act()
     assert world.simulations == 1
+
+
+def test_what_a_responder_says_is_in_the_status_and_an_endless_one_is_named_and_left() -> None:
+    world = MigrationWorld()
+    _endless_responder(world)
+    world.run(20)
+    waits = world.jobs["job"].condition(Step.WAITING)
+    assert waits is not None
+    assert waits.reason == WaitReason.RESPONDER
+    assert waits.message.startswith("EvictionRequest default/cotenant-job-uid: responder example.com/mover has it for ")
+    world.run(90)
+    world.check()
+    job = world.jobs["job"]
+    assert job.status_reason == JobReason.TIMEOUT
+    assert job.message.startswith("not complete within 300 s: EvictionRequest default/cotenant-job-uid: responder")
+    assert not world.evicted
+
+
+@pytest.mark.parametrize("kill_after", range(1, 9))
+def test_a_request_whose_job_was_deleted_is_withdrawn(kill_after: int) -> None:
+    world = MigrationWorld(kill_after=kill_after)
+    _endless_responder(world)
+    world.jobs["job"] = replace(world.jobs["job"], ttl_s=0.0)
+    with suppress(Killed):
+        world.run(20)
+    world.jobs.clear()
+    world.kill_after = None
+    world.restart()
+    world.run()
+    world.check()
+    assert not world.evicted
+
+
+def test_requests_of_others_are_left_alone() -> None:
+    world = MigrationWorld()
+    _asked(world)
+    theirs = EvictionRequest("default", "drain", "q", "example.com/drain", "u2", "web-2", 0.0)
+    world.engine.request_seen(theirs)
+    assert not [one for one in world.engine.decide(1e6) if isinstance(one, WithdrawEviction)]
+
+
+def test_the_only_replica_has_its_replacement_first_on_the_reserved_node() -> None:
+    world = MigrationWorld()
+    _surge(world)
+    world.run(60)
+    world.check()
+    job = world.jobs["job"]
+    begun = job.condition(Step.SURGE)
+    assert begun is not None
+    assert (begun.status, begun.reason) == ("True", JobReason.SURGING)
+    assert job.new_pod is not None
+    assert [pod.node for pod in world.pods.values()] == ["new-node"]
+    assert world.min_ready == 1
+
+
+def test_a_surge_that_fails_is_undone_and_says_so() -> None:
+    world = MigrationWorld()
+    _surge_that_never_starts(world)
+    world.run(120)
+    job = world.jobs["job"]
+    undone = job.condition(Step.SURGE)
+    assert undone is not None
+    assert (job.status_reason, undone.status, undone.reason) == (JobReason.TIMEOUT, "False", JobReason.UNDONE)
+    assert list(world.pods) == ["default/web-1"]
+    assert world.rolled_out == ""

@@ -104,3 +104,19 @@ def test_a_pod_under_two_budgets_fails_at_once_unless_it_is_deleted_directly() -
     assert verdict is Verdict.FAILED
     assert "default/one, default/two cover this pod" in why
     assert passed(found) == ["job-1"]
+
+
+def test_the_only_replica_moves_by_a_rollout_where_that_is_configured_whatever_its_budgets_say() -> None:
+    made = cluster()
+    for name in ("one", "two"):
+        made.budget_seen(DisruptionBudget("default", name, LabelSelector.of({"app": "web"}), 0))
+    refused = (Verdict.FAILED, "its workload has one replica")
+    for is_on in (False, True):
+        settings = RebalancerSettings((POOL,), surges=is_on, filter=LOOSE, limits=MoveLimits(per_node=1))
+        notes = EvictionNotes(is_ready=True)
+        single = ClusterArbiter(made, settings, {"uid-web": 1, "uid-other": 4}, lambda key, notes=notes: notes)
+        found = single.arbitrate([job(1)], [], 0.0)["job-1"]
+        assert found == ((Verdict.SURGE, "it is the only replica of its workload") if is_on else refused)
+    assert single.arbitrate([job(1)], [running(0)], 0.0)["job-1"][0] is Verdict.WAITING  # the node's limit holds
+    directly = single.arbitrate([job(1, policy=EvictPolicy.DELETE)], [], 0.0)["job-1"]
+    assert directly == refused

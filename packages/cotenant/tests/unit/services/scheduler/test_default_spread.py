@@ -10,7 +10,8 @@ import pytest
 from cotenant.cli.main import main
 from cotenant.drivers.kube.kinds.parts import OwnerReference
 from cotenant.drivers.kube.kinds.pod.affinity import SpreadConstraint
-from cotenant.drivers.kube.kinds.pod.reader import PodReader, PodsOfScheduler
+from cotenant.drivers.kube.kinds.pod.by_scheduler import PodsOfScheduler
+from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodMeta, PodObject, PodSpec
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind

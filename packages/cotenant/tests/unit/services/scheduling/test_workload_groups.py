@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.fakes.cluster.gang_world import BLOCK, RACK, binds, cluster, node, pod, see, settle
 
-from cotenant.drivers.kube.kinds.pod.reader import GroupPriorities, GroupPriority
+from cotenant.drivers.kube.kinds.pod.group_priorities import GroupPriorities, GroupPriority
 from cotenant.drivers.kube.kinds.pod.schema import SchedulingGroup
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Preempt

@@ -20,6 +20,7 @@ from cotenant_local.apiserver.schema.kinds.container import (
     default_host_ports,
     default_requests,
 )
+from cotenant_local.apiserver.schema.kinds.eviction_requests import check_responders
 from cotenant_local.apiserver.schema.kinds.placement import check_affinity, check_gates, check_spread, check_tolerations
 from cotenant_local.apiserver.schema.kinds.volumes import check_volumes, default_volumes
 
@@ -128,6 +129,8 @@ def check_spec(
         check_spread(spec["topologySpreadConstraints"], f"{field}.topologySpreadConstraints", causes)
     if "schedulingGates" in spec:
         check_gates(spec["schedulingGates"], field, causes)
+    if "evictionResponders" in spec:
+        check_responders(spec["evictionResponders"], f"{field}.evictionResponders", causes)
     for key in ("nodeName", "serviceAccountName", "priorityClassName", "schedulerName", "runtimeClassName"):
         name = spec.get(key)
         if name and (why := field_errors.subdomain_problem(name)):

@@ -75,6 +75,7 @@ class Reflector(Generic[T]):
         self._reader = ListWatchDecoder(kind)
         self._machine: ListWatch[T] = ListWatch(kind.name, random, page=page, streaming=streaming)
         self._synced = asyncio.Event()
+        self.is_served = False  # whether the last list, or watch, found the kind
 
     @property
     def cache(self) -> Cache[T]:
@@ -131,6 +132,7 @@ class Reflector(Generic[T]):
             if self._optional and (isinstance(error, NotFound) or not len(self._machine.cache)):
                 if isinstance(error, Forbidden) and not self.synced:
                     _log.warning("%s are not read: %s", self.kind.plural, error)
+                self.is_served = False
                 self._notify(self._machine.on_absent(self._absent_s))
             else:
                 self._machine.on_error(error)
@@ -138,6 +140,7 @@ class Reflector(Generic[T]):
         except CotenantError as error:
             self._machine.on_error(error)
             return
+        self.is_served = True
         self._notify(self._machine.on_page(page.objects, page.malformed, page.resource_version, page.continue_token))
 
     async def _watch(self, step: OpenWatch) -> None:
@@ -159,6 +162,7 @@ class Reflector(Generic[T]):
                         return
         except NotFound as error:
             if self._optional:
+                self.is_served = False
                 self._notify(self._machine.on_absent(self._absent_s))
             else:
                 self._machine.on_error(error, self._monotonic() - begun_s)

@@ -34,7 +34,7 @@ class _Added(NamedTuple):
 
 
 _API = "io.k8s.api."
-_LATER = {  # the Workload API, taints of devices
+_LATER = {  # the Workload API, taints of devices, the Eviction Request API
     (1, 36): _Added((_API + "scheduling.v1alpha2.", _API + "resource.v1beta2.DeviceTaint")),
     (1, 37): _Added(
         (
@@ -42,8 +42,14 @@ _LATER = {  # the Workload API, taints of devices
             _API + "scheduling.v1alpha3.",
             _API + "core.v1.PodSchedulingGroup",
             _API + "batch.v1.JobScheduling",
+            _API + "lifecycle.v1alpha1.",
+            _API + "core.v1.EvictionResponder",
         ),
-        ((_API + "core.v1.PodSpec", "schedulingGroup"), (_API + "batch.v1.JobSpec", "scheduling")),
+        (
+            (_API + "core.v1.PodSpec", "schedulingGroup"),
+            (_API + "core.v1.PodSpec", "evictionResponders"),
+            (_API + "batch.v1.JobSpec", "scheduling"),
+        ),
     ),
 }
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."

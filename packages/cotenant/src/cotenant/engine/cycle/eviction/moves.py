@@ -11,6 +11,8 @@ move is visible only in missed windows.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 
@@ -18,6 +20,8 @@ from cotenant.engine.cycle.components import Components
 from cotenant.engine.framework.instructions import Evict, Victim
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.arrays import CPU, Float, Int
+from cotenant.model.cluster.disruption import Mover, holds_back
+from cotenant.model.cluster.node import Node
 from cotenant.policy.placement.compiled import plain_rejections, plain_scores
 from cotenant.policy.rebalance.misses import CLEAR, evidence
 from cotenant.policy.rebalance.victims import TAKEOVER_S, hourly_limit, takeover_limit, victims
@@ -29,8 +33,10 @@ _HOUR_S = 3600.0
 class Moves:
     """Gathers evidence of missed windows and selects the replicas to move. Replicas are given by number."""
 
-    def __init__(self, components: Components) -> None:
+    def __init__(self, components: Components, nodes: Mapping[str, Node] = MappingProxyType({})) -> None:
+        """`nodes` by name, kept up to date by their owner."""
         self._components = components
+        self._nodes = nodes
         self._generation: Int = np.zeros(0, dtype=np.int64)  # of the pod that the other columns are about
         self._evidence: Float = np.zeros(0)  # that it misses its objective
         self._missed: Int = np.zeros(0, dtype=np.int64)  # windows since there is evidence
@@ -65,7 +71,7 @@ class Moves:
             if len(moves) >= budget:
                 break
             entry = assignments.pods.by_number[number]
-            if entry.seen.terminating:
+            if entry.seen.terminating or self._is_held(entry, now_s):
                 continue
             gain = self._gain(entry, now_s)
             if gain >= knobs.move_gain:
@@ -76,6 +82,12 @@ class Moves:
         self._takeover_left -= apart
         self._recent_s.extend([now_s] * (len(moves) - apart))
         return tuple(moves)
+
+    def _is_held(self, entry: PodInfo, now_s: float) -> bool:
+        """Whether its owner, or what removes its node, forbids to move it."""
+        node = self._nodes.get(entry.node)
+        taints = node.taints if node is not None else ()
+        return bool(holds_back(Mover.MISSED_OBJECTIVE, entry.seen.marks, entry.seen.started_s, taints, now_s))
 
     def _takeover(self, replicas: Int, now_s: float) -> int:
         """Moves left beside the hourly limit for the replicas that were on nodes before this scheduler."""

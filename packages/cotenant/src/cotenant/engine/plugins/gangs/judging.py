@@ -81,7 +81,7 @@ class GangJudging:
                 f"{self._name(keys)}: {len(admitted)} of {len(entries)} members are admitted; "
                 f"{first.seen.pod.key} is not: {refusal.message}"
             )
-            verdict = self._unevaluated(first, Refused(refusal.plugin, words, refusal.missing), now_s)
+            verdict = self._unevaluated(first, replace(refusal, message=words), now_s)
             self._post_filter(keys, entries, admitted, replace(verdict, subject=self._name(keys)), now_s)
             self._rejected.append(_Rejected(group, verdict, False))
             return
@@ -129,8 +129,12 @@ class GangJudging:
             group.shapes = tuple(sorted({entry.shape for entry in entries}))
             self._components.queue.refuse(group, verdict, now_s)
             self._gangs.note(self._keys(entries), verdict.message)
+            rows = plan.rows if plan is not None else ()
+            nodes = {member.seen.uid: self._components.assignments.names[row] for member, row in rows}
             for entry in entries:
-                self._outbox.waits(entry, verdict.message, verdict.record, verdict.missing)
+                node = nodes.get(entry.seen.uid, "")
+                held = verdict.is_held or bool(self._components.nominations.moving_of(entry.seen.uid))
+                self._outbox.waits(entry, verdict.message, verdict.record, verdict.missing, held=held, nominated=node)
             if plan is not None:
                 self._preempt(plan, now_s)
 
@@ -160,7 +164,7 @@ class GangJudging:
         topology = topology_of(self._gangs, keys)
         if failure is None and topology is not None:
             words = f"{self._name(keys)}: no domain of {topology.keys[-1]} has room for its {len(entries)} members"
-            failure = self._unevaluated(entries[0], Refused("GangTopology", words), now_s)
+            failure = self._unevaluated(entries[0], Refused("GangTopology", words, about_nodes=True), now_s)
         assert failure is not None
         return failure
 
@@ -426,7 +430,7 @@ class GangJudging:
     def _unevaluated(self, entry: PodInfo, why: Refused, now_s: float) -> Verdict:
         """The verdict where no node was evaluated."""
         record = self._pods.record(entry, why.message, now_s)
-        return Verdict(record, why.message, frozenset({why.plugin}), why.missing)
+        return Verdict(record, why.message, frozenset({why.plugin}), why.missing, is_held=not why.about_nodes)
 
 
 def of_gang(verdict: Verdict, why: str) -> Verdict:

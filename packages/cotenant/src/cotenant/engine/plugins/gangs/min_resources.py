@@ -43,4 +43,4 @@ def shortage(assignments: Assignments, gang: Gang) -> Refused | None:
     if not missing:
         return None
     message = f"gang {gang.key}: the cluster has less free than its minResources."
-    return Refused(FILTER, message, f"Free are {', '.join(missing)}")
+    return Refused(FILTER, message, f"Free are {', '.join(missing)}", about_nodes=True)

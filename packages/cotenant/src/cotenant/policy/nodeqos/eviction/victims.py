@@ -4,7 +4,8 @@ Problem: several triggers fire at once, pods have opted in or out, some are term
 evicted for what is freed soon anyway. Choice: goals are processed one after another (best effort, allocatable, used).
 Each takes its own candidates in its own order until its amounts are reached; what a victim frees counts towards every
 goal, and so does what terminating pods will free. Order for triggers of best effort only: priority, then the largest;
-in general: eviction priority, priority, sub-priority, then the largest. A pod that frees nothing of what is short is
+in general: eviction priority, priority, sub-priority, then the largest. Among equals, pods whose owners mark them come
+last (model/cluster/disruption.py). A pod that frees nothing of what is short is
 skipped; `strict_order` evicts it too, as Koordinator does, so that a pod never outlives one of higher priority.
 
 Limits: greedy in order, so fewer pods may have sufficed. Programs outside Kubernetes are never candidates, nor are pods
@@ -20,9 +21,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import nan
 
 import msgspec
 
+from cotenant.model.cluster.annotations import DO_NOT_DISRUPT, PREFER_NO_EVICTION, SAFE_TO_EVICT
+from cotenant.model.cluster.disruption import Mover, goes_last, read_marks
 from cotenant.model.cluster.labels import SUB_PRIORITY
 from cotenant.model.cluster.qos import effective_class
 from cotenant.model.machine.node_decision import Reason, Term
@@ -52,6 +56,7 @@ class Candidate:
     pool: Currency
     requested: int
     used: int | None
+    goes_last: bool = False  # by its owner's marks: after others of equal rank
 
     def frees(self, currency: Currency) -> int:
         """What evicting it frees in a currency."""
@@ -121,6 +126,7 @@ def candidate(pod: NodePod, requested: int, used: int | None) -> Candidate | Non
         pool=POOL[band],
         requested=requested,
         used=used,
+        goes_last=_goes_last(pod),
     )
 
 
@@ -184,24 +190,33 @@ def _order(goal: Goal) -> Callable[[Candidate], tuple[object, ...]]:
 
 def _by_use_of_request(one: Candidate) -> tuple[object, ...]:
     use_ppm = (one.used or 0) * 1_000_000 // one.requested if one.requested else 0
-    return (one.priority, -use_ppm, one.key)
+    return (one.priority, one.goes_last, -use_ppm, one.key)
 
 
 def _by_use(one: Candidate) -> tuple[object, ...]:
-    return (one.priority, -(one.used or 0), one.key)
+    return (one.priority, one.goes_last, -(one.used or 0), one.key)
 
 
 def _by_rank_and_request(one: Candidate) -> tuple[object, ...]:
-    return (one.eviction_priority, one.priority, one.sub_priority, -one.requested, one.key)
+    return (one.eviction_priority, one.priority, one.sub_priority, one.goes_last, -one.requested, one.key)
 
 
 def _by_rank_and_use(one: Candidate) -> tuple[object, ...]:
-    return (one.eviction_priority, one.priority, one.sub_priority, -(one.used or 0), one.key)
+    return (one.eviction_priority, one.priority, one.sub_priority, one.goes_last, -(one.used or 0), one.key)
 
 
 def _add(freed: dict[Currency, int], one: Candidate) -> None:
     for currency in {Currency.USED, one.pool}:
         freed[currency] = freed.get(currency, 0) + one.frees(currency)
+
+
+def _goes_last(pod: NodePod) -> bool:
+    """By its marks; one for some time after its start holds as long as the pod runs, as starts are not known here."""
+    if not pod.annotations:
+        return False
+    notes = pod.annotations
+    marks = read_marks(notes.get(DO_NOT_DISRUPT), notes.get(SAFE_TO_EVICT), notes.get(PREFER_NO_EVICTION))
+    return goes_last(Mover.AGENT_SHORTAGE, marks, nan, 0.0)
 
 
 @functools.lru_cache(maxsize=1024)

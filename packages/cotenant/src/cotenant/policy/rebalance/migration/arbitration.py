@@ -36,6 +36,7 @@ class Verdict(StrEnum):
     """What arbitration decides about a job."""
 
     PASSED = "passed"
+    SURGE = "surge"  # passed, and its replacement is to be there first
     WAITING = "waiting"
     FAILED = "failed"
 

@@ -36,6 +36,7 @@ class Gate(StrEnum):
     LABEL_SELECTOR = "LabelSelector"
     NAMESPACES = "Namespaces"
     NODE_FIT = "NodeFit"
+    DISRUPTION_MARKS = "DisruptionMarks"  # ours: what owners and autoscalers say
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,9 @@ class EvictionFacts:
     has_claims: bool = False
     eviction_cost: int = 0
     forced: bool = False  # annotation descheduler.alpha.kubernetes.io/evict
+    held: str = ""  # why its marks, or its node's taints, forbid it (model/cluster/disruption.py)
     replicas: int | None = None
+    surges: bool = False  # its replacement is there before it goes
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,7 @@ class EvictionFilter:
         is_critical = pod.priority >= CRITICAL_PRIORITY
         outside = (self.include and pod.namespace not in self.include) or pod.namespace in self.exclude
         return (
+            (Gate.DISRUPTION_MARKS, pod.held),
             (Gate.BARE_PODS,
                 "no controller would create it again" if not pod.owner_kind and not self.evicts_bare_pods else ""),
             (Gate.SYSTEM_CRITICAL,
@@ -111,7 +115,7 @@ class EvictionFilter:
         )  # fmt: skip
 
     def _replicas(self, pod: EvictionFacts) -> str:
-        if not pod.owner_kind or not self.checks_replicas:
+        if not pod.owner_kind or not self.checks_replicas or pod.surges:
             return ""
         if pod.replicas is None:
             return f"the replicas of its {pod.owner_kind} are not known"

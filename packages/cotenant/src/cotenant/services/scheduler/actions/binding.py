@@ -40,6 +40,7 @@ from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.seal import SEAL, SETTLED
 from cotenant.model.errors import CotenantError, Transient
+from cotenant.services.scheduler.actions.extenders import ExtenderBind, NoAnswer
 from cotenant.services.scheduler.actions.pod_status import PodStatuses
 from cotenant.services.scheduler.decision_annotation import written
 from cotenant.services.scheduler.metrics import SchedulerMetrics
@@ -90,8 +91,13 @@ class Binder:
         changed: Callable[[], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         sealer: Sealer | None = None,
+        volumes_within_s: float = VOLUMES_WITHIN_S,
+        bound_by: Callable[[str], ExtenderBind | None] = lambda uid: None,
     ) -> None:
-        """`may_bind`: whether this replica leads; `changed` is called when the engine should be asked again."""
+        """`may_bind`: whether this replica leads; `changed` is called when the engine should be asked again.
+        `bound_by`: who else binds a pod.
+        """
+        self._bound_by = bound_by
         self._client = client
         self._outcomes = outcomes
         self._reader = reader
@@ -103,6 +109,7 @@ class Binder:
         self._may_bind = may_bind
         self._sealer = sealer
         self.devices: DeviceClaimWriter | None = None  # set with the watches of claims
+        self._volumes_within_s = volumes_within_s
         self._changed = changed
         self._sleep = sleep
         self._waiting: deque[Bind] = deque()
@@ -171,7 +178,7 @@ class Binder:
             return
         try:
             if bind.claims:
-                await self._claim_binder.settle(bind, VOLUMES_WITHIN_S)
+                await self._claim_binder.settle(bind, self._volumes_within_s)
         except CotenantError as error:
             self._report(bind, f"volumes: {error}", "volumes")
             return
@@ -214,7 +221,11 @@ class Binder:
         while True:
             begun_s = now()
             try:
-                await self._client.bind(namespace, name, bind.uid, bind.node, annotations)
+                other = self._bound_by(bind.uid)
+                if other is not None:
+                    await other(bind)
+                else:
+                    await self._client.bind(namespace, name, bind.uid, bind.node, annotations)
             except NotFound:
                 outcomes.bind_failed(bind.uid, "pod not found", now(), retry=False)
                 self._metrics.error.inc()
@@ -231,6 +242,8 @@ class Binder:
                     raise
                 if (asked_s := _asked_s(error)) > 0:
                     await self._sleep(asked_s)
+                await self._look(bind, error)
+            except NoAnswer as error:
                 await self._look(bind, error)
             else:
                 self._done(bind, begun_s)

@@ -3,7 +3,9 @@
 Problem: ten thousand pods that cannot be placed would be ten thousand writes whenever their message changes, ahead of
 the binds that could be made. Choice: a `StatusWriter` of its own writes the newest condition of each pod at a limited
 rate; Events go through the process's recorder, which drops and counts what is too much. Limits: a condition may be late
-by as many seconds as there are pods over the rate. Source: kube-scheduler's condition (PodScheduled=False, reason
+by as many seconds as there are pods over the rate. An autoscaler adds nodes for a pod whose reason is Unschedulable
+and that has no nominated node, so both are written at once, and what nodes cannot help has another reason (ADR 49).
+Source: kube-scheduler's condition (PodScheduled=False, reason
 Unschedulable) and its events Scheduled, FailedScheduling, Preempted.
 """
 
@@ -53,6 +55,10 @@ class PodStatuses:
         """A pod was evicted for a reason of its own."""
         self._event(evict.victim.uid, evict.victim.key, NORMAL, evict.reason, evict.message)
 
+    def eviction_said(self, uid: str, key: str, reason: str, message: str) -> None:
+        """How far the eviction of a pod by request is."""
+        self._event(uid, key, NORMAL, reason, message)
+
     def waiting(self) -> int:
         """Conditions and nominations that are not written yet."""
         return self._conditions.waiting()
@@ -71,7 +77,8 @@ async def write_condition(client: Client, why: Unschedulable) -> None:
         "lastProbeTime": None,
         "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-    await _patch(client, why.uid, why.key, {"conditions": [condition]})
+    nominated = {"nominatedNodeName": why.nominated} if why.nominated else {}
+    await _patch(client, why.uid, why.key, {"conditions": [condition], **nominated})
 
 
 async def clear_nomination(client: Client, cleared: ClearNomination) -> None:

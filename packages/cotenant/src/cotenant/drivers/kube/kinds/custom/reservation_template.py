@@ -22,7 +22,7 @@ from cotenant.model.cpus.spec import RESOURCE_STATUS
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
 from cotenant.model.groups import quota
 from cotenant.model.groups.gang import LIGHT_MATCH_POLICY, LIGHT_MIN_AVAILABLE, LIGHT_NAME, POD_GROUP
-from cotenant.model.groups.migration import COMPONENT, CREATED_BY
+from cotenant.model.groups.migration import COMPONENT, CREATED_BY, SURGED
 from cotenant.model.groups.reservation import KIND
 from cotenant.model.groups.reservation_notes import ALLOCATED, ORDER
 
@@ -65,10 +65,12 @@ def migration_manifest(
     target: str = "",
     job: tuple[str, str] | None = None,
     with_claims: bool = False,
+    surge: str = "",
 ) -> dict[str, Any]:
     """The Reservation `name` for the replacement of this pod (the API object) on `node`.
 
     `target`: the only node allowed. `job`: name and UID of its PodMigrationJob, with which it is deleted.
+    `surge`: value of the label `SURGED` by which its owner is known; empty = its controller's next pod.
     `with_claims`: keep volumes that are claims. `ttl_s` 0 = no expiry.
     """
     meta, given = pod.get("metadata") or {}, pod.get("spec") or {}
@@ -97,7 +99,7 @@ def migration_manifest(
                 "metadata": {"namespace": meta.get("namespace", ""), "labels": labels, "annotations": notes},
                 "spec": spec,
             },
-            "owners": [_owner(meta, is_pending=not node)],
+            "owners": [_surged(meta, surge) if surge else _owner(meta, is_pending=not node)],
             "ttl": f"{ttl_s:.0f}s" if ttl_s > 0 else "0",
             "allocateOnce": True,
         },
@@ -124,6 +126,11 @@ def _restrict(spec: dict[str, Any], node: str, target: str) -> None:
         **by_node,
         "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
     }
+
+
+def _surged(meta: Mapping[str, Any], surge: str) -> dict[str, Any]:
+    """The pod of a rollout that this job began: it is of a ReplicaSet that does not exist yet."""
+    return {"object": {"namespace": meta.get("namespace", "")}, "labelSelector": {"matchLabels": {SURGED: surge}}}
 
 
 def _owner(meta: Mapping[str, Any], is_pending: bool) -> dict[str, Any]:

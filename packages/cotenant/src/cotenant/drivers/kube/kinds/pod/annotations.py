@@ -21,6 +21,7 @@ from cotenant.drivers.kube.kinds.pod.demands import read_demands, read_holdings,
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations
 from cotenant.model.cluster.annotations import DEADLINE, ESTIMATE, GROUP_LIMIT, LOAD_LIMIT, OBJECTIVE_P99_MS
 from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
+from cotenant.model.cluster.disruption import NO_MARKS, DisruptionMarks, read_marks
 from cotenant.model.cluster.observed import ExpectedRoom
 from cotenant.model.cluster.pod import Estimate
 from cotenant.model.errors import InvalidInput
@@ -45,6 +46,7 @@ class Hints:
     holds: Holdings = NO_HOLDINGS  # as they are written: PodReader decides what is believed
     holding_texts: Mapping[str, str] = field(default_factory=dict)  # the annotations that say so, by name
     expected_room: ExpectedRoom | None = None
+    marks: DisruptionMarks = NO_MARKS
     wrong: tuple[str, ...] = ()
 
 
@@ -101,6 +103,7 @@ def read_hints(written: PodAnnotations | None) -> Hints:
         holds=read_holdings(written, wrong),
         holding_texts=texts_of_holdings(written),
         expected_room=_read_expected_room(written.expected_room),
+        marks=read_marks(written.do_not_disrupt, written.safe_to_evict, written.prefer_no_eviction),
         wrong=tuple(wrong),
     )
 

@@ -67,17 +67,17 @@ _RULES = "requiredDuringSchedulingIgnoredDuringExecution preferredDuringScheduli
 _CORE = "io.k8s.api.core.v1."
 FIELDS: Mapping[str, Mapping[str, Verdict]] = {
     "PodSpec": _table(
-        honoured="affinity containers hostNetwork initContainers nodeName nodeSelector overhead preemptionPolicy"
-        " priority resourceClaims resources"
-        " schedulerName schedulingGates schedulingGroup tolerations topologySpreadConstraints"
-        " volumes",
+        honoured="affinity containers evictionResponders hostNetwork initContainers nodeName nodeSelector overhead "
+        "preemptionPolicy priority resourceClaims resources schedulerName schedulingGates schedulingGroup tolerations"
+        " topologySpreadConstraints volumes",
         irrelevant="activeDeadlineSeconds automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks"
-        " ephemeralContainers evictionResponders hostAliases hostIPC hostPID hostUsers hostname hostnameOverride"
+        " ephemeralContainers hostAliases hostIPC hostPID hostUsers hostname hostnameOverride"
         " imagePullSecrets os"
         " priorityClassName readinessGates restartPolicy runtimeClassName securityContext serviceAccount"
         " serviceAccountName setHostnameAsFQDN shareProcessNamespace subdomain terminationGracePeriodSeconds",
         unsupported="workloadRef",
     ),
+    "EvictionResponder": _table(honoured="name", irrelevant="priority"),
     "PodSchedulingGroup": _table(honoured="podGroupName"),
     "PodResourceClaim": _table(honoured="name resourceClaimName resourceClaimTemplateName"),
     "PodSchedulingGate": _table(honoured="name"),

@@ -11,10 +11,9 @@ Source: Kubernetes API reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from math import nan
 from typing import TypeVar
 
@@ -22,6 +21,7 @@ import msgspec
 from msgspec.structs import replace as replace_fields
 
 from cotenant.drivers.kube.kinds.attempting import Attempt
+from cotenant.drivers.kube.kinds.kueue_workload import KueueIndex
 from cotenant.drivers.kube.kinds.parts import OwnerReference
 from cotenant.drivers.kube.kinds.pod.affinity import (
     Affinity,
@@ -30,10 +30,14 @@ from cotenant.drivers.kube.kinds.pod.affinity import (
     read_spread_constraints,
 )
 from cotenant.drivers.kube.kinds.pod.annotations import NO_HINTS, Hints, read_hints
+from cotenant.drivers.kube.kinds.pod.by_scheduler import PodsOfScheduler, with_added
 from cotenant.drivers.kube.kinds.pod.claims import extended_requests, mapped, read_needs
+from cotenant.drivers.kube.kinds.pod.group_priorities import GroupPriorities
+from cotenant.drivers.kube.kinds.pod.ports import host_ports
 from cotenant.drivers.kube.kinds.pod.resources import has_whole_cpus, read_limits, read_requests, resized
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, PodSpec, PodStatus, SchedulingGroup
 from cotenant.drivers.kube.kinds.pod.unknown_form import set_fields
+from cotenant.drivers.kube.kinds.spread_selectors import SpreadSelectors
 from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
 from cotenant.drivers.kube.kinds.taints import read_tolerations
 from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex
@@ -43,7 +47,7 @@ from cotenant.model.cluster.affinity import NodeAffinity, PodTerm, SpreadConstra
 from cotenant.model.cluster.annotations import EXTENDED_SPEC, TENANT
 from cotenant.model.cluster.demands import NO_HOLDINGS, Demands, Holdings
 from cotenant.model.cluster.entitlement import entitled
-from cotenant.model.cluster.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels
+from cotenant.model.cluster.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels, LabelSelector
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy, Phase, VolumeNeed
 from cotenant.model.cluster.pod import HostPort, Pod
 from cotenant.model.cluster.qos import PriorityClass, QoSClass, parse_sub_priority, qos_of_label, raw_class
@@ -84,51 +88,7 @@ class _Template:
     unsupported: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PodsOfScheduler:
-    """How the pods of a scheduler name are placed: `scored_by` as `Pod` has it; whether replicas are spread by
-    default.
-    """
-
-    scored_by: str = ""
-    spread_replicas: bool = False
-
-
 _NOTHING_OWN = PodsOfScheduler()
-
-
-@dataclass(frozen=True, slots=True)
-class GroupPriority:
-    """What a PodGroup says of all its members: their priority (None: each has its own), and whether they preempt."""
-
-    priority: int | None = None
-    preempts: bool = True
-
-
-class GroupPriorities:
-    """By namespace/name of a PodGroup of the Workload API; groups that say nothing are left out."""
-
-    def __init__(self) -> None:
-        self._by_key: dict[str, GroupPriority] = {}
-
-    def put(self, key: str, priority: GroupPriority | None) -> bool:
-        """Note what a group says, None = nothing. Returns whether that is news: its members must be read again."""
-        if self._by_key.get(key) == priority:
-            return False
-        if priority is None:
-            del self._by_key[key]
-        else:
-            self._by_key[key] = priority
-        return True
-
-    def of(self, namespace: str, group: SchedulingGroup | None) -> GroupPriority:
-        """What the group of a pod says."""
-        if not self._by_key or group is None:
-            return _OWN_PRIORITY
-        return self._by_key.get(f"{namespace}/{group.pod_group_name}", _OWN_PRIORITY)
-
-
-_OWN_PRIORITY = GroupPriority()
 
 
 class PodReader:
@@ -157,6 +117,8 @@ class PodReader:
         self.group_priorities = GroupPriorities()
         self.workloads = workloads or WorkloadIndex()
         self.extended: frozenset[str] = frozenset()  # extended resources that classes of devices stand for
+        self.spread_selectors = SpreadSelectors()
+        self.kueue = KueueIndex()
         self._encoder = msgspec.json.Encoder()
         self._buffer = bytearray()
         self._templates: dict[bytes, _Template] = {}
@@ -164,6 +126,33 @@ class PodReader:
         self._hints: dict[PodAnnotations, Hints] = {}
         self._settled: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
         self._owned: dict[tuple[OwnerReference, ...], tuple[OwnedBy, ...]] = {}
+
+    @property
+    def spreads_by_default(self) -> bool:
+        """Whether pods of some scheduler name are spread by what selects them."""
+        return any(own.is_spread for own in self._by_scheduler.values())
+
+    def queue_of(self, obj: PodObject) -> tuple[str, ...]:
+        """The names of what Kueue says of a pod that has no node: it is read again where that changes."""
+        meta, spec = obj.metadata, obj.spec or PodSpec()
+        if spec.node_name:
+            return ()
+        annotated = (meta.annotations.kueue_workload or "") if meta.annotations is not None else ""
+        gates = [gate.name for gate in spec.scheduling_gates or ()]
+        owners, labels = meta.owner_references or (), meta.labels or {}
+        return self.kueue.depends_on(meta.namespace or "default", meta.uid or "", labels, annotated, owners, gates)
+
+    def selectors_of(self, obj: PodObject) -> tuple[str, ...]:
+        """The names of what selects a pod that is spread by default: it is read again where one changes. None once
+        the pod has a node.
+        """
+        spec = obj.spec or PodSpec()
+        own = self._by_scheduler.get(spec.scheduler_name or "default-scheduler", _NOTHING_OWN)
+        if spec.node_name or not own.is_spread or not self.spread_selectors.is_on:
+            return ()
+        return self.spread_selectors.depends_on(
+            obj.metadata.namespace or "default", obj.metadata.owner_references or ()
+        )
 
     def pod(self, obj: PodObject) -> ObservedPod:
         """A pod. Never fails: what is not supported is named in `unsupported`."""
@@ -185,8 +174,11 @@ class PodReader:
                 labels, annotations = _as_settled(labels, annotations, counts)
                 settled = counts
         template = self._template(spec, status, labels)
-        hints = NO_HINTS
+        hints, annotated = NO_HINTS, ""
         if annotations is not None:
+            if annotations.kueue_workload:
+                annotated = annotations.kueue_workload
+                annotations = replace_fields(annotations, kueue_workload=None)
             if annotations.settled:  # each pod's own: equal pods share the rest
                 annotations, brought = replace_fields(annotations, settled=None), (SETTLED,)
             found = self._hints.get(annotations)
@@ -200,10 +192,17 @@ class PodReader:
         if spec.volumes:
             needs, beyond = self.volumes.needs(meta, spec.volumes)
             unsupported += beyond
+        owners = meta.owner_references or ()
+        fellows: LabelSelector | None = None
+        spread = template.spread
+        if own.is_spread and not spread and self.spread_selectors.is_on:
+            fellows = self.spread_selectors.of(meta.namespace or "default", labels, owners)
+            if fellows is not None and own.constraints:
+                spread = tuple(replace(constraint, selector=fellows) for constraint in own.constraints)
         pod = Pod(
             name=meta.name or "?",
             namespace=meta.namespace or "default",
-            requests=template.requests,
+            requests=own.ignored.without(template.requests),
             limits=template.limits,
             has_whole_cpus=template.has_whole_cpus,
             qos=template.qos,
@@ -212,11 +211,11 @@ class PodReader:
             sub_priority=template.sub_priority,
             labels=self._label_set(labels),
             node_selector=template.node_selector,
-            node_affinity=template.node_affinity,
+            node_affinity=with_added(template.node_affinity, own.added_affinity),
             tolerations=template.tolerations,
             affinity=template.affinity,
             anti_affinity=template.anti_affinity,
-            spread=template.spread,
+            spread=spread,
             host_ports=template.host_ports,
             images=template.images,
             tenant=hints.tenant,
@@ -226,9 +225,10 @@ class PodReader:
             deadline_s=hints.deadline_s,
             objective_p99_ms=hints.objective_p99_ms,
             load_limit=hints.load_limit,
-            replica_of=_controller(meta.owner_references or ()) if own.spread_replicas else "",
+            replica_of=_controller(owners) if own.spread_replicas and not self.spread_selectors.is_on else "",
+            default_selector=fellows if own.spread_replicas else None,
             scored_by=own.scored_by,
-            is_daemon=any(owner.kind == "DaemonSet" for owner in meta.owner_references or ()),
+            is_daemon=any(owner.kind == "DaemonSet" for owner in owners),
         )
         demands = _of_workload(_of_group(hints.demands, spec.scheduling_group), member.gang)
         if spec.resource_claims or template.extended:
@@ -249,15 +249,21 @@ class PodReader:
             nominated_node=status.nominated_node_name or "",
             expected_room=hints.expected_room,
             started_s=_unix(status.start_time),
-            preempts=by_group.preempts and spec.preemption_policy != "Never",
+            preempts=own.preempts and by_group.preempts and spec.preemption_policy != "Never",
             volumes=needs,
-            demands=demands,
+            demands=_beyond(demands, own.ignored.among(template.requests)),
             holds=holds,
             written=(*hints.holding_texts, *brought),
             settled=self._pairs(settled) if settled else (),
             relabelled=relabelled,
             owned_by=self._owned_by(meta.owner_references) if meta.owner_references else (),
             workload=member.workload,
+            in_queue=self.kueue.of(
+                meta.namespace or "default", meta.uid or "", labels, annotated, owners, template.gates
+            ),
+            marks=hints.marks,
+            refused=_refusal(status),
+            responders=tuple(responder.name for responder in spec.eviction_responders or ()),
             unsupported=unsupported,
         )
 
@@ -326,6 +332,11 @@ def _as_settled(
     return {**others, **stated}, replace_fields(annotations or PodAnnotations(), tenant=tenant, extended_spec=extended)
 
 
+def _beyond(demands: Demands, names: tuple[str, ...]) -> Demands:
+    """The demands with the resources that only extenders look at."""
+    return replace(demands, beyond=names) if names else demands
+
+
 def _of_group(demands: Demands, group: SchedulingGroup | None) -> Demands:
     """The demands with the gang that `spec.schedulingGroup` names, unless an annotation names one."""
     if group is None or not group.pod_group_name:
@@ -384,7 +395,7 @@ def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) 
                 spec.topology_spread_constraints or (), labels, "spec.topologySpreadConstraints"
             ),
         ),
-        host_ports=_host_ports(spec, attempt),
+        host_ports=host_ports(spec, attempt),
         images=tuple(
             _with_tag(container.image or "") for container in (*(spec.init_containers or ()), *(spec.containers or ()))
         ),
@@ -394,23 +405,10 @@ def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) 
     )
 
 
-def _host_ports(
-    spec: PodSpec, attempt: Callable[[HostPort | None, Callable[[], HostPort]], HostPort | None]
-) -> tuple[HostPort, ...]:
-    """Ports of containers and sidecars; in the host's network every port is one of the host. What is no port is
-    named by `attempt`.
-    """
-    sidecars = (c for c in spec.init_containers or () if c.restart_policy == "Always")
-    found: dict[HostPort, None] = {}
-    for container in (*(spec.containers or ()), *sidecars):
-        for port in container.ports or ():
-            number = port.host_port or (port.container_port if spec.host_network else 0)
-            if number:
-                made = partial(HostPort, number, port.protocol or "TCP", port.host_ip or "0.0.0.0")
-                taken = attempt(None, made)
-                if taken is not None:
-                    found[taken] = None
-    return tuple(found)
+def _refusal(status: PodStatus) -> str:
+    """Why a kubelet did not start the pod for lack of something."""
+    reason = status.reason or ""
+    return reason if status.phase == "Failed" and reason.startswith("OutOf") else ""
 
 
 def _with_tag(image: str) -> str:

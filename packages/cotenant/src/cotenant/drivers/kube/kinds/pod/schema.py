@@ -20,6 +20,7 @@ from cotenant.model.cluster.seal import SEAL, SETTLED
 from cotenant.model.cpus.spec import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, RESOURCE_STATUS
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
 from cotenant.model.devices.hints import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
+from cotenant.model.groups.kueue import WORKLOAD as KUEUE_WORKLOAD
 from cotenant.model.groups.reservation_notes import AFFINITY, ALLOCATED, EXACT_MATCH, PRE_ALLOCATABLE_PRIORITY
 
 
@@ -48,6 +49,10 @@ class PodAnnotations(GangAnnotations, frozen=True):
     seal: Text = field(default=None, name=SEAL)
     extended_spec: Text = field(default=None, name=names.EXTENDED_SPEC)
     settled: Text = field(default=None, name=SETTLED)
+    kueue_workload: Text = field(default=None, name=KUEUE_WORKLOAD)
+    do_not_disrupt: Text = field(default=None, name=names.DO_NOT_DISRUPT)
+    safe_to_evict: Text = field(default=None, name=names.SAFE_TO_EVICT)
+    prefer_no_eviction: Text = field(default=None, name=names.PREFER_NO_EVICTION)
 
 
 class PodMeta(ApiStruct, frozen=True):
@@ -143,6 +148,7 @@ class PodSpec(ApiStruct, frozen=True):
     resource_claims: tuple[PodClaim, ...] | None = None
     workload_ref: Something | None = None
     scheduling_group: SchedulingGroup | None = None
+    eviction_responders: tuple[Named, ...] | None = None
 
 
 class ContainerStatus(ApiStruct, frozen=True):
@@ -158,6 +164,7 @@ class PodStatus(ApiStruct, frozen=True):
 
     phase: Text = None
     nominated_node_name: Text = None
+    reason: Text = None
     start_time: Time | None = None
     conditions: tuple[Condition, ...] | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None

@@ -1,0 +1,348 @@
+"""Extenders among the plugins of the engine (docs/adr/0050).
+
+A pod that an extender is interested in is set aside when its turn comes: the engine says which nodes pass its own
+filters (`AskExtenders`) and goes on with other pods. The answer is a fact like others: the pod is judged again, by
+what is true then, and a node that was not asked about, or that the extender refused, is not used. An answer serves one
+judgement. An error of an extender that may not be ignored is the pod's reason, and it is asked again after a back-off.
+
+Limits: members of gangs wait with a reason where an extender that may not be ignored would have to be asked; without
+it they are placed. Victims are asked about one node at a time.
+Source: kube-scheduler's findNodesThatPassExtenders, prioritizeNodes and callExtenders, v1.36.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Self
+
+import numpy as np
+
+from cotenant.engine.cycle.access import CycleAccess
+from cotenant.engine.framework.backoff import Backoff
+from cotenant.engine.framework.node_rules import Rule
+from cotenant.engine.framework.node_view import NodeView
+from cotenant.engine.framework.plugin import Plugin, Refused
+from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.plugins.extenders.question import Answer, AskExtenders, Question
+from cotenant.model.arrays import Float, Int, Mask
+from cotenant.model.cluster.demands import Demands
+from cotenant.model.cluster.extender import Extender
+from cotenant.model.cluster.pod import Pod
+from cotenant.policy.placement.gangs.spec import gang_key
+
+NAME = "Extenders"
+STALE_S = 10.0  # an answer that is older is asked for again
+_MARGIN_S = 60.0  # beyond the timeouts of all extenders, until an answer is given up
+MAX_OPEN = 128  # questions to the same extenders at a time; other pods wait for their turn
+_SPARED_S = 60.0  # for so long no victims are proposed again where an extender spared them
+_USUAL = Backoff()
+
+
+class Extenders(Plugin):
+    """Asks extenders about pods, and judges by their answers."""
+
+    name = NAME
+
+    def __init__(self, extenders: Sequence[Extender] = (), backoff: Backoff = _USUAL, *, asks: bool = True) -> None:
+        """`asks`: False in a copy that only simulates: pods are judged as if every extender agreed."""
+        self.extenders = tuple(extenders)
+        self._backoff, self._asks = backoff, asks
+        self._asked = tuple(i for i, e in enumerate(self.extenders) if e.filter_verb or e.prioritize_verb)
+        self._questions: dict[str, Question] = {}  # by UID
+        self._failures: dict[str, int] = {}  # by UID, in a row
+        self._open: Counter[tuple[int, ...]] = Counter()  # open questions, by whom
+        self._queued: dict[tuple[int, ...], dict[str, None]] = {}  # UIDs that wait for their turn, by whom
+        self._entries: dict[str, PodInfo] = {}  # by UID: pods that some extender is interested in
+        self._keys: dict[str, str] = {}  # namespace/name -> UID
+        self._spared: dict[tuple[str, str], float] = {}  # UID and node -> until when
+        self._numbers = 0
+        self._now_s = 0.0
+
+    # ---- which pods
+
+    def skips(self, pod: Pod, demands: Demands) -> bool:
+        """Pods that no extender is interested in."""
+        return not any(is_interested(extender, pod, demands) for extender in self.extenders)
+
+    def interested(self, uid: str) -> tuple[int, ...]:
+        """The extenders, by their positions, that are interested in a pod."""
+        entry = self._entries.get(uid)
+        if entry is None:
+            return ()
+        pod, demands = entry.seen.pod, entry.seen.demands
+        return tuple(i for i, extender in enumerate(self.extenders) if is_interested(extender, pod, demands))
+
+    def _to_ask(self, entry: PodInfo) -> tuple[int, ...]:
+        """Those that are asked before it is judged; a gang's members are judged without them."""
+        if not self._asks or gang_key(entry.seen.pod, entry.seen.demands.gang):
+            return ()
+        return tuple(i for i in self.interested(entry.seen.uid) if i in self._asked)
+
+    def pod_arrived(self, entry: PodInfo) -> None:
+        """See `Plugin`."""
+        self._entries[entry.seen.uid] = entry
+        self._keys[entry.seen.pod.key] = entry.seen.uid
+
+    def pod_left(self, entry: PodInfo) -> None:
+        """See `Plugin`."""
+        uid = entry.seen.uid
+        self._entries.pop(uid, None)
+        self._forget(uid)
+        self._failures.pop(uid, None)
+        for waiting in self._queued.values():
+            waiting.pop(uid, None)
+        for key in [key for key, known in self._keys.items() if known == uid]:
+            del self._keys[key]
+        for pair in [pair for pair in self._spared if pair[0] == uid]:
+            del self._spared[pair]
+
+    def pre_enqueue(self, entry: PodInfo) -> str:
+        """A gang that an extender has to be asked about."""
+        if not gang_key(entry.seen.pod, entry.seen.demands.gang):
+            return ""
+        for i in self.interested(entry.seen.uid):
+            extender = self.extenders[i]
+            if (extender.filter_verb or extender.bind_verb) and not extender.is_ignorable:
+                return (
+                    f"extender {extender.url} has to be asked about it, and members of gangs are not asked about: a "
+                    "gang is placed in one step"
+                )
+        return ""
+
+    def sign(self, entry: PodInfo) -> Hashable:
+        """Each pod has an answer of its own."""
+        return entry.seen.uid
+
+    # ---- questions
+
+    def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
+        """Pods whose answer is there are judged; about the others, extenders are asked."""
+        self._now_s = max(self._now_s, now_s)
+        found: dict[int, Refused] = {}
+        for position, entry in enumerate(pods):
+            whom = self._to_ask(entry)
+            if whom and (why := self._why_not_yet(entry, whom, now_s)) is not None:
+                found[position] = why
+        return found
+
+    def _why_not_yet(self, entry: PodInfo, whom: tuple[int, ...], now_s: float) -> Refused | None:
+        uid = entry.seen.uid
+        question = self._questions.get(uid)
+        if question is not None and question.error and now_s < question.retry_s:
+            return Refused(NAME, question.error)
+        if question is not None and question.is_open and now_s < question.expires_s:
+            return self._waits(whom)
+        feasible = self._feasible(entry)
+        if question is not None and question.answer is not None:
+            fresh = not question.is_used and now_s <= question.answered_s + STALE_S
+            if fresh and (not feasible or feasible & question.answer.nodes or feasible <= question.nodes):
+                blocked = (question.nodes | feasible) - question.answer.nodes
+                self._questions[uid] = replace(question, blocked=blocked)
+                return None
+        if not feasible:
+            self._forget(uid)
+            return None  # there is nothing to ask: the reasons are ours, and so are the victims
+        if self._open[whom] >= MAX_OPEN:
+            self._queued.setdefault(whom, {})[uid] = None
+        else:
+            self._ask(entry, whom, feasible, now_s)
+        return self._waits(whom)
+
+    def _ask(self, entry: PodInfo, whom: tuple[int, ...], feasible: frozenset[str], now_s: float) -> None:
+        self._forget(entry.seen.uid)
+        self._numbers += 1
+        self._open[whom] += 1
+        within_s = 2 * sum(self.extenders[i].timeout_s for i in whom) + _MARGIN_S  # filters, then scores
+        self._questions[entry.seen.uid] = Question(self._numbers, whom, feasible, now_s + within_s)
+        self.host.say(AskExtenders(entry.seen.uid, entry.seen.pod.key, self._numbers, tuple(sorted(feasible)), whom))
+
+    def _waits(self, whom: tuple[int, ...]) -> Refused:
+        return Refused(NAME, f"waits for the answer of extender {self._urls(whom)}", is_told=False)
+
+    def _feasible(self, entry: PodInfo) -> frozenset[str]:
+        """Nodes that pass every filter of ours."""
+        cycle = self.host.cycle
+        assert isinstance(cycle, CycleAccess)
+        before = self._questions.pop(entry.seen.uid, None)  # whose answer is not a filter of ours
+        try:
+            return cycle.components.placing.feasible(entry)
+        finally:
+            if before is not None:
+                self._questions[entry.seen.uid] = before
+
+    # ---- answers
+
+    def answered(self, uid: str, number: int, answer: Answer, now_s: float) -> bool:
+        """What the extenders said. Returns whether it was waited for."""
+        question = self._awaited(uid, number)
+        if question is None:
+            return False
+        self._closed(question)
+        known = frozenset(answer.nodes & question.nodes)
+        self._questions[uid] = replace(question, answer=replace(answer, nodes=known), answered_s=now_s)
+        self._failures.pop(uid, None)
+        self.host.reconsider(uid)
+        return True
+
+    def failed(self, uid: str, number: int, why: str, now_s: float) -> bool:
+        """An extender that may not be ignored gave no usable answer. Returns whether it was waited for."""
+        question = self._awaited(uid, number)
+        if question is None:
+            return False
+        self._closed(question)
+        failures = self._failures[uid] = self._failures.get(uid, 0) + 1
+        self._questions[uid] = replace(question, error=why, retry_s=now_s + self._backoff.rest_s(failures))
+        self.host.reconsider(uid)
+        return True
+
+    def _awaited(self, uid: str, number: int) -> Question | None:
+        question = self._questions.get(uid)
+        return question if question is not None and question.number == number and question.is_open else None
+
+    def _closed(self, question: Question) -> None:
+        """A question is answered, or nobody waits for its answer: the next pod has its turn."""
+        self._open[question.whom] -= 1
+        waiting = self._queued.get(question.whom)
+        if waiting:
+            uid = next(iter(waiting))
+            del waiting[uid]
+            self.host.reconsider(uid)
+
+    def _forget(self, uid: str) -> None:
+        question = self._questions.pop(uid, None)
+        if question is not None and question.is_open:
+            self._closed(question)
+
+    def standing(self, uid: str) -> tuple[str, bool]:
+        """How the pod stands with extenders, in words, and whether it waits for them; empty = it has no question."""
+        question = self._questions.get(uid)
+        if question is None:
+            whom = next((whom for whom, waiting in self._queued.items() if uid in waiting), None)
+            return (f"waits for its turn at extender {self._urls(whom)}", True) if whom is not None else ("", False)
+        if question.error:
+            return question.error, True
+        if question.answer is None:
+            return f"waits for the answer of extender {self._urls(question.whom)}", True
+        left = f"{len(question.answer.nodes)} of {len(question.nodes)} nodes"
+        return f"extender {self._urls(question.whom)} left {left}", False
+
+    def _urls(self, whom: tuple[int, ...]) -> str:
+        return ", ".join(self.extenders[i].url for i in whom)
+
+    def spared(self, uid: str, node: str, now_s: float) -> None:
+        """An extender does not allow the victims that were proposed on a node: others are proposed elsewhere."""
+        if uid in self._entries:
+            self._spared[uid, node] = now_s + _SPARED_S
+
+    # ---- judgement
+
+    def filter(self, pod: Pod, nodes: NodeView) -> Rule | None:
+        """Nodes that the answer allows; all of them where nothing was asked."""
+        uid = self._keys.get(pod.key, "")
+        question = self._questions.get(uid)
+        blocked = question.blocked if question is not None and question.answer is not None else frozenset()
+        spared = {node for (other, node), until_s in self._spared.items() if other == uid and self._now_s < until_s}
+        if not blocked and not spared:
+            return None
+        left = nodes.everywhere()
+        rows = [nodes.rows[name] for name in blocked | spared if name in nodes.rows]
+        left[rows] = False
+        why = dict(question.answer.refused) if question is not None and question.answer is not None else {}
+        why |= dict.fromkeys(spared, "it spares the pods that would have to go")
+        return Rule(NAME, "node(s) were refused by an extender", left, False, _Words(nodes, why))
+
+    def score(self, pod: Pod, nodes: NodeView, rows: Int) -> Float | None:
+        """What extenders add to the score."""
+        question = self._questions.get(self._keys.get(pod.key, ""))
+        if question is None or question.answer is None or not question.answer.points:
+            return None
+        points = question.answer.points
+        return np.array([points.get(nodes.node(row).name, 0.0) for row in rows.tolist()], dtype=np.float64)
+
+    def reserve(self, entry: PodInfo, node: str) -> None:
+        """The pod was placed by its answer."""
+        self._use(entry.seen.uid)
+
+    def unreserve(self, entry: PodInfo) -> None:
+        """It was taken back, or found no node."""
+        self._use(entry.seen.uid)
+
+    def _use(self, uid: str) -> None:
+        question = self._questions.get(uid)
+        if question is not None and question.answer is not None and not question.is_used:
+            self._questions[uid] = replace(question, is_used=True)
+
+    def post_bind(self, entry: PodInfo) -> None:
+        """See `Plugin`."""
+        self._forget(entry.seen.uid)
+
+    # ---- time
+
+    def queueing_hint(self, entry: PodInfo) -> bool:
+        """Not while an answer is waited for."""
+        question = self._questions.get(entry.seen.uid)
+        if question is None:
+            return True
+        return not question.is_open and not (question.error and self._now_s < question.retry_s)
+
+    def turn(self, now_s: float) -> None:
+        """Ask again what is due, and give up what was not answered."""
+        self._now_s = now_s
+        for uid, question in list(self._questions.items()):
+            if question.is_open and question.expires_s <= now_s:
+                self.failed(uid, question.number, "no extender answered in time", now_s)
+            elif question.error and question.retry_s <= now_s:
+                del self._questions[uid]
+                self.host.reconsider(uid)
+        for pair in [pair for pair, until_s in self._spared.items() if until_s <= now_s]:
+            del self._spared[pair]
+            self.host.reconsider(pair[0])
+
+    def next_s(self) -> float:
+        """See `Plugin`."""
+        due = [
+            question.expires_s if question.is_open else question.retry_s if question.error else inf
+            for question in self._questions.values()
+        ]
+        return min([*due, *self._spared.values()], default=inf)
+
+    # ---- state
+
+    def capture(self) -> Callable[[], Self]:
+        """See `Plugin`: a copy asks nobody."""
+        made, extenders, backoff = type(self), self.extenders, self._backoff
+        return lambda: made(extenders, backoff, asks=False)
+
+    def snapshot(self) -> Callable[[], None]:
+        """See `Plugin`."""
+        questions, failures, spared = dict(self._questions), dict(self._failures), dict(self._spared)
+        numbers, now_s, open_ = self._numbers, self._now_s, Counter(self._open)
+        queued = {whom: dict(waiting) for whom, waiting in self._queued.items()}
+
+        def put_back() -> None:
+            self._questions, self._failures, self._spared = questions, failures, spared
+            self._numbers, self._now_s, self._open, self._queued = numbers, now_s, open_, queued
+
+        return put_back
+
+
+class _Words:
+    """The reason of an extender for one of the nodes that count."""
+
+    def __init__(self, nodes: NodeView, why: Mapping[str, str]) -> None:
+        self._nodes, self._why = nodes, why
+
+    def __call__(self, mask: Mask) -> str:
+        for row in np.flatnonzero(mask).tolist():
+            said = self._why.get(self._nodes.node(row).name)
+            if said:
+                return said
+        return ""
+
+
+def is_interested(extender: Extender, pod: Pod, demands: Demands) -> bool:
+    """Whether an extender is asked about pods like this one."""
+    return extender.is_interested((*pod.requests.names(), *demands.beyond))

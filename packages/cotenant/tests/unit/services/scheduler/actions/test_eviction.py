@@ -1,0 +1,279 @@
+"""Evictions of the scheduler: by request where the server has them, with an end to every wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
+from cotenant.drivers.kube.kinds.eviction_requests import EVICTION_REQUESTS, EVICTIONS, EvictionObject
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.framework.instructions import Evict, Preempt, Victim
+from cotenant.model.cluster.eviction_request import EvictionRequest
+from cotenant.model.cluster.labels import HOSTNAME, Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.resources import Amounts
+from cotenant.policy.placement.profiles import profile
+from cotenant.services.scheduler.actions.eviction import RESPONDERS_HAVE_S, Evictor
+from cotenant.services.scheduler.actions.eviction_requests import KEPT_S, EvictionRequests
+
+
+class Server:
+    """Answers as an API server, and is the watches too."""
+
+    def __init__(self, serves: bool = True) -> None:
+        self.is_served = serves
+        self.stored: dict[str, Any] = {}
+        self.calls: list[str] = []
+        self.handlers: dict[str, Any] = {}
+
+    def handle(self, kind: Any, handler: Any, **_: Any) -> Server:
+        self.handlers[kind.plural] = handler
+        return self
+
+    async def create(self, kind: Any, namespace: str, obj: Any) -> Any:
+        key = f"{namespace}/{obj['metadata']['name']}"
+        if key in self.stored:
+            raise AlreadyExists("it exists")
+        self.calls.append(f"request {obj['spec']['target']['pod']['name']}")
+        meta = {**obj["metadata"], "uid": f"q-{len(self.calls)}", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        self.stored[key] = msgspec.convert({**obj, "metadata": meta}, kind.form)
+        return self.stored[key]
+
+    async def get(self, kind: Any, namespace: str, name: str) -> Any:
+        return self.stored[f"{namespace}/{name}"]
+
+    async def delete(self, kind: Any, namespace: str, name: str, uid: str = "") -> None:
+        self.calls.append(f"delete {kind.plural} {name}")
+        if kind is EVICTION_REQUESTS and self.stored.pop(f"{namespace}/{name}", None) is None:
+            raise NotFound("gone")
+
+    async def patch_status(self, kind: Any, namespace: str, name: str, body: Any) -> None:
+        self.calls.append(f"status {name}")
+
+    async def request(self, method: str, path: str, body: Any) -> None:
+        self.calls.append(f"{method} {path}")
+
+
+class Said:
+    """The events."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def eviction_said(self, uid: str, key: str, reason: str, message: str) -> None:
+        self.events.append(f"{reason} {key}: {message}")
+
+    def preempted(self, victim: Victim, by: Preempt) -> None:
+        self.events.append(f"Preempted {victim.key}")
+
+    def evicted(self, evict: Evict) -> None:
+        self.events.append(f"Evicted {evict.victim.key}")
+
+
+START_S = 1_767_225_600.0  # the creation of every request
+
+
+def pod(name: str, priority: int = 0, on: str = "", responders: tuple[str, ...] = ()) -> ObservedPod:
+    value = Pod(name, requests=Amounts.of({"cpu": 1000, "memory": 1 << 20}), priority=priority)
+    return ObservedPod(value, f"uid-{name}", "cotenant", 0.0, node=on, responders=responders)
+
+
+class World:
+    """One node, a victim on it and a preemptor; time passes only in sleeps."""
+
+    def __init__(self, serves: bool = True, responders: tuple[str, ...] = ("example.com/copy",)) -> None:
+        self.now_s = START_S
+        self.server, self.said = Server(serves), Said()
+        self.cluster = Cluster(profile("least-allocated"), np.random.default_rng(1))
+        size = Amounts.of({"cpu": 1000, "memory": 8 << 30})
+        self.cluster.node_seen(Node("a", size, Labels.of({HOSTNAME: "a"})))
+        self.victim = pod("victim", on="a", responders=responders)
+        self.cluster.pod_seen(self.victim, self.now_s)
+        self.at: dict[float, Callable[[], None]] = {}
+        client: Any = self.server
+        watches: Any = self.server
+        statuses: Any = self.said
+        metrics: Any = Metrics()
+        self.requests = EvictionRequests(client, watches, lambda: self.now_s)
+        self.evictor = Evictor(
+            client, self.cluster, statuses, metrics, "cotenant", lambda: self.now_s, lambda: None, self.requests,
+            may_act=lambda: True, sleep=self.sleep,
+        )  # fmt: skip
+
+    async def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+        for at_s in [at_s for at_s in self.at if START_S + at_s <= self.now_s]:
+            self.at.pop(at_s)()
+        await asyncio.sleep(0)
+
+    def preempt(self) -> Preempt:
+        self.cluster.pod_seen(pod("vip", 10), self.now_s)
+        return next(given for given in self.cluster.decide(self.now_s) if isinstance(given, Preempt))
+
+    async def until_done(self) -> None:
+        while self.evictor._tasks:
+            await asyncio.gather(*self.evictor._tasks)
+
+    def progress(self, responder: str, message: str) -> None:
+        obj = {
+            "metadata": {"name": "e", "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"target": {"pod": {"name": "victim", "uid": "uid-victim"}}},
+            "status": {
+                "targetResponders": [{"name": responder, "priority": 10_000, "state": "Active"}],
+                "responders": [{"name": responder, "startTime": "2026-01-01T00:00:00Z", "message": message}],
+            },
+        }
+        handler = self.server.handlers[EVICTIONS.plural]
+        handler.seen(handler.read(msgspec.convert(obj, EvictionObject)))
+
+
+class Metrics:
+    """Counters that nobody reads."""
+
+    def __init__(self) -> None:
+        registry = CollectorRegistry()
+        self.preemptions = Counter("preemptions", "-", registry=registry)
+        self.victims = Histogram("victims", "-", registry=registry)
+        self.loop_errors = Counter("loop_errors", "-", registry=registry)
+
+
+def run(case: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(case())  # type: ignore[arg-type]
+
+
+def test_without_requests_or_responders_a_victim_is_deleted_at_once() -> None:
+    for serves, responders in ((False, ("example.com/copy",)), (True, ())):
+        world = World(serves, responders)
+
+        async def case(world: World = world) -> None:
+            world.evictor.add(world.preempt())
+            await world.until_done()
+
+        run(case)
+        assert world.server.calls == ["status vip", "status victim", "delete pods victim"]
+        assert world.now_s == START_S
+
+
+def test_a_responder_has_its_time_and_then_the_victim_is_deleted() -> None:
+    world = World()
+    world.at[10.0] = lambda: world.progress("example.com/copy", "copied 10 of 20 GB")
+    explained: list[str] = []
+    entry = world.cluster.find
+    world.at[21.0] = lambda: explained.append(world.cluster.why.eviction_progress["uid-victim"])
+
+    async def case() -> None:
+        world.evictor.add(world.preempt())
+        await world.until_done()
+
+    run(case)
+    assert entry("default/victim") is not None
+    assert world.server.calls == ["status vip", "request victim", "status victim", "delete pods victim"]
+    assert world.now_s == START_S + RESPONDERS_HAVE_S
+    assert explained == [
+        "responder example.com/copy has it for 20 s: copied 10 of 20 GB; loses its turn unless it reports within "
+        "1180 s; it is preempted in 40 s"
+    ]
+    assert [event.split(" ")[0] for event in world.said.events] == [
+        "EvictionRequested",
+        "EvictionProgress",
+        "EvictionForced",
+        "Preempted",
+    ]
+    assert not world.cluster.why.eviction_progress
+
+
+def test_a_victim_that_its_responder_ends_is_not_deleted() -> None:
+    world = World()
+    world.at[7.0] = lambda: world.cluster.pod_seen(replace(world.victim, ends_s=START_S + 37.0), world.now_s)
+
+    async def case() -> None:
+        world.evictor.add(world.preempt())
+        await world.until_done()
+
+    run(case)
+    assert world.server.calls == ["status vip", "request victim"]
+
+
+def test_a_preemptor_that_is_gone_withdraws_the_request() -> None:
+    world = World()
+    world.at[7.0] = lambda: world.cluster.pod_gone("uid-vip", world.now_s)
+
+    async def case() -> None:
+        world.evictor.add(world.preempt())
+        await world.until_done()
+
+    run(case)
+    assert world.server.calls[-1] == "delete evictionrequests cotenant-scheduler-uid-victim"
+    assert not any("pods" in call for call in world.server.calls)
+    assert world.said.events[-1].startswith("EvictionWithdrawn")
+
+
+def test_a_scheduler_that_restarts_does_not_begin_the_time_anew() -> None:
+    world = World()
+
+    async def case() -> None:
+        await world.requests.ask("default/victim", "uid-victim")
+        again = EvictionRequests(world.server, world.server, lambda: world.now_s)  # type: ignore[arg-type]
+        world.requests = world.evictor._requests = again
+        world.now_s += 50.0
+        world.evictor.add(world.preempt())
+        await world.until_done()
+
+    run(case)
+    assert world.now_s == START_S + RESPONDERS_HAVE_S
+
+
+def test_a_request_that_nobody_repeats_is_withdrawn_and_one_that_is_repeated_stays() -> None:
+    world = World()
+    evict = Evict(Victim("uid-victim", "default/victim", "a"), "QuotaOverused", "too much")
+    withdrawn: list[EvictionRequest] = []
+
+    async def sweep() -> None:
+        withdrawn.extend(await world.requests.sweep(world.evictor._is_there))
+
+    async def case() -> None:
+        for _ in range(3):
+            world.evictor.evict(evict)
+            await world.until_done()
+            world.now_s += KEPT_S - 1
+            await sweep()
+        assert not withdrawn
+        world.now_s += 1
+        await sweep()
+
+    run(case)
+    assert [request.pod_uid for request in withdrawn] == ["uid-victim"]
+    assert world.server.calls == ["request victim", "delete evictionrequests cotenant-scheduler-uid-victim"]
+    assert world.said.events == ["EvictionRequested default/victim: QuotaOverused: too much"]
+
+
+def test_a_request_whose_pod_is_gone_is_removed_in_silence() -> None:
+    world = World()
+
+    async def case() -> None:
+        await world.requests.ask("default/victim", "uid-victim")
+        world.cluster.pod_gone("uid-victim", world.now_s)
+        assert await world.requests.sweep(world.evictor._is_there) == []
+
+    run(case)
+    assert not world.server.stored
+
+
+def test_without_requests_an_eviction_goes_to_the_eviction_api() -> None:
+    world = World(serves=False)
+
+    async def case() -> None:
+        world.evictor.evict(Evict(Victim("uid-victim", "default/victim", "a"), "QuotaOverused", "too much"))
+        await world.until_done()
+
+    run(case)
+    assert world.server.calls == ["POST /api/v1/namespaces/default/pods/victim/eviction"]
