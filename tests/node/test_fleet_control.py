@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,6 +45,7 @@ class Processes:
         self.guid = f"agent-{os.getpid():x}"
         self._socket = docker.socket
         self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self._began_s = 0.0
         self.config = folder / "agent.yml"
         self.config.write_text("heartbeat_s: 0.2\n")
 
@@ -52,6 +54,8 @@ class Processes:
             "serve": ["serve"],
             "agent": ["agent", "--guid", self.guid, "--docker", str(self._socket), "--config", str(self.config)],
         }[name]
+        if name == "agent":
+            self._began_s = time.time()
         with (self._folder / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(self._command("fleet", *arguments), stderr=log)
 
@@ -64,8 +68,17 @@ class Processes:
         return subprocess.run(self._command(*arguments), capture_output=True, text=True)
 
     def is_ready(self) -> bool:
-        said = self.run("fleet", "hosts", "--json").stdout
-        return all(f'"name":"{name}","is_on":true' in said for name in ("containers", "limits", "logs"))
+        """By heartbeats of this start of the agent, not of one that was killed."""
+        hosts = json.loads(self.run("fleet", "hosts", "--json").stdout or '{"hosts":[]}')["hosts"]
+        beats = [host["beat"] for host in hosts if host["beat"] and host["state"] == "alive"]
+        on = {
+            function["name"]
+            for beat in beats
+            if beat["started_s"] >= self._began_s
+            for function in beat["functions"]
+            if function["is_on"]
+        }
+        return {"containers", "limits", "logs"} <= on
 
     def _command(self, *arguments: str) -> list[str]:
         options = ["--bus", self.server.url, "--state-dir", str(self._folder / "state")]

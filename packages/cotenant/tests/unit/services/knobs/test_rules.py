@@ -33,6 +33,9 @@ GOOD = {
     Knob.IO_MAX: "8:0 rbps=1048576 wbps=max riops=max wiops=max",
     Knob.SCHEMATA: "L3:0=ff",
     Knob.RATE: "1000000 2000000",
+    Knob.NETWORK_RATE: "8000000",
+    Knob.NETWORK_DELAY: "20000",
+    Knob.NETWORK_LOSS: "10000",
 }
 
 
