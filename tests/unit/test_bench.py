@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 # Not of speed, without a line of JSON, or needs what a machine for `make bench` may not have.
 APART = {
     "fleet",  # needs a nats-server
+    "fleet_logs",
     "agent",
     "apistore",
     "capacity",

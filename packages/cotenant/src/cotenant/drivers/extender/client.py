@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 import aiohttp
 
+from cotenant.drivers.http.trust import trusting
 from cotenant.model.cluster.extender import Extender, ExtenderTls
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 
@@ -79,7 +80,7 @@ def _context(tls: ExtenderTls | None, url: str) -> ssl.SSLContext | None:
     if tls is None:
         return None
     try:
-        context = ssl.create_default_context(cadata=tls.authorities.decode() if tls.authorities else None)
+        context = trusting(tls.authorities.decode() if tls.authorities else None)
         if tls.is_insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

@@ -126,9 +126,7 @@ class ZoneRunner:
         async with self._busy:
             await self._carry_out(self.zone.destroy())
 
-    async def run(
-        self, stop: asyncio.Event, period_s: float, seconds: float | None, read: Callable[[], None]
-    ) -> None:
+    async def run(self, stop: asyncio.Event, period_s: float, seconds: float | None, read: Callable[[], None]) -> None:
         """Until `stop` is set or `seconds` are over; `read` is called after every reading."""
         try:
             await self.start()
