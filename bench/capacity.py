@@ -3,15 +3,15 @@ nodes' measurements.
 
     nice python -m bench.capacity [--sizes 100x1000,1000x10000,5000x50000] [--seconds 30] [--json]
 
-Problem: the requests of a deployment are a guess unless somebody measured. Choice: all processes run at once against a
-local API server that has the nodes and pods already, as after an upgrade. `start_cpu_s` is what they used until nothing
-was left to do; `rss_mib` and `peak_mib` are resident memory then and at its highest, `heap_mib` the C heap in use where
-the process tells it. Then pods are created for the scheduler (`cpu_ms_pod`, of every process that watches them; the
-webhook reviews them), and for `--seconds` each node's NodeMetric is written as often as agents do, once a minute
-(`metrics_cores`, without what an idle process uses: `idle_cores`). CPU time and memory are little changed by other load
-on the machine; `request_mib` is the peak and a quarter, in steps of 32. Limits: pods of one container without volumes
-or affinity; pods that run are bound and have no status; no questions to console and traces, no reports, no spans; for
-agents see `bench.agent`.
+The requests of a deployment are a guess unless somebody measured. All processes run at once against a local API server
+that has the nodes and pods already, as after an upgrade. `start_cpu_s` is what they used until nothing was left to do;
+`rss_mib` and `peak_mib` are resident memory then and at its highest, `heap_mib` the C heap in use where the process
+tells it. Then pods are created for the scheduler (`cpu_ms_pod`, of every process that watches them; the webhook reviews
+them), and for `--seconds` each node's NodeMetric is written as often as agents do, once a minute (`metrics_cores`,
+without what an idle process uses: `idle_cores`). CPU time and memory are little changed by other load on the machine;
+`request_mib` is the peak and a quarter, in steps of 32.
+Limits: pods of one container without volumes or affinity; pods that run are bound and have no status; no questions to
+console and traces, no reports, no spans; for agents see `bench.agent`.
 """
 
 from __future__ import annotations

@@ -3,13 +3,14 @@ runs, was bound once, every move has ended, and no node holds more than it has.
 
     python -m bench.chaos --rounds 20 --seed 1
 
-Problem: each part survives its own kill in a test of its own, and an installation restarts several at once, in an order
-nobody wrote down. Choice: a round installs quotas, gangs and deployments in random order, asks for a move of a pod of
-each deployment, and meanwhile kills (-9) or pauses (-STOP, some seconds) scheduler, extender, manager, rebalancer,
-credit and trace process at random; then it waits until all is well, and compares the history of the watch with the
-present: moves ended with their reservations used or deleted, and all accounts of credit are zero together. The seed is
-printed and gives the same order of steps. Limits: the times of kills are the machine's. The API server's own kill is
-`bench.apifaults`; agents and keepers are in tests/fault/keeper and tests/node.
+Each part survives its own kill in a test of its own, and an installation restarts several at once, in an order nobody
+wrote down. A round installs quotas, gangs and deployments in random order, asks for a move of a pod of each deployment,
+and meanwhile kills (-9) or pauses (-STOP, some seconds) scheduler, extender, manager, rebalancer, credit and trace
+process at random; then it waits until all is well, and compares the history of the watch with the present: moves ended
+with their reservations used or deleted, and all accounts of credit are zero together. The seed is printed and gives the
+same order of steps.
+Limits: the times of kills are the machine's. The API server's own kill is `bench.apifaults`; agents and keepers are in
+tests/fault/keeper and tests/node.
 """
 
 from __future__ import annotations

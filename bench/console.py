@@ -3,11 +3,12 @@ the map.
 
     python -m bench.console [--nodes 5000] [--tenants 20] [--viewers 200] [--seconds 10] [--no-map] [--json]
 
-Problem: the map must stay smooth at 5,000 machines with 20 tenants, and 200 viewers must not cost more than 5 % of a
-core. Choice: CPU time of this process for the server's side, viewers being plain sockets in a child; in the browser the
-time of `paint` as the page itself measures it, while the map is scrolled and zoomed, and the CPU time of the page's
-process for each such frame (all of its script, layout and drawing). Limits: software rendering; the time of a frame
-depends on what else the machine does, so the least is shown beside the median.
+The map must stay smooth at 5,000 machines with 20 tenants, and 200 viewers must not cost more than 5 % of a core. CPU
+time of this process for the server's side, viewers being plain sockets in a child; in the browser the time of `paint`
+as the page itself measures it, while the map is scrolled and zoomed, and the CPU time of the page's process for each
+such frame (all of its script, layout and drawing).
+Limits: software rendering; the time of a frame depends on what else the machine does, so the least is shown beside the
+median.
 """
 
 from __future__ import annotations

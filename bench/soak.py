@@ -5,16 +5,16 @@ grows, stalls or changes hands.
     python -m bench.soak --draw FILE.csv --out FILE.svg     the picture of a run's --samples
     python -m bench.soak --day                  24 simulated hours of the scheduling engine, as fast as it goes
 
-Problem: a leak of a few bytes a pod is found after days, in production. Choice: `bench/churn` makes the load and fits
-the slope; here gangs, quotas and failing nodes join it, and each process is sampled: resident set, open files, and the
-longest of a few answers of /healthz, which waits for the event loop as everything in that process does. Leadership is
-the Lease's number of transitions. A process grows where the whole 95 % interval of a slope is above `--max-mib-hour`
-(`--max-files-hour`): of its C heap in use (`cotenant_heap_bytes`) over the whole time, and of its resident set over the
-last half, because a heap that fragments settles within an hour or two while what is in use stays the same. Bounded
-parts that are not full yet (50,000 events, 300 s of watch history) grow honestly: `--warm-minutes` are not measured.
-`--day` has the engine's own tables besides, and compares its sums with its residents each hour. Limits: one machine,
-simulated nodes; slopes of short runs have wide intervals and prove nothing. The nodes' reports are those of `cotenant
-up`. The day has no API server, no clock but its own, and no gangs.
+A leak of a few bytes a pod is found after days, in production. `bench/churn` makes the load and fits the slope; here
+gangs, quotas and failing nodes join it, and each process is sampled: resident set, open files, and the longest of a few
+answers of /healthz, which waits for the event loop as everything in that process does. Leadership is the Lease's number
+of transitions. A process grows where the whole 95 % interval of a slope is above `--max-mib-hour` (`--max-files-hour`):
+of its C heap in use (`cotenant_heap_bytes`) over the whole time, and of its resident set over the last half, because a
+heap that fragments settles within an hour or two while what is in use stays the same. Bounded parts that are not full
+yet (50,000 events, 300 s of watch history) grow honestly: `--warm-minutes` are not measured. `--day` has the engine's
+own tables besides, and compares its sums with its residents each hour.
+Limits: one machine, simulated nodes; slopes of short runs have wide intervals and prove nothing. The nodes' reports are
+those of `cotenant up`. The day has no API server, no clock but its own, and no gangs.
 """
 
 from __future__ import annotations

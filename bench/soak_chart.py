@@ -1,8 +1,8 @@
 """The picture of a soak: each process's resident set, and its C heap in use where it was sampled, over the hours of the
 run.
 
-Problem: a slope with an interval does not show whether growth ends. Choice: one panel a process with its own scale from
-0, so that growth is seen beside what is there; SVG written here, in colours that are readable on light and dark pages.
+A slope with an interval does not show whether growth ends. One panel a process with its own scale from 0, so that
+growth is seen beside what is there; SVG written here, in colours that are readable on light and dark pages.
 Limits: at most 400 points a line; files and answers are in the table only.
 """
 

@@ -2,10 +2,11 @@
 
     python -m bench.tuning --policy cotenant --policy edf-paragon --trials 24 --json
 
-Problem: a tuned policy that beats an untuned one proves nothing. Choice: each gets the same number of trials of the
-same sampler (Optuna's TPE, seeded, starting from the policy's defaults) on the same load and seeds, and the same
-objective: violation of services plus violation of batch, each a mean over seeds. Reported seeds are 0, 1, 2, ...; these
-start at 100. Limits: few seeds per trial, so the best of many trials is partly luck.
+A tuned policy that beats an untuned one proves nothing. Each gets the same number of trials of the same sampler
+(Optuna's TPE, seeded, starting from the policy's defaults) on the same load and seeds, and the same objective:
+violation of services plus violation of batch, each a mean over seeds. Reported seeds are 0, 1, 2, ...; these start at
+100.
+Limits: few seeds per trial, so the best of many trials is partly luck.
 """
 
 from __future__ import annotations

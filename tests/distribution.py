@@ -1,13 +1,12 @@
 """How the suite is divided among pytest-xdist's workers.
 
-Problem: `--dist loadscope` starts the modules with the most cases first, so a module of one long case may start last
-and keep one worker busy alone; and it spreads folders whose modules share one expensive thing (a cluster, an emulated
-machine, kernels to compile) over all workers, each of which then makes or awaits its own.
-Cases that wait for real processes leave a core idle, and several of them at once starve one another.
-Choice: a unit of work is a module, or a whole folder of `TOGETHER`; units start in the order of `LONGEST`, the rest
-after them in the order of collection. Every second worker takes the units of `SHARED_MACHINE` first, the others take
-them last: with two workers a core, one computes while another waits, and no more cases wait for processes at once than
-there are cores, until nothing else is left.
+`--dist loadscope` starts the modules with the most cases first, so a module of one long case may start last and keep
+one worker busy alone; and it spreads folders whose modules share one expensive thing (a cluster, an emulated machine,
+kernels to compile) over all workers, each of which then makes or awaits its own. Cases that wait for real processes
+leave a core idle, and several of them at once starve one another. A unit of work is a module, or a whole folder of
+`TOGETHER`; units start in the order of `LONGEST`, the rest after them in the order of collection. Every second worker
+takes the units of `SHARED_MACHINE` first, the others take them last: with two workers a core, one computes while
+another waits, and no more cases wait for processes at once than there are cores, until nothing else is left.
 Limits: `LONGEST` is kept by hand from `--durations`; a wrong order costs time, never a result.
 """
 

@@ -1,9 +1,10 @@
 """Build hook: the eBPF objects are built into the wheel where clang is.
 
-Problem: the objects are not in git, so a wheel built from a fresh checkout lacked them, and its users were told to run
-`make bpf`, which a wheel does not have. Choice: building a wheel (or an editable installation) runs `make bpf` first,
-where make, clang and libbpf's headers are there. Limits: elsewhere the wheel is built without the objects, with a
-warning; the probe then names `COTENANT_BPF_OBJECTS`, and run delay is read from /proc.
+The objects are not in git, so a wheel built from a fresh checkout lacked them, and its users were told to run `make
+bpf`, which a wheel does not have. Building a wheel (or an editable installation) runs `make bpf` first, where make,
+clang and libbpf's headers are there.
+Limits: elsewhere the wheel is built without the objects, with a warning; the probe then names `COTENANT_BPF_OBJECTS`,
+and run delay is read from /proc.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A digest of the sources of the console's page and of the script of static pages, which `make console` writes beside
 what it built.
 
-Problem: what is built is committed, and what was not rebuilt after a change of its sources must not be released.
-Choice: the digest of every file that the build reads, by name and content; a test compares it, without node.
+What is built is committed, and what was not rebuilt after a change of its sources must not be released. The digest of
+every file that the build reads, by name and content; a test compares it, without node.
 Limits: versions of the tools are those of the lock file, which is one of the files.
 """
 

@@ -1,11 +1,11 @@
 """Which imports between rooms are worth an arrow, and which room stands above which.
 
-Problem: sixty rooms import one another in more than three hundred ways, too many to draw, and some of them import one
-another in circles.
+Sixty rooms import one another in more than three hundred ways, too many to draw, and some of them import one another in
+circles.
 
-Choice: the heaviest imports first, each import becomes a forward edge unless it closes a circle; then it is a backward
-edge. Of the forward edges those are left out that a longer chain implies (the transitive reduction). Levels are longest
-paths over forward edges.
+The heaviest imports first, each import becomes a forward edge unless it closes a circle; then it is a backward edge. Of
+the forward edges those are left out that a longer chain implies (the transitive reduction). Levels are longest paths
+over forward edges.
 
 Limits: an edge that is left out may still be an import of its own. With equal weights, the names decide which edge of a
 circle is the backward one.

@@ -1,12 +1,11 @@
 """The rooms of the three packages, and which room imports which.
 
-Problem: a description of the structure that is maintained by hand becomes wrong with the first moved file.
+A description of the structure that is maintained by hand becomes wrong with the first moved file.
 
-Choice: a room is a folder directly below a floor (`engine/cycle`), together with everything below that folder; the
-modules that lie directly in a floor's folder are a room of the floor's own name (`engine`). The packages beside the
-product are a floor each (`lab/world` is `cotenant_lab/world`). Imports are read from the syntax tree, wherever in a
-file they are, and count once for each name imported. The packages' `__init__` files are read for imports and not
-counted as files.
+A room is a folder directly below a floor (`engine/cycle`), together with everything below that folder; the modules that
+lie directly in a floor's folder are a room of the floor's own name (`engine`). The packages beside the product are a
+floor each (`lab/world` is `cotenant_lab/world`). Imports are read from the syntax tree, wherever in a file they are,
+and count once for each name imported. The packages' `__init__` files are read for imports and not counted as files.
 
 Limits: imports by a computed name are not seen.
 """

@@ -2,11 +2,11 @@
 
     python -m tools.manifests        (`make manifests` does it; needs `helm`, or its path in $HELM)
 
-Problem: manifests and a chart that are both written by hand differ after the next change. Choice: deploy/chart is the
-source. Every template is rendered with all parts switched on (deploy/chart/everything.yaml) into deploy/PART/FILE.yaml,
-the kinds into deploy/chart/crds, and the agent's settings into the schema of the values; kustomizations select what is
-installed. A test renders again and compares. Limits: what is chosen by values is fixed here to the defaults; change it
-by patches of your own kustomization.
+Manifests and a chart that are both written by hand differ after the next change. deploy/chart is the source. Every
+template is rendered with all parts switched on (deploy/chart/everything.yaml) into deploy/PART/FILE.yaml, the kinds
+into deploy/chart/crds, and the agent's settings into the schema of the values; kustomizations select what is installed.
+A test renders again and compares.
+Limits: what is chosen by values is fixed here to the defaults; change it by patches of your own kustomization.
 """
 
 import os

@@ -3,11 +3,11 @@ its owner.
 
     python -m tools.owner_modes docs/guide/agent.md      (`make docs` does it)
 
-Problem: a table of drivers, versions and policies that is written by hand is wrong after the next change of the owner's
-table. Choice: it is derived from that table (model/kubelet) and from the knobs that policies write
+A table of drivers, versions and policies that is written by hand is wrong after the next change of the owner's table.
+It is derived from that table (model/kubelet) and from the knobs that policies write
 (engine/node/doctor/policy_knobs.py), and stands between two marks of the page, where a test compares it. One table for
-the usual kubelet; then, for each other one, the lines that differ. Limits: Kubernetes classes of pods of one line are
-joined; kinds of groups that differ are lines of their own.
+the usual kubelet; then, for each other one, the lines that differ.
+Limits: Kubernetes classes of pods of one line are joined; kinds of groups that differ are lines of their own.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
     python -m tools.rooms > docs/architecture.svg        (`make docs` does it)
 
-Problem: a picture that is drawn by hand is wrong after the next change of structure.
+A picture that is drawn by hand is wrong after the next change of structure.
 
-Choice: everything is derived from the imports of the code (tools/imports.py, tools/graph.py), without a random number
-or a measured font, so that the same tree gives the same bytes and a test can compare. It is a layered drawing
-(Sugiyama, Tagawa and Toda 1981): a room stands in a row below those that import it, a long arrow passes each row at a
-place of its own between the boxes, rows are ordered by the mean place of their neighbours, and places are then relaxed
-towards that mean. An import against the stack is red.
+Everything is derived from the imports of the code (tools/imports.py, tools/graph.py), without a random number or a
+measured font, so that the same tree gives the same bytes and a test can compare. It is a layered drawing (Sugiyama,
+Tagawa and Toda 1981): a room stands in a row below those that import it, a long arrow passes each row at a place of its
+own between the boxes, rows are ordered by the mean place of their neighbours, and places are then relaxed towards that
+mean. An import against the stack is red.
 
 Limits: imports of the model floor are not drawn, because nearly every room has them. Nor is an import that a chain of
 arrows implies. Text is sized for a sans-serif font and 1000 pixels.

@@ -2,9 +2,10 @@
 
     python tools/sbom.py [FILE]        (the image's build runs it; FILE: `dpkg-query -W -f '${Package} ${Version}\\n'`)
 
-Choice: the distributions that are installed, with version, licence and package URL, and the Debian packages of a list;
-the standard library is enough for that. Limits: files that no package owns are not listed; the serial number follows
-from the parts, so equal environments give equal bytes.
+The distributions that are installed, with version, licence and package URL, and the Debian packages of a list; the
+standard library is enough for that.
+Limits: files that no package owns are not listed; the serial number follows from the parts, so equal environments give
+equal bytes.
 """
 
 import json

@@ -2,9 +2,10 @@
 
     python -m tools.manifests        writes it with the manifests
 
-Problem: a misspelt policy in the values passed the schema, and the agents of all nodes refused to start. Choice: as
-`build` reads the types of `AgentConfig`, so does this; a test compares the file with it. Limits: what a value checks by
-itself (bounds, what excludes what) shows when an agent starts. What the chart sets by other values is left out.
+A misspelt policy in the values passed the schema, and the agents of all nodes refused to start. As `build` reads the
+types of `AgentConfig`, so does this; a test compares the file with it.
+Limits: what a value checks by itself (bounds, what excludes what) shows when an agent starts. What the chart sets by
+other values is left out.
 """
 
 from __future__ import annotations

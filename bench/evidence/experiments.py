@@ -1,9 +1,9 @@
 """The experiments behind docs/results.md, as data: the arguments of `cotenant lab compare`, seeds, and the columns of
 their tables.
 
-Problem: a figure without a command that reproduces it cannot be verified. Choice: each experiment is one command. Seeds
-of what was tuned on the same workload are from 20 on: 0 to 9 were seen during development. Limits: minutes to half an
-hour each on two cores; real traces where named.
+A figure without a command that reproduces it cannot be verified. Each experiment is one command. Seeds of what was
+tuned on the same workload are from 20 on: 0 to 9 were seen during development.
+Limits: minutes to half an hour each on two cores; real traces where named.
 """
 
 from __future__ import annotations

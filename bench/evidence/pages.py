@@ -1,8 +1,8 @@
 """The generated parts of the pages, between `<!-- table: NAME -->` and `<!-- end of table -->`.
 
-Problem: a page of hand-written text with tables that must equal the results. Choice: marked places are replaced by what
-the summaries give; the text between them stays. `drifted` compares without writing, so that a test can fail. Limits:
-figures inside sentences are not checked.
+A page of hand-written text with tables that must equal the results. Marked places are replaced by what the summaries
+give; the text between them stays. `drifted` compares without writing, so that a test can fail.
+Limits: figures inside sentences are not checked.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Used CPU at objective by search: for each policy and seed the two neighbouring loads between which it stops keeping
 its objectives.
 
-Problem: policies whose limits lie far apart need a wide sweep, most of whose runs say nothing about either limit.
-Choice: each policy begins at a load of its own and goes up or down by a step until services and batch both violate at
-most 1 % at one load and not at the next; the figures are interpolated between those two (`cotenant_lab/statistics.py`).
-The few figures of both runs are kept for each policy and seed in docs/results/searches/NAME.json, with the command and
-the sources that made them; pages are written from that file. Finished runs are not repeated. Limits: where violation is
-not monotonous in the load, the limit nearest to the beginning is found; a search that reaches the lowest or highest
-load has no figure.
+Policies whose limits lie far apart need a wide sweep, most of whose runs say nothing about either limit. Each policy
+begins at a load of its own and goes up or down by a step until services and batch both violate at most 1 % at one load
+and not at the next; the figures are interpolated between those two (`cotenant_lab/statistics.py`). The few figures of
+both runs are kept for each policy and seed in docs/results/searches/NAME.json, with the command and the sources that
+made them; pages are written from that file. Finished runs are not repeated.
+Limits: where violation is not monotonous in the load, the limit nearest to the beginning is found; a search that
+reaches the lowest or highest load has no figure.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A summary of an experiment: the figures that pages print, and what made them. One JSON file each in docs/results/.
 
-Problem: pages whose figures were typed by hand drift from the results, and from one another. Choice: the few figures
-that pages need are kept in the repository with the command, the version, the commit and the digest of the sources that
-made them; pages are written from these files only. Limits: means and intervals, and of single runs the violation only;
-the rest stays in the experiment's own folder.
+Pages whose figures were typed by hand drift from the results, and from one another. The few figures that pages need are
+kept in the repository with the command, the version, the commit and the digest of the sources that made them; pages are
+written from these files only.
+Limits: means and intervals, and of single runs the violation only; the rest stays in the experiment's own folder.
 """
 
 from __future__ import annotations

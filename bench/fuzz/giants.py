@@ -1,9 +1,10 @@
 """Pods as large as an API server admits: one list after the other, each filled to a size in bytes.
 
-Problem: a list that a pod's owner writes may have tens of thousands of elements, and one loop over it inside another
-stops a scheduler. Choice: every list of a pod that the scheduler reads, with elements that are all different and that
-all apply (selectors that match every pod, keys that nodes have), which is the costly case, and once with elements that
-apply to nothing. Two lists are filled half and half. Limits: lists that no code reads (env, mounts) are not filled.
+A list that a pod's owner writes may have tens of thousands of elements, and one loop over it inside another stops a
+scheduler. Every list of a pod that the scheduler reads, with elements that are all different and that all apply
+(selectors that match every pod, keys that nodes have), which is the costly case, and once with elements that apply to
+nothing. Two lists are filled half and half.
+Limits: lists that no code reads (env, mounts) are not filled.
 """
 
 from __future__ import annotations

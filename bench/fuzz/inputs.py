@@ -1,9 +1,9 @@
 """Inputs for readers: documents of a schema with odd values, and valid texts with damaged bytes.
 
-Problem: random bytes never get past a parser, and hand-written odd cases miss the combinations. Choice: documents are
-generated from the reader's own msgspec structs, so that they reach the code behind the decoder; a part of the values is
-odd (extreme numbers, wrong types, strings that have a meaning somewhere in the package); bytes of a part of all texts
-are damaged. Limits: no coverage guidance; rare combinations need many inputs.
+Random bytes never get past a parser, and hand-written odd cases miss the combinations. Documents are generated from the
+reader's own msgspec structs, so that they reach the code behind the decoder; a part of the values is odd (extreme
+numbers, wrong types, strings that have a meaning somewhere in the package); bytes of a part of all texts are damaged.
+Limits: no coverage guidance; rare combinations need many inputs.
 """
 
 from __future__ import annotations

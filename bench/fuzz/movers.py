@@ -1,9 +1,10 @@
 """Readers of the rebalancer and of credit: the objects that they watch, the rebalancer's configuration, and reported
 incidents.
 
-Choice: both are run as their processes run them, less HTTP and writes: the rebalancer plans a round and advances its
-jobs now and then, credit computes the tenants' use. Limits: the plan is made for one look, so the anomaly condition is
-not exercised; nothing is carried out, so jobs go on only by the objects that the fuzzer delivers.
+Both are run as their processes run them, less HTTP and writes: the rebalancer plans a round and advances its jobs now
+and then, credit computes the tenants' use.
+Limits: the plan is made for one look, so the anomaly condition is not exercised; nothing is carried out, so jobs go on
+only by the objects that the fuzzer delivers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What a reader is, and the readers of the Kubernetes objects that a process watches.
 
-Choice: a process's own watches are collected instead of run; each kind becomes a reader that decodes an object and
-delivers it as the watch cache does, now and then as deleted. `decide` runs after every 50th delivery, so that the
-engine behind the watches works on what it was given. Limits: the readers of one process share its state.
+A process's own watches are collected instead of run; each kind becomes a reader that decodes an object and delivers it
+as the watch cache does, now and then as deleted. `decide` runs after every 50th delivery, so that the engine behind the
+watches works on what it was given.
+Limits: the readers of one process share its state.
 """
 
 from __future__ import annotations

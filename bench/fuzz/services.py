@@ -1,7 +1,7 @@
 """Readers of the manager, the webhook and `cotenant lint`: the objects that they watch or read, and admission reviews.
 
-Choice: both are run as their processes run them, less HTTP: the manager decides now and then, every review is answered
-from what the webhook's watches were given before.
+Both are run as their processes run them, less HTTP: the manager decides now and then, every review is answered from
+what the webhook's watches were given before.
 Limits: writes are not carried out; the API server's answer to the webhook's one question is always the same.
 """
 

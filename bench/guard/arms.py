@@ -1,10 +1,10 @@
 """The arms: what is done to best-effort work while the service runs, each on a tree of groups of its own.
 
-Problem: policies are to be compared as they are on a kubelet's node, where best-effort work has the least weight
-already, and the kubelet rewrites what it owns. Choice: a root as `kubepods`, the service in a pod below `burstable`,
-four hogs in pods below a group of weight 1 (two shares); the idle class is set on pods, since a kubelet that finds its
-best-effort group idle cannot write its weight any more. The agent finds a kubelet's group and holds there what it holds
-beside one. Limits: groups of our own, without a kubelet; its weights are written once.
+Policies are to be compared as they are on a kubelet's node, where best-effort work has the least weight already, and
+the kubelet rewrites what it owns. A root as `kubepods`, the service in a pod below `burstable`, four hogs in pods below
+a group of weight 1 (two shares); the idle class is set on pods, since a kubelet that finds its best-effort group idle
+cannot write its weight any more. The agent finds a kubelet's group and holds there what it holds beside one.
+Limits: groups of our own, without a kubelet; its weights are written once.
 
 Source of `SUPPRESS`: Koordinator, koordlet's CPU suppression by quota (65 % of the node less what the service uses,
 once a second), by our implementation of its formula.

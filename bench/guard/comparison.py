@@ -1,9 +1,9 @@
 """The comparison as an experiment of the product's harness: blocks, their figures, the verdict.
 
-Problem: is a service's tail under the agent that of the service alone, does best-effort work still get the CPU that is
-left, and what do the published ways give in the same minutes? Choice: every round runs every arm once in random order
-with one kind of hog, so all figures are ratios within rounds; the service alone is measured twice, which shows what the
-machine itself differs. p99: geometric mean of the rounds' ratios; p99.9: all rounds' requests together (`tails.py`).
+Is a service's tail under the agent that of the service alone, does best-effort work still get the CPU that is left, and
+what do the published ways give in the same minutes? Every round runs every arm once in random order with one kind of
+hog, so all figures are ratios within rounds; the service alone is measured twice, which shows what the machine itself
+differs. p99: geometric mean of the rounds' ratios; p99.9: all rounds' requests together (`tails.py`).
 Limits: one core; steady state from a second after the hogs' start; calm windows only, as `guard` has them.
 """
 

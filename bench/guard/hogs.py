@@ -1,8 +1,8 @@
 """The kinds of best-effort work: each presses another part of the machine.
 
-Problem: work that only computes is the mildest neighbour; a policy has to hold against those that fill the caches,
-start processes or write to disk too. Choice: stress-ng's stressors of one resource each, one process a pod. Limits:
-what a disk's interrupts cost the core is charged to whoever runs.
+Work that only computes is the mildest neighbour; a policy has to hold against those that fill the caches, start
+processes or write to disk too. stress-ng's stressors of one resource each, one process a pod.
+Limits: what a disk's interrupts cost the core is charged to whoever runs.
 """
 
 from __future__ import annotations

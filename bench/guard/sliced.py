@@ -1,10 +1,10 @@
 """Gives itself a scheduling slice of its own, then becomes a program: `python -m bench.guard.sliced MICROSECONDS
 PROGRAM ...`
 
-Problem: the fair class does not take the CPU from a running task before its slice is over, unless the one that wakes
-has a shorter slice; the slice of best-effort work thus decides what a service waits, whatever the weights. Choice:
-`sched_setattr` with a runtime, which children inherit. Limits: Linux 6.12 and later; older kernels ignore the runtime
-of the fair class.
+The fair class does not take the CPU from a running task before its slice is over, unless the one that wakes has a
+shorter slice; the slice of best-effort work thus decides what a service waits, whatever the weights. `sched_setattr`
+with a runtime, which children inherit.
+Limits: Linux 6.12 and later; older kernels ignore the runtime of the fair class.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Tails over rounds, compared in pairs: quantiles of all rounds' requests together, resampled by rounds.
 
-Problem: p99.9 of a block rests on a handful of requests, so a ratio within one round says little. Choice: the quantile
-of all rounds' requests together, and the ratio of two arms with an interval by the bootstrap over rounds: both arms are
-resampled by the same rounds, so what was common to a round stays common. Limits: fewer than three rounds have no
-interval.
+p99.9 of a block rests on a handful of requests, so a ratio within one round says little. The quantile of all rounds'
+requests together, and the ratio of two arms with an interval by the bootstrap over rounds: both arms are resampled by
+the same rounds, so what was common to a round stays common.
+Limits: fewer than three rounds have no interval.
 
 Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13; resampling of whole rounds, since
 requests of a block depend on one another.

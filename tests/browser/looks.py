@@ -1,8 +1,8 @@
 """Golden images that another machine's fonts do not break.
 
-Problem: a screenshot compared pixel by pixel differs with every font, hinting and version of Chromium; without a
-comparison, a panel that vanished or a dark page with light colours passes every other test. Choice: two comparisons
-with different blind spots.
+A screenshot compared pixel by pixel differs with every font, hinting and version of Chromium; without a comparison, a
+panel that vanished or a dark page with light colours passes every other test. Two comparisons with different blind
+spots.
 
 - `Grid`: the mean colour of squares of 20 px and whether there is ink in them (text or an edge), kept as an image with
   a pixel a square (`golden/`: colours above, ink below). A colour agrees if it is within `TOLERANCE` of the range of

@@ -1,9 +1,9 @@
 """What an adapter reads of a case: every key, or it says why one plays no part.
 
-Problem: an adapter that looks for the keys of the cases it was written with passes over any other, and the case then
-asserts something else than its file says. Choice: the input of a case records what is read of it, and a key that nobody
-read fails the case by name (`unread`). A key that cannot matter is named as such (`no_matter`). Null and absent are the
-same, "not set", as the files' README has it. What an adapter does not know it refuses (`Unreadable`).
+An adapter that looks for the keys of the cases it was written with passes over any other, and the case then asserts
+something else than its file says. The input of a case records what is read of it, and a key that nobody read fails the
+case by name (`unread`). A key that cannot matter is named as such (`no_matter`). Null and absent are the same, "not
+set", as the files' README has it. What an adapter does not know it refuses (`Unreadable`).
 """
 
 from __future__ import annotations

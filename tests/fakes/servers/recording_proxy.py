@@ -1,9 +1,10 @@
 """A proxy on loopback that records the requests of processes to an API server, as events of an audit log.
 
-Problem: which calls a process made is written in the server's audit log, which a client of a real server often cannot
-read. Choice: the processes are given the proxy's address in their kubeconfig; it passes each request on with the
-process's own token and keeps what kube-apiserver would log: User-Agent, verb, object and code. Limits: plain HTTP on
-loopback, no upgrades (exec, port-forward); a request of a process that ends meanwhile is kept with the code 0.
+Which calls a process made is written in the server's audit log, which a client of a real server often cannot read. The
+processes are given the proxy's address in their kubeconfig; it passes each request on with the process's own token and
+keeps what kube-apiserver would log: User-Agent, verb, object and code.
+Limits: plain HTTP on loopback, no upgrades (exec, port-forward); a request of a process that ends meanwhile is kept
+with the code 0.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A packaged Linux kernel for the guest, from this machine's own apt sources, kept between runs.
 
-Problem: the guest needs a kernel with cgroup v2 and nothing else on it; building one takes too long, and package
-versions vanish from the archive. Choice: the newest `linux-image-cloud` that apt offers, resolved through its
-meta-package; of it only the kernel, unpacked, and the modules that the guest loads are kept, with their checksums,
-under the cache folder. A kept kernel is used again without asking apt. Limits: amd64 and Debian's package names; the
-signature is apt's to check.
+The guest needs a kernel with cgroup v2 and nothing else on it; building one takes too long, and package versions vanish
+from the archive. The newest `linux-image-cloud` that apt offers, resolved through its meta-package; of it only the
+kernel, unpacked, and the modules that the guest loads are kept, with their checksums, under the cache folder. A kept
+kernel is used again without asking apt.
+Limits: amd64 and Debian's package names; the signature is apt's to check.
 """
 
 from __future__ import annotations

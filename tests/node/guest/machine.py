@@ -1,10 +1,10 @@
 """A guest that runs tests of this repository on a kernel whose controllers are all on cgroup v2.
 
-Problem: this host may have its controllers on v1, and what v2 does must be seen on a kernel. Choice: QEMU's own
-emulation (TCG), so that no hardware help is needed; the host's root is the guest's, read-only through virtiofs, so that
-the same Python and the same tests run there; pytest reports each case as a line on the second serial port. Virtual time
-counts instructions (-icount): a busy host makes the guest slower and not its clocks uneven. Limits: amd64, Debian's
-QEMU and virtiofsd; the guest writes nothing but its own /run.
+This host may have its controllers on v1, and what v2 does must be seen on a kernel. QEMU's own emulation (TCG), so that
+no hardware help is needed; the host's root is the guest's, read-only through virtiofs, so that the same Python and the
+same tests run there; pytest reports each case as a line on the second serial port. Virtual time counts instructions
+(-icount): a busy host makes the guest slower and not its clocks uneven.
+Limits: amd64, Debian's QEMU and virtiofsd; the guest writes nothing but its own /run.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The guest's boot with systemd as its first process, and a bus: what owns the slices of a node with the systemd
 driver.
 
-Problem: what systemd rewrites in a slice is seen only where it runs. Choice: Debian's own systemd and dbus-daemon from
-the host's root, which the guest shares, with a handful of units of ours in place of the host's; the tests are one of
-them. Limits: no journal, no udev, no login.
+What systemd rewrites in a slice is seen only where it runs. Debian's own systemd and dbus-daemon from the host's root,
+which the guest shares, with a handful of units of ours in place of the host's; the tests are one of them.
+Limits: no journal, no udev, no login.
 """
 
 from __future__ import annotations

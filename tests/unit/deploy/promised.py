@@ -3,9 +3,9 @@ promised.json.
 
     python -m tests.unit.deploy.promised [COMMIT]         of a commit's chart; run it for each release
 
-Problem: `kubectl apply` of changed kinds must not lose a field of stored objects, and two versions run side by side
-during an upgrade. Choice: each kind is flattened to its served versions and the types of its fields by path; the file
-is that of the last release (before the first: of the first chart).
+`kubectl apply` of changed kinds must not lose a field of stored objects, and two versions run side by side during an
+upgrade. Each kind is flattened to its served versions and the types of its fields by path; the file is that of the last
+release (before the first: of the first chart).
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Connects the simulated world and the scheduling engine in virtual time, in place of an API server, kubelets and
 agents. It translates and never decides.
 
-Problem: the engine measured in the lab must be the one that runs in a cluster. Choice: the lab drives
-`engine.cluster.Cluster` itself: the world's events go in as from a watch, instructions are carried out at once (a bind
-starts the pod in the world, an eviction ends it there), nodes report once a minute, and agents' measurements are passed
-on in the same round. Every policy gets exactly the same information: the offer (requests, deadlines, noisy estimates),
-the reports, and what an agent can measure. Limits: a round every five simulated seconds when something has changed,
-which is also the back-off of refused pods; the run time of the policy is measured, not added to simulated time; binds
-never fail.
+The engine measured in the lab must be the one that runs in a cluster. The lab drives `engine.cluster.Cluster` itself:
+the world's events go in as from a watch, instructions are carried out at once (a bind starts the pod in the world, an
+eviction ends it there), nodes report once a minute, and agents' measurements are passed on in the same round. Every
+policy gets exactly the same information: the offer (requests, deadlines, noisy estimates), the reports, and what an
+agent can measure.
+Limits: a round every five simulated seconds when something has changed, which is also the back-off of refused pods; the
+run time of the policy is measured, not added to simulated time; binds never fail.
 """
 
 from __future__ import annotations

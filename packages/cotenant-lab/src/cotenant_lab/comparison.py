@@ -1,9 +1,9 @@
 """The runs of an experiment gathered into one comparison: a row per policy and load, paired differences, the sustained
 load.
 
-Problem: the terminal, the JSON object and the report must show the same figures. Choice: all of them print one
-`Comparison`, computed once. Limits: a failed run is missing from its row's seeds; `Row.seeds` gives the number of seeds
-present.
+The terminal, the JSON object and the report must show the same figures. All of them print one `Comparison`, computed
+once.
+Limits: a failed run is missing from its row's seeds; `Row.seeds` gives the number of seeds present.
 """
 
 from __future__ import annotations

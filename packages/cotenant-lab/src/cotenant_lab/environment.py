@@ -1,11 +1,10 @@
 """What two machines must share for a run to give the same figures on both.
 
-Problem: a run is stored under a digest of its specification and its sources, and must not depend on the machine that
-made it. Libraries and processors differ between machines: NumPy's exponential with AVX-512 differs from that with AVX2
-in the last bit, and one bit can change a placement. Choice: an environment is compared before a run: sources, versions
-of the libraries that calculate, a digest of elementary functions at fixed points, and the names and sizes of the trace
-files. Limits: functions that the digest does not evaluate are not compared, nor are trace files of equal names and
-sizes.
+A run is stored under a digest of its specification and its sources, and must not depend on the machine that made it.
+Libraries and processors differ between machines: NumPy's exponential with AVX-512 differs from that with AVX2 in the
+last bit, and one bit can change a placement. An environment is compared before a run: sources, versions of the
+libraries that calculate, a digest of elementary functions at fixed points, and the names and sizes of the trace files.
+Limits: functions that the digest does not evaluate are not compared, nor are trace files of equal names and sizes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Policies x paired seeds x loads, resumable.
 
-Problem: a comparison is hundreds of runs; it must use every core, survive being killed, and name the runs that failed.
-Choice: a plan lists its specifications; each finished run is stored under a digest of its specification, so the same
-command continues where it stopped; failed runs are reported with their specification while the others continue. Seeds
-are the outermost loop, so an interrupted experiment contains whole pairs. Limits: runs share the machine, so decision
-latencies hold for that many parallel runs.
+A comparison is hundreds of runs; it must use every core, survive being killed, and name the runs that failed. A plan
+lists its specifications; each finished run is stored under a digest of its specification, so the same command continues
+where it stopped; failed runs are reported with their specification while the others continue. Seeds are the outermost
+loop, so an interrupted experiment contains whole pairs.
+Limits: runs share the machine, so decision latencies hold for that many parallel runs.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """What each node of the simulated world lends, minute by minute: the decisions of `cotenant manager` over columns.
 
-Problem: resources for batch exist in the lab only where a manager offers them, by the same policies and with the same
-rules of writing as in a cluster, and hundreds of nodes are measured every simulated minute. Choice: the policies of
-`policy/overcommit` over columns; a test feeds the same measurements to the manager's engine and compares every amount.
-A node's measurement counts when its report arrives, so one that is late or lost delays its amounts too, and 15 minutes
-without one withdraw them (the strategy's default). Limits: the world has no system use, reservations, mid pods, zones
-or third parties; amounts are computed once a minute, where the manager also acts a second after a pod is assigned.
+Resources for batch exist in the lab only where a manager offers them, by the same policies and with the same rules of
+writing as in a cluster, and hundreds of nodes are measured every simulated minute. The policies of `policy/overcommit`
+over columns; a test feeds the same measurements to the manager's engine and compares every amount. A node's measurement
+counts when its report arrives, so one that is late or lost delays its amounts too, and 15 minutes without one withdraw
+them (the strategy's default).
+Limits: the world has no system use, reservations, mid pods, zones or third parties; amounts are computed once a minute,
+where the manager also acts a second after a pod is assigned.
 """
 
 from __future__ import annotations

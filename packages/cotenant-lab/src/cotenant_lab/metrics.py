@@ -1,10 +1,10 @@
 """Definitions of every figure the lab reports.
 
-Problem: the same word (success, utilisation, fairness) means different things in different papers, so a table without
-definitions cannot be trusted. Choice: one record per field of `Measures`, with its unit, which direction is better, its
-exact definition and what determines it: a figure that the policy cannot influence must not be read as a merit. The
-command line, the report and the documentation all print these records. Limits: definitions that differ for a workload
-are in `metrics_by_workload.py`.
+The same word (success, utilisation, fairness) means different things in different papers, so a table without
+definitions cannot be trusted. One record per field of `Measures`, with its unit, which direction is better, its exact
+definition and what determines it: a figure that the policy cannot influence must not be read as a merit. The command
+line, the report and the documentation all print these records.
+Limits: definitions that differ for a workload are in `metrics_by_workload.py`.
 """
 
 from __future__ import annotations

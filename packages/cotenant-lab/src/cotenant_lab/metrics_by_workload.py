@@ -1,9 +1,9 @@
 """Metrics that a workload defines differently from `metrics.py`: the same field of `Measures`, with another
 denominator, unit of count or instant.
 
-Problem: jobs of tasks, arrivals without departures and services beside batch cannot share one definition of success or
-latency. Choice: one record per figure and workload, shown with the workload's figures. Limits: figures of one name do
-not compare across workloads.
+Jobs of tasks, arrivals without departures and services beside batch cannot share one definition of success or latency.
+One record per figure and workload, shown with the workload's figures.
+Limits: figures of one name do not compare across workloads.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """An offer as the values that a scheduler gets from an API server: nodes by name, pods with requests, tenants,
 deadlines and estimates.
 
-Problem: the scheduling engine takes nodes and pods as a cluster has them, while workload generators produce columns.
-Choice: one template per shape, completed with a name for each pod; evicted pods are created again with a new UID, as by
-a controller. Limits: one namespace; all pods have the same priority and the same priority class, so neither affects a
-choice.
+The scheduling engine takes nodes and pods as a cluster has them, while workload generators produce columns. One
+template per shape, completed with a name for each pod; evicted pods are created again with a new UID, as by a
+controller.
+Limits: one namespace; all pods have the same priority and the same priority class, so neither affects a choice.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Runs on a Ray cluster, stored by this process as if it had made them.
 
-Problem: a sweep of hundreds of runs wants more than one machine, and its figures must not depend on where they were
-made. Choice: each run is a Ray task of one CPU. Its worker compares its environment with this process's
-(`environment.py`), refuses the run where they differ, and returns the result, which this process stores under the
-digest of the specification. A run whose worker is lost is submitted once more, then reported; Ray's own retries are
-off, because a run that ends its process would be repeated without end. Limits: the package and the traces that a
-workload reads must be on each machine, at the same paths; a cluster that has no free CPU is waited for; Ray's client
-needs the same versions of Ray and Python on both sides.
+A sweep of hundreds of runs wants more than one machine, and its figures must not depend on where they were made. Each
+run is a Ray task of one CPU. Its worker compares its environment with this process's (`environment.py`), refuses the
+run where they differ, and returns the result, which this process stores under the digest of the specification. A run
+whose worker is lost is submitted once more, then reported; Ray's own retries are off, because a run that ends its
+process would be repeated without end.
+Limits: the package and the traces that a workload reads must be on each machine, at the same paths; a cluster that has
+no free CPU is waited for; Ray's client needs the same versions of Ray and Python on both sides.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """The rebalancer of a cluster beside the simulated world: its planner, its migrations and its limits, with the lab as
 their API server.
 
-Problem: what moves pods in a cluster must be what the lab measures. Choice: the objects of `cotenant rebalancer`
-themselves: an engine that sees the scheduler's pods and learns from NodeMetrics, `plan_round` every two minutes, and
-`Migrations`, whose writes are carried out here at once. The scheduler's part of a reservation is taken over: the two
-engines know the same pods between two scheduling rounds, so what the simulation placed, the scheduler would place; the
-reservation is granted on the simulated node, and the replacement is created on it. If that node fails meanwhile, the
-replacement is queued like any pod. Limits: a NodeMetric has no number of requests, so a window counts as one of 200, as
-in a cluster; there are no ServiceObjectives, so services' own reports decide; no budgets, no other rebalancer, no lost
-writes. Services are ReplicaSets and stages of batch jobs are Jobs.
+What moves pods in a cluster must be what the lab measures. The objects of `cotenant rebalancer` themselves: an engine
+that sees the scheduler's pods and learns from NodeMetrics, `plan_round` every two minutes, and `Migrations`, whose
+writes are carried out here at once. The scheduler's part of a reservation is taken over: the two engines know the same
+pods between two scheduling rounds, so what the simulation placed, the scheduler would place; the reservation is granted
+on the simulated node, and the replacement is created on it. If that node fails meanwhile, the replacement is queued
+like any pod.
+Limits: a NodeMetric has no number of requests, so a window counts as one of 200, as in a cluster; there are no
+ServiceObjectives, so services' own reports decide; no budgets, no other rebalancer, no lost writes. Services are
+ReplicaSets and stages of batch jobs are Jobs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The registry of workloads, without loading them.
 
-Problem: a listing must be quick, but a scenario's module compiles kernels and reads traces. Choice: one line per
-workload here, and the module is imported when used; each such module has `SCENARIOS`, a tuple of objects that implement
-`Scenario`. Further modules are named by `COTENANT_SCENARIOS` (comma separated, importable), so a scenario can live
-outside this package. Limits: those modules are imported for a listing.
+A listing must be quick, but a scenario's module compiles kernels and reads traces. One line per workload here, and the
+module is imported when used; each such module has `SCENARIOS`, a tuple of objects that implement `Scenario`. Further
+modules are named by `COTENANT_SCENARIOS` (comma separated, importable), so a scenario can live outside this package.
+Limits: those modules are imported for a listing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Seeds as text: a number of them, ranges, or a list of both.
 
-Problem: seeds that were looked at while tuning must not be the seeds that are reported, so a comparison has to name its
-seeds. Choice: a lone number N is how many (0 to N-1), as it always was; anything with a dash or a comma names seeds:
-`20-29`, `0-4,20-29`, `3,5`, `7-7`. Limits: no steps.
+Seeds that were looked at while tuning must not be the seeds that are reported, so a comparison has to name its seeds. A
+lone number N is how many (0 to N-1), as it always was; anything with a dash or a comma names seeds: `20-29`,
+`0-4,20-29`, `3,5`, `7-7`.
+Limits: no steps.
 """
 
 from __future__ import annotations

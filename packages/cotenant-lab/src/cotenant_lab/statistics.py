@@ -1,9 +1,9 @@
 """Statistics for comparing policies.
 
-Problem: a difference between two policies on a few random workloads may be chance. Choice: Student-t intervals over
-seeds, and paired differences (the same seed gives both policies the same workload, so the variation between workloads
-cancels). Limits: t intervals assume roughly normal figures, which shares near 0 or 1 are not; with many comparisons at
-once some of the 95 % intervals miss by chance.
+A difference between two policies on a few random workloads may be chance. Student-t intervals over seeds, and paired
+differences (the same seed gives both policies the same workload, so the variation between workloads cancels).
+Limits: t intervals assume roughly normal figures, which shares near 0 or 1 are not; with many comparisons at once some
+of the 95 % intervals miss by chance.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Files of an experiment on disk.
 
-Problem: an experiment may be killed, or the disk may fill, at any moment; a half-written file must not be taken for a
-result, and an earlier report must survive. Choice: every file is written to a temporary name, flushed and renamed. A
-run is a JSON file, with an NPZ file of its arrays written first, both named by a digest of the specification, the
-sources that produce results and, where one is used, the contents of the workload's file. Limits: the digest covers
-neither the traces nor the versions of dependencies.
+An experiment may be killed, or the disk may fill, at any moment; a half-written file must not be taken for a result,
+and an earlier report must survive. Every file is written to a temporary name, flushed and renamed. A run is a JSON
+file, with an NPZ file of its arrays written first, both named by a digest of the specification, the sources that
+produce results and, where one is used, the contents of the workload's file.
+Limits: the digest covers neither the traces nor the versions of dependencies.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Worker processes for parallel tasks that may crash.
 
-Problem: a run may raise, or its process may be killed (out of memory); the other runs must continue, and the failed run
-must be identified. `concurrent.futures` gives up the whole pool when one process dies. Choice: a few spawned processes,
-a pipe to each, one task at a time; a dead process is replaced and its task reported. Processes are spawned, so that no
-thread or lock of the parent is copied. Limits: a task that hangs is not ended.
+A run may raise, or its process may be killed (out of memory); the other runs must continue, and the failed run must be
+identified. `concurrent.futures` gives up the whole pool when one process dies. A few spawned processes, a pipe to each,
+one task at a time; a dead process is replaced and its task reported. Processes are spawned, so that no thread or lock
+of the parent is copied.
+Limits: a task that hangs is not ended.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A user's own workload, described in YAML.
 
-Problem: a misspelt field must not be ignored, and an invalid number must be refused at its field. Choice: one frozen
-record read strictly; unknown fields are errors that name the field and the closest known one. Limits: it varies only
-the co-located world; a workload of another kind is a scenario module.
+A misspelt field must not be ignored, and an invalid number must be refused at its field. One frozen record read
+strictly; unknown fields are errors that name the field and the closest known one.
+Limits: it varies only the co-located world; a workload of another kind is a scenario module.
 
     base: colocation          # founding, colocation or replay: whose defaults apply
     title: a small cluster with more services

@@ -1,12 +1,13 @@
 """A stand-in for the kubelet: what it does to cgroups, when, in which order, and which failures it survives.
 
-Problem: a test that writes the other owner's side itself finds only what its author thought of. Choice: the steps of
-Kubernetes 1.36 on a real tree, each from the source (pkg/kubelet/cm: container_manager_linux.go,
-qos_container_manager_linux.go, node_container_manager_linux.go, pod_container_manager_linux.go; pkg/kubelet/kubelet.go,
-kubelet_pods.go; kuberuntime/kuberuntime_manager.go for a resize). Time is an argument: `advance` does what falls due
-and says it step by step. A write that fails ends what the real one ends: a start raises `Failed`; a minute's update is
-given up until the next. Limits: one container after the other; no probes, volumes or images; the node's limits are
-updated once at a start instead of in the background.
+A test that writes the other owner's side itself finds only what its author thought of. The steps of Kubernetes 1.36 on
+a real tree, each from the source (pkg/kubelet/cm: container_manager_linux.go, qos_container_manager_linux.go,
+node_container_manager_linux.go, pod_container_manager_linux.go; pkg/kubelet/kubelet.go, kubelet_pods.go;
+kuberuntime/kuberuntime_manager.go for a resize). Time is an argument: `advance` does what falls due and says it step by
+step. A write that fails ends what the real one ends: a start raises `Failed`; a minute's update is given up until the
+next.
+Limits: one container after the other; no probes, volumes or images; the node's limits are updated once at a start
+instead of in the background.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """How much of the time best-effort limits are in force beside a writer whose clock is an argument.
 
-Problem: a kubelet writes once a minute, and no test waits that long; but how soon a limit is back after such a write is
-real time. Choice: after each step the limits are watched until they are back (or given up), then for a few periods of
-the agent; the share without them counts for the simulated time until the next step. What the write itself cost counts
-as it was measured. Limits: a gap shorter than the interval of polling is not seen.
+A kubelet writes once a minute, and no test waits that long; but how soon a limit is back after such a write is real
+time. After each step the limits are watched until they are back (or given up), then for a few periods of the agent; the
+share without them counts for the simulated time until the next step. What the write itself cost counts as it was
+measured.
+Limits: a gap shorter than the interval of polling is not seen.
 """
 
 from __future__ import annotations

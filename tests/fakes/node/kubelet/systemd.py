@@ -1,9 +1,10 @@
 """The driver `systemd` on cgroup v2: every group is a unit, set by D-Bus first and by its files after that.
 
-Problem: a group of a slice is systemd's; what the kubelet asks for goes through `SetUnitProperties`, upon which systemd
-writes every file of the unit that it knows anew, and opencontainers' manager then writes the same files itself. Choice:
-the real calls, by `busctl`, in that order. Source: github.com/opencontainers/cgroups as vendored by Kubernetes 1.36,
-systemd/{common,v2}.go. Limits: systemd 244 or newer.
+A group of a slice is systemd's; what the kubelet asks for goes through `SetUnitProperties`, upon which systemd writes
+every file of the unit that it knows anew, and opencontainers' manager then writes the same files itself. The real
+calls, by `busctl`, in that order.
+Source: github.com/opencontainers/cgroups as vendored by Kubernetes 1.36, systemd/{common,v2}.go.
+Limits: systemd 244 or newer.
 """
 
 from __future__ import annotations

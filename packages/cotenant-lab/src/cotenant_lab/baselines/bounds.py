@@ -1,10 +1,10 @@
 """Upper bounds on the share of the waiting demand that any scheduler could place at once.
 
-Problem: a success rate is meaningless without what was possible. Choice: volume (free over demanded, one resource) and
-a linear programme over node kinds, in which pods are divisible: of each request class a fraction may go to each kind of
-node (nodes with equal capacity, taints and labels), every resource of a kind is one pool, and a class may only use
-kinds where one whole pod of it fits some node. Both are upper bounds for whole pods. Limits: one instant, without
-departures; fragmentation within a kind is ignored.
+A success rate is meaningless without what was possible. Volume (free over demanded, one resource) and a linear
+programme over node kinds, in which pods are divisible: of each request class a fraction may go to each kind of node
+(nodes with equal capacity, taints and labels), every resource of a kind is one pool, and a class may only use kinds
+where one whole pod of it fits some node. Both are upper bounds for whole pods.
+Limits: one instant, without departures; fragmentation within a kind is ignored.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Dominant resource fairness (Ghodsi et al., NSDI 2011).
 
-Problem: tenants want different mixes of resources; one number must rank their allocations. Choice: the dominant share,
-max over resources of allocated / cluster capacity, divided by the tenant's weight; progressive filling serves the
-tenant with the smallest share whose next task fits, and repeats after every placement. DRF chooses the tenant, not the
-node: here the node is the best fit (least sum of normalised leftovers). A tenant's next task is its earliest that some
-node can still take; a tenant without one is skipped for the round, as nothing is freed within one. Limits: tenants as
-users; no preemption; `PODS` has no share.
+Tenants want different mixes of resources; one number must rank their allocations. The dominant share, max over
+resources of allocated / cluster capacity, divided by the tenant's weight; progressive filling serves the tenant with
+the smallest share whose next task fits, and repeats after every placement. DRF chooses the tenant, not the node: here
+the node is the best fit (least sum of normalised leftovers). A tenant's next task is its earliest that some node can
+still take; a tenant without one is skipped for the round, as nothing is freed within one.
+Limits: tenants as users; no preemption; `PODS` has no share.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The rivals of the published GPU-sharing table: random, dot-product, clustering, packing, best-fit and FGD.
 
-Problem: comparing with a published table requires reproducing it. Choice: the rules of Weng et al. (USENIX ATC 2023,
-sections 4 and 6) with the settings of their published simulator:
+Comparing with a published table requires reproducing it. The rules of Weng et al. (USENIX ATC 2023, sections 4 and 6)
+with the settings of their published simulator:
 
 - random: any node on which the pod fits, any device with enough left.
 - dot-product: least (cpu requested x cpu free / 128^2 + gpu requested x gpu free / 8^2) / 2, in whole percent; the

@@ -1,10 +1,10 @@
 """Feasibility of a pod on a node, and the best-fit rule that the rivals share.
 
-Problem: every rival checks thousands of times per round whether a shape fits a row, over all rows for one shape or over
-all shapes for one row. Choice: one compiled `scan` over pairs of rows and shapes, whose two step sizes allow either
-side to be fixed, so the rule is written once and costs a few nanoseconds per pair. A call per pair would cost fifty,
-because each call counts references to a dozen arrays. Limits: row-local rules only (capacity, readiness, taints,
-selectors, group limits).
+Every rival checks thousands of times per round whether a shape fits a row, over all rows for one shape or over all
+shapes for one row. One compiled `scan` over pairs of rows and shapes, whose two step sizes allow either side to be
+fixed, so the rule is written once and costs a few nanoseconds per pair. A call per pair would cost fifty, because each
+call counts references to a dozen arrays.
+Limits: row-local rules only (capacity, readiness, taints, selectors, group limits).
 
 `PODS` counts towards what fits but not towards scores and shares: it is a setting of the node, not a resource that
 tenants compete for.

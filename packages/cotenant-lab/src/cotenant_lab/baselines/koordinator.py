@@ -1,8 +1,8 @@
 """Koordinator's scheduler as it is installed: kube-scheduler's resource scores over native and batch resources, with
 load-aware filter and score.
 
-Problem: who runs Koordinator today places batch pods on resources that its manager offers, by scores that
-kube-scheduler has and by what nodes use. Choice, for each waiting pod in the queue's order, services first:
+Who runs Koordinator today places batch pods on resources that its manager offers, by scores that kube-scheduler has and
+by what nodes use. Choice, for each waiting pod in the queue's order, services first:
 
     filter  requests fit (the batch resources of a batch pod); use + estimates + the pod's estimate are at most 65 % of
     CPU and 95 % of memory

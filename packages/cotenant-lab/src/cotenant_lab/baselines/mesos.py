@@ -1,14 +1,14 @@
 """DRF by offers, as Mesos does it (Hindman et al., NSDI 2011; shares after Ghodsi et al., NSDI 2011).
 
-Problem: the allocator does not know tasks; it can only offer resources, and a framework accepts or declines. Choice: in
-each allocation cycle the agents are visited in random order, and each one's whole free bundle is offered to the
-framework (a tenant) with the smallest weighted dominant share, offers of this cycle included, that still has tasks and
-has not declined this agent. Then every framework launches its tasks, in order of arrival, each on the first agent it
-was offered (in order of the offers, so in effect a random agent) that fits. What remains is idle until the next cycle.
-A cycle is a second; a round of five seconds holds five. An agent offered to a framework is filtered for it for 5 s, so
-to the round's end: the filter needs no memory between rounds. Limits: agents with no CPU or no memory left are not
-offered; a tenant's services and its batch are frameworks of their own, and services' offers come first, under the same
-rule.
+The allocator does not know tasks; it can only offer resources, and a framework accepts or declines. In each allocation
+cycle the agents are visited in random order, and each one's whole free bundle is offered to the framework (a tenant)
+with the smallest weighted dominant share, offers of this cycle included, that still has tasks and has not declined this
+agent. Then every framework launches its tasks, in order of arrival, each on the first agent it was offered (in order of
+the offers, so in effect a random agent) that fits. What remains is idle until the next cycle. A cycle is a second; a
+round of five seconds holds five. An agent offered to a framework is filtered for it for 5 s, so to the round's end: the
+filter needs no memory between rounds.
+Limits: agents with no CPU or no memory left are not offered; a tenant's services and its batch are frameworks of their
+own, and services' offers come first, under the same rule.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What all round policies share: services before batch, and the result in the contract's form.
 
-Problem: the rivals' papers consider batch tasks only; here services wait in the same queue. Choice: each rival runs its
-own rule twice, first over the waiting services, then over the batch, so a packer also packs services and a spreader
-spreads them.
+The rivals' papers consider batch tasks only; here services wait in the same queue. Each rival runs its own rule twice,
+first over the waiting services, then over the batch, so a packer also packs services and a spreader spreads them.
 Limits: a service that fits nowhere does not hold back capacity from the batch behind it.
 """
 

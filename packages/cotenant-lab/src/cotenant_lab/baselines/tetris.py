@@ -1,8 +1,8 @@
 """Tetris: multi-resource packing that chooses the task for a machine (Grandl et al., SIGCOMM 2014).
 
-Problem: slots waste what tasks do not need, and fairness alone packs badly. Choice, following the paper's section 3: a
-machine with free resources takes, of the tasks whose peak demand fits it in every dimension, the one with the highest a
-+ eps p.
+Slots waste what tasks do not need, and fairness alone packs badly. Choice, following the paper's section 3: a machine
+with free resources takes, of the tasks whose peak demand fits it in every dimension, the one with the highest a + eps
+p.
 
 - a, alignment: dot product of the task's demand and what the machine has free, both over the machine's capacity.
 - p, less remaining work first: 1 - (jobs with less work) / (jobs waiting), in (0, 1]; work is the estimate every policy

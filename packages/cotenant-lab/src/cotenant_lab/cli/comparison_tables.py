@@ -1,9 +1,9 @@
 """A comparison as tables for a terminal.
 
-Problem: twenty policies by ten figures, each with an interval, do not fit a terminal. Choice: as many figures per table
-as fit, the rest in further tables; one number of decimals per column, from its intervals; sorted by the leading figure,
-ours marked. With several loads: one table per figure, one column per load. Limits: figures beyond the workload's
-headline are in the report.
+Twenty policies by ten figures, each with an interval, do not fit a terminal. As many figures per table as fit, the rest
+in further tables; one number of decimals per column, from its intervals; sorted by the leading figure, ours marked.
+With several loads: one table per figure, one column per load.
+Limits: figures beyond the workload's headline are in the report.
 """
 
 from __future__ import annotations

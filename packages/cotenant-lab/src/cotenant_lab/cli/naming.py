@@ -1,8 +1,9 @@
 """Renames the fields of errors to what the user typed.
 
-Problem: a scenario names its parameters (`load`, `policy`, a knob), because it also serves as a library; a user who
-typed `--load` looks for that. Choice: the fields are renamed in one place, where a command calls the lab; the rest of
-the error is unchanged. Limits: fields that are not listed here, such as a file with its line, are unchanged.
+A scenario names its parameters (`load`, `policy`, a knob), because it also serves as a library; a user who typed
+`--load` looks for that. The fields are renamed in one place, where a command calls the lab; the rest of the error is
+unchanged.
+Limits: fields that are not listed here, such as a file with its line, are unchanged.
 """
 
 from __future__ import annotations

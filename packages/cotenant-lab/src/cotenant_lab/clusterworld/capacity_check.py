@@ -1,8 +1,8 @@
 """What pods hold on each node, counted independently of the engine to check it.
 
-Problem: a scheduler that overcommits by mistake would look good in all of its own figures. Choice: amounts by node and
-shares by device, summed from accepted binds only; exceeding the capacity raises an error. Limits: GPUs are checked
-individually only if the bind names them.
+A scheduler that overcommits by mistake would look good in all of its own figures. Amounts by node and shares by device,
+summed from accepted binds only; exceeding the capacity raises an error.
+Limits: GPUs are checked individually only if the bind names them.
 """
 
 from __future__ import annotations

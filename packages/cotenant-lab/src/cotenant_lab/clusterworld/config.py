@@ -1,7 +1,8 @@
 """Behaviour of the simulated cluster around the engine: delays, failures, checkpoints.
 
-Problem: the benefit of gangs, quotas and topology depends on the cost of an interruption and the duration of a bind.
-Choice: one frozen value with each parameter and its source. Limits: those marked "ours" are not measured.
+The benefit of gangs, quotas and topology depends on the cost of an interruption and the duration of a bind. One frozen
+value with each parameter and its source.
+Limits: those marked "ours" are not measured.
 
 Sources: of Kueue's waitForPodsReady the time-out of 5 minutes and the requeuing back-off of 60 s, doubled, at most an
 hour; Kubernetes' default grace of 30 s; a node of eight GPUs failing about once in 264 days (Llama 3 report: 419

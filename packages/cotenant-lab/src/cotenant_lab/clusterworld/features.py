@@ -1,8 +1,8 @@
 """The engine's features that a policy enables through pods and objects.
 
-Problem: the policies of one comparison must differ in one feature only. Choice: a frozen value with the features; the
-engine is always the same, and a feature is enabled if pods have its annotations or labels and its objects exist, as in
-a cluster. Limits: all policies use one score profile each.
+The policies of one comparison must differ in one feature only. A frozen value with the features; the engine is always
+the same, and a feature is enabled if pods have its annotations or labels and its objects exist, as in a cluster.
+Limits: all policies use one score profile each.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """A training job as its controller sees it: its members, whether they all run, and its progress.
 
-Problem: a job of many pods makes progress only while all of them run, and restarts from its last checkpoint when one is
-lost. Choice: one mutable record per job, changed by the world only; after an interruption, members are replaced by pods
-with new names and UIDs. Limits: all or nothing: a job does not run with fewer members.
+A job of many pods makes progress only while all of them run, and restarts from its last checkpoint when one is lost.
+One mutable record per job, changed by the world only; after an interruption, members are replaced by pods with new
+names and UIDs.
+Limits: all or nothing: a job does not run with fewer members.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The nodes of the training cluster in racks and blocks, and their GPUs, as an API server would report them.
 
-Problem: racks, blocks and GPUs are read by several parts of the engine, each from its own object. Choice: one value per
-node with all of its facts. Limits: all nodes are equal; link domains are as on eight-GPU boards with a switch: every
-GPU reaches every other.
+Racks, blocks and GPUs are read by several parts of the engine, each from its own object. One value per node with all of
+its facts.
+Limits: all nodes are equal; link domains are as on eight-GPU boards with a switch: every GPU reaches every other.
 """
 
 from __future__ import annotations

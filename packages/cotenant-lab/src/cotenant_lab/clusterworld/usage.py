@@ -1,9 +1,9 @@
 """GPUs held, GPUs computing, and the GPUs that each team deserves, integrated over a window of time.
 
-Problem: time means of values that change at every event must not depend on when they are sampled. Choice: sums of level
-times duration, updated before every change; a team's deserved share is weighted max-min over the tree, first among
-organisations and then among their teams, weighted by their guarantees and capped at their demand. Limits: GPUs only;
-GPUs held by terminating pods count as held and not computing.
+Time means of values that change at every event must not depend on when they are sampled. Sums of level times duration,
+updated before every change; a team's deserved share is weighted max-min over the tree, first among organisations and
+then among their teams, weighted by their guarantees and capped at their demand.
+Limits: GPUs only; GPUs held by terminating pods count as held and not computing.
 """
 
 from __future__ import annotations

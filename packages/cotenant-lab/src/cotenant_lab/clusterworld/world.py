@@ -1,12 +1,13 @@
 """The cluster around the engine in virtual time: API server, kubelets and a job controller that carry out its
 instructions.
 
-Problem: the benefit of gangs, quotas and topology shows only in the outcome of jobs, and the engine under test must be
-the one that a cluster runs. Choice: a queue of events around `engine.cluster.Cluster`: facts go in as from a watch,
-instructions are carried out after a delay, some binds and nodes fail, a job computes while all of its members run, and
-one that loses a member restarts from its last checkpoint. What pods hold on nodes is counted again (capacity_check.py),
-so an engine that overfills a node is detected. Limits: events of one pod arrive in order and are not lost (tests/fault
-covers that); eviction always succeeds after its grace period.
+The benefit of gangs, quotas and topology shows only in the outcome of jobs, and the engine under test must be the one
+that a cluster runs. A queue of events around `engine.cluster.Cluster`: facts go in as from a watch, instructions are
+carried out after a delay, some binds and nodes fail, a job computes while all of its members run, and one that loses a
+member restarts from its last checkpoint. What pods hold on nodes is counted again (capacity_check.py), so an engine
+that overfills a node is detected.
+Limits: events of one pod arrive in order and are not lost (tests/fault covers that); eviction always succeeds after its
+grace period.
 """
 
 from __future__ import annotations

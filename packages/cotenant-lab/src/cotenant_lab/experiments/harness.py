@@ -1,14 +1,13 @@
 """Runs an experiment: arms in short blocks, in random order within each round, raw data stored, disturbed rounds
 counted and left out.
 
-Problem: on a shared machine, one arm measured after another shows the neighbours, not the arm. Choice: each round runs
-every arm once, in an order drawn from the seed; figures are ratios within a round; a block during which other work, or
-the hypervisor, had too much of the plant's core, or that the experiment itself considers disturbed, is repeated; an
-interrupted run is judged by its whole rounds;
-a round that is still disturbed, or that the experiment's own test rejects, is left out, and others are run for it until
-enough count or a limit of time or rounds is reached. A check is decided where half of the rounds are undisturbed in the
-arms that it rests on, else it neither passes nor fails, and says why in a sentence. Limits: a check of all arms loses a
-whole round for one disturbed block.
+On a shared machine, one arm measured after another shows the neighbours, not the arm. Each round runs every arm once,
+in an order drawn from the seed; figures are ratios within a round; a block during which other work, or the hypervisor,
+had too much of the plant's core, or that the experiment itself considers disturbed, is repeated; an interrupted run is
+judged by its whole rounds; a round that is still disturbed, or that the experiment's own test rejects, is left out, and
+others are run for it until enough count or a limit of time or rounds is reached. A check is decided where half of the
+rounds are undisturbed in the arms that it rests on, else it neither passes nor fails, and says why in a sentence.
+Limits: a check of all arms loses a whole round for one disturbed block.
 
 How to add an experiment: a class that implements `Experiment` in a module of `studies/`, and a line in `registry.py`.
 `prepare` creates groups by `site.make_plant(...)` and starts what runs through all rounds; `block` starts one arm's

@@ -1,9 +1,9 @@
 """The outcome of an experiment: figures, checks against their pass lines, the table, the plots; as JSON and readable.
 
-Problem: a script, a terminal and a page must show the same, and a machine that other work disturbed proves nothing,
-neither way. Choice: one value; `to_object` is what `--json` prints and `results.json` holds. A verdict is one of three:
-where too few rounds were undisturbed it is not decided, and says why in a sentence. Limits: figures are the
-experiment's own JSON object, for each has other arms.
+A script, a terminal and a page must show the same, and a machine that other work disturbed proves nothing, neither way.
+One value; `to_object` is what `--json` prints and `results.json` holds. A verdict is one of three: where too few rounds
+were undisturbed it is not decided, and says why in a sentence.
+Limits: figures are the experiment's own JSON object, for each has other arms.
 """
 
 from __future__ import annotations

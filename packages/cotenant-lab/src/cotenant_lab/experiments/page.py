@@ -1,9 +1,9 @@
 """The HTML report of an experiment: checks, table, plots; one self-contained file.
 
-Problem: results must be viewable, shareable and reproducible. Choice: a page of the house
-(cotenant_lab/report/document.py); the command that reproduces it is at the top, every check beside its pass line,
-failures as visibly as passes, and what is not decided as neither. Limits: a curve is drawn as it was measured, point by
-point.
+Results must be viewable, shareable and reproducible. A page of the house (cotenant_lab/report/document.py); the command
+that reproduces it is at the top, every check beside its pass line, failures as visibly as passes, and what is not
+decided as neither.
+Limits: a curve is drawn as it was measured, point by point.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The experiments by name, and the files that a run writes.
 
-Problem: the command, the demonstration and tests start experiments alike. Choice: one function per name; an
-experiment's module is imported when it runs. Limits: none.
+The command, the demonstration and tests start experiments alike. One function per name; an experiment's module is
+imported when it runs.
+Limits: none.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Runs the agent's engine on the plant, as its process does on a real node, in virtual time.
 
-Problem: plant and engine each have a clock. Choice: in each period of the agent services report, watched knobs are
-read, a sample is taken, instructions go to the keeper and its answers back; PSI triggers are checked in every step of
-the plant and go to the engine at once. Limits: reading, deciding and writing take no time; discovery answers once, at
-the start, and when `show` is called.
+Plant and engine each have a clock. In each period of the agent services report, watched knobs are read, a sample is
+taken, instructions go to the keeper and its answers back; PSI triggers are checked in every step of the plant and go to
+the engine at once.
+Limits: reading, deciding and writing take no time; discovery answers once, at the start, and when `show` is called.
 """
 
 from __future__ import annotations

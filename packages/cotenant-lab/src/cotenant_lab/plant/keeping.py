@@ -1,8 +1,8 @@
 """A keeper over simulated knobs: the real engine of leases, with a state file in memory.
 
-Problem: requests of the agent on a simulated node must take the same path as on a real one, including leases,
-read-backs and restores. Choice: `engine.leases.Leases` is driven here as the privileged process drives it. Limits:
-persisting never fails, and nothing blocks.
+Requests of the agent on a simulated node must take the same path as on a real one, including leases, read-backs and
+restores. `engine.leases.Leases` is driven here as the privileged process drives it.
+Limits: persisting never fails, and nothing blocks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Knobs of simulated groups, with the kernel's rules and the canonical values of real ones.
 
-Problem: the agent's engine and the engine of leases must see on a simulated node what they see on a real one, including
-pinned weights and refused bursts. Choice: a `KnobPort` over a table, with the kernel's rules for CPU; other knobs are
-`Unsupported`, as on a machine without them.
+The agent's engine and the engine of leases must see on a simulated node what they see on a real one, including pinned
+weights and refused bursts. A `KnobPort` over a table, with the kernel's rules for CPU; other knobs are `Unsupported`,
+as on a machine without them.
 Limits: no hierarchy rule of cpusets (as in cgroup v2: a CPU that the parent lacks has no effect and is not refused).
 """
 

@@ -1,9 +1,9 @@
 """Loads in the plant's groups: hogs, programs whose demand follows a curve, and services with queues of requests.
 
-Problem: a controller must be tested against work that takes all available CPU, work with a given demand at a given
-time, and work whose quality is a latency. Choice: a load states how much CPU it could use in the next step, is granted
-some, and keeps its own counters. Limits: a request's CPU time is fixed; a thread that is granted less than it wants
-runs slower evenly over the step.
+A controller must be tested against work that takes all available CPU, work with a given demand at a given time, and
+work whose quality is a latency. A load states how much CPU it could use in the next step, is granted some, and keeps
+its own counters.
+Limits: a request's CPU time is fixed; a thread that is granted less than it wants runs slower evenly over the step.
 """
 
 from __future__ import annotations

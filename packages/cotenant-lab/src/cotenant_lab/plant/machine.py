@@ -1,10 +1,10 @@
 """The plant: a machine's CPUs, groups and loads, advanced in small steps of virtual time; its counters are a `Sensor`.
 
-Problem: a controller that is tested only on a live machine is tested rarely, and never twice under equal conditions.
-Choice: steps of a few milliseconds; in each, threads are spread over the CPUs they may use, each CPU is shared out
-(`sharing.py`), loads do their work, and counters grow as the kernel's do: CPU time, periods, throttling, time waited,
-pressure. Equal loads and seeds give equal counters. Limits: CPU only; throttling is detected at the end of a step; a
-child's pressure counts for its parents at most once.
+A controller that is tested only on a live machine is tested rarely, and never twice under equal conditions. Steps of a
+few milliseconds; in each, threads are spread over the CPUs they may use, each CPU is shared out (`sharing.py`), loads
+do their work, and counters grow as the kernel's do: CPU time, periods, throttling, time waited, pressure. Equal loads
+and seeds give equal counters.
+Limits: CPU only; throttling is detected at the end of a step; a child's pressure counts for its parents at most once.
 """
 
 from __future__ import annotations

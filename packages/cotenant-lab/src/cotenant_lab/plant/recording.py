@@ -1,9 +1,9 @@
 """Recording and replay of an agent's engine: every input and output, event by event.
 
-Problem: that the agent behaves in the lab as on a node can only be tested by the engine's own inputs and outputs.
-Choice: a recorder wraps the engine and stores each call and its answer; a replay makes the same calls on a fresh
-engine. Instructions are compared as the bytes of their JSON. Limits: a recording holds the engine's inputs, not how
-they were measured.
+That the agent behaves in the lab as on a node can only be tested by the engine's own inputs and outputs. A recorder
+wraps the engine and stores each call and its answer; a replay makes the same calls on a fresh engine. Instructions are
+compared as the bytes of their JSON.
+Limits: a recording holds the engine's inputs, not how they were measured.
 
 One JSON object per line. Knobs are pairs, since a target cannot be a JSON key; blame without a culprit group has a
 field of its own.

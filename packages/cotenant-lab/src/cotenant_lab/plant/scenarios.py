@@ -1,8 +1,8 @@
 """Trials on the plant: the founding Test 1, and a hog that appears beside a service with an objective.
 
-Problem: the results of the experiments on real cgroups must be exactly repeatable without them. Choice: one function
-per trial and arm, each giving the figures of the live experiment. Limits: those of the plant, see `machine.py`; a p99
-here does not predict one there.
+The results of the experiments on real cgroups must be exactly repeatable without them. One function per trial and arm,
+each giving the figures of the live experiment.
+Limits: those of the plant, see `machine.py`; a p99 here does not predict one there.
 
 Source: Test 1 of the founding notes (a service whose CPU use is a sine wave, and a hog bound to the same core).
 """

@@ -1,9 +1,9 @@
 """Sharing of one CPU in one step: groups within groups, by weight, under quotas.
 
-Problem: the agent's knobs act through the kernel's fair class, level by level. Choice: on each CPU and at each level
-demand is filled in proportion to weight (max-min fair); a group in the idle class weighs 3 against 1024, as in the
-kernel; a group's quota is shared by all CPUs. Limits: fluid within a step: no order of threads, no migration cost, no
-sibling threads.
+The agent's knobs act through the kernel's fair class, level by level. On each CPU and at each level demand is filled in
+proportion to weight (max-min fair); a group in the idle class weighs 3 against 1024, as in the kernel; a group's quota
+is shared by all CPUs.
+Limits: fluid within a step: no order of threads, no migration cost, no sibling threads.
 
 Source: Linux, kernel/sched (weights of nice 0 and of SCHED_IDLE; CFS bandwidth, Turner et al., Linux Symposium 2010).
 """

@@ -1,11 +1,12 @@
 """A page in the console's design language: one HTML file that needs no network.
 
-Problem: the lab's reports, the demonstration and the node experiments write pages that are mailed and opened years
-later, on a phone as well as on a wide screen; three styles of their own would drift apart. Choice: one document with
-the console's own style and components, built from its sources (console/src/report -> built/), light and dark by the
-reader's preference. Sentences and tables are plain HTML that needs no script; a script draws the figures from data in
-the file, and the values of each figure are a folded table below it. A policy in the file lets the browser run this
-script and nothing else. Limits: about 90 KB before a page's own data; maps and figures need a browser of 2024 or later.
+The lab's reports, the demonstration and the node experiments write pages that are mailed and opened years later, on a
+phone as well as on a wide screen; three styles of their own would drift apart. One document with the console's own
+style and components, built from its sources (console/src/report -> built/), light and dark by the reader's preference.
+Sentences and tables are plain HTML that needs no script; a script draws the figures from data in the file, and the
+values of each figure are a folded table below it. A policy in the file lets the browser run this script and nothing
+else.
+Limits: about 90 KB before a page's own data; maps and figures need a browser of 2024 or later.
 """
 
 from __future__ import annotations

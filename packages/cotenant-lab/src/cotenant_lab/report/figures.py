@@ -1,8 +1,8 @@
 """What a figure is: lines with intervals, values with intervals, machines of one moment; with axes, marks, captions and
 names of colours.
 
-Problem: four kinds of pages draw figures, and what a drawing library takes is a dictionary whose misspelt key draws
-nothing. Choice: frozen structures, encoded as they are into the page, where the console's components draw them
+Four kinds of pages draw figures, and what a drawing library takes is a dictionary whose misspelt key draws nothing.
+Frozen structures, encoded as they are into the page, where the console's components draw them
 (console/src/report/data.ts has the same fields). Colours are names, which the page resolves in both themes. Axes have
 their ends here, so that a figure looks the same whichever of its lines are hidden.
 Limits: x and y of a line are numbers; a value that is not there is None, and the line is broken.

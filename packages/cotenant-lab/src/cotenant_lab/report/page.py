@@ -1,9 +1,9 @@
 """The report of a comparison: one HTML file that needs no network.
 
-Problem: a result must be mailable, readable, verifiable and reproducible in a year. Choice: a page of the house
-(`document`) with the command that reproduces the figures at the top, then sentences, tables, figures and definitions;
-the console's view of the experiment with the runs that the file carries (`runs`). Limits: a figure shows the
-comparison's focus load, except those against load.
+A result must be mailable, readable, verifiable and reproducible in a year. A page of the house (`document`) with the
+command that reproduces the figures at the top, then sentences, tables, figures and definitions; the console's view of
+the experiment with the runs that the file carries (`runs`).
+Limits: a figure shows the comparison's focus load, except those against load.
 """
 
 from __future__ import annotations

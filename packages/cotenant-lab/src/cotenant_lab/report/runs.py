@@ -1,9 +1,10 @@
 """The runs that a report carries, for the console's view of the experiment inside the file.
 
-Problem: curves and machines over time explain a difference between two policies, and a mailed file cannot ask a server;
-all runs of a comparison are larger than the rest of the page. Choice: the console's answers for the focus load and the
-first seed, deflated, of at most `MAX_FRAMES` moments; ours first, then by rank, until `MAX_BYTES` are full. What is
-left out is said in the page. Limits: the tables of the view have every load, its curves and maps one run per policy.
+Curves and machines over time explain a difference between two policies, and a mailed file cannot ask a server; all runs
+of a comparison are larger than the rest of the page. The console's answers for the focus load and the first seed,
+deflated, of at most `MAX_FRAMES` moments; ours first, then by rank, until `MAX_BYTES` are full. What is left out is
+said in the page.
+Limits: the tables of the view have every load, its curves and maps one run per policy.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The page of a tuning: the Pareto front as a picture and a table, and the judgement on held-out seeds.
 
-Problem: three objectives do not fit one plane, and a front on tuning seeds is no result. Choice: two planes with the
-violation on both vertical axes, every trial drawn, the front as a line; the judgement on held-out seeds is a table of
-its own, before the front. Limits: one front; knobs are columns, so that wide spaces scroll.
+Three objectives do not fit one plane, and a front on tuning seeds is no result. Two planes with the violation on both
+vertical axes, every trial drawn, the front as a line; the judgement on held-out seeds is a table of its own, before the
+front.
+Limits: one front; knobs are columns, so that wide spaces scroll.
 """
 
 from __future__ import annotations

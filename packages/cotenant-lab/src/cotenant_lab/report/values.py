@@ -1,8 +1,9 @@
 """A figure's values as a table, which needs no script: folded below the figure.
 
-Problem: a figure is drawn by a script, and a reader without one, or with a screen reader, must have its values. Choice:
-a row per name. Lines are read at their own points where they share a few of them, else at some places between their
-ends, joined linearly; the heading says which. Limits: a long curve has no more than `PLACES` values here.
+A figure is drawn by a script, and a reader without one, or with a screen reader, must have its values. A row per name.
+Lines are read at their own points where they share a few of them, else at some places between their ends, joined
+linearly; the heading says which.
+Limits: a long curve has no more than `PLACES` values here.
 """
 
 from __future__ import annotations

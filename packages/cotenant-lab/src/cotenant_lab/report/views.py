@@ -1,7 +1,7 @@
 """What the console's view of an experiment answers from inside a report's file.
 
-Problem: the console answers questions about runs, and a report carries the answers in its file; both are drawn by the
-same view. Choice: one form of each answer (`model/results` of the product), packed here.
+The console answers questions about runs, and a report carries the answers in its file; both are drawn by the same view.
+One form of each answer (`model/results` of the product), packed here.
 Limits: those of the answers.
 """
 

@@ -1,8 +1,8 @@
 """Upper bound of what any policy could hold at once in the co-located world.
 
-Problem: a success rate means little without the possible maximum. Choice: at some instants, take the services and every
-stage that would be running if its job ran alone on arrival, and compute with the LP bound which share of their CPU
-demand fluid pods could be given.
+A success rate means little without the possible maximum. At some instants, take the services and every stage that would
+be running if its job ran alone on arrival, and compute with the LP bound which share of their CPU demand fluid pods
+could be given.
 Limits: no departures, no contention, fractions of pods: an upper bound, not a forecast.
 """
 

@@ -1,9 +1,9 @@
 """Services and batch on shared machines: `founding` at one load, `colocation` over a sweep of loads.
 
-Problem: the founding table compared policies at one load, at which random placement passes every target. Choice: the
-same world twice: once as in the founding table (figures that are properties of the trace are marked as such), once over
-a sweep, where the largest load that each policy sustains distinguishes them. Limits: a synthetic workload calibrated on
-published figures, durations stretched about 79 times.
+The founding table compared policies at one load, at which random placement passes every target. The same world twice:
+once as in the founding table (figures that are properties of the trace are marked as such), once over a sweep, where
+the largest load that each policy sustains distinguishes them.
+Limits: a synthetic workload calibrated on published figures, durations stretched about 79 times.
 """
 
 from __future__ import annotations

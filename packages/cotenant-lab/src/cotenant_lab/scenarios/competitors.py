@@ -1,8 +1,8 @@
 """The policies compared in the co-located world: ours, rivals, better-informed variants, and ablations of ours.
 
-Problem: a comparison is fair only if all policies get the same information. Choice: every policy gets the same
-estimates, except those whose name ends in `-true`: they get the true values, to show the effect of better estimates
-alone. Limits: round policies are built when they run, so listing needs no solver.
+A comparison is fair only if all policies get the same information. Every policy gets the same estimates, except those
+whose name ends in `-true`: they get the true values, to show the effect of better estimates alone.
+Limits: round policies are built when they run, so listing needs no solver.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Jobs that are graphs of tasks, with deadlines, on 249 machines at 90 % of CPU: the effect of the order when not every
 job can be on time.
 
-Problem: real batch jobs are a few wide ones among thousands of narrow ones; a burst of wide ones exceeds the cluster
-for minutes, and the order then decides which deadlines are missed. Choice: jobs of Alibaba's 2018 trace (or synthetic
-ones without --traces), see workloads/dag.py; a task starts when all pods of its parents have ended (barrier), its pods
-start one by one as room appears. No contention: use equals requests, a pod runs its recorded duration. Every scheduler
-gets the same noisy durations (log-normal, sd 1.5 x estimate error, 0.3 by default), never the true ones. Violation:
-core-seconds of jobs that end after their deadline over all, and by number of jobs; a job that does not end is violated.
-Counted: jobs that arrive in the window after the warm-up; the run continues until every job has ended. Limits: no
-failures, no preemption, one tenant; interference and node QoS have no effect.
+Real batch jobs are a few wide ones among thousands of narrow ones; a burst of wide ones exceeds the cluster for
+minutes, and the order then decides which deadlines are missed. Jobs of Alibaba's 2018 trace (or synthetic ones without
+--traces), see workloads/dag.py; a task starts when all pods of its parents have ended (barrier), its pods start one by
+one as room appears. No contention: use equals requests, a pod runs its recorded duration. Every scheduler gets the same
+noisy durations (log-normal, sd 1.5 x estimate error, 0.3 by default), never the true ones. Violation: core-seconds of
+jobs that end after their deadline over all, and by number of jobs; a job that does not end is violated. Counted: jobs
+that arrive in the window after the warm-up; the run continues until every job has ended.
+Limits: no failures, no preemption, one tenant; interference and node QoS have no effect.
 """
 
 from __future__ import annotations

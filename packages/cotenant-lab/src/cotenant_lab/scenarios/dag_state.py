@@ -1,9 +1,8 @@
 """State of the dag scenario's event loop: inputs, mutable arrays, and their construction from a workload.
 
-Problem: millions of pods in a few hundred thousand events. Choice: pods of a task are interchangeable, so those that
-start at one time are one wave with one end, with one record per node; ready tasks wait in heaps, one for each CPU
-request (a request that fits nowhere then blocks only its own heap until a wave ends) and each of two ranks (given up or
-not).
+Millions of pods in a few hundred thousand events. Pods of a task are interchangeable, so those that start at one time
+are one wave with one end, with one record per node; ready tasks wait in heaps, one for each CPU request (a request that
+fits nowhere then blocks only its own heap until a wave ends) and each of two ranks (given up or not).
 Limits: arrays are allocated for the largest possible number of waves at once.
 """
 

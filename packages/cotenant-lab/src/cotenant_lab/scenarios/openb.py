@@ -1,10 +1,10 @@
 """openb: pods that share GPUs arrive at a real cluster beyond its capacity; measures the allocated GPU.
 
-Problem: below 90 % of the GPUs all policies are equal; above that they differ by the capacity they stranded before.
-Choice: the published recipe (see `lab.workloads.openb`) on the published trace, the rivals of the published table, and
-ours, all work-conserving: a pod that fits on some node is placed, so no policy gains by refusing awkward sizes;
-acceptance by class and the load at the first refusal show early spreading that later blocks large pods. Limits: pods do
-not leave and are not retried.
+Below 90 % of the GPUs all policies are equal; above that they differ by the capacity they stranded before. The
+published recipe (see `lab.workloads.openb`) on the published trace, the rivals of the published table, and ours, all
+work-conserving: a pod that fits on some node is placed, so no policy gains by refusing awkward sizes; acceptance by
+class and the load at the first refusal show early spreading that later blocks large pods.
+Limits: pods do not leave and are not retried.
 
 Latency: decisions are timed in blocks of up to 32, the block's time divided by its pods; compilation is excluded,
 filling the table of cached scores is included.

@@ -1,8 +1,8 @@
 """Explains why a pod of the openb scenario was placed on its node and GPU, or refused.
 
-Problem: a placement is one score among 1,213. Choice: every node is judged again at the moment of the decision: the
-first reason for rejecting it, or its score and, for our policy, the contribution of each term of Phi. Limits: for the
-random policy only the fitting nodes are known.
+A placement is one score among 1,213. Every node is judged again at the moment of the decision: the first reason for
+rejecting it, or its score and, for our policy, the contribution of each term of Phi.
+Limits: for the random policy only the fitting nodes are known.
 """
 
 from __future__ import annotations

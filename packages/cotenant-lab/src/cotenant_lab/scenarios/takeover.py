@@ -1,11 +1,11 @@
 """takeover: a cluster that another scheduler has packed badly, and ours from then on.
 
-Problem: a new scheduler is installed in a running cluster, where services are placed already and may be in the wrong
-places; a comparison in which every policy places everything does not show whether moves repair that, how fast, and at
-what cost. Choice: the co-located world, filled by best-fit until hour 2, when load is rising and many services miss;
-then the policy takes over with a new engine that has learned nothing, under the same limits of moves. The same workload
-placed by the policy from the start is the reference, so a run simulates twice. Limits: best-fit stands for every bad
-packing; batch of the first scheduler runs to its end, as in a cluster.
+A new scheduler is installed in a running cluster, where services are placed already and may be in the wrong places; a
+comparison in which every policy places everything does not show whether moves repair that, how fast, and at what cost.
+The co-located world, filled by best-fit until hour 2, when load is rising and many services miss; then the policy takes
+over with a new engine that has learned nothing, under the same limits of moves. The same workload placed by the policy
+from the start is the reference, so a run simulates twice.
+Limits: best-fit stands for every bad packing; batch of the first scheduler runs to its end, as in a cluster.
 """
 
 from __future__ import annotations

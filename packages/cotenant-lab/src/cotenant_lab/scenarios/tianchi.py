@@ -1,12 +1,12 @@
 """Real containers placed one by one until the machines are full: 250 machines, all anti-affinity rules, no departures,
 no retries.
 
-Problem: placement policies differ when items are large, constrained, and the cluster is nearly full. Choice: containers
-of Alibaba's 2018 contest arrive in random order up to `load` of the CPU (130 % by default); each is placed at once or
-refused for good. A container that fits on some machine is always placed (work-conserving), by every policy. Fragment:
-CPU that a random real container (CPU, memory, disk) could not use, as a fraction of capacity. Requests are peaks over
-the day, so no time passes here and interference, estimates, failures and node QoS have no effect. Limits: the real use
-of a machine is reported, but decides nothing.
+Placement policies differ when items are large, constrained, and the cluster is nearly full. Containers of Alibaba's
+2018 contest arrive in random order up to `load` of the CPU (130 % by default); each is placed at once or refused for
+good. A container that fits on some machine is always placed (work-conserving), by every policy. Fragment: CPU that a
+random real container (CPU, memory, disk) could not use, as a fraction of capacity. Requests are peaks over the day, so
+no time passes here and interference, estimates, failures and node QoS have no effect.
+Limits: the real use of a machine is reported, but decides nothing.
 """
 
 from __future__ import annotations

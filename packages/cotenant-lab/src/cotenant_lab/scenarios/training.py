@@ -1,10 +1,11 @@
 """training: jobs of many pods, of several organisations, on nodes with eight GPUs, scheduled by the cluster's own
 engine.
 
-Problem: the benefit of gangs, quotas, topology and device choice is often claimed and rarely measured. Choice: one
-workload, one world, one engine (engine/cluster.py, the one that `cotenant up` and a real cluster run), and policies
-that differ in the enabled features: pods one by one, gangs, quotas, racks, devices. Features are enabled by the pods
-and objects, as in a cluster. Limits: traces of such jobs with their members are not public, so the workload is drawn
+The benefit of gangs, quotas, topology and device choice is often claimed and rarely measured. One workload, one world,
+one engine (engine/cluster.py, the one that `cotenant up` and a real cluster run), and policies that differ in the
+enabled features: pods one by one, gangs, quotas, racks, devices. Features are enabled by the pods and objects, as in a
+cluster.
+Limits: traces of such jobs with their members are not public, so the workload is drawn
 (cotenant_lab/workloads/training.py); the cost of an interruption is our assumption
 (cotenant_lab/clusterworld/config.py).
 """

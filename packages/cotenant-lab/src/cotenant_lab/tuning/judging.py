@@ -1,10 +1,10 @@
 """The judgement on held-out seeds: is a trial of the front better than the defaults?
 
-Problem: the best of many trials on few seeds is partly luck. Choice: one trial is selected on the tuning seeds alone;
-then members of the front and the defaults run on seeds that the search never used, paired by seed. The selected trial
-is recommended only if no objective is worse and at least one is better, each with an interval that excludes zero;
-otherwise the defaults stay. Limits: verdicts on the other members are several comparisons at once, so some hold by
-chance.
+The best of many trials on few seeds is partly luck. One trial is selected on the tuning seeds alone; then members of
+the front and the defaults run on seeds that the search never used, paired by seed. The selected trial is recommended
+only if no objective is worse and at least one is better, each with an interval that excludes zero; otherwise the
+defaults stay.
+Limits: verdicts on the other members are several comparisons at once, so some hold by chance.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The objectives of a search, and which trials are on their Pareto front.
 
-Problem: requested utilisation is no merit by itself: it follows from the load, and rises when slowed work stays longer;
-a search would then keep bad trials for it. Choice: utilisation counts only work that meets its objective, fairness is
-Jain's index on granted shares, violation is that of the reports. Values that differ by less than an objective's
-resolution count as equal, so that noise in the fourth digit does not put every trial on the front. Limits: three fixed
-objectives.
+Requested utilisation is no merit by itself: it follows from the load, and rises when slowed work stays longer; a search
+would then keep bad trials for it. Utilisation counts only work that meets its objective, fairness is Jain's index on
+granted shares, violation is that of the reports. Values that differ by less than an objective's resolution count as
+equal, so that noise in the fourth digit does not put every trial on the front.
+Limits: three fixed objectives.
 """
 
 from __future__ import annotations

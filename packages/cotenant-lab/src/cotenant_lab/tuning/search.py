@@ -1,10 +1,11 @@
 """The search: trials in rounds, each trial a set of knobs run on every tuning seed.
 
-Problem: a search takes hours, is interrupted, and must give the same trials again. Choice: Optuna's multi-objective TPE
-sampler with a fixed seed, asked for a constant number of trials per round whatever the number of processes; every run
-is stored as those of a comparison are. The same command asks for the same trials and finds their runs stored, so there
-is no database to corrupt. The defaults are the first trial. Limits: within a round trials do not know of one another;
-another version of Optuna may propose other trials (its version is in the results).
+A search takes hours, is interrupted, and must give the same trials again. Optuna's multi-objective TPE sampler with a
+fixed seed, asked for a constant number of trials per round whatever the number of processes; every run is stored as
+those of a comparison are. The same command asks for the same trials and finds their runs stored, so there is no
+database to corrupt. The defaults are the first trial.
+Limits: within a round trials do not know of one another; another version of Optuna may propose other trials (its
+version is in the results).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which knobs of which policy are tuned, and in which range.
 
-Problem: a search needs a box around the defaults, and rivals must get boxes of their own for an equal tuning budget.
-Choice: one table per policy, shared by `cotenant lab tune` and `bench/tuning.py`; a user's ranges replace it. Limits:
-ranges are for the co-located world; knobs of other worlds are not here.
+A search needs a box around the defaults, and rivals must get boxes of their own for an equal tuning budget. One table
+per policy, shared by `cotenant lab tune` and `bench/tuning.py`; a user's ranges replace it.
+Limits: ranges are for the co-located world; knobs of other worlds are not here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The founding workload: resident services beside waves of batch on shared machines.
 
-Problem: no public trace has services, batch and their objectives on the same machines. Choice: a seeded generator
-calibrated on Alibaba 2018 and Tianchi 2018 figures (each parameter and its source: `cotenant_lab.world.config`), in
-arrays. Load is an input, met to about a point for each seed: batch durations are scaled until the mean CPU requested
-over [1 h, horizon], with jobs run alone and stretched by an expected 1.12, equals the load minus the services' share.
+No public trace has services, batch and their objectives on the same machines. A seeded generator calibrated on Alibaba
+2018 and Tianchi 2018 figures (each parameter and its source: `cotenant_lab.world.config`), in arrays. Load is an input,
+met to about a point for each seed: batch durations are scaled until the mean CPU requested over [1 h, horizon], with
+jobs run alone and stretched by an expected 1.12, equals the load minus the services' share.
 Limits: real v2018 instances last 35 s on average; 20,000 of them would keep 249 machines busy for half a minute, so
 durations here are stretched about 79 times. Stages of a job are a chain with barriers, not a general DAG.
 """

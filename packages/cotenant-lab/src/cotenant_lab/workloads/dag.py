@@ -1,17 +1,18 @@
 """Batch jobs as graphs of tasks, arriving over hours: real ones of Alibaba's 2018 trace, or drawn to its published
 figures.
 
-Problem: the public sample of DAG jobs over-represents large jobs, has no arrival times, and comes from a cluster
-sixteen times as large as the simulated one. Choice: a pool of whole jobs (graph, pods, requests, durations stay
-together); the probability of a job follows the full trace's tasks-per-job histogram. One-task jobs, which the sample
-leaves out although they are 38 % of all, are tasks without parents taken from jobs of two or three tasks. Jobs arrive
-at uniform times (a Poisson process given its number) until their work is `load` of the cluster's CPU over the arrival
-window; a job's deadline is k times its isolated time plus 60 s, k of 1.5, 2, 3 equally likely. A pool may be limited to
-one half of the jobs (job_parts.py); the weights are then those of that half alone. Left out and counted: jobs with a
-dropped row or a fault in their graph, and jobs wider or longer than the limits below. Limits: all pods of a task take
-the task's recorded duration; recorded starts often precede the parents' ends, so paths are upper estimates. Sources:
-Tian, Zheng, Wang, "Characterizing and Synthesizing Task Dependencies of Data-Parallel Jobs", SoCC 2019, and its
-histograms.
+The public sample of DAG jobs over-represents large jobs, has no arrival times, and comes from a cluster sixteen times
+as large as the simulated one. A pool of whole jobs (graph, pods, requests, durations stay together); the probability of
+a job follows the full trace's tasks-per-job histogram. One-task jobs, which the sample leaves out although they are 38
+% of all, are tasks without parents taken from jobs of two or three tasks. Jobs arrive at uniform times (a Poisson
+process given its number) until their work is `load` of the cluster's CPU over the arrival window; a job's deadline is k
+times its isolated time plus 60 s, k of 1.5, 2, 3 equally likely. A pool may be limited to one half of the jobs
+(job_parts.py); the weights are then those of that half alone. Left out and counted: jobs with a dropped row or a fault
+in their graph, and jobs wider or longer than the limits below.
+Limits: all pods of a task take the task's recorded duration; recorded starts often precede the parents' ends, so paths
+are upper estimates.
+Sources: Tian, Zheng, Wang, "Characterizing and Synthesizing Task Dependencies of Data-Parallel Jobs", SoCC 2019, and
+its histograms.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Work of an imported trace in one form: arrivals, durations, sizes and, where recorded, usage.
 
-Problem: traces record different things: sizes without memory, bytes without durations, a cell's usage without jobs.
-Choice: one record of batch tasks, with NaN where the trace says nothing, or of services, or a curve; what is missing is
-drawn or assumed by the workload, and every assumption is a sentence in the run's notes. Limits: a folder holds one
-trace; GPUs, RDMA and disks are left out, because the co-located world has none.
+Traces record different things: sizes without memory, bytes without durations, a cell's usage without jobs. One record
+of batch tasks, with NaN where the trace says nothing, or of services, or a curve; what is missing is drawn or assumed
+by the workload, and every assumption is a sentence in the run's notes.
+Limits: a folder holds one trace; GPUs, RDMA and disks are left out, because the co-located world has none.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A division of a trace's jobs into two halves: one to tune on, one to report on.
 
-Problem: a policy tuned on the jobs that it is then judged by may have learned those jobs. Choice: the half of a job
-follows from a SHA-256 hash of its name, so it is the same on every machine, for every seed and for any order of the
-file; a one-task job cut out of another belongs to the half of that job. Limits: jobs of one recurring application may
-be in both halves.
+A policy tuned on the jobs that it is then judged by may have learned those jobs. The half of a job follows from a
+SHA-256 hash of its name, so it is the same on every machine, for every seed and for any order of the file; a one-task
+job cut out of another belongs to the half of that job.
+Limits: jobs of one recurring application may be in both halves.
 """
 
 from __future__ import annotations

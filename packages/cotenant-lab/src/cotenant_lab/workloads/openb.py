@@ -1,10 +1,11 @@
 """The openb GPU-sharing trace of Alibaba (Weng et al., USENIX ATC 2023): 1,213 nodes with 6,212 GPUs, and lists of
 pods.
 
-Problem: comparison with the published table on the same nodes, pods and recipe. Choice: the node list and one of the
-pod lists, unchanged; the recipe: shuffle the pods, then append pods drawn uniformly with replacement until their GPU
-demand reaches the load (cut the shuffled list if it already exceeds it). Limits: pods do not leave; the shuffles come
-from NumPy's generator, so means compare with the published ones but single seeds do not.
+Comparison with the published table on the same nodes, pods and recipe. The node list and one of the pod lists,
+unchanged; the recipe: shuffle the pods, then append pods drawn uniformly with replacement until their GPU demand
+reaches the load (cut the shuffled list if it already exceeds it).
+Limits: pods do not leave; the shuffles come from NumPy's generator, so means compare with the published ones but single
+seeds do not.
 
 The files are checked row by row by `lab.traces`; dropped rows are listed in `report`.
 """

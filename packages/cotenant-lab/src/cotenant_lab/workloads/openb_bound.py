@@ -1,11 +1,11 @@
 """An upper bound for every work-conserving policy on openb: the GPU that a clairvoyant policy could allocate.
 
-Problem: 96 % allocated means little without the possible maximum. Choice: a linear program over patterns (the contents
-of one GPU), by column generation with an exact knapsack, in the manner of Gilmore and Gomory (Operations Research 9,
-1961). It knows all arrivals; it must place those that come before a given load, as a work-conserving policy must until
-its first refusal, and may choose among the rest. CPU and memory are pooled over nodes of the same kind, pods may be
-split, and devices of one pod may be on several nodes, so it is a bound and not a schedule. Every round gives a valid
-bound (Farley, Operations Research 38, 1990, by the prices' Lagrangian), so an early stop only makes it looser.
+96 % allocated means little without the possible maximum. A linear program over patterns (the contents of one GPU), by
+column generation with an exact knapsack, in the manner of Gilmore and Gomory (Operations Research 9, 1961). It knows
+all arrivals; it must place those that come before a given load, as a work-conserving policy must until its first
+refusal, and may choose among the rest. CPU and memory are pooled over nodes of the same kind, pods may be split, and
+devices of one pod may be on several nodes, so it is a bound and not a schedule. Every round gives a valid bound
+(Farley, Operations Research 38, 1990, by the prices' Lagrangian), so an early stop only makes it looser.
 
 Limits: an upper bound only for policies that refuse nothing before `must_place`.
 """

@@ -1,12 +1,12 @@
 """An imported trace in the co-located world: its arrivals, sizes and usage beside services, in the founding world's
 form.
 
-Problem: no public trace has services, batch and objectives on the same machines, and none is of the size of a run.
-Choice: what the trace records replaces the founding draws; the rest stays drawn. A seed takes a contiguous part of the
-trace with as many pods as the world has room for, its arrivals are mapped to the run's horizon, and durations are
-scaled by one factor that meets the load. Instances of a task beyond the largest stage run side by side in wider pods,
-as in the founding workload. Limits: DAGs are the workload `dag`; deadlines, sensitivity and pressure are in no trace
-and are drawn.
+No public trace has services, batch and objectives on the same machines, and none is of the size of a run. What the
+trace records replaces the founding draws; the rest stays drawn. A seed takes a contiguous part of the trace with as
+many pods as the world has room for, its arrivals are mapped to the run's horizon, and durations are scaled by one
+factor that meets the load. Instances of a task beyond the largest stage run side by side in wider pods, as in the
+founding workload.
+Limits: DAGs are the workload `dag`; deadlines, sensitivity and pressure are in no trace and are drawn.
 """
 
 from __future__ import annotations

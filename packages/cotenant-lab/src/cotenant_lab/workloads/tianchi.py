@@ -1,10 +1,10 @@
 """Real long-running containers (Alibaba's 2018 contest, data set B) as nodes, shapes and a random order of arrival.
 
-Problem: long-running containers are large, differ in shape and restrict their neighbours; batch does none of this, so
-on batch alone every policy looks good. Choice: one shape per application (its containers are identical): peak CPU and
-peak memory over the day's 98 samples, and disk; all anti-affinity rules; 125 machines of each of the two kinds;
-containers in an order drawn by the seed, until they request `load` of the machines' CPU. No departures. Sources: the
-four tables read by `cotenant_lab.traces`, which counts their bad rows.
+long-running containers are large, differ in shape and restrict their neighbours; batch does none of this, so on batch
+alone every policy looks good. One shape per application (its containers are identical): peak CPU and peak memory over
+the day's 98 samples, and disk; all anti-affinity rules; 125 machines of each of the two kinds; containers in an order
+drawn by the seed, until they request `load` of the machines' CPU. No departures.
+Sources: the four tables read by `cotenant_lab.traces`, which counts their bad rows.
 Limits: peaks of one container need not coincide, so requests overstate the use at any one time (by 24 % on this data).
 """
 

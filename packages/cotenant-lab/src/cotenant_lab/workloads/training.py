@@ -1,9 +1,9 @@
 """Training jobs of several organisations: sizes, durations, teams and arrivals, drawn from a seed.
 
-Problem: gangs, quotas and shared GPUs only matter where jobs of many sizes compete, sizes and durations are
-heavy-tailed, and demand shifts between teams over the day. Choice: sizes and durations of Philly as Gavel's generator
-samples them, single-GPU jobs that share a GPU as often as in openb, a tail of larger gangs, and teams in organisations
-whose demand alternates. Arrivals are drawn until the requested work is reached, so load is exact over all arrivals.
+Gangs, quotas and shared GPUs only matter where jobs of many sizes compete, sizes and durations are heavy-tailed, and
+demand shifts between teams over the day. Sizes and durations of Philly as Gavel's generator samples them, single-GPU
+jobs that share a GPU as often as in openb, a tail of larger gangs, and teams in organisations whose demand alternates.
+Arrivals are drawn until the requested work is reached, so load is exact over all arrivals.
 Limits: size and duration are independent, memory and CPU follow the GPUs, all members of a job are equal.
 
 Sources: 1, 2, 4, 8 GPUs with 70, 10, 15, 5 %; 10^U(1.5, 3) minutes for 80 % of the jobs, 10^U(3, 4) for the rest:

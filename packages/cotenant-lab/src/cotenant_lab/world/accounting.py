@@ -1,9 +1,8 @@
 """The metrics of a run, from recorded events.
 
-Problem: success, violation and fairness depend on which pods are counted, and when. Choice: every pod that was
-ever submitted stays in the denominator; services are judged by one-minute windows from ten minutes to the horizon, time
-means are taken at the ticks from one hour to the horizon, batch is judged by its jobs' deadlines after the run has
-ended.
+Success, violation and fairness depend on which pods are counted, and when. Every pod that was ever submitted stays in
+the denominator; services are judged by one-minute windows from ten minutes to the horizon, time means are taken at the
+ticks from one hour to the horizon, batch is judged by its jobs' deadlines after the run has ended.
 Limits: time means are means over one-minute samples; requested utilisation is an input of the workload and rises when a
 policy is bad, because slowed pods stay longer: it is not a merit.
 """

@@ -1,9 +1,10 @@
 """Parameters of the simulated world, in one frozen value, each with its unit in its name and its source.
 
-Problem: a result about co-location depends on its assumptions, so they must be readable, few, and easy to sweep.
-Choice: one dataclass; "trace" means measured on Alibaba 2018 (Tian et al., SoCC'19; Guo et al., IWQoS'19) or Tianchi
-2018 containers, a paper is named, and "assumption, swept" marks our own assumptions. Limits: one scalar of memory
-pressure per node (cache and bandwidth are not distinguished), identical nodes, no network or disk contention.
+A result about co-location depends on its assumptions, so they must be readable, few, and easy to sweep. One dataclass;
+"trace" means measured on Alibaba 2018 (Tian et al., SoCC'19; Guo et al., IWQoS'19) or Tianchi 2018 containers, a paper
+is named, and "assumption, swept" marks our own assumptions.
+Limits: one scalar of memory pressure per node (cache and bandwidth are not distinguished), identical nodes, no network
+or disk contention.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Contention between the residents of a node: CPU time, hardware threads, memory subsystem, memory capacity. Compiled.
 
-Problem: slowdowns must be asymmetric and mostly small with a long tail, as in measured pairs of co-located programs.
-Choice, per node:
+Slowdowns must be asymmetric and mostly small with a long tail, as in measured pairs of co-located programs. Choice, per
+node:
 
     services want  D_s = sum of busy workers;  batch wants D_b
     QoS on :  batch runs at phi = min(1, budget / D_b), budget as computed by policy/nodeqos; services get what they

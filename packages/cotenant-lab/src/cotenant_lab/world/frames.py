@@ -1,10 +1,10 @@
 """The machine map over time: which frames a run records, and of which machines.
 
-Problem: two policies are understood by watching them, but a record of every pod at every minute is larger than all
-other results of a run. Choice: at most `map_frames` frames at equal distances up to the horizon, six bytes a machine
-(`FrameCell`), of at most `MAX_MACHINES` machines, which are picked evenly; sums over the cluster are of every machine.
-A frame is written at the end of a tick and read by nothing in the run. Limits: whole percent of a machine's CPU; what
-happens after the horizon, while batch runs out, is not recorded.
+Two policies are understood by watching them, but a record of every pod at every minute is larger than all other results
+of a run. At most `map_frames` frames at equal distances up to the horizon, six bytes a machine (`FrameCell`), of at
+most `MAX_MACHINES` machines, which are picked evenly; sums over the cluster are of every machine. A frame is written at
+the end of a tick and read by nothing in the run.
+Limits: whole percent of a machine's CPU; what happens after the horizon, while batch runs out, is not recorded.
 """
 
 from __future__ import annotations

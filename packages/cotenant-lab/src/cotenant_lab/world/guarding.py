@@ -1,10 +1,11 @@
 """The guard of each node over one minute. Compiled.
 
-Problem: the guard reacts within seconds, but the world evaluates latency once a minute. Choice: at each tick the guard
-takes the steps of one minute, one every two seconds of its own time: the p99 of the worst replica gives a severity, the
-severity a mode and a ceiling, the node is settled again, until nothing changes. The windows of the minute are then
-judged in the final state. Limits: a violation that lasts only until the guard has acted is not visible; p99 is exact,
-not a noisy percentile of a window; burn rates of objectives are not kept.
+The guard reacts within seconds, but the world evaluates latency once a minute. At each tick the guard takes the steps
+of one minute, one every two seconds of its own time: the p99 of the worst replica gives a severity, the severity a mode
+and a ceiling, the node is settled again, until nothing changes. The windows of the minute are then judged in the final
+state.
+Limits: a violation that lasts only until the guard has acted is not visible; p99 is exact, not a noisy percentile of a
+window; burn rates of objectives are not kept.
 
 The settings are the defaults of `policy/nodeqos/guard/config.py`.
 """

@@ -1,10 +1,10 @@
 """Request latency of a service: M/M/c, first come first served.
 
-Problem: a service's p99 depends on its load and on its slowdown by neighbours, evaluated thousands of times per
-simulated minute. Choice: the exact sojourn-time distribution of M/M/c (Erlang C; e.g. Kleinrock, Queueing Systems I),
-so a window is judged by P(T > objective) without finding a root; a slowdown s stretches every service time. Limits:
-exponential service times (C^2 = 1) and FCFS workers; with C^2 = 4 the true p99 is about twice as high, with processor
-sharing 1.1-1.7 times. The backlog of an overload is not carried into the next window.
+A service's p99 depends on its load and on its slowdown by neighbours, evaluated thousands of times per simulated
+minute. The exact sojourn-time distribution of M/M/c (Erlang C; e.g. Kleinrock, Queueing Systems I), so a window is
+judged by P(T > objective) without finding a root; a slowdown s stretches every service time.
+Limits: exponential service times (C^2 = 1) and FCFS workers; with C^2 = 4 the true p99 is about twice as high, with
+processor sharing 1.1-1.7 times. The backlog of an overload is not carried into the next window.
 
 Loads are in erlangs (arrival rate x mean service time), times in units of the mean service time.
 """

@@ -1,13 +1,13 @@
 """The laws by which pressure on the memory subsystem slows a node's residents, their scales, and the mixed law of
 record.
 
-Problem: results under one law may only show that a policy assumes this law, and under a law that hurts nobody policies
-cannot be told apart. Choice: three published forms (linear; flat up to a knee: Mars et al., Bubble-Up, MICRO'11; a
-queue for bandwidth: 1 / (1 - share)), each with a scale on the pressure at which kube-default violates about 1 % at
-load 0.82, as under the linear law. `mixed`, the law of record, draws the form and its parameters from the seed, so an
-interval over seeds covers what is not known about the machine. Limits: the scales are calibrated with the default
-services, batch and node QoS (the table below, docs/results.md); the ranges of the queueing start and of the cache
-partition are assumptions.
+Results under one law may only show that a policy assumes this law, and under a law that hurts nobody policies cannot be
+told apart. Three published forms (linear; flat up to a knee: Mars et al., Bubble-Up, MICRO'11; a queue for bandwidth: 1
+/ (1 - share)), each with a scale on the pressure at which kube-default violates about 1 % at load 0.82, as under the
+linear law. `mixed`, the law of record, draws the form and its parameters from the seed, so an interval over seeds
+covers what is not known about the machine.
+Limits: the scales are calibrated with the default services, batch and node QoS (the table below, docs/results.md); the
+ranges of the queueing start and of the cache partition are assumptions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The CPU that batch may use on a node of the world: the arithmetic of the node policies, compiled.
 
-Problem: the lab's results on node QoS must be about the code that runs on nodes, not about an approximation. Choice:
-the leaf functions of `policy/nodeqos`, compiled unchanged, over milli-CPU. Limits: the world settles a node at once, so
-limits that grow stepwise within seconds reach their end value; throttling within a period is not modelled.
+The lab's results on node QoS must be about the code that runs on nodes, not about an approximation. The leaf functions
+of `policy/nodeqos`, compiled unchanged, over milli-CPU.
+Limits: the world settles a node at once, so limits that grow stepwise within seconds reach their end value; throttling
+within a period is not modelled.
 """
 
 from __future__ import annotations

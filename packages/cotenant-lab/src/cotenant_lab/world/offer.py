@@ -1,9 +1,10 @@
 """The schedulers' view of a workload.
 
-Problem: a simulated comparison is worthless if a policy can read the simulator. Choice: two disjoint types.
-`Offer` has requests, identities, deadlines and noisy estimates; `cotenant_lab.world.truth.Truth` is what the world runs
-on. Neither refers to the other, and everything on the scheduler's side takes an `Offer` only. Limits: with an estimate
-error of zero an offer contains the stages' true values, which is how a fully informed policy is run.
+A simulated comparison is worthless if a policy can read the simulator. Two disjoint types. `Offer` has requests,
+identities, deadlines and noisy estimates; `cotenant_lab.world.truth.Truth` is what the world runs on. Neither refers to
+the other, and everything on the scheduler's side takes an `Offer` only.
+Limits: with an estimate error of zero an offer contains the stages' true values, which is how a fully informed policy
+is run.
 """
 
 from __future__ import annotations

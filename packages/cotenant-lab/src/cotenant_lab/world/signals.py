@@ -1,15 +1,15 @@
 """What agents can know of a window: a sample percentile instead of the true one, and reports that are late or lost.
 Compiled.
 
-Problem: a scheduler that reads the world's exact p99, or the very flag that the metric counts, looks more certain than
-one on real nodes. Choice: a replica's p99 is the sample percentile of the requests of its window. The k-th of n order
-statistics of uniform variables has a Beta(k, n + 1 - k) distribution (David and Nagaraja, Order Statistics); it is
-drawn by Wilson and Hilferty's approximation of the gamma distribution and mapped through the replica's own sojourn-time
-distribution. A node's measurements of one minute are lost, or arrive with the next minute's round in place of that
-one's. Random numbers are a hash of seed, minute and pod, so every policy of a seed gets the same errors. Limits:
-requests are independent (near saturation successive ones are not, so the true error is larger); the tail is taken as
-exponential around the p99, exact to a few percent from 100 requests a window on; which services report nothing at all
-is not modelled.
+A scheduler that reads the world's exact p99, or the very flag that the metric counts, looks more certain than one on
+real nodes. A replica's p99 is the sample percentile of the requests of its window. The k-th of n order statistics of
+uniform variables has a Beta(k, n + 1 - k) distribution (David and Nagaraja, Order Statistics); it is drawn by Wilson
+and Hilferty's approximation of the gamma distribution and mapped through the replica's own sojourn-time distribution. A
+node's measurements of one minute are lost, or arrive with the next minute's round in place of that one's. Random
+numbers are a hash of seed, minute and pod, so every policy of a seed gets the same errors.
+Limits: requests are independent (near saturation successive ones are not, so the true error is larger); the tail is
+taken as exponential around the p99, exact to a few percent from 100 requests a window on; which services report nothing
+at all is not modelled.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The world's state as arrays that compiled functions read and write.
 
-Problem: a run has some 60,000 events over 20,000 pods, and must take less than a second. Choice: one NamedTuple of
-arrays of records, so that the fields of a pod are adjacent in memory and compiled code receives few arrays; residents
-of a node are a doubly linked list through the pods, so a node holds any number of them; the next completion of each
-node is in a tournament tree of minima. Limits: changing scalars are in the single record of `run`, because tuples are
-values.
+A run has some 60,000 events over 20,000 pods, and must take less than a second. One NamedTuple of arrays of records, so
+that the fields of a pod are adjacent in memory and compiled code receives few arrays; residents of a node are a doubly
+linked list through the pods, so a node holds any number of them; the next completion of each node is in a tournament
+tree of minima.
+Limits: changing scalars are in the single record of `run`, because tuples are values.
 """
 
 from __future__ import annotations

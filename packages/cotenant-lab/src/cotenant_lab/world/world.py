@@ -1,9 +1,9 @@
 """The scheduler's interface to the simulated world: it reports events, and accepts starts and evictions.
 
-Problem: comparisons of schedulers need the same truth for all of them, and no access to it.
-Choice: `World` takes a `Truth` and returns events, node reports and measurements that a real agent could take; it
-is independent of queues, scores and rounds. Limits: it does not check requests against capacity or group limits (real
-nodes can be overcommitted); that is the ledger's task.
+Comparisons of schedulers need the same truth for all of them, and no access to it. `World` takes a `Truth` and returns
+events, node reports and measurements that a real agent could take; it is independent of queues, scores and rounds.
+Limits: it does not check requests against capacity or group limits (real nodes can be overcommitted); that is the
+ledger's task.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Assembles an API server from a store, the built-in kinds with their schemas, and patches.
 
-Problem: the verbs do not depend on schemas, patches and printer columns, so that each can be tested alone. Choice: they
-are combined here and nowhere else. Limits: what needs a running server (webhooks, custom resources) is added to the
-`Api` by its owner.
+The verbs do not depend on schemas, patches and printer columns, so that each can be tested alone. They are combined
+here and nowhere else.
+Limits: what needs a running server (webhooks, custom resources) is added to the `Api` by its owner.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The values and Protocols shared by the parts of the API server.
 
-Problem: storage, verbs, patches, schemas, admission and HTTP must be built, tested and read separately. Choice: only
-the values and Protocols here cross between them. An API object is an open document that its writer owns, so this
-package, alone in the project, passes objects as plain mappings (`Manifest`); what is stored is their encoded form,
-which lists and watches return without decoding it.
+Storage, verbs, patches, schemas, admission and HTTP must be built, tested and read separately. Only the values and
+Protocols here cross between them. An API object is an open document that its writer owns, so this package, alone in the
+project, passes objects as plain mappings (`Manifest`); what is stored is their encoded form, which lists and watches
+return without decoding it.
 Limits: one storage version per kind; another served version of it differs in the name only.
 """
 

@@ -1,10 +1,11 @@
 """The served resources, by URL and by kind; custom ones are added and removed at run time.
 
-Problem: routing, discovery, clients' RESTMappers and the garbage collector look resources up by different names, and
-CustomResourceDefinitions change the set while watches run. Choice: plain dictionaries and a revision that every change
+Routing, discovery, clients' RESTMappers and the garbage collector look resources up by different names, and
+CustomResourceDefinitions change the set while watches run. Plain dictionaries and a revision that every change
 increments, so that discovery documents are rebuilt only then. The first resource added under a storage is its hub:
 stored objects have the hub's apiVersion, other served versions (and events.k8s.io beside core events) are read through
-a conversion. Limits: versions differ in apiVersion only, except events.
+a conversion.
+Limits: versions differ in apiVersion only, except events.
 """
 
 from __future__ import annotations

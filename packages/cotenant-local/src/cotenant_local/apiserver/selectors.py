@@ -1,9 +1,9 @@
 """Label and field selectors: parsed once, then matched against many objects.
 
-Problem: every list and every watch event is matched, for up to 50 watchers. Choice: a selector becomes a tuple of
-requirements over a plain mapping of labels (or of selectable fields); an empty one (`is_empty`) costs nothing. Limits:
-label selectors have Kubernetes' forms (`a`, `!a`, `a=b`, `a==b`, `a!=b`, `a in (x,y)`, `a notin (x,y)`, and `a>5`,
-`a<5`); field selectors have `=`, `==` and `!=` only, on the fields that the resource declares.
+Every list and every watch event is matched, for up to 50 watchers. A selector becomes a tuple of requirements over a
+plain mapping of labels (or of selectable fields); an empty one (`is_empty`) costs nothing.
+Limits: label selectors have Kubernetes' forms (`a`, `!a`, `a=b`, `a==b`, `a!=b`, `a in (x,y)`, `a notin (x,y)`, and
+`a>5`, `a<5`); field selectors have `=`, `==` and `!=` only, on the fields that the resource declares.
 Sources: Kubernetes API reference, "Labels and Selectors" and "Field Selectors".
 """
 

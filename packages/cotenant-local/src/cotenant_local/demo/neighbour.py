@@ -1,10 +1,10 @@
 """A neighbour hurts a service on one simulated node, with and without the node's agent, in virtual time.
 
-Problem: the days of the demonstration show placement and lending, and not how a service that burns gets its culprit
-named, limited, and its recovery proven. Choice: the shop of `cotenant up --workload colocation`
-(cotenant_local/up/simulated) on one node of the same world, a second at a time, with the engine of the real agent, its
-ladder and its leases; the service's latency is drawn from its requests as spans would measure it. Equal seeds give
-equal runs, in a second or two. Limits: no trace process, no scheduler and no API server; `up` has them all.
+The days of the demonstration show placement and lending, and not how a service that burns gets its culprit named,
+limited, and its recovery proven. The shop of `cotenant up --workload colocation` (cotenant_local/up/simulated) on one
+node of the same world, a second at a time, with the engine of the real agent, its ladder and its leases; the service's
+latency is drawn from its requests as spans would measure it. Equal seeds give equal runs, in a second or two.
+Limits: no trace process, no scheduler and no API server; `up` has them all.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The demonstration's page: a verdict in a sentence, the node side with its pictures, a neighbour that hurts a service,
 one table, four charts; one file that needs no network.
 
-Problem: replicas that have just started miss the windows before their start, so the first minutes have a peak that
-would set the scale of the hours that count. Choice: the part that is not counted is shaded, and the axis is scaled by
-the counted part; the caption says how high the rest goes. Ours is emphasised in the table and drawn last and widest. A
-day that its cluster did not keep up with has no curves, for they would describe the machine. Limits: one day of one
-seed, as the page says.
+Replicas that have just started miss the windows before their start, so the first minutes have a peak that would set the
+scale of the hours that count. The part that is not counted is shaded, and the axis is scaled by the counted part; the
+caption says how high the rest goes. Ours is emphasised in the table and drawn last and widest. A day that its cluster
+did not keep up with has no curves, for they would describe the machine.
+Limits: one day of one seed, as the page says.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """One simulated day on the same nodes for each way to run them, through the whole loop.
 
-Problem: a newcomer wants to see the loop close without a cluster: manifests in, pods placed by a real scheduler
-process, load rising, objectives met or missed, and what it gains. Choice: for each way a local cluster of its own, one
-after another, with equal nodes, seed and speed; more batch work arrives than fits by requests, so that what is lent
-shows; the workload is submitted as ordinary Deployments and Jobs; the cluster is sampled twice a second. The day starts
-at midnight of the simulated world once everything is ready, however long that took. On a machine that is too busy the
-cluster falls behind the day, and its figures would describe the machine: `DayOutcome.behind` says so. Limits: it runs
-in real time, so two runs are similar, not equal, and one day of one seed is a demonstration; for comparisons with
-intervals there is the lab (`cotenant lab compare`).
+A newcomer wants to see the loop close without a cluster: manifests in, pods placed by a real scheduler process, load
+rising, objectives met or missed, and what it gains. For each way a local cluster of its own, one after another, with
+equal nodes, seed and speed; more batch work arrives than fits by requests, so that what is lent shows; the workload is
+submitted as ordinary Deployments and Jobs; the cluster is sampled twice a second. The day starts at midnight of the
+simulated world once everything is ready, however long that took. On a machine that is too busy the cluster falls behind
+the day, and its figures would describe the machine: `DayOutcome.behind` says so.
+Limits: it runs in real time, so two runs are similar, not equal, and one day of one seed is a demonstration; for
+comparisons with intervals there is the lab (`cotenant lab compare`).
 """
 
 from __future__ import annotations

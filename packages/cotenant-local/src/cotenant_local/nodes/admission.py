@@ -1,9 +1,10 @@
 """The kubelet's admission: whether a node runs a pod that was bound to it.
 
-Problem: a scheduler may be wrong or race with another, so the node has the final check. Choice: the kubelet's
-predicates, with its reasons: OutOf<resource>, NodeAffinity, NodePorts. As in the kubelet, extended resources that the
-node does not advertise are not checked. Limits: devices and topology are not checked. Source: Kubernetes documentation
-"Assigning Pods to Nodes", and the kubelet's reasons.
+A scheduler may be wrong or race with another, so the node has the final check. The kubelet's predicates, with its
+reasons: OutOf<resource>, NodeAffinity, NodePorts. As in the kubelet, extended resources that the node does not
+advertise are not checked.
+Limits: devices and topology are not checked.
+Source: Kubernetes documentation "Assigning Pods to Nodes", and the kubelet's reasons.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """What a simulated pod actually does: read from its annotations, or assumed for an ordinary pod.
 
-Problem: a manifest says what a pod requests, not what it uses, how long it runs or how neighbours slow it. Choice: one
-JSON annotation (`cotenant.io/simulated`) with the lab's terms, written by `--workload`; two plain ones for any pod
+A manifest says what a pod requests, not what it uses, how long it runs or how neighbours slow it. One JSON annotation
+(`cotenant.io/simulated`) with the lab's terms, written by `--workload`; two plain ones for any pod
 (`cotenant.io/run-seconds`, `cotenant.io/exit-code`). A pod without any is a quiet service: it uses a third of the CPU
 and half of the memory that it requests, is moderately sensitive, has no objective and never ends. Requests of batch
-resources count as CPU and memory: the pod uses the same machine. Limits: an annotation that cannot be parsed is
-ignored, because a node cannot reject it at admission, and its pod gets an event that says so; schedulers never read
-these.
+resources count as CPU and memory: the pod uses the same machine.
+Limits: an annotation that cannot be parsed is ignored, because a node cannot reject it at admission, and its pod gets
+an event that says so; schedulers never read these.
 """
 
 from __future__ import annotations

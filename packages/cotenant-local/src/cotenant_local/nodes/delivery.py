@@ -1,9 +1,9 @@
 """Sends the kubelets' writes to the API: in order per pod, many pods concurrently.
 
-Problem: a pod's Succeeded must not overtake its Running, yet a thousand pods must not wait for one another. Choice: one
-queue per pod, up to `MAX_CONCURRENT` queues at a time. A write that is permanently refused (the pod is gone or has been
-replaced) is dropped; other failures are retried up to `TRIES` times. Limits: 404, 409 and 422 count as permanent
-refusals.
+A pod's Succeeded must not overtake its Running, yet a thousand pods must not wait for one another. One queue per pod,
+up to `MAX_CONCURRENT` queues at a time. A write that is permanently refused (the pod is gone or has been replaced) is
+dropped; other failures are retried up to `TRIES` times.
+Limits: 404, 409 and 422 count as permanent refusals.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """All simulated kubelets as one state machine: pods and time in, writes out. No I/O.
 
-Problem: ten thousand kubelets as ten thousand tasks would spend their time waking up. Choice: one table of pods, one
-heap of due steps, and the world's next completion; an event touches one pod. The API is the source of truth: after a
-restart of the process, running pods resume at the progress they must have made by now. Limits: containers start
-`START_S` after they are bound (no images), all of a pod's together, and stop within `STOP_S` of being asked, or their
-grace period if that is shorter. A node that fails does nothing until it is restored; then its pods start again from the
-beginning.
+Ten thousand kubelets as ten thousand tasks would spend their time waking up. One table of pods, one heap of due steps,
+and the world's next completion; an event touches one pod. The API is the source of truth: after a restart of the
+process, running pods resume at the progress they must have made by now.
+Limits: containers start `START_S` after they are bound (no images), all of a pod's together, and stop within `STOP_S`
+of being asked, or their grace period if that is shorter. A node that fails does nothing until it is restored; then its
+pods start again from the beginning.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Runs a fleet of simulated nodes on an API: registers them, renews their Leases, runs their pods, reports their usage.
 
-Problem: thousands of nodes in one process beside the API server must cost almost nothing when idle. Choice: four tasks
-in all. One sleeps until the next step is due for any pod; one renews the Leases of a slice of the fleet every quarter
-of a second; one sends reports; node failures are requested by the nodes' annotation `cotenant.io/fail`. Pods and nodes
-come from the informers that the controllers share. Lease period: 10 s as a kubelet's, but never more than 250 writes a
-second in all (5,000 nodes: every 20 s), with a lease duration of four periods, which the node controller uses as the
-node's grace period. Reports: every 10 s or once a simulated minute, whichever is longer, at most 500 nodes a second,
-and no slower than the reports' lifetime allows.
+Thousands of nodes in one process beside the API server must cost almost nothing when idle. Four tasks in all. One
+sleeps until the next step is due for any pod; one renews the Leases of a slice of the fleet every quarter of a second;
+one sends reports; node failures are requested by the nodes' annotation `cotenant.io/fail`. Pods and nodes come from the
+informers that the controllers share. Lease period: 10 s as a kubelet's, but never more than 250 writes a second in all
+(5,000 nodes: every 20 s), with a lease duration of four periods, which the node controller uses as the node's grace
+period. Reports: every 10 s or once a simulated minute, whichever is longer, at most 500 nodes a second, and no slower
+than the reports' lifetime allows.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The NodeResourceTopology objects of simulated nodes: sockets, cores and threads, as an agent would publish them.
 
-Problem: exclusive CPUs are assigned only on nodes that publish theirs. Choice: one shape for the whole fleet, CPUs
-numbered as Linux does on most machines (the first threads of all cores, then the second), one NUMA node per socket with
-an equal part of the memory. Limits: nothing is reserved for the kubelet; the objects are created once and never
-updated; a simulated pod runs as fast on exclusive CPUs as elsewhere.
+Exclusive CPUs are assigned only on nodes that publish theirs. One shape for the whole fleet, CPUs numbered as Linux
+does on most machines (the first threads of all cores, then the second), one NUMA node per socket with an equal part of
+the memory.
+Limits: nothing is reserved for the kubelet; the objects are created once and never updated; a simulated pod runs as
+fast on exclusive CPUs as elsewhere.
 """
 
 from __future__ import annotations

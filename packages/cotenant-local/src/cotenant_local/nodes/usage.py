@@ -1,8 +1,8 @@
 """What simulated nodes and pods use, for `kubectl top`.
 
-Problem: the API shows usage by container, the world computes it by pod. Choice: the world's present figures; a pod's
-usage is divided among its containers by their requests, equally where there are none. Limits: a node's usage is that of
-its pods; a simulated system uses nothing.
+The API shows usage by container, the world computes it by pod. The world's present figures; a pod's usage is divided
+among its containers by their requests, equally where there are none.
+Limits: a node's usage is that of its pods; a simulated system uses nothing.
 """
 
 from __future__ import annotations

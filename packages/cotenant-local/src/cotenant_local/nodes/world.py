@@ -1,12 +1,12 @@
 """The world model of the simulated nodes: resource usage, slowdown, missed objectives, finished work. No I/O; time is
 an argument.
 
-Problem: pods placed by a real scheduler through a real API must use CPU and memory, slow one another and miss
-objectives as the lab's published model says, or a demo of it proves nothing. Choice: the lab's records and compiled
-laws (`physics.py`), with pods that come and go. `speed` simulated seconds pass per real second. The day starts at its
-trough when the world is created. Rows of services and tenants without pods are reused, so memory follows the pods that
-exist. Limits: all nodes have one size (the lab's contention is calibrated for that); work done before a restart is
-computed from the container's start at full speed; a service that had no pod for a moment draws new noise of its load.
+Pods placed by a real scheduler through a real API must use CPU and memory, slow one another and miss objectives as the
+lab's published model says, or a demo of it proves nothing. The lab's records and compiled laws (`physics.py`), with
+pods that come and go. `speed` simulated seconds pass per real second. The day starts at its trough when the world is
+created. Rows of services and tenants without pods are reused, so memory follows the pods that exist.
+Limits: all nodes have one size (the lab's contention is calibrated for that); work done before a restart is computed
+from the container's start at full speed; a service that had no pod for a moment draws new noise of its load.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The child processes of `cotenant up`, supervised.
 
-Problem: the scheduler and the extender must not share the API server's interpreter (each needs a core), must be ready
-before the cluster is reported ready, must be restarted when they die, and must not outlive their parent, not even after
-kill -9. Choice: ordinary child processes with their output in a log file; ready = their `/readyz` answers 200; a child
-that dies is restarted after a back-off that doubles; the kernel kills them when the parent dies. Limits: Linux
-(parent-death signal); elsewhere an orphan has to be stopped by hand.
+The scheduler and the extender must not share the API server's interpreter (each needs a core), must be ready before the
+cluster is reported ready, must be restarted when they die, and must not outlive their parent, not even after kill -9.
+Ordinary child processes with their output in a log file; ready = their `/readyz` answers 200; a child that dies is
+restarted after a back-off that doubles; the kernel kills them when the parent dies.
+Limits: Linux (parent-death signal); elsewhere an orphan has to be stopped by hand.
 """
 
 from __future__ import annotations

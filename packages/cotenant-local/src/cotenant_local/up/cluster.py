@@ -1,10 +1,10 @@
 """A local cluster: API server, controllers and simulated nodes in this process, scheduler and extender beside it.
 
-Problem: a person without a cluster wants one with a single command, and wants its contents back after any kind of end.
-Choice: what writes most (API server, controllers, nodes) shares one event loop and calls the API in process; the
-scheduler and the extender are ordinary clients in processes of their own, the same as in any cluster. Parts start in
-order of dependency, and slow ones concurrently. Limits: one machine; a child that fails to start is retried as long as
-the cluster is up.
+A person without a cluster wants one with a single command, and wants its contents back after any kind of end. What
+writes most (API server, controllers, nodes) shares one event loop and calls the API in process; the scheduler and the
+extender are ordinary clients in processes of their own, the same as in any cluster. Parts start in order of dependency,
+and slow ones concurrently.
+Limits: one machine; a child that fails to start is retried as long as the cluster is up.
 """
 
 from __future__ import annotations

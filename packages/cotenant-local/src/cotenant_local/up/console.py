@@ -1,8 +1,8 @@
 """The console of a local cluster: a child process with its port, its token, and a link that logs in once.
 
-Problem: the console listens in a process of its own, and the person needs a link with a token that no other process on
-the machine can read. Choice: tokens are in private files of the cluster's directory; the child gets the files' names.
-The port is the one that was used last, and sessions are kept in a file, so that a page that is still open goes on.
+The console listens in a process of its own, and the person needs a link with a token that no other process on the
+machine can read. Tokens are in private files of the cluster's directory; the child gets the files' names. The port is
+the one that was used last, and sessions are kept in a file, so that a page that is still open goes on.
 Limits: loopback only, as the scheduler and the extender.
 """
 

@@ -1,8 +1,8 @@
 """The ConfigMap by which a local cluster's manager lends from the start.
 
-Problem: a manager lends nothing until an administrator says so, and a person who tries it on one machine wants to see
-it lend. Choice: the ConfigMap that an administrator would write, with the policy that was asked for and the defaults of
-everything else; one that is there already stays as it is.
+A manager lends nothing until an administrator says so, and a person who tries it on one machine wants to see it lend.
+The ConfigMap that an administrator would write, with the policy that was asked for and the defaults of everything else;
+one that is there already stays as it is.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """NodeMetrics of the simulated nodes, as a node's agent writes them, for the manager of a local cluster.
 
-Problem: a manager lends by what agents measure, and simulated nodes have no agent. Choice: the simulated world's
-present use of each node and pod, patched into the status of the NodeMetric that the manager has made for the node, once
-a period: two simulated minutes, but between one and ten seconds, and no more than `WRITES_PER_SECOND` where that
-allows; with each service's p99, the histories of pods, and the prediction of what prod pods will not use, trained over
-simulated time, as an agent adds them. Limits: system use is zero, no percentiles; a write that is refused is tried
-again a period later. Without a manager the NodeMetrics are made here.
+A manager lends by what agents measure, and simulated nodes have no agent. The simulated world's present use of each
+node and pod, patched into the status of the NodeMetric that the manager has made for the node, once a period: two
+simulated minutes, but between one and ten seconds, and no more than `WRITES_PER_SECOND` where that allows; with each
+service's p99, the histories of pods, and the prediction of what prod pods will not use, trained over simulated time, as
+an agent adds them.
+Limits: system use is zero, no percentiles; a write that is refused is tried again a period later. Without a manager the
+NodeMetrics are made here.
 """
 
 from __future__ import annotations

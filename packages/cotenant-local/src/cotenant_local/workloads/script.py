@@ -1,11 +1,12 @@
 """A lab workload as manifests with arrival times: services as Deployments, stages of batch jobs as Jobs.
 
-Problem: the lab's generator gives arrays for a world that it owns; a cluster needs manifests that an ordinary user
-could have written. Choice: a pure translation. What a scheduler may know (noisy estimates, objectives, deadlines) goes
-into the annotations that it reads; the true behaviour goes into the annotation that only simulated nodes read.
-Priorities and classes are Koordinator's. Limits: all pods of a stage are identical (their mean), so the lab's
-stragglers are not reproduced; a stage that is evicted starts again as Kubernetes Jobs do, without the lab's hold. With
-`is_lent`, jobs request what a manager lends (batch-cpu, batch-memory) instead of cpu and memory.
+The lab's generator gives arrays for a world that it owns; a cluster needs manifests that an ordinary user could have
+written. A pure translation. What a scheduler may know (noisy estimates, objectives, deadlines) goes into the
+annotations that it reads; the true behaviour goes into the annotation that only simulated nodes read. Priorities and
+classes are Koordinator's.
+Limits: all pods of a stage are identical (their mean), so the lab's stragglers are not reproduced; a stage that is
+evicted starts again as Kubernetes Jobs do, without the lab's hold. With `is_lent`, jobs request what a manager lends
+(batch-cpu, batch-memory) instead of cpu and memory.
 """
 
 from __future__ import annotations

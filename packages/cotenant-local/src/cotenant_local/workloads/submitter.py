@@ -1,8 +1,8 @@
 """Submits a workload to the API as the simulated day passes.
 
-Problem: jobs arrive at their times, and a stage may start only when the previous one has completed. Choice: one task
-that sleeps until the next arrival; completions come from the Jobs' informer. When the day is over the next begins, with
-new batch work for the same services. Existing objects are left as they are, so a restart resumes from the API's state.
+Jobs arrive at their times, and a stage may start only when the previous one has completed. One task that sleeps until
+the next arrival; completions come from the Jobs' informer. When the day is over the next begins, with new batch work
+for the same services. Existing objects are left as they are, so a restart resumes from the API's state.
 Limits: a restart begins a new day; jobs that were running then do not get their remaining stages.
 """
 

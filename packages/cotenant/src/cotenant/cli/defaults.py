@@ -1,8 +1,8 @@
 """How help pages show defaults.
 
-Problem: `[default: ()]`, `[default: ""]` and, on every flag, `[default: False]` say nothing to a reader. Choice: such
-values are left out; a help text that explains its default in words has none in brackets beside it. Limits: a parameter
-whose empty default means something says so in its help text.
+`[default: ()]`, `[default: ""]` and, on every flag, `[default: False]` say nothing to a reader. Such values are left
+out; a help text that explains its default in words has none in brackets beside it.
+Limits: a parameter whose empty default means something says so in its help text.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Commands that other packages bring: `cotenant lab`, `cotenant up`, `cotenant node experiment`, ...
 
-Problem: `cotenant` is one command, and the product knows nothing of the packages that are tried on a laptop; looking
-for installed packages reads a file of each. Choice: entry points of the group `GROUP`, named by the words of the
-command, looked up only where the words that were typed are no command of ours, or where a list of commands is asked
-for. Limits: `PACKAGES` names, for its errors, the commands of our own packages.
+`cotenant` is one command, and the product knows nothing of the packages that are tried on a laptop; looking for
+installed packages reads a file of each. Entry points of the group `GROUP`, named by the words of the command, looked up
+only where the words that were typed are no command of ours, or where a list of commands is asked for.
+Limits: `PACKAGES` names, for its errors, the commands of our own packages.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The `cotenant` command.
 
-Problem: a user needs one clear line when something is wrong, a script an exit status and clean standard output. Choice:
-every command returns its exit status, and only this file turns errors into lines: 2 = bad arguments or input, 1 =
-failure, 130 = interrupted. Limits: an unexpected error keeps its traceback.
+A user needs one clear line when something is wrong, a script an exit status and clean standard output. Every command
+returns its exit status, and only this file turns errors into lines: 2 = bad arguments or input, 1 = failure, 130 =
+interrupted.
+Limits: an unexpected error keeps its traceback.
 """
 
 from __future__ import annotations

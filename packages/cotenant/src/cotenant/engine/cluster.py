@@ -1,11 +1,11 @@
 """The scheduling engine of a cluster as a state machine: events in, instructions out. No I/O, no clock, no global
 randomness.
 
-Problem: one engine must serve a real cluster, a local one and the lab, and an API server reports late, twice, out of
-order, and while responses to the engine's own requests are outstanding. Choice: every event only corrects facts (nodes
-by name, pods by UID), a decided pod counts at once, and `decide` evaluates the queue over arrays that are brought up to
-date first. Estimates are corrected by measurements (`usage_measured`), and replicas that keep missing their objective
-are moved (`latency_measured`). All derived state can be rebuilt from the facts, and `validate` compares both. The owner
+One engine must serve a real cluster, a local one and the lab, and an API server reports late, twice, out of order, and
+while responses to the engine's own requests are outstanding. Every event only corrects facts (nodes by name, pods by
+UID), a decided pod counts at once, and `decide` evaluates the queue over arrays that are brought up to date first.
+Estimates are corrected by measurements (`usage_measured`), and replicas that keep missing their objective are moved
+(`latency_measured`). All derived state can be rebuilt from the facts, and `validate` compares both. The owner
 (services/scheduler, or the simulated worlds of the lab) carries out the instructions and reports the results.
 
 Limits: one policy; a pod's deadline and declared estimates are those of its annotations; events about one pod must come

@@ -1,9 +1,10 @@
 """The plugins and node rules of one engine, in the order in which they are called.
 
-Problem: gangs, quotas, reservations, CPUs, devices, claims, load and predicted use each have facts of their own, which
-the process must report to them. Choice: one value with each by its name and type: the process calls them directly, the
-engine calls them as `Plugin` and `NodeRules`. Plugins of others are given as `more`, come last, and need no other place
-(docs/recipes/plugin.md). Limits: one of each.
+Gangs, quotas, reservations, CPUs, devices, claims, load and predicted use each have facts of their own, which the
+process must report to them. One value with each by its name and type: the process calls them directly, the engine calls
+them as `Plugin` and `NodeRules`. Plugins of others are given as `more`, come last, and need no other place
+(docs/recipes/plugin.md).
+Limits: one of each.
 """
 
 from __future__ import annotations

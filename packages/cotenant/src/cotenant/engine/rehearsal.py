@@ -1,10 +1,10 @@
 """A rehearsal: scheduling rounds on clusters that do not exist, so that every kernel is compiled or loaded before
 anything is at stake.
 
-Problem: a kernel that compiles on first use (the first preemption, the first quota) stops the event loop for up to
-twenty seconds, while a lease runs out and pods wait. Choice: run every path of a scheduling round that calls compiled
-code once, before readiness is reported: placement, waking, preference scores, preemption with budgets and gangs, named
-quotas. Limits: with an empty cache it takes half a minute; a test compares with random clusters.
+A kernel that compiles on first use (the first preemption, the first quota) stops the event loop for up to twenty
+seconds, while a lease runs out and pods wait. Run every path of a scheduling round that calls compiled code once,
+before readiness is reported: placement, waking, preference scores, preemption with budgets and gangs, named quotas.
+Limits: with an empty cache it takes half a minute; a test compares with random clusters.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The cluster and its pods as arrays.
 
-Problem: a placement must look at thousands of nodes in microseconds, and its sums must not drift. Choice: one row per
-node and one row per *shape* (pods of one shape are interchangeable), integer columns that change by whole integers
-only, in NamedTuples that NumPy code and compiled kernels both read. Limits: int64 columns (9.2e18 bytes at most);
-kernels convert to float64, which is exact below 2^53.
+A placement must look at thousands of nodes in microseconds, and its sums must not drift. One row per node and one row
+per *shape* (pods of one shape are interchangeable), integer columns that change by whole integers only, in NamedTuples
+that NumPy code and compiled kernels both read.
+Limits: int64 columns (9.2e18 bytes at most); kernels convert to float64, which is exact below 2^53.
 
 Units: CPU in milli-CPU, memory in bytes, dimensionless factors in micro (1e6 = 1.0), core-weighted sums in micro-cores.
 """

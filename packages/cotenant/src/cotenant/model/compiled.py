@@ -1,10 +1,10 @@
 """The decorators that compile, and where the machine code is kept.
 
-Problem: numba's on-disk cache compares only the file in which a function is defined; when an inlined function of
-another file changes, the stale machine code is used. Choice: the cache folder is named by a digest of numba's version
-and of every source that compiled code can depend on (`compiled_sources.py`), so an edit of any of those gives a new,
-empty cache. Limits: after such an edit everything compiles once more; a read-only home directory means that every
-process compiles for itself (numba then falls back to a temporary folder).
+Numba's on-disk cache compares only the file in which a function is defined; when an inlined function of another file
+changes, the stale machine code is used. The cache folder is named by a digest of numba's version and of every source
+that compiled code can depend on (`compiled_sources.py`), so an edit of any of those gives a new, empty cache.
+Limits: after such an edit everything compiles once more; a read-only home directory means that every process compiles
+for itself (numba then falls back to a temporary folder).
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Which sources decide what the compiled code is: the key of its cache.
 
-Problem: numba's on-disk cache compares only the file in which a function is defined. A constant, a tuple type or an
-inlined function imported from another file can change and the stale machine code is still used. Choice: follow the
-imports. The key covers every module that compiles something (it imports numba, `njit` or `inlined`) and every module of
-the packages that those import, transitively, at module level or inside a function, `TYPE_CHECKING` blocks included.
-Imports are found by a pattern rather than by parsing: 100 modules take 20 ms instead of 250 ms at each start; a test
-compares the result with the syntax tree. Limits: modules loaded by a computed name (`import_module`) are not followed;
-the `__init__` of a package counts only if a name is imported from it; code outside the packages (scenarios of
-`COTENANT_SCENARIOS`) is not covered, so numba's own comparison of the defining file is all it has.
+Numba's on-disk cache compares only the file in which a function is defined. A constant, a tuple type or an inlined
+function imported from another file can change and the stale machine code is still used. Follow the imports. The key
+covers every module that compiles something (it imports numba, `njit` or `inlined`) and every module of the packages
+that those import, transitively, at module level or inside a function, `TYPE_CHECKING` blocks included. Imports are
+found by a pattern rather than by parsing: 100 modules take 20 ms instead of 250 ms at each start; a test compares the
+result with the syntax tree.
+Limits: modules loaded by a computed name (`import_module`) are not followed; the `__init__` of a package counts only if
+a name is imported from it; code outside the packages (scenarios of `COTENANT_SCENARIOS`) is not covered, so numba's own
+comparison of the defining file is all it has.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Settings that people write, in YAML, TOML or JSON: read strictly, refused with the path to the field.
 
-Problem: a person's file names dozens of settings, and a misspelt one must not be ignored. Choice: the types themselves
-are the schema. `build` makes frozen dataclasses: the document is walked beside them, so a new field of a policy's
-settings can be set at once, and every error has the path to the field, its value and what was expected. A part that may
-be absent is left out by `null` or `false`, and taken with its defaults by `true`. `read_struct` makes msgspec structs,
-which also have mappings with free keys and other names than Python's. Limits: `build` does not read mappings with free
-keys or unions of dataclasses; values are what YAML, TOML and JSON have in common, so a time or a quantity is text or a
-number; reading files is the caller's part.
+A person's file names dozens of settings, and a misspelt one must not be ignored. The types themselves are the schema.
+`build` makes frozen dataclasses: the document is walked beside them, so a new field of a policy's settings can be set
+at once, and every error has the path to the field, its value and what was expected. A part that may be absent is left
+out by `null` or `false`, and taken with its defaults by `true`. `read_struct` makes msgspec structs, which also have
+mappings with free keys and other names than Python's.
+Limits: `build` does not read mappings with free keys or unions of dataclasses; values are what YAML, TOML and JSON have
+in common, so a time or a quantity is text or a number; reading files is the caller's part.
 """
 
 from __future__ import annotations

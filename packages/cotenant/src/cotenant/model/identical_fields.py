@@ -1,9 +1,9 @@
 """Equality of dataclasses in which NaN stands for "not given".
 
-Problem: an object that was read again must equal the one read before, and NaN is not equal to itself. Up to Python 3.12
-a dataclass compares its fields as two tuples, in which one and the same NaN object counts as equal; from 3.13 on it
-compares field by field, and such objects differ from their own copies. Choice: `identical` compares tuples of the
-fields in every version.
+An object that was read again must equal the one read before, and NaN is not equal to itself. Up to Python 3.12 a
+dataclass compares its fields as two tuples, in which one and the same NaN object counts as equal; from 3.13 on it
+compares field by field, and such objects differ from their own copies. `identical` compares tuples of the fields in
+every version.
 Limits: only the NaN of `math.nan` is identical to itself, so readers use that one.
 """
 

@@ -1,8 +1,8 @@
 """Parse text that must be a JSON object, such as an annotation.
 
-Problem: annotations are user input; invalid or deeply nested JSON must be reported under the annotation's name instead
-of crashing the reader. Choice: one parser and one error for all annotations. Limits: the caller checks the object's
-fields; numbers are Python's.
+Annotations are user input; invalid or deeply nested JSON must be reported under the annotation's name instead of
+crashing the reader. One parser and one error for all annotations.
+Limits: the caller checks the object's fields; numbers are Python's.
 """
 
 from __future__ import annotations

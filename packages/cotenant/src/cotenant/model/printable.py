@@ -1,8 +1,9 @@
 """Text for one line of a terminal, a log or an error.
 
-Problem: names of cgroups and values from users may hold any characters: a line break forges a second log line, an
-escape sequence drives the terminal, and a lone surrogate cannot be encoded. Choice: unprintable characters are escaped
-as in a Python string. Limits: the escaped form is to be read, not parsed.
+Names of cgroups and values from users may hold any characters: a line break forges a second log line, an escape
+sequence drives the terminal, and a lone surrogate cannot be encoded. Unprintable characters are escaped as in a Python
+string.
+Limits: the escaped form is to be read, not parsed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Kubernetes quantities, exactly.
 
-Problem: manifests write amounts as text (`1500m`, `1.5Gi`, `1e3`), and a conversion through float loses bytes. Choice:
-an amount is a whole number of nano units (the finest that Kubernetes keeps) together with the family of its suffix,
-which decides how it is formatted. Source of the grammar, the rounding and the canonical form: Kubernetes apimachinery,
-package api/resource (`ParseQuantity`, `CanonicalizeBytes`).
+Manifests write amounts as text (`1500m`, `1.5Gi`, `1e3`), and a conversion through float loses bytes. An amount is a
+whole number of nano units (the finest that Kubernetes keeps) together with the family of its suffix, which decides how
+it is formatted. Source of the grammar, the rounding and the canonical form: Kubernetes apimachinery, package
+api/resource (`ParseQuantity`, `CanonicalizeBytes`).
 
     quantity = [+-] (digits | digits "." [digits] | "." digits) suffix
     suffix   = Ki Mi Gi Ti Pi Ei | n u m "" k M G T P E | (e | E) [+-] digits

@@ -1,7 +1,7 @@
 """Resources: their names, their units, and amounts of several at once.
 
-Problem: every component must agree on the unit of an integer amount. Choice: a resource is identified by its Kubernetes
-name, an amount is an integer in that resource's one unit, and `Amounts` is an immutable sorted list of (name, amount).
+Every component must agree on the unit of an integer amount. A resource is identified by its Kubernetes name, an amount
+is an integer in that resource's one unit, and `Amounts` is an immutable sorted list of (name, amount).
 Limits: amounts stay below 2^53, which is exact in the float64 of compiled scores and exceeds every machine.
 
 Sources: Kubernetes' resource model (extended resources are whole numbers; a pod's requests are the larger of its init

@@ -1,8 +1,9 @@
 """Whole numbers in text from outside: files of the kernel, annotations, query strings.
 
-Problem: `int()` takes signs, spaces, underscores and digits of every script, and refuses more than 4,300 digits with an
-error that readers do not expect; `str.isdecimal` protects from neither. Choice: 1 to 20 ASCII digits, which holds every
-unsigned number of 64 bits. Limits: no signs.
+`int()` takes signs, spaces, underscores and digits of every script, and refuses more than 4,300 digits with an error
+that readers do not expect; `str.isdecimal` protects from neither. 1 to 20 ASCII digits, which holds every unsigned
+number of 64 bits.
+Limits: no signs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The C heap of a process that runs for weeks: what keeps its free parts from growing.
 
-Problem: blocks of changing sizes come and go, small objects that live for minutes come to lie between them, and the
-free parts grow although what is in use stays the same. Two choices, each for one kind of process:
+Blocks of changing sizes come and go, small objects that live for minutes come to lie between them, and the free parts
+grow although what is in use stays the same. Two choices, each for one kind of process:
 
 - `map_large_blocks`, for the local API server: glibc maps a large block separately until one is freed, and from then on
   takes blocks up to that size from its heap; here the size is fixed, so that buffers of connections (256 KiB each with

@@ -1,10 +1,10 @@
 """Compiled kernels that an image brings, copied to where this process may write.
 
-Problem: numba writes into its cache folder and refuses one that is read-only, as an image's is; without kernels a
-scheduler's first start compiles for half a minute. Choice: the image names its folder of kernels in
-`$COTENANT_KERNELS`; a process that finds none of its version in its own cache copies them, whole or not at all, before
-it compiles anything. Limits: machine code is for the processor on which the image was built: on another one numba finds
-nothing for it there, and compiles.
+Numba writes into its cache folder and refuses one that is read-only, as an image's is; without kernels a scheduler's
+first start compiles for half a minute. The image names its folder of kernels in `$COTENANT_KERNELS`; a process that
+finds none of its version in its own cache copies them, whole or not at all, before it compiles anything.
+Limits: machine code is for the processor on which the image was built: on another one numba finds nothing for it there,
+and compiles.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Log lines of a long-running process, as text for people or as JSON for collectors.
 
-Problem: a collector that splits text lines loses the level, the logger and every traceback, which spans lines. Choice:
-one set-up for all processes; `json` writes one object a line: `time` (RFC 3339, UTC, milliseconds), `level`, `logger`,
-`message`, and `exception` with the traceback.
+A collector that splits text lines loses the level, the logger and every traceback, which spans lines. One set-up for
+all processes; `json` writes one object a line: `time` (RFC 3339, UTC, milliseconds), `level`, `logger`, `message`, and
+`exception` with the traceback.
 Limits: lines go to standard error only; messages are sentences, and names within them have no fields of their own.
 """
 

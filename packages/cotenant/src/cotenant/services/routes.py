@@ -11,12 +11,12 @@
     PUT  /debug/flags/s, /debug/flags/f              top-N score tables, and failing filters, of every pod that is
                                                      judged
 
-Problem: which pages there are depends on the plugins, and a list of them that is written by hand goes stale. Choice: a
-route is a value with its pattern; the list is made from the routes, and a request finds its route by segments. These
-pages show what runs where and what is evicted, so they answer callers on this machine, or with the bearer token; any
-other gets 403 and a sentence. A caller counts as on this machine where the peer's address is loopback, no proxy
-forwarded the request, and the Host names no other machine, so that a web page in a browser here cannot send requests on
-its behalf. Limits: no TLS.
+Which pages there are depends on the plugins, and a list of them that is written by hand goes stale. A route is a value
+with its pattern; the list is made from the routes, and a request finds its route by segments. These pages show what
+runs where and what is evicted, so they answer callers on this machine, or with the bearer token; any other gets 403 and
+a sentence. A caller counts as on this machine where the peer's address is loopback, no proxy forwarded the request, and
+the Host names no other machine, so that a web page in a browser here cannot send requests on its behalf.
+Limits: no TLS.
 Source: founding document, v0.7, section 3.
 """
 

@@ -1,8 +1,8 @@
 """What every long-running process does: signals that ask it to stop, its event loop, and a set of tasks that end
 together.
 
-Problem: a task that ends unnoticed leaves a process that looks healthy and does nothing. Choice: `TaskSet` starts named
-tasks and treats the end of any of them as the end of the process; what a process does while it stops is its own matter.
+A task that ends unnoticed leaves a process that looks healthy and does nothing. `TaskSet` starts named tasks and treats
+the end of any of them as the end of the process; what a process does while it stops is its own matter.
 Limits: POSIX signals.
 """
 

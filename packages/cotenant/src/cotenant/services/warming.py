@@ -1,9 +1,9 @@
 """Compiles kernels in advance.
 
-Problem: the kernels of placement take some ten seconds to compile, once for each version of the sources, and compiling
-blocks the event loop: Leases expire, watches stall. Choice: they are compiled into the shared cache before anything
-starts, and a marker is left there. Packages that bring kernels of their own name a function in the entry points of
-`GROUP`. Limits: a profile without a marker still compiles in its scheduler, before that is ready.
+The kernels of placement take some ten seconds to compile, once for each version of the sources, and compiling blocks
+the event loop: Leases expire, watches stall. They are compiled into the shared cache before anything starts, and a
+marker is left there. Packages that bring kernels of their own name a function in the entry points of `GROUP`.
+Limits: a profile without a marker still compiles in its scheduler, before that is ready.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Request classes: tasks that the flow network cannot tell apart.
 
-Problem: one arc per task and machine is millions of arcs. Choice: tasks with equal requests, feasible nodes, group and
-cost-model label are one class, with one arc to each machine that can take any of them;
-its capacity is the number that fits. Limits: two classes may together overfill one machine, hence the admission check.
+One arc per task and machine is millions of arcs. Tasks with equal requests, feasible nodes, group and cost-model label
+are one class, with one arc to each machine that can take any of them; its capacity is the number that fits.
+Limits: two classes may together overfill one machine, hence the admission check.
 """
 
 from __future__ import annotations

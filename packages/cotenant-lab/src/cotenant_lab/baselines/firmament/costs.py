@@ -1,10 +1,10 @@
 """The interface of cost models, and one rule that all of them obey here.
 
-Problem: where leaving a task unscheduled costs no more than placing it, the flow leaves it, and the scheduler scores
-0 %. It happens with published costs: Quincy's unscheduled cost grows with the wait from exactly a placement's offset,
-so with a clock that stands still nothing is ever placed; a count of tasks may outgrow a constant. Choice:
-`above_placement` raises all unscheduled costs of a round by the same amount until the smallest is above the most
-expensive placement; differences between tasks, which decide the order of waiting when capacity is short, are kept.
+Where leaving a task unscheduled costs no more than placing it, the flow leaves it, and the scheduler scores 0 %. It
+happens with published costs: Quincy's unscheduled cost grows with the wait from exactly a placement's offset, so with a
+clock that stands still nothing is ever placed; a count of tasks may outgrow a constant. `above_placement` raises all
+unscheduled costs of a round by the same amount until the smallest is above the most expensive placement; differences
+between tasks, which decide the order of waiting when capacity is short, are kept.
 Limits: a model can no longer hold a task back for a better machine.
 """
 

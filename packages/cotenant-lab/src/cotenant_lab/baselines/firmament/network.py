@@ -1,7 +1,7 @@
 """The flow network of one round, and its solution.
 
-Problem: place a round's tasks at the least total cost, where waiting also has a cost. Choice: Firmament's network with
-request classes instead of an arc per task and machine:
+Place a round's tasks at the least total cost, where waiting also has a cost. Firmament's network with request classes
+instead of an arc per task and machine:
 
     task -> class -> machine -> sink          placement
     task -> unscheduled aggregator of its job -> sink          waiting

@@ -1,11 +1,11 @@
 """Firmament's rounds: solve a network, admit what fits, and leave the others for the next round.
 
-Problem: hundreds of tasks arrive at once, and a flow models one unit per task, not CPU and memory. Choice: the waiting
-pods, services first, each kind in order of arrival, go through networks of at most 500 tasks, each built on what the
-one before placed; after the solution every placement passes an admission check in the tasks' order, and what no longer
-fits waits for the next round. Tasks whose class fits nowhere are left out: their only path is to wait. Machines enter
-in random order, so that equal costs do not favour low rows. Limits: placed tasks stay (no migration or preemption by
-flow); no priorities.
+Hundreds of tasks arrive at once, and a flow models one unit per task, not CPU and memory. The waiting pods, services
+first, each kind in order of arrival, go through networks of at most 500 tasks, each built on what the one before
+placed; after the solution every placement passes an admission check in the tasks' order, and what no longer fits waits
+for the next round. Tasks whose class fits nowhere are left out: their only path is to wait. Machines enter in random
+order, so that equal costs do not favour low rows.
+Limits: placed tasks stay (no migration or preemption by flow); no priorities.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@ its due time.
 
     python -m cotenant_lab.experiments.loads.bursty_service --start-us T --seconds S --gap-ms G --work-ms W --seed N
 
-Problem: a quota that the mean use never reaches still stops a service in the middle of a request. Choice: exponential
-gaps, equal work, one queue; latency from the due time, so waiting behind a throttled request counts. One line of JSON
-at the end: [due, latency] in microseconds.
+A quota that the mean use never reaches still stops a service in the middle of a request. Exponential gaps, equal work,
+one queue; latency from the due time, so waiting behind a throttled request counts. One line of JSON at the end: [due,
+latency] in microseconds.
 Limits: one thread.
 """
 

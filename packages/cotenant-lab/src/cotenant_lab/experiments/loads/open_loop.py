@@ -1,11 +1,12 @@
 """An open-loop load generator: requests have due times independent of replies, and latency counts from the due time.
 
-Problem: a client that waits for a reply before its next request stops sending while the server stalls, so its tail
-hides the stall (coordinated omission). Choice: due times are drawn beforehand, exponential gaps at one rate, and never
-move; a request that cannot be sent in time is sent late and its latency still counts from when it was due. Requests are
-pipelined over several connections; replies come in the order of a connection's requests. Lateness of sending is counted
-separately, since a lagging generator would otherwise blame the server. Limits: one thread, about 5,000 requests a
-second; what is unanswered at the end counts with the time that it has waited by then.
+A client that waits for a reply before its next request stops sending while the server stalls, so its tail hides the
+stall (coordinated omission). Due times are drawn beforehand, exponential gaps at one rate, and never move; a request
+that cannot be sent in time is sent late and its latency still counts from when it was due. Requests are pipelined over
+several connections; replies come in the order of a connection's requests. Lateness of sending is counted separately,
+since a lagging generator would otherwise blame the server.
+Limits: one thread, about 5,000 requests a second; what is unanswered at the end counts with the time that it has waited
+by then.
 
 Source: G. Tene, "How not to measure latency" (coordinated omission); exponential arrivals as wrk2 and mutilate have
 them.

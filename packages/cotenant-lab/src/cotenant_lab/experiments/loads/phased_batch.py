@@ -3,9 +3,9 @@
     python -m cotenant_lab.experiments.loads.phased_batch --start-us T --seconds S --period-ms P --phase-ms F --work-ms
     W --seed N
 
-Problem: suspects with the same mean use must differ in when they run, and only in that. Choice: work is CPU time of its
-own thread, so that each does the same however long it has to wait; the start of each burst varies by a sixteenth of the
-period. Limits: work that is not done when the next period begins delays it.
+Suspects with the same mean use must differ in when they run, and only in that. Work is CPU time of its own thread, so
+that each does the same however long it has to wait; the start of each burst varies by a sixteenth of the period.
+Limits: work that is not done when the next period begins delays it.
 """
 
 from __future__ import annotations

@@ -2,11 +2,12 @@
 
     python -m cotenant_lab.experiments.loads.redis_load --socket PATH --rate R --seconds S --seed N --objective-us T
 
-Problem: the load must run pinned away from the server, and the regulator must get the service's latency while it runs.
-Choice: a line of JSON per second with the requests answered in it, their p99 and how many were slower than the
-objective; at the end one line with every slot's histogram. The request is LPOS over a list: one small packet each way
-and tens of microseconds of the server's CPU, like a small query. It takes real-time priority where allowed, because it
-needs a tenth of its core and the agent beside it would add to the latencies. Limits: Unix sockets, one list.
+The load must run pinned away from the server, and the regulator must get the service's latency while it runs. A line of
+JSON per second with the requests answered in it, their p99 and how many were slower than the objective; at the end one
+line with every slot's histogram. The request is LPOS over a list: one small packet each way and tens of microseconds of
+the server's CPU, like a small query. It takes real-time priority where allowed, because it needs a tenth of its core
+and the agent beside it would add to the latencies.
+Limits: Unix sockets, one list.
 """
 
 from __future__ import annotations

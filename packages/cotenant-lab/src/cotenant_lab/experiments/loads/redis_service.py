@@ -1,8 +1,9 @@
 """Redis on the plant's core, and one measured stretch of open-loop load on it.
 
-Problem: several experiments measure the same service's tail. Choice: a server that stays for all rounds, and
-`measured`, which runs the generator's process, passes on its report each second, and returns the counted latencies with
-the counters read at the same instants. Limits: as `redis_load.py`.
+Several experiments measure the same service's tail. A server that stays for all rounds, and `measured`, which runs the
+generator's process, passes on its report each second, and returns the counted latencies with the counters read at the
+same instants.
+Limits: as `redis_load.py`.
 """
 
 from __future__ import annotations

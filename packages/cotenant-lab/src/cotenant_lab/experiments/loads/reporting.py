@@ -1,8 +1,8 @@
 """What a load process says while it runs: a line each second about the replies in it.
 
-Problem: an experiment watches a service's latency while the load runs, and the tally is complete at the end only.
-Choice: the tally passes each reply on to a reporter, which prints one JSON object a second. Limits: seconds count from
-the beginning of the load, and one without a turn of the loop is told late.
+An experiment watches a service's latency while the load runs, and the tally is complete at the end only. The tally
+passes each reply on to a reporter, which prints one JSON object a second.
+Limits: seconds count from the beginning of the load, and one without a turn of the loop is told late.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@ at the end.
 
     python -m cotenant_lab.experiments.loads.ride_load --port P --rate R --seconds S --seed N --objective-us T
 
-Problem: riders do not wait for one another, so a stalled frontend must not slow the load down. Choice: due times drawn
-beforehand, GETs pipelined over several connections. Limits: an answer that is not 200 ends it.
+Riders do not wait for one another, so a stalled frontend must not slow the load down. Due times drawn beforehand, GETs
+pipelined over several connections.
+Limits: an answer that is not 200 ends it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A sinusoidal demand for CPU, known exactly for any stretch of time.
 
-Problem: delivered CPU is read from a counter at instants that are never exact; the demand must be known for just that
-stretch. Choice: the integral in closed form. Limits: one CPU, so shares are between 0 and 1.
+Delivered CPU is read from a counter at instants that are never exact; the demand must be known for just that stretch.
+The integral in closed form.
+Limits: one CPU, so shares are between 0 and 1.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     python -m cotenant_lab.experiments.loads.sine_service --start-us T --seconds S --low L --high H --period P
     --patience Q
 
-Problem: the demand must not depend on the machine's speed or on other work. Choice: work is CPU time of its own thread;
-every 10 ms what the sine asks for by then joins a queue, and what has waited longer than `patience` seconds is dropped,
-as requests time out. One line of JSON at the end: CPU seconds demanded, done, dropped. Limits: one thread; a step of
-work is at most 2 ms, so drops are late by that.
+The demand must not depend on the machine's speed or on other work. Work is CPU time of its own thread; every 10 ms what
+the sine asks for by then joins a queue, and what has waited longer than `patience` seconds is dropped, as requests time
+out. One line of JSON at the end: CPU seconds demanded, done, dropped.
+Limits: one thread; a step of work is at most 2 ms, so drops are late by that.
 """
 
 from __future__ import annotations

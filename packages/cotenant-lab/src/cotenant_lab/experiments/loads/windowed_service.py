@@ -3,11 +3,11 @@
     python -m cotenant_lab.experiments.loads.windowed_service --start-us T --seconds S --gap-ms G --work-ms W --seed N
         --windows FILE --window-ms M --objective-us O [--grow-at-us T --growth F]
 
-Problem: attribution needs the latency that a service reports, window by window, and a trouble whose cause is the
-service's own load. Choice: exponential gaps, equal work, one queue, latency from the due time; at the end of each
-window one line of JSON with its end, requests, p99 and requests over the objective is appended to a file. From
-`--grow-at-us` on requests are `--growth` times as frequent. Limits: one thread; a window ends with the first request
-after its time.
+Attribution needs the latency that a service reports, window by window, and a trouble whose cause is the service's own
+load. Exponential gaps, equal work, one queue, latency from the due time; at the end of each window one line of JSON
+with its end, requests, p99 and requests over the objective is appended to a file. From `--grow-at-us` on requests are
+`--growth` times as frequent.
+Limits: one thread; a window ends with the first request after its time.
 """
 
 from __future__ import annotations

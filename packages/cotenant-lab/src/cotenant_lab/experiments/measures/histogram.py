@@ -1,8 +1,9 @@
 """Latencies counted in buckets of equal relative width: small, mergeable, exact to 1 %.
 
-Problem: a tail over a hundred thousand requests must cost neither memory nor time, and several short blocks must add up
-to one distribution. Choice: as HdrHistogram does, powers of two split into equal parts; 128 parts per power, so a value
-is known to 0.8 %. Limits: microseconds from 0 to `MAX_US`; what is larger counts as that.
+A tail over a hundred thousand requests must cost neither memory nor time, and several short blocks must add up to one
+distribution. As HdrHistogram does, powers of two split into equal parts; 128 parts per power, so a value is known to
+0.8 %.
+Limits: microseconds from 0 to `MAX_US`; what is larger counts as that.
 
 Source: G. Tene, HdrHistogram (the layout).
 """

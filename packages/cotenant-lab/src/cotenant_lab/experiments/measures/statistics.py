@@ -1,8 +1,8 @@
 """The statistics of the experiments: correlation, ratios over rounds with bootstrap intervals.
 
-Problem: a ratio of tails from a dozen short blocks needs an interval without assuming a distribution. Choice: the
-geometric mean of per-round ratios, and the percentile bootstrap over rounds, seeded. Limits: with fewer than three
-rounds there is no interval.
+A ratio of tails from a dozen short blocks needs an interval without assuming a distribution. The geometric mean of
+per-round ratios, and the percentile bootstrap over rounds, seeded.
+Limits: with fewer than three rounds there is no interval.
 
 Source: B. Efron and R. Tibshirani, An Introduction to the Bootstrap (1993), chapter 13 (percentile intervals).
 """

@@ -1,12 +1,13 @@
 """Short windows of a measured load, and which of them were calm: no lateness monitor on either core was late.
 
-Problem: a hypervisor that takes a core for milliseconds several times a second dominates the tail of every arm, at
-another rate in each, and is unrelated to the kernel's run queue. Choice: as testers of wake-up latency do, processes
-with real-time priority on both cores record how late they woke, and a window counts where neither was late by more than
-`LATE_US`, in it or in the one before, whose end may reach into it. A request belongs to the window in which it was due.
-Which windows count never depends on the latencies. Limits: anything that delays a real-time process is left out,
-including interrupts and the kernel's own work; a stall that fell between two wake-ups stays in, and so does the effect
-of the next window's stall on a request at the very end of a calm one.
+A hypervisor that takes a core for milliseconds several times a second dominates the tail of every arm, at another rate
+in each, and is unrelated to the kernel's run queue. As testers of wake-up latency do, processes with real-time priority
+on both cores record how late they woke, and a window counts where neither was late by more than `LATE_US`, in it or in
+the one before, whose end may reach into it. A request belongs to the window in which it was due. Which windows count
+never depends on the latencies.
+Limits: anything that delays a real-time process is left out, including interrupts and the kernel's own work; a stall
+that fell between two wake-ups stays in, and so does the effect of the next window's stall on a request at the very end
+of a calm one.
 
 Source: the idea of cyclictest (rt-tests): sleep to absolute times, record the lateness.
 """

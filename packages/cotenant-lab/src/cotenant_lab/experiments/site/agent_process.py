@@ -1,9 +1,9 @@
 """The agent in an experiment: the real `cotenant agent`, one process, on plain groups.
 
-Problem: the measured agent must be what a user gets, not knobs that the experiment writes. Choice: the command itself
-with a configuration file written for the experiment's groups, a Unix socket in the scratch folder, on the load's core;
-latency is reported to it as a service would. Limits: one agent at a time; it starts before the block's loads, so a
-block measures regulation, not the agent's start.
+The measured agent must be what a user gets, not knobs that the experiment writes. The command itself with a
+configuration file written for the experiment's groups, a Unix socket in the scratch folder, on the load's core; latency
+is reported to it as a service would.
+Limits: one agent at a time; it starts before the block's loads, so a block measures regulation, not the agent's start.
 """
 
 from __future__ import annotations

@@ -3,12 +3,13 @@ woke, until SIGTERM.
 
     python -m cotenant_lab.experiments.site.lateness
 
-Problem: what delayed a request, the run queue under study or a hypervisor that took the core? Choice: with real-time
-priority no work of the normal or the idle class can delay the monitor, so its lateness is the core's, not the queue's.
-It wakes every 2 ms; times that passed while it was stalled are recorded too, each with its own lateness, so a stall
-shows in every window that it touched. First output line: whether it has its priority (without, it exits); last line:
-the greatest lateness of each window. Limits: a stall of less than 3 ms may fall between two wake-ups; it uses one to
-two hundredths of the core, in all arms equally.
+What delayed a request, the run queue under study or a hypervisor that took the core? With real-time priority no work of
+the normal or the idle class can delay the monitor, so its lateness is the core's, not the queue's. It wakes every 2 ms;
+times that passed while it was stalled are recorded too, each with its own lateness, so a stall shows in every window
+that it touched. First output line: whether it has its priority (without, it exits); last line: the greatest lateness of
+each window.
+Limits: a stall of less than 3 ms may fall between two wake-ups; it uses one to two hundredths of the core, in all arms
+equally.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Real-time priority for a measuring process: no other work on its core delays it, and its sleeps end within a
 microsecond instead of fifty.
 
-Problem: an instrument that waits in a run queue measures the queue. Choice: SCHED_FIFO at the lowest priority, and a
-timer slack of 1 us where that is refused. Limits: where the kernel limits real time by group (cgroup v1),
-`ExperimentCgroups.allow_realtime` must have granted the group its share before.
+An instrument that waits in a run queue measures the queue. SCHED_FIFO at the lowest priority, and a timer slack of 1 us
+where that is refused.
+Limits: where the kernel limits real time by group (cgroup v1), `ExperimentCgroups.allow_realtime` must have granted the
+group its share before.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The ride service (`examples/ride`) in groups of its own, and the trace process that it sends spans to.
 
-Problem: the loop from spans to a recovery must be shown on an application that knows nothing of it. Choice: the
-example's own commands, each process in its group on the plant's core, instrumented by the OpenTelemetry SDK; the trace
-process runs on the load's core with a file of one objective. Limits: a checkout of the repository, and the extra `ride`
-(the SDK and its exporter).
+The loop from spans to a recovery must be shown on an application that knows nothing of it. The example's own commands,
+each process in its group on the plant's core, instrumented by the OpenTelemetry SDK; the trace process runs on the
+load's core with a file of one objective.
+Limits: a checkout of the repository, and the extra `ride` (the SDK and its exporter).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The site of an experiment: its cgroups, two separate cores, child processes, and the disturbance of a stretch of time
 by other work.
 
-Problem: every experiment starts loads in groups, waits, reads counters and must end all of it whatever happens. Choice:
-one `Site`; the plant's core is the last CPU that this process may use and nothing else of the experiment runs there,
-the first is for generators, the agent and this process. Foreign use is the busy time of the plant's core beyond the
-experiment's own groups: it distinguishes a disturbed stretch from a good one. Limits: /proc/stat counts in ticks of 10
-ms, so foreign use is known to about 1 % over 5 s.
+Every experiment starts loads in groups, waits, reads counters and must end all of it whatever happens. One `Site`; the
+plant's core is the last CPU that this process may use and nothing else of the experiment runs there, the first is for
+generators, the agent and this process. Foreign use is the busy time of the plant's core beyond the experiment's own
+groups: it distinguishes a disturbed stretch from a good one.
+Limits: /proc/stat counts in ticks of 10 ms, so foreign use is known to about 1 % over 5 s.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A cgroup of an experiment whose tasks are forks of this process: tasks that never sleep, and a service that sleeps
 and wakes up.
 
-Problem: in a guest, starting Python takes seconds, longer than what is measured. Choice: fork, enter the group, do the
-one thing. Limits: cgroup v2; the process must have one thread when it forks; every task is pinned to one CPU, so that
-the tasks compete.
+In a guest, starting Python takes seconds, longer than what is measured. Fork, enter the group, do the one thing.
+Limits: cgroup v2; the process must have one thread when it forks; every task is pinned to one CPU, so that the tasks
+compete.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """`antagonist`: four batch groups alternate on a service's core, one of them delays it; which one is determined from
 outside.
 
-Problem: the antagonist has the same mean use as the others. Choice: each does the same CPU work in each period, at a
-phase of its own. Three are of the kernel's idle class, which yields at once; the guilty one, drawn each round, is not,
-like a pod with a wrong class. First the service runs alone, so that its normal waiting is known; then all run, watched
-by the agent's own search with several signals side by side; at the end the one named by run delay is held to the cap of
-the lowest class, and the service's waiting is compared. Limits: one core; the search runs at a pace of half seconds,
-the published one of minutes; an empty top rank counts as wrong.
+The antagonist has the same mean use as the others. Each does the same CPU work in each period, at a phase of its own.
+Three are of the kernel's idle class, which yields at once; the guilty one, drawn each round, is not, like a pod with a
+wrong class. First the service runs alone, so that its normal waiting is known; then all run, watched by the agent's own
+search with several signals side by side; at the end the one named by run delay is held to the cap of the lowest class,
+and the service's waiting is compared.
+Limits: one core; the search runs at a pace of half seconds, the published one of minutes; an empty top rank counts as
+wrong.
 
 Source: the search: Zhang et al., CPI2, EuroSys'13; pass line: top place in 80 % of live rounds.
 """

@@ -1,8 +1,8 @@
 """The search for antagonists over an experiment's own groups: what the agent would read and conclude, without acting.
 
-Problem: several methods of naming a culprit are to be compared on the same seconds. Choice: one reading of the groups,
-one state of the node, and the agent's own policy with different signals side by side. Limits: the eBPF probe is used
-where the kernel accepts it; without it, its method is missing.
+Several methods of naming a culprit are to be compared on the same seconds. One reading of the groups, one state of the
+node, and the agent's own policy with different signals side by side.
+Limits: the eBPF probe is used where the kernel accepts it; without it, its method is missing.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """`burst`: a service with bursts under a CPU quota that its mean use never reaches; how much of its waiting the agent
 removes.
 
-Problem: CFS bandwidth stops a service for the rest of a period as soon as one burst has used the period's quota.
-Choice: requests of 30 ms of CPU at random times, a tenth of a core on average, under a limit of a quarter of a core: 25
-ms in each 100 ms, so every request is throttled once. The agent is configured to let services keep unused quota and to
-raise the quota while they are throttled (CPU burst and quota burst). Figures: latency from the due time, throttled
-time, within a round. Limits: without the agent's raising, a request can never be faster than its throttling.
+CFS bandwidth stops a service for the rest of a period as soon as one burst has used the period's quota. Requests of 30
+ms of CPU at random times, a tenth of a core on average, under a limit of a quarter of a core: 25 ms in each 100 ms, so
+every request is throttled once. The agent is configured to let services keep unused quota and to raise the quota while
+they are throttled (CPU burst and quota burst). Figures: latency from the due time, throttled time, within a round.
+Limits: without the agent's raising, a request can never be faster than its throttling.
 """
 
 from __future__ import annotations

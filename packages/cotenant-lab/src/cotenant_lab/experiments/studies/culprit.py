@@ -1,14 +1,14 @@
 """`culprit`: a service in trouble for three causes, beside four batch groups: is the guilty group named, and no group
 where the service is its own cause?
 
-Problem: naming the right pod is easy to show and naming none is not: an answer that always names someone would pass.
-Choice: three arms. Each begins calm, with four batch groups of the kernel's idle class that burst at times of their
-own. Then, in `neighbour`, one group, drawn each round, leaves the idle class and has a large weight, as a pod of a
-wrong class with a large request does; in `own-load` the service's requests become more frequent; in `own-quota` the
-service's limit is lowered below its need. The agent's attribution reads the groups and the service's reported latency
-every half second; the first pod that it names is what the agent would act on. Limits: one core; nothing is capped, so
-what would follow is not measured here. A limit that is added to a group without one is read within eight periods on
-cgroup v1 (drivers/cgroup/counters.py); here there is one from the start.
+Naming the right pod is easy to show and naming none is not: an answer that always names someone would pass. Three arms.
+Each begins calm, with four batch groups of the kernel's idle class that burst at times of their own. Then, in
+`neighbour`, one group, drawn each round, leaves the idle class and has a large weight, as a pod of a wrong class with a
+large request does; in `own-load` the service's requests become more frequent; in `own-quota` the service's limit is
+lowered below its need. The agent's attribution reads the groups and the service's reported latency every half second;
+the first pod that it names is what the agent would act on.
+Limits: one core; nothing is capped, so what would follow is not measured here. A limit that is added to a group without
+one is read within eight periods on cgroup v1 (drivers/cgroup/counters.py); here there is one from the start.
 
 Source: the causes: docs/guide/recovery.md; Netflix' remark that throttling by a quota looks like waiting for others.
 """

@@ -1,7 +1,7 @@
 """Attribution over an experiment's own groups: what the agent would read and conclude, without acting.
 
-Problem: sets of signals are to be compared on the same seconds. Choice: one reading of the groups, one state of the
-node, and the agent's own attribution with several lists of signals side by side; the first pod that each names counts.
+Sets of signals are to be compared on the same seconds. One reading of the groups, one state of the node, and the
+agent's own attribution with several lists of signals side by side; the first pod that each names counts.
 Limits: the eBPF probe is used where the kernel accepts it; without it there is no blame.
 """
 

@@ -1,17 +1,17 @@
 """`guard`: a real server keeps its tail latency while batch work uses the rest of its core.
 
-Problem: does a service that waits in the kernel's run queue behind batch work get its latency back under the agent, and
-does the batch work still progress? Choice: Redis on the plant's core under our open-loop generator on the other;
-stress-ng in four batch groups of the default weight; the arms of a round have the same arrivals. Latency counts from
-the due time; the first seconds of a block do not count. The latency is reported to the agent every second, as a service
-would, and it has the objective; batch work starts a second after the load. In the regulated arm the same load runs for
-`warm_s` before: the guard cuts when batch work starts with a burst, which no class keeps from the service, and needs
-some twenty undisturbed seconds to give everything back. Figures: ratios of p99 within a round, and the batch work's
-progress as CPU time. A hypervisor that takes a core away is in every arm's tail: latencies count in windows that a
-lateness monitor on each core found calm (`windows.py`), and those over all windows are shown beside them. Limits: the
-steady state is compared; one server, one kind of request; p99 of a block rests on its slowest hundredth, so rounds are
-many; anything else that delays a real-time process is left out with the hypervisor; the arms of a round have the same
-arrivals, but not the same calm windows.
+Does a service that waits in the kernel's run queue behind batch work get its latency back under the agent, and does the
+batch work still progress? Redis on the plant's core under our open-loop generator on the other; stress-ng in four batch
+groups of the default weight; the arms of a round have the same arrivals. Latency counts from the due time; the first
+seconds of a block do not count. The latency is reported to the agent every second, as a service would, and it has the
+objective; batch work starts a second after the load. In the regulated arm the same load runs for `warm_s` before: the
+guard cuts when batch work starts with a burst, which no class keeps from the service, and needs some twenty undisturbed
+seconds to give everything back. Figures: ratios of p99 within a round, and the batch work's progress as CPU time. A
+hypervisor that takes a core away is in every arm's tail: latencies count in windows that a lateness monitor on each
+core found calm (`windows.py`), and those over all windows are shown beside them.
+Limits: the steady state is compared; one server, one kind of request; p99 of a block rests on its slowest hundredth, so
+rounds are many; anything else that delays a real-time process is left out with the hypervisor; the arms of a round have
+the same arrivals, but not the same calm windows.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """`loop`: a real application beside a batch hog: its objective burns, the cause is found and held, and it recovers,
 from spans alone.
 
-Problem: each part of the loop is measured by itself elsewhere; here nothing reports on itself and nothing is known
-beforehand. Choice: the ride service (site/ride.py) under an open-loop load, its spans in `cotenant traces`, one
-objective on the frontend's latency. In the regulated arm the agent gets the frontend's signal from the trace process
-and has the policy `recovery`; the guard and its idle class are off, since with them the hog hardly disturbs and no
-cause need be found. The hog, a batch group with ten times a service's weight, arrives after `calm_s`. Another batch
-group that works a little is innocent. The threshold is set before the rounds, at `MARGIN` times the service's p99 alone
-on this machine. Recovered is where the first `STEADY_S` begin in which the share of requests over the threshold is
-within the budget. Limits: the arm ends before the first lease of the action, so the later test without the limit is not
-in it; one core for the application; what other work the machine does is in every arm.
+Each part of the loop is measured by itself elsewhere; here nothing reports on itself and nothing is known beforehand.
+The ride service (site/ride.py) under an open-loop load, its spans in `cotenant traces`, one objective on the frontend's
+latency. In the regulated arm the agent gets the frontend's signal from the trace process and has the policy `recovery`;
+the guard and its idle class are off, since with them the hog hardly disturbs and no cause need be found. The hog, a
+batch group with ten times a service's weight, arrives after `calm_s`. Another batch group that works a little is
+innocent. The threshold is set before the rounds, at `MARGIN` times the service's p99 alone on this machine. Recovered
+is where the first `STEADY_S` begin in which the share of requests over the threshold is within the budget.
+Limits: the arm ends before the first lease of the action, so the later test without the limit is not in it; one core
+for the application; what other work the machine does is in every arm.
 
 Source: pass lines of the loop: 20 s from the hog's arrival, 1.3 times alone.
 """

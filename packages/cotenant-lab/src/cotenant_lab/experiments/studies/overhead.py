@@ -1,12 +1,12 @@
 """`overhead`: the cost of the agent itself, and its effect on a service.
 
-Problem: an agent that guards a node must be small beside what it guards, also with hundreds of groups. Choice: the
-agent at a period of one second over 50 and 200 groups with a process each, of which every second one wakes twice a
-second, free to run on any CPU, and Redis under load as the victim, judged in calm windows as in `guard`; alternately
-with and without it. CPU time is its group's counter, memory its process's peak; calls and bytes read per tick are the
-figures that no neighbour can disturb. The eBPF probe is measured separately, by the kernel's own count of its programs'
-time while tasks switch many thousand times a second, scaled to 10,000 switches. Limits: calls are read and write calls
-(/proc/PID/io); CPU time includes what a hypervisor took.
+An agent that guards a node must be small beside what it guards, also with hundreds of groups. The agent at a period of
+one second over 50 and 200 groups with a process each, of which every second one wakes twice a second, free to run on
+any CPU, and Redis under load as the victim, judged in calm windows as in `guard`; alternately with and without it. CPU
+time is its group's counter, memory its process's peak; calls and bytes read per tick are the figures that no neighbour
+can disturb. The eBPF probe is measured separately, by the kernel's own count of its programs' time while tasks switch
+many thousand times a second, scaled to 10,000 switches.
+Limits: calls are read and write calls (/proc/PID/io); CPU time includes what a hypervisor took.
 """
 
 from __future__ import annotations

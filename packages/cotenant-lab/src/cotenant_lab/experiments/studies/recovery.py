@@ -1,12 +1,12 @@
 """`recovery`: the real agent's ladder on real groups: is the guilty group limited, does the service recover, and how
 soon?
 
-Problem: naming a cause proves nothing about the action. Choice: the agent runs with the policy `recovery` and without
-the guard. A service with an objective runs beside four batch groups of the kernel's idle class; then one of them, drawn
-each round, starts a hog with ten times the service's weight. The service reports its latency every half second, as it
-would anywhere. The agent names, limits and proves, releases after a short lease, finds the
-trouble back and limits again; the experiment reads its story and its knobs. Limits: one core; the groups have no common
-best-effort group, so the ladder begins with the cap.
+Naming a cause proves nothing about the action. The agent runs with the policy `recovery` and without the guard. A
+service with an objective runs beside four batch groups of the kernel's idle class; then one of them, drawn each round,
+starts a hog with ten times the service's weight. The service reports its latency every half second, as it would
+anywhere. The agent names, limits and proves, releases after a short lease, finds the trouble back and limits again; the
+experiment reads its story and its knobs.
+Limits: one core; the groups have no common best-effort group, so the ladder begins with the cap.
 
 Source: pass line of 20 s from the culprit's arrival to the recovery: docs/guide/recovery.md.
 """

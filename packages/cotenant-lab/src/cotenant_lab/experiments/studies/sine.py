@@ -1,13 +1,13 @@
 """`sine`, the founding Test 1: a service whose demand is a sine shares one core with batch work; alone, together,
 together under the agent.
 
-Problem: does the service get the CPU that it demands, when it demands it, while the batch work still gets the rest?
-Choice: a service that demands 10-70 % of the core with a period of 20 s and drops work that has waited for 2 s, and
-four batch groups, each one busy process with the default weight, like four containers: the kernel's fair share of the
-service is then a fifth of the core. Delivered CPU is the group's counter, four times a second; demanded is the sine's
-integral over the same instants. The figure is their correlation over one period after a second of settling, the median
-over rounds, and how much of the core's idle time (that the service did not demand) the batch work used. Limits: one
-core; how bad it is unregulated depends on the number of batch groups, which is therefore stated.
+Does the service get the CPU that it demands, when it demands it, while the batch work still gets the rest? A service
+that demands 10-70 % of the core with a period of 20 s and drops work that has waited for 2 s, and four batch groups,
+each one busy process with the default weight, like four containers: the kernel's fair share of the service is then a
+fifth of the core. Delivered CPU is the group's counter, four times a second; demanded is the sine's integral over the
+same instants. The figure is their correlation over one period after a second of settling, the median over rounds, and
+how much of the core's idle time (that the service did not demand) the batch work used.
+Limits: one core; how bad it is unregulated depends on the number of batch groups, which is therefore stated.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """`step`: the delay from the start of batch work to the agent's first knob: by polling, by the kernel's pressure
 trigger, and by the eBPF probe's late wake-ups.
 
-Problem: a guard that reacts late lets a latency spike through each time a batch job starts. Choice: a service that uses
-a third of the core, four batch groups that are empty; at an instant unknown to the agent they begin to burn. This
-process reads the batch groups' knobs every few milliseconds, independently of the agent's own reports, until one
-changes. Limits: known to about 5 ms; the instant is that of the first process's start.
+A guard that reacts late lets a latency spike through each time a batch job starts. A service that uses a third of the
+core, four batch groups that are empty; at an instant unknown to the agent they begin to burn. This process reads the
+batch groups' knobs every few milliseconds, independently of the agent's own reports, until one changes.
+Limits: known to about 5 ms; the instant is that of the first process's start.
 """
 
 from __future__ import annotations

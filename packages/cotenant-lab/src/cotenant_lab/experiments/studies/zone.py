@@ -1,13 +1,13 @@
 """`zone`: when a Control Zone is worth it. Wake-up delay of a service beside batch tasks under each setting, a broken
 zone beside another, a killed holder, and a load that changes.
 
-Problem: for many services cgroup weights are as good as a kernel scheduler, and a user must see which holds for which
-figure. Choice: one CPU, two batch tasks that never sleep, a service that sleeps 10 ms at a time; the settings one after
-another under the same load. `auto` is the zone's own loop, started with the wrong scheduler. When the service stops,
-the load has changed: batch alone, whose turns should be long. Limits: one run of each setting, in order; times are the
-machine's clock, so on a busy machine they show the machine: run it in a guest that counts instructions for figures that
-repeat; weights are written directly, without the keeper. The exclusive scheduler is no choice here: all tasks are on
-one CPU.
+For many services cgroup weights are as good as a kernel scheduler, and a user must see which holds for which figure.
+One CPU, two batch tasks that never sleep, a service that sleeps 10 ms at a time; the settings one after another under
+the same load. `auto` is the zone's own loop, started with the wrong scheduler. When the service stops, the load has
+changed: batch alone, whose turns should be long.
+Limits: one run of each setting, in order; times are the machine's clock, so on a busy machine they show the machine:
+run it in a guest that counts instructions for figures that repeat; weights are written directly, without the keeper.
+The exclusive scheduler is no choice here: all tasks are on one CPU.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The HTTPS client for webhooks.
 
-Problem: a webhook is called inside a write, so a call must be bounded in time and size, cheap on the same machine, and
-its failure must say what failed. Choice: one keep-alive client for all; one TLS context per CA bundle; the configured
-timeout covers everything. A service reference is followed only if an Endpoints object leads to this machine: there is
-no cluster network here. Source: Kubernetes, "Dynamic Admission Control", contacting the webhook. Limits: no client
-certificates; redirects are not followed.
+A webhook is called inside a write, so a call must be bounded in time and size, cheap on the same machine, and its
+failure must say what failed. One keep-alive client for all; one TLS context per CA bundle; the configured timeout
+covers everything. A service reference is followed only if an Endpoints object leads to this machine: there is no
+cluster network here.
+Source: Kubernetes, "Dynamic Admission Control", contacting the webhook.
+Limits: no client certificates; redirects are not followed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Webhook configurations: parsing, rule matching, and validation.
 
-Problem: every write is matched against every webhook, so a configuration is parsed once, not per write. Choice: a
-frozen `Webhook` with its rules as sets; matching is a chain of cheap tests. What this server cannot honour is refused
-when the configuration is written. Source: Kubernetes API reference, admissionregistration.k8s.io/v1; "Dynamic Admission
-Control". Limits: matchPolicy Equivalent is treated as Exact.
+Every write is matched against every webhook, so a configuration is parsed once, not per write. A frozen `Webhook` with
+its rules as sets; matching is a chain of cheap tests. What this server cannot honour is refused when the configuration
+is written.
+Source: Kubernetes API reference, admissionregistration.k8s.io/v1; "Dynamic Admission Control".
+Limits: matchPolicy Equivalent is treated as Exact.
 """
 
 from __future__ import annotations

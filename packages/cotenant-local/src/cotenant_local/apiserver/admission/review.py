@@ -1,9 +1,9 @@
 """AdmissionReview requests and responses.
 
-Problem: a webhook may return a malformed response, and what counts as malformed decides whether a pod is admitted under
-failurePolicy Ignore. Choice: the same checks, with the same wording, as kube-apiserver: uid, apiVersion and kind, and a
-patch with its type; anything else is a failed call. Source: Kubernetes, "Dynamic Admission Control", webhook request
-and response; observed behaviour of v1.36.
+A webhook may return a malformed response, and what counts as malformed decides whether a pod is admitted under
+failurePolicy Ignore. The same checks, with the same wording, as kube-apiserver: uid, apiVersion and kind, and a patch
+with its type; anything else is a failed call.
+Source: Kubernetes, "Dynamic Admission Control", webhook request and response; observed behaviour of v1.36.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """The `Admission` that calls the registered webhooks on every write.
 
-Problem: every write passes here, mostly without a matching webhook; a webhook that is down, slow or wrong must affect
-the write exactly as its failure policy says. Choice: the configurations are parsed again only when their tables changed
-(two integers to compare); mutating webhooks are called in sequence, in the order of their configurations' names,
-validating ones concurrently. A denial refuses under any policy; so does a patch that does not apply; a failed call
-refuses under Fail and is ignored under Ignore. Warnings of both phases are returned with the write. Source: Kubernetes,
-"Dynamic Admission Control". Limits: a webhook with reinvocationPolicy IfNeeded is called once more after a later one
-changed the object; matchPolicy Equivalent is treated as Exact.
+Every write passes here, mostly without a matching webhook; a webhook that is down, slow or wrong must affect the write
+exactly as its failure policy says. The configurations are parsed again only when their tables changed (two integers to
+compare); mutating webhooks are called in sequence, in the order of their configurations' names, validating ones
+concurrently. A denial refuses under any policy; so does a patch that does not apply; a failed call refuses under Fail
+and is ignored under Ignore. Warnings of both phases are returned with the write.
+Source: Kubernetes, "Dynamic Admission Control".
+Limits: a webhook with reinvocationPolicy IfNeeded is called once more after a later one changed the object; matchPolicy
+Equivalent is treated as Exact.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The printer columns of the built-in kinds.
 
-Problem: users read clusters through these columns, and scripts parse them. Choice: one tuple per kind, computed from
-the plain object with the texts that Kubernetes prints; kinds without an entry get NAME and CREATED AT, as upstream.
+Users read clusters through these columns, and scripts parse them. One tuple per kind, computed from the plain object
+with the texts that Kubernetes prints; kinds without an entry get NAME and CREATED AT, as upstream.
 Source: the Tables that a v1.36 kube-apiserver returns for each kind, and the behaviour of `kubectl get` documented for
 pods.
 """

@@ -1,9 +1,9 @@
 """The printer columns of pods, STATUS above all.
 
-Problem: STATUS is not a field but a summary of phase, conditions and every container's state. Choice: the precedence of
-`kubectl get pods`: scheduling gates, then an init container that has not finished, then the containers (the first one
-with a reason), then deletion. Source: Kubernetes documentation, Pod Lifecycle and Init Containers ("Understanding Pod
-status").
+STATUS is not a field but a summary of phase, conditions and every container's state. The precedence of `kubectl get
+pods`: scheduling gates, then an init container that has not finished, then the containers (the first one with a
+reason), then deletion.
+Source: Kubernetes documentation, Pod Lifecycle and Init Containers ("Understanding Pod status").
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tables: the response that `kubectl get` prints, computed by the server.
 
-Problem: clients print kinds that they do not know, so the server decides columns and cells. Choice: the columns of a
-resource are values (contract.Column) that read the plain object; a row carries the object's metadata, the object, or
-nothing, as `includeObject` asks.
+Clients print kinds that they do not know, so the server decides columns and cells. The columns of a resource are values
+(contract.Column) that read the plain object; a row carries the object's metadata, the object, or nothing, as
+`includeObject` asks.
 Source: Kubernetes API concepts, Table responses.
 """
 

@@ -1,9 +1,9 @@
 """JSONPaths of printer columns and selectable fields: `.spec.replicas`,
 `.status.conditions[?(@.type=="Ready")].status`.
 
-Problem: definitions name fields by kubectl's JSONPath. Choice: the subset that definitions use, compiled to steps:
-names, quoted names, indices, `[*]` and one comparison in a filter. Limits: no recursive descent, slices or functions;
-such a path is refused when the definition is written.
+Definitions name fields by kubectl's JSONPath. The subset that definitions use, compiled to steps: names, quoted names,
+indices, `[*]` and one comparison in a filter.
+Limits: no recursive descent, slices or functions; such a path is refused when the definition is written.
 Source: Kubernetes documentation "JSONPath Support"; "Additional printer columns".
 """
 

@@ -1,10 +1,10 @@
 """Validation rules of a structural schema, compiled: types, ranges, patterns, combinations.
 
-Problem: custom objects are validated on every write, against schemas of hundreds of nodes, with the messages of the
-real server. Choice: one slotted rule per schema node, checks in the order in which Kubernetes reports them, a path
-built only for an error. Limits: patterns are Go's (RE2) but run on Python's engine, which does not bound a pattern's
-time, so a definition's author can slow this server down. `x-kubernetes-validations` (CEL) is not evaluated; the client
-that writes such a definition is warned.
+Custom objects are validated on every write, against schemas of hundreds of nodes, with the messages of the real server.
+One slotted rule per schema node, checks in the order in which Kubernetes reports them, a path built only for an error.
+Limits: patterns are Go's (RE2) but run on Python's engine, which does not bound a pattern's time, so a definition's
+author can slow this server down. `x-kubernetes-validations` (CEL) is not evaluated; the client that writes such a
+definition is warned.
 Source: Kubernetes documentation of CustomResourceDefinition validation; the messages of its OpenAPI validation.
 """
 

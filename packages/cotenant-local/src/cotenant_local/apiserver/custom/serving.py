@@ -1,11 +1,12 @@
 """Serves custom kinds while their definitions exist.
 
-Problem: a definition must be served soon after it was written, after a restart too, and its objects must be deleted
-before it is. Choice: one task watches the definitions and reconciles each idempotently: names accepted and established
-in its status, its versions in the registry, a finalizer that is removed once the objects are deleted. The same class,
-as admission, warns of what is not enforced. Limits: a definition that can no longer be compiled (written by a newer
-version of this program) is not served. Source: Kubernetes API reference apiextensions.k8s.io/v1 (conditions
-NamesAccepted, Established, Terminating; the clean-up finalizer).
+A definition must be served soon after it was written, after a restart too, and its objects must be deleted before it
+is. One task watches the definitions and reconciles each idempotently: names accepted and established in its status, its
+versions in the registry, a finalizer that is removed once the objects are deleted. The same class, as admission, warns
+of what is not enforced.
+Limits: a definition that can no longer be compiled (written by a newer version of this program) is not served.
+Source: Kubernetes API reference apiextensions.k8s.io/v1 (conditions NamesAccepted, Established, Terminating; the
+clean-up finalizer).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Structural schemas compiled to the tree that patches merge by, with pruning and defaults.
 
-Problem: an `openAPIV3Schema` defines which fields a custom kind has, which unknown ones are preserved, what is
-defaulted and how lists merge. Choice: the same nodes as for built-in kinds (`schema/tree.py`), compiled once per
-version, and two walks beside them: one prunes, one sets defaults. A value of a wrong type is left to validation.
+An `openAPIV3Schema` defines which fields a custom kind has, which unknown ones are preserved, what is defaulted and how
+lists merge. The same nodes as for built-in kinds (`schema/tree.py`), compiled once per version, and two walks beside
+them: one prunes, one sets defaults. A value of a wrong type is left to validation.
 Limits: a schema may be `MAX_DEPTH` levels deep; deeper definitions are refused.
 Source: Kubernetes documentation, "Extend the Kubernetes API with CustomResourceDefinitions" (structural schemas,
 pruning, defaulting).

@@ -1,7 +1,7 @@
 """The ASGI application: authentication, routing, and every error as a Status.
 
-Problem: thousands of small requests a second share one event loop with storage and watches, and every invalid request
-must be answered with a Status. Choice: plain ASGI with one dispatch by path: resources first, then the fixed paths.
+Thousands of small requests a second share one event loop with storage and watches, and every invalid request must be
+answered with a Status. Plain ASGI with one dispatch by path: resources first, then the fixed paths.
 Limits: HTTP/1.1 only; no HEAD or OPTIONS.
 """
 

@@ -1,11 +1,12 @@
 """The audit log: one audit.k8s.io/v1 Event of level Metadata a line, as kube-apiserver writes them.
 
-Problem: whether a role grants what a process calls can be answered only by the calls. Choice: every request is written
-when it was answered, a watch also when it was received, because it may last as long as the server; fields and names are
-those of Kubernetes, so that tools which make roles from audit logs read it. Source: Kubernetes API reference,
-audit.k8s.io/v1; `RequestInfo` of k8s.io/apiserver for the verbs, and for the name of a list that selects
-`metadata.name`. Limits: no policy, no bodies, no rotation; a line is written synchronously, some microseconds a
-request. All clients have one token: `userAgent` tells them apart.
+Whether a role grants what a process calls can be answered only by the calls. Every request is written when it was
+answered, a watch also when it was received, because it may last as long as the server; fields and names are those of
+Kubernetes, so that tools which make roles from audit logs read it.
+Source: Kubernetes API reference, audit.k8s.io/v1; `RequestInfo` of k8s.io/apiserver for the verbs, and for the name of
+a list that selects `metadata.name`.
+Limits: no policy, no bodies, no rotation; a line is written synchronously, some microseconds a request. All clients
+have one token: `userAgent` tells them apart.
 """
 
 from __future__ import annotations

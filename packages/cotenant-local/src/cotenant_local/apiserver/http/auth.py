@@ -1,7 +1,8 @@
 """Authentication: one random bearer token, and its kubeconfig.
 
-Problem: every user of a machine can reach a loopback port. Choice: every path but health and version needs the token;
-it is written only into files that their owner alone can read. Limits: one user, who may do everything; no RBAC.
+Every user of a machine can reach a loopback port. Every path but health and version needs the token; it is written only
+into files that their owner alone can read.
+Limits: one user, who may do everything; no RBAC.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Decodes request bodies: content type, size, depth, duplicate fields.
 
-Problem: request bodies are untrusted. A body may be huge, deeply nested, not JSON, JSON with duplicate fields, or YAML,
-which takes seconds to read. Choice: bodies are bounded before they are decoded, and documents before anything walks
-them; msgspec decodes JSON, and a second pass looks for duplicate fields only if the re-encoded document is not as long
-as the body. YAML is decoded in a thread. Limits: bodies of 3 MiB (kube-apiserver's limit), objects of 1.5 MiB (etcd's),
-256 levels (Kubernetes: 10,000), 100 duplicate fields.
+Request bodies are untrusted. A body may be huge, deeply nested, not JSON, JSON with duplicate fields, or YAML, which
+takes seconds to read. Bodies are bounded before they are decoded, and documents before anything walks them; msgspec
+decodes JSON, and a second pass looks for duplicate fields only if the re-encoded document is not as long as the body.
+YAML is decoded in a thread.
+Limits: bodies of 3 MiB (kube-apiserver's limit), objects of 1.5 MiB (etcd's), 256 levels (Kubernetes: 10,000), 100
+duplicate fields.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Discovery: the served groups, versions and resources.
 
-Problem: every client starts here, kubectl caches it, and a CustomResourceDefinition must appear and disappear
-immediately. Choice: the documents are built from the registry, in the plain and in the aggregated form, once per
-registry revision. Source: Kubernetes API concepts, "Discovery API" (aggregated: apidiscovery.k8s.io/v2, with v2beta1
-for clients of 1.26 to 1.29).
+Every client starts here, kubectl caches it, and a CustomResourceDefinition must appear and disappear immediately. The
+documents are built from the registry, in the plain and in the aggregated form, once per registry revision.
+Source: Kubernetes API concepts, "Discovery API" (aggregated: apidiscovery.k8s.io/v2, with v2beta1 for clients of 1.26
+to 1.29).
 """
 
 from __future__ import annotations

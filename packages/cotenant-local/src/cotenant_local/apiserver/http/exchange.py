@@ -1,9 +1,9 @@
 """One HTTP request and its response, on plain ASGI.
 
-Problem: a framework's request and response objects cost more than the verb they carry, and a client that stops sending
-or reading must not hold the server. Choice: a slotted object that picks the few headers that matter in one pass; bodies
-are read within the server's limits (`drivers/http`), which also disconnects a client that reads nothing. Limits:
-headers are Latin-1; the last of a repeated header is used.
+A framework's request and response objects cost more than the verb they carry, and a client that stops sending or
+reading must not hold the server. A slotted object that picks the few headers that matter in one pass; bodies are read
+within the server's limits (`drivers/http`), which also disconnects a client that reads nothing.
+Limits: headers are Latin-1; the last of a repeated header is used.
 """
 
 from __future__ import annotations

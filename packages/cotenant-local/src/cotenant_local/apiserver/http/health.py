@@ -1,8 +1,8 @@
 """Health, version and metrics.
 
-Choice: the server is live while its event loop runs and ready once its owner says so; metrics are few and have
-kube-apiserver's names where the meaning is the same. Source: Kubernetes API health endpoints; Kubernetes metrics
-reference.
+The server is live while its event loop runs and ready once its owner says so; metrics are few and have kube-apiserver's
+names where the meaning is the same.
+Source: Kubernetes API health endpoints; Kubernetes metrics reference.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Parses the options of a request from its query string and its body.
 
-Problem: options arrive as text, in the URL and (for delete) in a body, and an invalid one must be refused with
-Kubernetes' message, not ignored. Choice: one function per verb; unknown parameters are ignored, as in Kubernetes.
-Limits: integers have 64 bits. Source: Kubernetes API reference, common parameters; messages as a real server gives
-them.
+Options arrive as text, in the URL and (for delete) in a body, and an invalid one must be refused with Kubernetes'
+message, not ignored. One function per verb; unknown parameters are ignored, as in Kubernetes.
+Limits: integers have 64 bits.
+Source: Kubernetes API reference, common parameters; messages as a real server gives them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The resource metrics API (`metrics.k8s.io/v1beta1`), for `kubectl top nodes` and `kubectl top pods`.
 
-Problem: what nodes and pods use changes continuously and is not an object to store. Choice: computed for each request
-from a source of usage, in the form of metrics-server; nothing is served without a source. Limits: get and list with a
-label selector; no watch and no paging.
+What nodes and pods use changes continuously and is not an object to store. Computed for each request from a source of
+usage, in the form of metrics-server; nothing is served without a source.
+Limits: get and list with a label selector; no watch and no paging.
 Source: k8s.io/metrics, v1beta1.
 """
 

@@ -1,8 +1,8 @@
 """The verbs over HTTP: maps a routed request to a call of the in-process API, and its result to a response.
 
-Problem: method, name, subresource and query together determine the verb; objects pass through without being decoded
-unless another representation is requested. Choice: one function per verb. Limits: duplicate fields of a patch are not
-detected.
+Method, name, subresource and query together determine the verb; objects pass through without being decoded unless
+another representation is requested. One function per verb.
+Limits: duplicate fields of a patch are not detected.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Access reviews, which are answered and not stored (`kubectl auth can-i`, `kubectl auth whoami`).
 
-Problem: clients ask whether they may do something. Choice: there is one user and no RBAC, so every request is allowed,
-reported in the form of each kind. Source: Kubernetes API reference, authorization.k8s.io/v1 and
-authentication.k8s.io/v1.
+Clients ask whether they may do something. There is one user and no RBAC, so every request is allowed, reported in the
+form of each kind.
+Source: Kubernetes API reference, authorization.k8s.io/v1 and authentication.k8s.io/v1.
 """
 
 from __future__ import annotations

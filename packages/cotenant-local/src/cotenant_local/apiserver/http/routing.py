@@ -1,9 +1,9 @@
 """Parsing of resource URLs.
 
-Problem: every request starts here, so it must cost a microsecond or two, and the namespace segment makes the grammar
-ambiguous (`/api/v1/namespaces/x/status` is a subresource, `/api/v1/namespaces/x/pods` a collection). Choice: split once
-and decide by the number of segments, as the Kubernetes API conventions define the paths; no pattern table. Limits: the
-path below a proxy is dropped; the old `/watch/` prefix is not served.
+Every request starts here, so it must cost a microsecond or two, and the namespace segment makes the grammar ambiguous
+(`/api/v1/namespaces/x/status` is a subresource, `/api/v1/namespaces/x/pods` a collection). Split once and decide by the
+number of segments, as the Kubernetes API conventions define the paths; no pattern table.
+Limits: the path below a proxy is dropped; the old `/watch/` prefix is not served.
 """
 
 from __future__ import annotations

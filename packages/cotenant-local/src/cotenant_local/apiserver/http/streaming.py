@@ -1,9 +1,10 @@
 """Watches over HTTP: event lines as a chunked body until the timeout, a slow reader, or server shutdown.
 
-Problem: thousands of events per second to many watchers, some of which stop reading. Choice: ready lines are sent as
-one chunk, the same bytes for all JSON watchers; the store ends a watch whose buffer overflows, and a send without
-progress is aborted. A watch from before the retained history gets 200 and an ERROR event with the 410, as from the real
-server. Tables are rendered per watcher. Limits: no WebSocket.
+Thousands of events per second to many watchers, some of which stop reading. Ready lines are sent as one chunk, the same
+bytes for all JSON watchers; the store ends a watch whose buffer overflows, and a send without progress is aborted. A
+watch from before the retained history gets 200 and an ERROR event with the 410, as from the real server. Tables are
+rendered per watcher.
+Limits: no WebSocket.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Requests that only a real node or a real authorizer can serve: a Status that says so.
 
-Problem: kubectl logs, exec, port-forward or --as answered by "could not find the requested resource" looks like a
-mistake of the user. Choice: the paths are known and answered with 501 and the reason. Limits: the upgrade of a
-connection is not accepted; its client prints the message of the Status.
+Kubectl logs, exec, port-forward or --as answered by "could not find the requested resource" looks like a mistake of the
+user. The paths are known and answered with 501 and the reason.
+Limits: the upgrade of a connection is not accepted; its client prints the message of the Status.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The behaviour of a kind on writes: the interface between the verbs and each kind.
 
-Problem: a pod's spec is nearly immutable, a Job's status belongs to its controller, a namespace is deleted in stages.
-Choice: one class whose defaults suit most kinds and custom resources, overridden per kind; it sees plain documents and
-a `ObjectLookup` for looking up other objects. Sources: the strategies of each kind as the Kubernetes API reference and
-API conventions describe them (status is written through the status subresource only; generation counts changes of the
-desired state; metadata of the status subresource of custom resources is ignored).
+A pod's spec is nearly immutable, a Job's status belongs to its controller, a namespace is deleted in stages. One class
+whose defaults suit most kinds and custom resources, overridden per kind; it sees plain documents and a `ObjectLookup`
+for looking up other objects.
+Sources: the strategies of each kind as the Kubernetes API reference and API conventions describe them (status is
+written through the status subresource only; generation counts changes of the desired state; metadata of the status
+subresource of custom resources is ignored).
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The built-in resources: URL, names for kubectl, verbs, subresources, selectable fields, and behaviour.
 
-Problem: discovery, kubectl and controllers must find the same resources as in a real cluster. Choice: one table. Only
-kinds with behaviour are listed: those that nothing here enforces or works on (CronJobs, ReplicationControllers, quotas,
-limit ranges) are left out, so that a client learns immediately that they are not served. The exceptions are what every
-chart brings: network policies, roles and admission policies are stored and not enforced, since there is one user and no
-network. Source: Kubernetes API reference and `kubectl api-resources` of v1.36.
+Discovery, kubectl and controllers must find the same resources as in a real cluster. One table. Only kinds with
+behaviour are listed: those that nothing here enforces or works on (CronJobs, ReplicationControllers, quotas, limit
+ranges) are left out, so that a client learns immediately that they are not served. The exceptions are what every chart
+brings: network policies, roles and admission policies are stored and not enforced, since there is one user and no
+network.
+Source: Kubernetes API reference and `kubectl api-resources` of v1.36.
 """
 
 from __future__ import annotations

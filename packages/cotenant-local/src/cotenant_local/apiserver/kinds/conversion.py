@@ -1,11 +1,11 @@
 """Conversion between the stored form and other served forms: another version of a custom kind, or events.k8s.io beside
 core events.
 
-Problem: one storage, several URLs. Choice: stored objects have the hub's form; others are converted on read and write,
-so history, watches and selectors see one form. Two versions of a custom kind differ in apiVersion only (conversion
-strategy None). The two Event APIs differ in the names of six fields, the versions of PodGroup in two, v1beta1 of
-resource.k8s.io in what requests and devices are. Source:
-Kubernetes API reference, Event v1 core and Event v1 events.k8s.io.
+One storage, several URLs. Stored objects have the hub's form; others are converted on read and write, so history,
+watches and selectors see one form. Two versions of a custom kind differ in apiVersion only (conversion strategy None).
+The two Event APIs differ in the names of six fields, the versions of PodGroup in two, v1beta1 of resource.k8s.io in
+what requests and devices are.
+Source: Kubernetes API reference, Event v1 core and Event v1 events.k8s.io.
 """
 
 from __future__ import annotations

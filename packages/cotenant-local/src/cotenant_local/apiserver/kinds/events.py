@@ -1,8 +1,8 @@
 """Events: namespace validation, and expiry after an hour.
 
-Problem: a scheduler writes one event per pod; kept forever they would outgrow all other objects. Choice: as in
-Kubernetes an event is deleted an hour after its last write, and, unlike upstream, when too many newer ones exist. Both
-happen when another event is written.
+A scheduler writes one event per pod; kept forever they would outgrow all other objects. As in Kubernetes an event is
+deleted an hour after its last write, and, unlike upstream, when too many newer ones exist. Both happen when another
+event is written.
 Limits: the hour starts again when the server starts.
 Source: Kubernetes API reference, Event; an event about a cluster-scoped object is in `default`.
 """

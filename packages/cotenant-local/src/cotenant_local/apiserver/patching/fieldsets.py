@@ -1,9 +1,9 @@
 """Sets of fields in the form of `managedFields` (FieldsV1), and the algebra on them.
 
-Problem: every write needs the set of fields it changed, as cheaply as possible, and differences of other managers' sets
-with it. Choice: no separate representation: a set is the nested mapping that will be stored. A path that is a member
-and has members below it has the key "."; a member with nothing below is an empty mapping. Limits: the root is never a
-member; index elements (`i:`) do not occur, as lists without keys are atomic.
+Every write needs the set of fields it changed, as cheaply as possible, and differences of other managers' sets with it.
+No separate representation: a set is the nested mapping that will be stored. A path that is a member and has members
+below it has the key "."; a member with nothing below is an empty mapping.
+Limits: the root is never a member; index elements (`i:`) do not occur, as lists without keys are atomic.
 Source: Kubernetes' description of FieldsV1; structured-merge-diff's notions of atomic, set and map lists.
 """
 

@@ -1,9 +1,10 @@
 """`metadata.managedFields`: reading and writing of entries.
 
-Problem: an entry is identified by manager name, operation, subresource and (for updates) API version, and clients may
-send malformed entries. Choice: an immutable record per entry, keyed by that identity; malformed entries are refused or
-ignored as on the real server. Limits: at most `MAX_UPDATERS` update entries; older ones are merged into one named
-`ancient-changes`, as Kubernetes does.
+An entry is identified by manager name, operation, subresource and (for updates) API version, and clients may send
+malformed entries. An immutable record per entry, keyed by that identity; malformed entries are refused or ignored as on
+the real server.
+Limits: at most `MAX_UPDATERS` update entries; older ones are merged into one named `ancient-changes`, as Kubernetes
+does.
 """
 
 from __future__ import annotations

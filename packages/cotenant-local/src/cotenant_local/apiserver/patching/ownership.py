@@ -1,9 +1,9 @@
 """Updates managedFields after a create, an update or a patch other than server-side apply.
 
-Problem: every write must be recorded in `managedFields`, so it must be cheap. Choice: a create records the whole object
-in one walk; an update compares the two objects (equal parts are skipped at C speed) and moves only what changed: the
-writing manager gains what it set, all others lose that and what was removed. Limits: an object without any recorded
-manager stays so until its first apply, as in Kubernetes.
+Every write must be recorded in `managedFields`, so it must be cheap. A create records the whole object in one walk; an
+update compares the two objects (equal parts are skipped at C speed) and moves only what changed: the writing manager
+gains what it set, all others lose that and what was removed.
+Limits: an object without any recorded manager stays so until its first apply, as in Kubernetes.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Server-side apply: a manager states the fields it wants, the server records which manager stated what.
 
-Problem: several managers share an object; none may silently undo another, and a field that a manager no longer states
-must be removed unless another owns it. Choice: Kubernetes' procedure. Merge the configuration into the live object; a
-changed field owned by another manager is a conflict (409) unless forced, in which case ownership moves; equal values
-are shared; fields that the manager stated before, states no longer and no other owns are removed. Applying the same
-configuration again changes nothing, times included. Limits: entries of several API versions of a kind are assumed to
-name the same fields; kubectl's client-side annotation is not migrated.
+Several managers share an object; none may silently undo another, and a field that a manager no longer states must be
+removed unless another owns it. Kubernetes' procedure. Merge the configuration into the live object; a changed field
+owned by another manager is a conflict (409) unless forced, in which case ownership moves; equal values are shared;
+fields that the manager stated before, states no longer and no other owns are removed. Applying the same configuration
+again changes nothing, times included.
+Limits: entries of several API versions of a kind are assumed to name the same fields; kubectl's client-side annotation
+is not migrated.
 Source: Kubernetes documentation, Server-Side Apply.
 """
 

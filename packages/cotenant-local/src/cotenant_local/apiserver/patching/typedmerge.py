@@ -1,7 +1,7 @@
 """Schema-guided merge of a configuration into an object, and removal of fields from it.
 
-Problem: server-side apply merges as the schema says (granular maps by key, sets as unions, keyed lists by element,
-atomic ones as a whole), and removes what its manager no longer states. Choice: two recursive functions on plain values.
+server-side apply merges as the schema says (granular maps by key, sets as unions, keyed lists by element, atomic ones
+as a whole), and removes what its manager no longer states. Two recursive functions on plain values.
 Limits: merging never removes; removal goes by paths in the notation of `fieldsets`.
 Source: Kubernetes' "merge strategy" of server-side apply.
 """

@@ -1,10 +1,10 @@
 """The schema of a built-in kind: Kubernetes' published definition for its shape, rules of this package for its defaults
 and validation.
 
-Problem: the server serves some forty built-in kinds and must treat their objects as the real one does. Choice: the
-shape comes from the published definitions (`drivers/kube/manifests/openapi.py` of the product), defaults and rules are
-written by hand per kind (`schema/kinds`). Limits: a kind without rules of its own (RBAC, for example) is checked for
-its shape and metadata only.
+The server serves some forty built-in kinds and must treat their objects as the real one does. The shape comes from the
+published definitions (`drivers/kube/manifests/openapi.py` of the product), defaults and rules are written by hand per
+kind (`schema/kinds`).
+Limits: a kind without rules of its own (RBAC, for example) is checked for its shape and metadata only.
 """
 
 from __future__ import annotations

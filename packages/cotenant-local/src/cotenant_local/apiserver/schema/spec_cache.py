@@ -1,9 +1,9 @@
 """A cache of specs that have passed decoding and validation.
 
-Problem: thousands of pods are created from one template, and each status update carries the whole spec again; checking
-every value each time would dominate the cost of a write. Choice: cache, by their encoding, the specs that decoding left
-unchanged and that are valid; the same spec again costs one encoding. The node and host names, which differ between
-pods, are left out of the key and checked separately.
+Thousands of pods are created from one template, and each status update carries the whole spec again; checking every
+value each time would dominate the cost of a write. Cache, by their encoding, the specs that decoding left unchanged and
+that are valid; the same spec again costs one encoding. The node and host names, which differ between pods, are left out
+of the key and checked separately.
 Limits: `MAX_SPECS` entries, the oldest is evicted first; specs longer than `MAX_BYTES` are checked each time.
 """
 

@@ -1,9 +1,9 @@
 """Recent events of one resource, so that a watch can start in the past and a paged list can stay at its snapshot.
 
-Problem: a client that lost its connection resumes from its last resourceVersion; a paged list is one snapshot. Choice:
-a ring of events that reference the object before and after (not copies), bounded by count, by age and by the bytes that
-only the ring keeps alive. Dropping an event raises `compacted`; requests for older revisions get 410 Expired. Limits:
-in memory; a restart compacts all earlier history.
+A client that lost its connection resumes from its last resourceVersion; a paged list is one snapshot. A ring of events
+that reference the object before and after (not copies), bounded by count, by age and by the bytes that only the ring
+keeps alive. Dropping an event raises `compacted`; requests for older revisions get 410 Expired.
+Limits: in memory; a restart compacts all earlier history.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The database under the store: one SQLite file in the cluster's directory, and the exclusive lock on that directory.
 
-Problem: after kill -9 every acknowledged write must be present, and two processes must never write one directory.
-Choice: SQLite in WAL mode; a batch of writes is one transaction. With `synchronous=NORMAL` (the default) a commit is in
-the kernel's page cache before it is acknowledged: kill -9 of this process loses nothing. A power cut or a kernel crash
-may lose the commits since the last checkpoint, never the file's consistency, and revisions that clients have seen may
-then be assigned again; with `fsync=True` (`synchronous=FULL`) every commit is forced to the disk first, which prevents
-that. The directory is locked by flock on `holder.json`, which names the holder; the kernel releases it when the process
-dies. Limits: local file systems (WAL and flock need shared memory and locks). Checkpoints run in another thread with a
+After kill -9 every acknowledged write must be present, and two processes must never write one directory. SQLite in WAL
+mode; a batch of writes is one transaction. With `synchronous=NORMAL` (the default) a commit is in the kernel's page
+cache before it is acknowledged: kill -9 of this process loses nothing. A power cut or a kernel crash may lose the
+commits since the last checkpoint, never the file's consistency, and revisions that clients have seen may then be
+assigned again; with `fsync=True` (`synchronous=FULL`) every commit is forced to the disk first, which prevents that.
+The directory is locked by flock on `holder.json`, which names the holder; the kernel releases it when the process dies.
+Limits: local file systems (WAL and flock need shared memory and locks). Checkpoints run in another thread with a
 connection of their own, since they wait for the disk.
 """
 

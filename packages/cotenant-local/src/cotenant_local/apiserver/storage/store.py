@@ -1,12 +1,12 @@
 """The store: every object in memory as encoded bytes, one revision counter, and group commit to SQLite.
 
-Problem: thousands of writes per second from hundreds of connections, each acknowledged only once it is durable, in one
-process. Choice: a write changes the tables immediately, so the next write in the same loop sees it (optimistic
-concurrency needs no lock), and joins the pending batch; the batch is one transaction, committed when the event loop has
-run what was ready. Only after the commit are events published, writes acknowledged and reads of those revisions
-answered: no client sees a state that a crash could revert. Without fsync the commit is a page-cache write of about ten
-microseconds per row and runs in the loop; with fsync it runs in a thread while the next batch collects. A failed commit
-(disk full) reverts its batch and every write after it; those clients get 500 and the store continues.
+Thousands of writes per second from hundreds of connections, each acknowledged only once it is durable, in one process.
+A write changes the tables immediately, so the next write in the same loop sees it (optimistic concurrency needs no
+lock), and joins the pending batch; the batch is one transaction, committed when the event loop has run what was ready.
+Only after the commit are events published, writes acknowledged and reads of those revisions answered: no client sees a
+state that a crash could revert. Without fsync the commit is a page-cache write of about ten microseconds per row and
+runs in the loop; with fsync it runs in a thread while the next batch collects. A failed commit (disk full) reverts its
+batch and every write after it; those clients get 500 and the store continues.
 Limits: one event loop; without a database (`--ephemeral`) the same path, with nothing written.
 """
 

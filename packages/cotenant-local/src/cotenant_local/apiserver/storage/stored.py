@@ -1,9 +1,9 @@
 """A stored object: its encoded bytes, and the fields that lists and watches need without decoding it.
 
-Problem: 10,000 nodes and 100,000 pods of 3 KB must fit in 2 GiB and be listed and filtered in microseconds each.
-Choice: the bytes are the object; beside them are the identity, the labels (shared between objects with equal labels)
-and the values of the selectable fields, as a tuple in the order that the table declares. After a restart the field
-values are computed on first use.
+10,000 nodes and 100,000 pods of 3 KB must fit in 2 GiB and be listed and filtered in microseconds each. The bytes are
+the object; beside them are the identity, the labels (shared between objects with equal labels) and the values of the
+selectable fields, as a tuple in the order that the table declares. After a restart the field values are computed on
+first use.
 Limits: replaced, never modified in place, so a snapshot is a list of references.
 """
 

@@ -1,9 +1,10 @@
 """The objects of one storage in memory: by namespace and name, in order for lists, with history and watchers.
 
-Problem: a list must return names in order, and sorting at each write would cost more than the write. Choice: names are
-sorted when they are read, and a later read merges the names that were added since. When an eighth of the names has been
-removed since the last read, the order is dropped and the next read sorts anew, so that a namespace that nothing lists
-keeps no names of removed objects. Limits: one event loop.
+A list must return names in order, and sorting at each write would cost more than the write. Names are sorted when they
+are read, and a later read merges the names that were added since. When an eighth of the names has been removed since
+the last read, the order is dropped and the next read sorts anew, so that a namespace that nothing lists keeps no names
+of removed objects.
+Limits: one event loop.
 """
 
 from __future__ import annotations

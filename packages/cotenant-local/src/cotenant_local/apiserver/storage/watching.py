@@ -1,13 +1,13 @@
 """Watches: one encoded line per event, shared by all watchers with the same selection.
 
-Problem: 50 clients watch the same pods; encoding and filtering each event 50 times would dominate the server's CPU.
-Choice: watchers of one resource with the same namespace, selectors and served version share a channel; after each
-commit the channel filters the batch once, builds its lines once, and hands every watcher the same tuple. Each watcher
-has a bounded buffer; if a slow reader overflows it, the watch ends cleanly after the buffered events (no ERROR event),
-as on the real server. Lines are built only while a watcher exists; the history keeps objects. Limits: single event
-loop.
-Selection: an object that enters is ADDED, one that leaves is DELETED and shown in its last selected state with the new
-resourceVersion (Kubernetes watch cache); so a binding is a DELETED event under `spec.nodeName=`.
+50 clients watch the same pods; encoding and filtering each event 50 times would dominate the server's CPU. Watchers of
+one resource with the same namespace, selectors and served version share a channel; after each commit the channel
+filters the batch once, builds its lines once, and hands every watcher the same tuple. Each watcher has a bounded
+buffer; if a slow reader overflows it, the watch ends cleanly after the buffered events (no ERROR event), as on the real
+server. Lines are built only while a watcher exists; the history keeps objects.
+Limits: single event loop. Selection: an object that enters is ADDED, one that leaves is DELETED and shown in its last
+selected state with the new resourceVersion (Kubernetes watch cache); so a binding is a DELETED event under
+`spec.nodeName=`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Continue tokens of paged lists.
 
-Problem: a paged list must be one snapshot, although the server keeps no state per client. Choice: the token carries the
-resourceVersion of the first page and the key after which the next page begins, as base64 JSON (opaque to clients, as
-Kubernetes requires). A token with resourceVersion -1 continues from the key in the store's current state: the
-"inconsistent continuation" that a 410 response offers.
+A paged list must be one snapshot, although the server keeps no state per client. The token carries the resourceVersion
+of the first page and the key after which the next page begins, as base64 JSON (opaque to clients, as Kubernetes
+requires). A token with resourceVersion -1 continues from the key in the store's current state: the "inconsistent
+continuation" that a 410 response offers.
 Limits: not signed; a forged token can only name another key of the same list.
 """
 

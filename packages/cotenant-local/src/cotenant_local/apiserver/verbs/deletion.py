@@ -1,7 +1,6 @@
 """The effect of a delete request on an object: remove it, mark it, or keep it because it is marked already.
 
-Problem: grace, finalizers and propagation interact. Choice: a pure function from the object and the request to the next
-step.
+Grace, finalizers and propagation interact. A pure function from the object and the request to the next step.
 Sources: Kubernetes documentation "Finalizers", "Garbage Collection", "Pod Lifecycle: termination".
 """
 

@@ -1,8 +1,8 @@
 """Numbers in requests: resourceVersions and integers as text, with bounds.
 
-Problem: Python converts no text of more than 4,300 digits, and calendars and timers accept no number of 64 bits.
-Choice: a number is bounded where it is parsed, with the message that Go's strconv gives. Limits: a shown value is cut
-at 64 characters.
+Python converts no text of more than 4,300 digits, and calendars and timers accept no number of 64 bits. A number is
+bounded where it is parsed, with the message that Go's strconv gives.
+Limits: a shown value is cut at 64 characters.
 """
 
 from __future__ import annotations

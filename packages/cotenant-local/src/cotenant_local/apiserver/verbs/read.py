@@ -1,8 +1,8 @@
 """Get, list and watch.
 
-Problem: a list is one snapshot over all its pages; a watch continues exactly where a list ended. Choice: a page's
-snapshot is the table with the history undone back to the token's revision; lists and watches read encoded objects and
-filter on the fields stored beside them. Uncommitted state is never returned: a read waits for the batch that it saw.
+A list is one snapshot over all its pages; a watch continues exactly where a list ended. A page's snapshot is the table
+with the history undone back to the token's revision; lists and watches read encoded objects and filter on the fields
+stored beside them. Uncommitted state is never returned: a read waits for the batch that it saw.
 Sources: Kubernetes API concepts, "Resource versions", "Retrieving large results sets in chunks", "Streaming lists".
 """
 

@@ -1,8 +1,8 @@
 """Deletes events older than an hour.
 
-Problem: controllers, schedulers and nodes record Events, which nothing else deletes. Choice: upstream's time to live
-(kube-apiserver `--event-ttl`, 1 h), applied every few minutes to the server's list, because no consumer needs events in
-a cache. Limits: an event may outlive the limit by up to `INTERVAL_S`.
+Controllers, schedulers and nodes record Events, which nothing else deletes. Upstream's time to live (kube-apiserver
+`--event-ttl`, 1 h), applied every few minutes to the server's list, because no consumer needs events in a cache.
+Limits: an event may outlive the limit by up to `INTERVAL_S`.
 """
 
 from __future__ import annotations

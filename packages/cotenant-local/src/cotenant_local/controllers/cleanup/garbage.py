@@ -1,10 +1,10 @@
 """Garbage collection: deletes objects whose owners are gone, in the order that the deletion asked for.
 
-Problem: deleting a Deployment must delete its ReplicaSets and their pods (background), or delete those first
-(foreground), or keep them (orphan); and an owner that was removed without a watch event must not leave dependents
-behind. Choice: a pure function of one object and what is known of its owners and dependents. Background: an object all
-of whose owners are gone is deleted. Foreground: the owner has the finalizer `foregroundDeletion` until no dependent
-with blockOwnerDeletion is left. Orphan: the finalizer `orphan` until the references are removed.
+Deleting a Deployment must delete its ReplicaSets and their pods (background), or delete those first (foreground), or
+keep them (orphan); and an owner that was removed without a watch event must not leave dependents behind. A pure
+function of one object and what is known of its owners and dependents. Background: an object all of whose owners are
+gone is deleted. Foreground: the owner has the finalizer `foregroundDeletion` until no dependent with blockOwnerDeletion
+is left. Orphan: the finalizer `orphan` until the references are removed.
 Limits: an owner is looked up by its UID in one cluster-wide graph; one of a kind that is not served counts as present.
 Source: Kubernetes documentation "Garbage Collection", "Owners and Dependents", "Finalizers".
 """

@@ -1,10 +1,10 @@
 """The garbage collector: keeps the ownership graph over every served resource and applies `garbage.reconcile`.
 
-Problem: any object may own any other, custom ones included, and kinds are added and removed. Choice: one informer per
-resource (shared with the other controllers); the graph maps UIDs to objects and owners to dependents, and is updated by
-events. An owner missing from the graph is looked up on the server before anything is deleted. A dependent that owns its
-owner, directly or through others, does not block a foreground deletion. Limits: the kind Event is left out, as
-upstream; cycles of more than 1,000 objects are not found.
+Any object may own any other, custom ones included, and kinds are added and removed. One informer per resource (shared
+with the other controllers); the graph maps UIDs to objects and owners to dependents, and is updated by events. An owner
+missing from the graph is looked up on the server before anything is deleted. A dependent that owns its owner, directly
+or through others, does not block a foreground deletion.
+Limits: the kind Event is left out, as upstream; cycles of more than 1,000 objects are not found.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Deletion of namespaces: first the content, then the namespace.
 
-Problem: pods terminate gracefully, finalizers hold objects back, and the namespace must stay until the last object is
-deleted. Choice: a pure function of how many objects of each resource are left, repeated while there are any. Source:
-Kubernetes documentation "Namespaces" (deletion).
+Pods terminate gracefully, finalizers hold objects back, and the namespace must stay until the last object is deleted. A
+pure function of how many objects of each resource are left, repeated while there are any.
+Source: Kubernetes documentation "Namespaces" (deletion).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Pod garbage collection: pods of deleted nodes, and finished pods beyond a limit.
 
-Problem: a pod bound to a deleted node has no kubelet to terminate it, and finished pods accumulate. Choice: a pure
-function of the pods in question. A node must have been missing for a while, because a pod may be observed before its
-node. Source: Kubernetes documentation "Pod Lifecycle" (garbage collection of Pods).
+A pod bound to a deleted node has no kubelet to terminate it, and finished pods accumulate. A pure function of the pods
+in question. A node must have been missing for a while, because a pod may be observed before its node.
+Source: Kubernetes documentation "Pod Lifecycle" (garbage collection of Pods).
 """
 
 from __future__ import annotations

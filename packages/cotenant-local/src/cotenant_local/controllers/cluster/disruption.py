@@ -1,9 +1,10 @@
 """PodDisruptionBudget status: how many of the selected pods may still be disrupted.
 
-Problem: the eviction API and preemption consume `status.disruptionsAllowed`, so it must follow the pods, and a
-disruption that was granted but has not happened yet must stay counted. Choice: a pure function; granted disruptions are
-the entries of `disruptedPods` younger than two minutes whose pod still exists. Limits: percentages need the expected
-number of pods, which is the scale of the pods' controllers; pods without one count individually.
+The eviction API and preemption consume `status.disruptionsAllowed`, so it must follow the pods, and a disruption that
+was granted but has not happened yet must stay counted. A pure function; granted disruptions are the entries of
+`disruptedPods` younger than two minutes whose pod still exists.
+Limits: percentages need the expected number of pods, which is the scale of the pods' controllers; pods without one
+count individually.
 Source: Kubernetes documentation "Specifying a Disruption Budget for your Application", PodDisruptionBudget API
 reference.
 """

@@ -1,12 +1,13 @@
 """Node life cycle: marks nodes without a heartbeat as unreachable, and evicts their pods.
 
-Problem: a dead node sends no message. Choice: the heartbeat is the node's Lease; when neither the Lease was renewed nor
-the node's Ready condition was updated for the grace period, the conditions become Unknown, taints follow from the Ready
-condition, and pods are evicted as their tolerations say. The grace period is the larger of the configured one (40 s)
-and the Lease's own `leaseDurationSeconds`, so that a large simulated cluster may renew less often. When more than half
-of the nodes are unreachable at once no pod is evicted: the fault is then more likely on the control plane's side
-(upstream's full-disruption rule, here with the cluster as one zone). Source: Kubernetes documentation "Nodes"
-(heartbeats, node controller), "Taints and Tolerations" (taint-based evictions, tolerationSeconds).
+A dead node sends no message. The heartbeat is the node's Lease; when neither the Lease was renewed nor the node's Ready
+condition was updated for the grace period, the conditions become Unknown, taints follow from the Ready condition, and
+pods are evicted as their tolerations say. The grace period is the larger of the configured one (40 s) and the Lease's
+own `leaseDurationSeconds`, so that a large simulated cluster may renew less often. When more than half of the nodes are
+unreachable at once no pod is evicted: the fault is then more likely on the control plane's side (upstream's
+full-disruption rule, here with the cluster as one zone).
+Source: Kubernetes documentation "Nodes" (heartbeats, node controller), "Taints and Tolerations" (taint-based evictions,
+tolerationSeconds).
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Pods whose scheduler is not running: a Warning event that says so.
 
-Problem: a pod whose `spec.schedulerName` no scheduler serves stays Pending without condition and without event. Choice:
-a scheduler leaves a mark on every pod that it looks at: a node, a nomination or the condition PodScheduled. A name of
-which no pod has such a mark, and which the cluster's own scheduler does not serve, has no scheduler: after `GRACE_S`
-its pods get the event that a scheduler would write. Limits: a scheduler of the user's that has not looked at any pod
-within `GRACE_S` is taken to be away until it does; one that is away although it served the name before is not noticed.
+A pod whose `spec.schedulerName` no scheduler serves stays Pending without condition and without event. A scheduler
+leaves a mark on every pod that it looks at: a node, a nomination or the condition PodScheduled. A name of which no pod
+has such a mark, and which the cluster's own scheduler does not serve, has no scheduler: after `GRACE_S` its pods get
+the event that a scheduler would write.
+Limits: a scheduler of the user's that has not looked at any pod within `GRACE_S` is taken to be away until it does; one
+that is away although it served the name before is not noticed.
 Source: kube-scheduler's event FailedScheduling.
 """
 

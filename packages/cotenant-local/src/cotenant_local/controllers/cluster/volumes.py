@@ -1,11 +1,10 @@
 """Persistent volumes: binding of claims, and a provisioner of simulated volumes.
 
-Problem: a claim is bound to a volume that satisfies it (Immediate), or to one that is accessible from the node of its
-first pod (WaitForFirstConsumer), and something must create volumes. Choice: pure functions for a claim and for a
-volume. Classes with the provisioner `cotenant.io/local` get a simulated volume of the requested size: on the selected
-node for WaitForFirstConsumer, on all nodes for Immediate. The scheduler names the node in the same annotation as
-upstream's. Limits: nothing is mounted; volumes are not resized; a claim's selector is honoured among existing volumes
-only.
+A claim is bound to a volume that satisfies it (Immediate), or to one that is accessible from the node of its first pod
+(WaitForFirstConsumer), and something must create volumes. Pure functions for a claim and for a volume. Classes with the
+provisioner `cotenant.io/local` get a simulated volume of the requested size: on the selected node for
+WaitForFirstConsumer, on all nodes for Immediate. The scheduler names the node in the same annotation as upstream's.
+Limits: nothing is mounted; volumes are not resized; a claim's selector is honoured among existing volumes only.
 Source: Kubernetes documentation "Persistent Volumes" (binding, reclaiming), "Storage Classes" (volumeBindingMode).
 """
 

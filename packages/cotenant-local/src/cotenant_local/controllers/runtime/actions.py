@@ -1,9 +1,9 @@
 """The actions of a controller's plan, as values.
 
-Problem: a reconcile function that writes cannot be tested by table, nor replayed. Choice: it returns a `Plan` of
-actions, which the runner executes. Limits: the actions of one plan run in order (consecutive creations or deletions run
-concurrently), and the first failure ends the
-plan: the next reconcile starts from the state found then.
+A reconcile function that writes cannot be tested by table, nor replayed. It returns a `Plan` of actions, which the
+runner executes.
+Limits: the actions of one plan run in order (consecutive creations or deletions run concurrently), and the first
+failure ends the plan: the next reconcile starts from the state found then.
 """
 
 from __future__ import annotations

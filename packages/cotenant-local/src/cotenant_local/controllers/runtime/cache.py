@@ -1,9 +1,10 @@
 """The informers' cache: typed objects indexed by name, by owner, by namespace and by custom indexes.
 
-Problem: a controller that acts on a stale cache creates the same pod twice. Upstream tracks expectations; here the
-response to every write of this process is stored at once (`apply`), and resourceVersions, which only increase, decide
-which of two versions is newer. The cache is therefore never older than the process's own writes. Limits: the UIDs of
-deleted objects are kept for a while so that a late response does not bring one back; objects are immutable and shared.
+A controller that acts on a stale cache creates the same pod twice. Upstream tracks expectations; here the response to
+every write of this process is stored at once (`apply`), and resourceVersions, which only increase, decide which of two
+versions is newer. The cache is therefore never older than the process's own writes.
+Limits: the UIDs of deleted objects are kept for a while so that a late response does not bring one back; objects are
+immutable and shared.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The base of controllers of one resource: subscribes to it, queues changed objects and lists the keys.
 
-Problem: every controller of one resource subscribes to it, enqueues what changed and lists its keys for the periodic
-resync. Choice: one base class; a controller gives the resource and its name, and subscribes to other resources that
-concern its objects in `attach`. Limits: a controller of many resources (garbage collection) or of stored rows (event
-expiry) implements the runner's `Controller` directly.
+Every controller of one resource subscribes to it, enqueues what changed and lists its keys for the periodic resync. One
+base class; a controller gives the resource and its name, and subscribes to other resources that concern its objects in
+`attach`.
+Limits: a controller of many resources (garbage collection) or of stored rows (event expiry) implements the runner's
+`Controller` directly.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Informers: one list and one watch per resource, shared by all consumers in the process.
 
-Problem: ten controllers and the simulated nodes need the same pods, decoded once, and must survive a watch that ends (a
-slow reader, a timeout) or an expired history (410). Choice: list, then watch from the list's resourceVersion; when a
-watch ends, resume from the last version seen; on 410 list again and deliver the difference. Handlers receive (old, new)
-and must return quickly. Limits: in-process only, since it reads the encoded events of `Api.watch`; HTTP clients use
-drivers/kube.
+Ten controllers and the simulated nodes need the same pods, decoded once, and must survive a watch that ends (a slow
+reader, a timeout) or an expired history (410). List, then watch from the list's resourceVersion; when a watch ends,
+resume from the last version seen; on 410 list again and deliver the difference. Handlers receive (old, new) and must
+return quickly.
+Limits: in-process only, since it reads the encoded events of `Api.watch`; HTTP clients use drivers/kube.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """A work queue: which keys a controller must reconcile, and when. A state machine without a clock of its own.
 
-Problem: a thousand events on one Deployment need one reconcile, a key that keeps failing must not spin, and one key
-must not be processed twice at the same time. Choice: ready keys in order of arrival, delayed keys in a heap, a failure
-count per key. A key added while it is being processed becomes ready again afterwards; an expensive key may have to wait
-for a cool-down first. Source: the contract of client-go's workqueue (its documentation).
+A thousand events on one Deployment need one reconcile, a key that keeps failing must not spin, and one key must not be
+processed twice at the same time. Ready keys in order of arrival, delayed keys in a heap, a failure count per key. A key
+added while it is being processed becomes ready again afterwards; an expensive key may have to wait for a cool-down
+first.
+Source: the contract of client-go's workqueue (its documentation).
 """
 
 from __future__ import annotations

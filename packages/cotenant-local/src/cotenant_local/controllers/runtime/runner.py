@@ -1,10 +1,10 @@
 """Runs controllers: takes keys from each work queue, asks for a plan, executes it, and retries failures.
 
-Problem: every controller needs the same loop, and none may block another. Choice: one queue and one task per
-controller, with up to `WORKERS` keys in parallel. A key whose plan was expensive is not reconciled again until ten
-times its cost has passed, so that a set of thousands of pods does not occupy the whole core while they start. A
-conflict or a refusal is retried with exponential back-off. So is any other exception, which is also counted and logged,
-because it is a defect. Every `RESYNC_S` all keys are queued once. An idle runner uses no CPU.
+Every controller needs the same loop, and none may block another. One queue and one task per controller, with up to
+`WORKERS` keys in parallel. A key whose plan was expensive is not reconciled again until ten times its cost has passed,
+so that a set of thousands of pods does not occupy the whole core while they start. A conflict or a refusal is retried
+with exponential back-off. So is any other exception, which is also counted and logged, because it is a defect. Every
+`RESYNC_S` all keys are queued once. An idle runner uses no CPU.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Executes plans against the API and stores every response in the informers' cache.
 
-Problem: a plan's writes must happen in order but not one by one (five hundred creations would wait for five hundred
-commits), and the next plan must see them. Choice: consecutive creations, and consecutive deletions, run concurrently,
-up to `MAX_CONCURRENT`; each response is observed as if the watch had delivered it. Deleting an object that does not
-exist counts as success. An event with the same text is recorded once per ten minutes, and a failure to write one is
-counted and otherwise ignored.
+A plan's writes must happen in order but not one by one (five hundred creations would wait for five hundred commits),
+and the next plan must see them. Consecutive creations, and consecutive deletions, run concurrently, up to
+`MAX_CONCURRENT`; each response is observed as if the watch had delivered it. Deleting an object that does not exist
+counts as success. An event with the same text is recorded once per ten minutes, and a failure to write one is counted
+and otherwise ignored.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Views of pods, nodes and leases, and the base of all views.
 
-Problem: an object has hundreds of fields and arrives as bytes many times a second. Choice: one frozen struct per kind
-with only the fields that some controller or node reads; msgspec skips the others while decoding. Templates, which are
-only copied, stay as `Manifest`. Limits: views are read-only; what is written back is a patch or a separate manifest.
-Every view has `metadata`, so that code about identity, ownership and deletion works on all kinds.
+An object has hundreds of fields and arrives as bytes many times a second. One frozen struct per kind with only the
+fields that some controller or node reads; msgspec skips the others while decoding. Templates, which are only copied,
+stay as `Manifest`.
+Limits: views are read-only; what is written back is a patch or a separate manifest. Every view has `metadata`, so that
+code about identity, ownership and deletion works on all kinds.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """DaemonSet: one pod on every eligible node.
 
-Problem: nodes join and leave, get taints and labels, and each eligible one must have exactly one pod, placed by the
-pod's own scheduler. Choice: the pod is pinned by node affinity on `metadata.name`, as upstream does, so the scheduler
-still checks it. A pod that was refused is created again after `RETRY_S`. Limits: rolling updates honour maxUnavailable;
-maxSurge is taken as 0. Source: Kubernetes documentation "DaemonSet" (how daemon pods are scheduled, taints and
-tolerations), "Perform a Rolling Update".
+Nodes join and leave, get taints and labels, and each eligible one must have exactly one pod, placed by the pod's own
+scheduler. The pod is pinned by node affinity on `metadata.name`, as upstream does, so the scheduler still checks it. A
+pod that was refused is created again after `RETRY_S`.
+Limits: rolling updates honour maxUnavailable; maxSurge is taken as 0.
+Source: Kubernetes documentation "DaemonSet" (how daemon pods are scheduled, taints and tolerations), "Perform a Rolling
+Update".
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Deployment: moves pods from old ReplicaSets to the one with the current template, within the limits of the strategy.
 
-Problem: a rollout must never exceed replicas + maxSurge pods, nor itself bring the available pods below replicas -
-maxUnavailable, and it must still finish. Choice: one step per call, computed from the ReplicaSets' spec and status
-alone; each call scales either the new set up, or old sets down (unhealthy pods first), never both. Limits: proportional
-scaling gives the rounding remainder to the largest set.
+A rollout must never exceed replicas + maxSurge pods, nor itself bring the available pods below replicas -
+maxUnavailable, and it must still finish. One step per call, computed from the ReplicaSets' spec and status alone; each
+call scales either the new set up, or old sets down (unhealthy pods first), never both.
+Limits: proportional scaling gives the rounding remainder to the largest set.
 Source: Kubernetes documentation "Deployments" (rolling update, recreate, proportional scaling, rolling back, pausing).
 """
 

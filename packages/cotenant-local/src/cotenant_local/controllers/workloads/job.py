@@ -1,10 +1,11 @@
 """Job: runs pods until enough of them have succeeded.
 
-Problem: pods that run to completion must be counted once each, replaced when they fail (with back-off), stopped when
-the limits are reached, and the job must report how it ended. Choice: a pure function over the job and its pods. A
-failed pod is replaced 10 s after it failed, doubled with each further failure up to 10 min. Limits: pods are counted
-while they exist and never below what the status already says, without upstream's finalizer on each pod: a finished pod
-that is deleted before its job has ended is run again. podFailurePolicy and successPolicy are not read.
+Pods that run to completion must be counted once each, replaced when they fail (with back-off), stopped when the limits
+are reached, and the job must report how it ended. A pure function over the job and its pods. A failed pod is replaced
+10 s after it failed, doubled with each further failure up to 10 min.
+Limits: pods are counted while they exist and never below what the status already says, without upstream's finalizer on
+each pod: a finished pod that is deleted before its job has ended is run again. podFailurePolicy and successPolicy are
+not read.
 Source: Kubernetes documentation "Jobs" (completion modes, back-off limit, deadline, TTL, suspending), condition reasons
 worded as upstream.
 """

@@ -1,10 +1,10 @@
 """Creating pods from templates, claiming them, and choosing which to delete.
 
-Problem: every workload controller creates pods, must own exactly those given by its selector and their owner
-references, and when it has too many should delete those whose loss costs least. Choice: small pure functions, shared by
-all of them. Sources: Kubernetes API reference (ownerReferences: adoption and release by selector), ReplicaSet
-documentation (deletion order: unassigned, pending, not ready, lower pod-deletion-cost, doubled-up on a node, ready for
-a shorter time, more restarts, younger).
+Every workload controller creates pods, must own exactly those given by its selector and their owner references, and
+when it has too many should delete those whose loss costs least. Small pure functions, shared by all of them.
+Sources: Kubernetes API reference (ownerReferences: adoption and release by selector), ReplicaSet documentation
+(deletion order: unassigned, pending, not ready, lower pod-deletion-cost, doubled-up on a node, ready for a shorter
+time, more restarts, younger).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """ReplicaSet: keeps the requested number of pods.
 
-Problem: pods are created, fail, are relabelled and deleted by others, and the number must be kept. Choice: a pure
-function of the set and its candidate pods. At most `BURST` pods are created or deleted at a time, as upstream. Limits:
-the events name only the first pods of a burst.
+Pods are created, fail, are relabelled and deleted by others, and the number must be kept. A pure function of the set
+and its candidate pods. At most `BURST` pods are created or deleted at a time, as upstream.
+Limits: the events name only the first pods of a burst.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Amounts given as a number or as a percentage.
 
-Problem: `maxSurge: 25%` of 10 pods is 3 and `maxUnavailable: 25%` is 2; rounding in the wrong direction stalls or
-overshoots an update. Choice: one function with the direction as an argument. Source: Kubernetes API conventions,
-IntOrString; Deployment API reference (maxSurge rounds up, maxUnavailable down, and both at zero means one unavailable);
-PodDisruptionBudget API reference (both round up).
+`maxSurge: 25%` of 10 pods is 3 and `maxUnavailable: 25%` is 2; rounding in the wrong direction stalls or overshoots an
+update. One function with the direction as an argument.
+Source: Kubernetes API conventions, IntOrString; Deployment API reference (maxSurge rounds up, maxUnavailable down, and
+both at zero means one unavailable); PodDisruptionBudget API reference (both round up).
 """
 
 from __future__ import annotations

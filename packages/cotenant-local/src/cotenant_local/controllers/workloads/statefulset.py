@@ -1,11 +1,12 @@
 """StatefulSet: pods with stable names, created and deleted in order.
 
-Problem: pod 3 may be created only when 0 to 2 are ready, deleted only after 4, and updated from the top down to the
-partition, one at a time; and each keeps its own claims. Choice: one pure step per call over the ordinals in order,
-which stops at the first pod to wait for (`Parallel` does not wait when it creates or deletes, but updates one at a time
-too). An unready pod of an old revision is updated at once: upstream leaves it to the user. Limits: maxUnavailable of
-the update is 1; a claim whose name exists already is used as it is. Source: Kubernetes documentation "StatefulSets"
-(deployment and scaling guarantees, partitioned rolling updates, PVC retention).
+Pod 3 may be created only when 0 to 2 are ready, deleted only after 4, and updated from the top down to the partition,
+one at a time; and each keeps its own claims. One pure step per call over the ordinals in order, which stops at the
+first pod to wait for (`Parallel` does not wait when it creates or deletes, but updates one at a time too). An unready
+pod of an old revision is updated at once: upstream leaves it to the user.
+Limits: maxUnavailable of the update is 1; a claim whose name exists already is used as it is.
+Source: Kubernetes documentation "StatefulSets" (deployment and scaling guarantees, partitioned rolling updates, PVC
+retention).
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Agents of simulated nodes: the process of a real node's agent, over a simulated machine, with the policy `recovery`.
 
-Problem: a local cluster shows where pods go, and not what happens to a service whose neighbour grows. Choice: one agent
-for each node on which a traced service runs, in this process: the same engine, ladder, leases and reports, which get
-signals from the trace process and send it their stories. Services without an objective measured from spans report their
-own latency, as they would to a real agent. The guard of best-effort work is not run, for the world has it already
-(cotenant_lab/world/node_qos.py). All answer at one port, each below the name of its node. Limits: at most `MAX_AGENTS`.
+A local cluster shows where pods go, and not what happens to a service whose neighbour grows. One agent for each node on
+which a traced service runs, in this process: the same engine, ladder, leases and reports, which get signals from the
+trace process and send it their stories. Services without an objective measured from spans report their own latency, as
+they would to a real agent. The guard of best-effort work is not run, for the world has it already
+(cotenant_lab/world/node_qos.py). All answer at one port, each below the name of its node.
+Limits: at most `MAX_AGENTS`.
 """
 
 from __future__ import annotations

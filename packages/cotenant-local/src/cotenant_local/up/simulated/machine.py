@@ -1,11 +1,11 @@
 """A simulated node as its agent sees a real one: groups, counters, knobs, pods.
 
-Problem: the agent must be the same code on a simulated node, and its limits must change what the node's services
-suffer. Choice: counters are the integrals of what the world says that each pod uses; cycles per instruction are its
-slowdown by neighbours, as a counter of a real machine shows contention; a limit of a best-effort group or pod is a
-limit of the CPU that its work uses in the world, so pressure on its neighbours falls with it. Limits: CPU limits only,
-and of best-effort work; no waiting for a CPU and no pressure stall, for which the world has no law; between two samples
-use counts as constant.
+The agent must be the same code on a simulated node, and its limits must change what the node's services suffer.
+Counters are the integrals of what the world says that each pod uses; cycles per instruction are its slowdown by
+neighbours, as a counter of a real machine shows contention; a limit of a best-effort group or pod is a limit of the CPU
+that its work uses in the world, so pressure on its neighbours falls with it.
+Limits: CPU limits only, and of best-effort work; no waiting for a CPU and no pressure stall, for which the world has no
+law; between two samples use counts as constant.
 """
 
 from __future__ import annotations

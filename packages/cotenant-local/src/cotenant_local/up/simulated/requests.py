@@ -1,10 +1,10 @@
 """Requests of simulated services, as spans for the trace process.
 
-Problem: objectives are measured from spans, and a simulated replica answers nobody. Choice: each period the requests of
-every traced replica are drawn from the law by which the world judges it (M/M/c, cotenant_lab/world/latency.py:
-stretched service times, an exponential wait with the probability of Erlang C) and sent as OTLP, from this process's one
-random generator. Limits: at most `MAX_EACH` requests a second of a replica are sent and `MOST` in all, as a head
-sampler would; no calls between services, so a trace is one span.
+Objectives are measured from spans, and a simulated replica answers nobody. Each period the requests of every traced
+replica are drawn from the law by which the world judges it (M/M/c, cotenant_lab/world/latency.py: stretched service
+times, an exponential wait with the probability of Erlang C) and sent as OTLP, from this process's one random generator.
+Limits: at most `MAX_EACH` requests a second of a replica are sent and `MOST` in all, as a head sampler would; no calls
+between services, so a trace is one span.
 """
 
 from __future__ import annotations

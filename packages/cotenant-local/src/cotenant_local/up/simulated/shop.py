@@ -1,10 +1,10 @@
 """A shop whose checkout is hurt by a neighbour: what `cotenant up --workload colocation` submits beside the workload,
 so that the whole loop can be watched within a minute and a half.
 
-Problem: a newcomer sees services, quotas and objectives only where somebody has written them, and sees a recovery only
-where something goes wrong. Choice: ordinary manifests that a user could have written. The Deployment `shop/checkout`
-has a ServiceObjective. The Job `research/reindex-N` asks to run beside it (pod affinity: its data is there), requests
-half a core and uses ten, and presses on caches more than its estimate says. What follows is up to the world's law of
+A newcomer sees services, quotas and objectives only where somebody has written them, and sees a recovery only where
+something goes wrong. Ordinary manifests that a user could have written. The Deployment `shop/checkout` has a
+ServiceObjective. The Job `research/reindex-N` asks to run beside it (pod affinity: its data is there), requests half a
+core and uses ten, and presses on caches more than its estimate says. What follows is up to the world's law of
 contention, the trace process, the node's agent and the scheduler; nothing here names a culprit or lifts a limit.
 Limits: the annotation `cotenant.io/simulated` is what only simulated nodes read; the job's durations are in real time
 at every speed.

@@ -1,8 +1,8 @@
 """`cotenant profile run`: arguments are checked, the replica found, the ladder run, the result printed and stored.
 
-Problem: everything that can be wrong must be one line before a load starts. Choice: checks first (arguments, the
-cluster's object where the result is to be stored, the replica, root and cgroups), then the run. Limits: one replica a
-run.
+Everything that can be wrong must be one line before a load starts. Checks first (arguments, the cluster's object where
+the result is to be stored, the replica, root and cgroups), then the run.
+Limits: one replica a run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What `cotenant profile` prints: tables of 100 columns, or JSON in the form of the object's status.
 
-Problem: sixteen figures with intervals, samples and reasons are more than a table of a terminal holds. Choice: value
-and interval in the table, each reason once below it. Limits: of two profiles only values are shown.
+Sixteen figures with intervals, samples and reasons are more than a table of a terminal holds. Value and interval in the
+table, each reason once below it.
+Limits: of two profiles only values are shown.
 """
 
 from __future__ import annotations

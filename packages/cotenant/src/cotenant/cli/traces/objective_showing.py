@@ -1,7 +1,8 @@
 """What `cotenant objective` prints.
 
-Problem: a person asks first whether an objective holds, then why not. Choice: a line an objective; one objective has
-its burn rates, alerts and replicas. Limits: conditions that say nothing are left out.
+A person asks first whether an objective holds, then why not. A line an objective; one objective has its burn rates,
+alerts and replicas.
+Limits: conditions that say nothing are left out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What `cotenant traces` prints.
 
-Problem: a trace of a hundred spans must be readable in a hundred columns. Choice: a tree with a bar for when each span
-ran, and its part of the critical path beside it. Limits: attributes are in the JSON form.
+A trace of a hundred spans must be readable in a hundred columns. A tree with a bar for when each span ran, and its part
+of the critical path beside it.
+Limits: attributes are in the JSON form.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Counters of many groups, every second, at low cost.
 
-Problem: a dozen small files per group, each an open, a read and a close: ten thousand system calls per second for a
-node that is only watched. Choice: descriptors stay open and are read again in place; those of groups no longer
-requested are closed, and where there are more groups than descriptors, the rest are opened each time. What rarely
-changes is read only every `SELDOM` readings: limits, numbers of tasks and out-of-memory kills, which no decision needs
-each second; throttling and I/O of a group that used no CPU since; throttling without a limit; memory's statistics while
-its sum does not change; I/O and pressure while the whole machine had none. A descriptor of a removed group returns
-ENODEV: then the files are opened again, since the group may have been recreated under its name. Limits: what cannot be
-read is None with one `Gap` per file, never an error; a missing file is looked for again every `RETRY` readings; what
-the kernel writes back for a sleeping group, and pages that only age, are seen some readings late. I/O reports over how
-many readings it grew.
+A dozen small files per group, each an open, a read and a close: ten thousand system calls per second for a node that is
+only watched. Descriptors stay open and are read again in place; those of groups no longer requested are closed, and
+where there are more groups than descriptors, the rest are opened each time. What rarely changes is read only every
+`SELDOM` readings: limits, numbers of tasks and out-of-memory kills, which no decision needs each second; throttling and
+I/O of a group that used no CPU since; throttling without a limit; memory's statistics while its sum does not change;
+I/O and pressure while the whole machine had none. A descriptor of a removed group returns ENODEV: then the files are
+opened again, since the group may have been recreated under its name.
+Limits: what cannot be read is None with one `Gap` per file, never an error; a missing file is looked for again every
+`RETRY` readings; what the kernel writes back for a sleeping group, and pages that only age, are seen some readings
+late. I/O reports over how many readings it grew.
 
 Parsing of the texts: figures.py.
 """

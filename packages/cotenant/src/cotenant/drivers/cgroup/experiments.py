@@ -1,10 +1,11 @@
 """The cgroups that an experiment creates, in every hierarchy of this machine, and their removal on every exit path.
 
-Problem: nothing may be left behind: not after an error, not after SIGTERM, not after kill -9. Choice: everything is
-below one top group whose name contains our process id; leaving the `with` block kills what is inside and removes it;
-`remove_leftovers` does the same for the top groups of experiments that no longer run. A child enters its group before
-it executes the measured program, so no CPU time is counted elsewhere. Two experiments at once would measure each other,
-so a second one waits for the first and then refuses. Limits: needs root; groups of others are never touched.
+Nothing may be left behind: not after an error, not after SIGTERM, not after kill -9. Everything is below one top group
+whose name contains our process id; leaving the `with` block kills what is inside and removes it; `remove_leftovers`
+does the same for the top groups of experiments that no longer run. A child enters its group before it executes the
+measured program, so no CPU time is counted elsewhere. Two experiments at once would measure each other, so a second one
+waits for the first and then refuses.
+Limits: needs root; groups of others are never touched.
 """
 
 from __future__ import annotations

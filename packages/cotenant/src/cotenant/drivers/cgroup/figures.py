@@ -1,9 +1,9 @@
 """The counters in a group's files.
 
-Problem: of a dozen texts per group, one or two change each second, and parsing all of them again costs more than
-reading the files. Choice: each group of fields (CPU, memory, I/O, pressure, limit) is parsed again only where one of
-its texts changed, and otherwise taken from the group's last counters. Limits: bytes that pass through device-mapper
-count once per layer, as kubelet counts them.
+Of a dozen texts per group, one or two change each second, and parsing all of them again costs more than reading the
+files. Each group of fields (CPU, memory, I/O, pressure, limit) is parsed again only where one of its texts changed, and
+otherwise taken from the group's last counters.
+Limits: bytes that pass through device-mapper count once per layer, as kubelet counts them.
 
 Source of the working set: kubelet (usage less inactive file pages); of fields: see parsing.py.
 """

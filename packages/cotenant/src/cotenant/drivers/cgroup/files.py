@@ -1,9 +1,10 @@
 """Files of one cgroup tree, accessed without ever leaving the tree.
 
-Problem: a group's name is chosen by any process that may create a folder, and the writer is root: a name such as `..`,
-or a link put in place of a group, must not lead out of the tree. Choice: the tree's root is held open and every part of
-a path is opened separately, without following links. Limits: errors are the kernel's `OSError`s, interpreted by
-callers. A name that no file can have counts as absent (ENOENT).
+A group's name is chosen by any process that may create a folder, and the writer is root: a name such as `..`, or a link
+put in place of a group, must not lead out of the tree. The tree's root is held open and every part of a path is opened
+separately, without following links.
+Limits: errors are the kernel's `OSError`s, interpreted by callers. A name that no file can have counts as absent
+(ENOENT).
 """
 
 from __future__ import annotations

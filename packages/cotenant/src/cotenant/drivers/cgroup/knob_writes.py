@@ -1,8 +1,8 @@
 """Writes of knobs that take more than one file or one attempt.
 
-Problem: some knobs have several files that must change in an order that the kernel accepts at each step, and some
-values cannot be written as such. Choice: one function per such knob; a refusal leaves the knob as it was. Limits:
-errors are the kernel's `OSError`s, interpreted by `knobs.py`; a new period passes through "no limit" for some
+Some knobs have several files that must change in an order that the kernel accepts at each step, and some values cannot
+be written as such. One function per such knob; a refusal leaves the knob as it was.
+Limits: errors are the kernel's `OSError`s, interpreted by `knobs.py`; a new period passes through "no limit" for some
 microseconds, because no order of v1's two files suits both parent and children.
 """
 

@@ -1,11 +1,11 @@
 """Knobs of cgroups on v1 and v2: read, write, and restore exactly.
 
-Problem: a knob is one file on v2 and up to four on v1, whose kernels refuse for reasons of their own (a burst above its
-quota, a quota above the parent's, an idle group's weight), and a restore must reproduce even what the canonical form
-cannot express. Choice: the canonical text is translated for reads and writes (translation.py, knob_writes.py); `raw` is
-a JSON object of the files' own texts, and `restore` writes those and no other files. A refusal by the kernel is
-reported with its likely cause (refusals.py). Limits: `memory.reclaim` blocks while the kernel reclaims, and reclaims
-what it can.
+A knob is one file on v2 and up to four on v1, whose kernels refuse for reasons of their own (a burst above its quota, a
+quota above the parent's, an idle group's weight), and a restore must reproduce even what the canonical form cannot
+express. The canonical text is translated for reads and writes (translation.py, knob_writes.py); `raw` is a JSON object
+of the files' own texts, and `restore` writes those and no other files. A refusal by the kernel is reported with its
+likely cause (refusals.py).
+Limits: `memory.reclaim` blocks while the kernel reclaims, and reclaims what it can.
 
 Special cases: setting cpu.idle makes the kernel forget the weight, so `raw` of cpu.idle includes it and `restore`
 clears idle first. A cpuset that was empty cannot be emptied again while tasks are in it: on v2 it is set to every

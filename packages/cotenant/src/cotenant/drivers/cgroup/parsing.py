@@ -1,8 +1,9 @@
 """Parsing of a cgroup's statistics files.
 
-Problem: hundreds of small texts per second, on a machine whose CPU time belongs to its workloads, and any text may be
-truncated or garbage. Choice: a field is searched for in the bytes instead of splitting all of them, and counts only
-where white space follows the number. Limits: None = missing or not a number; the caller decides what that means.
+Hundreds of small texts per second, on a machine whose CPU time belongs to its workloads, and any text may be truncated
+or garbage. A field is searched for in the bytes instead of splitting all of them, and counts only where white space
+follows the number.
+Limits: None = missing or not a number; the caller decides what that means.
 
 Source: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/{memory,cpuacct,blkio-controller}.rst;
 sched-bwc.rst.

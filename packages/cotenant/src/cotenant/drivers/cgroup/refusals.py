@@ -1,8 +1,8 @@
 """The likely cause of a kernel's refusal of a knob's value.
 
-Problem: the kernel returns "Invalid argument" for a quota below the burst, above the parent's, or below a child's.
-Choice: after a refusal, and only then, related values are read and the first violated rule is named. Limits: a guess
-made a moment later; where no rule is violated, the kernel's own message is used.
+The kernel returns "Invalid argument" for a quota below the burst, above the parent's, or below a child's. After a
+refusal, and only then, related values are read and the first violated rule is named.
+Limits: a guess made a moment later; where no rule is violated, the kernel's own message is used.
 
 Source: Linux kernel/sched/core.c (`tg_set_cfs_bandwidth`, `tg_cfs_schedulable_down`), kernel/cgroup/cpuset.c
 (`validate_change`).

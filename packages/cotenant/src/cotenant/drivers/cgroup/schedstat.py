@@ -1,11 +1,11 @@
 """Run delay of a group's tasks, from the scheduler's own account of each task.
 
-Problem: schedstat is per task, tasks come and go and change groups, and a group's sum must never fall. Choice: each
-reading adds to a group what its tasks, and those of groups below it, waited since the previous reading; a task is known
-by its number wherever it is. A task not seen before counts from its start if it can have been created since, else from
-now. Limits: what a task waited between the last reading and its end is lost, so groups of short processes read low
-(eBPF does not); at most `max_tasks` tasks and groups per reading, some 10 us each; memory is bounded by the tasks that
-exist now.
+Schedstat is per task, tasks come and go and change groups, and a group's sum must never fall. Each reading adds to a
+group what its tasks, and those of groups below it, waited since the previous reading; a task is known by its number
+wherever it is. A task not seen before counts from its start if it can have been created since, else from now.
+Limits: what a task waited between the last reading and its end is lost, so groups of short processes read low (eBPF
+does not); at most `max_tasks` tasks and groups per reading, some 10 us each; memory is bounded by the tasks that exist
+now.
 
 Source: Linux, Documentation/scheduler/sched-stats.rst: field 2 of /proc/TID/schedstat is nanoseconds spent waiting to
 run.

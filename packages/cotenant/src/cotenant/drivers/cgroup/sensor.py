@@ -1,10 +1,10 @@
 """One sample of the node: machine, groups, and optional further sources.
 
-Problem: the engine needs one value per tick, whatever this machine can report. Choice: `NodeSensor` joins the readers;
-run delay and cycles, which belong to groups, come from sources that may be left out or exchanged (schedstat or eBPF),
-and each further figure from a `Collector`. Limits: the readings of one tick are taken one after another, some
-milliseconds apart; `at_us` is when the first began. A source that fails is a `Gap` for this tick and does not affect
-the others.
+The engine needs one value per tick, whatever this machine can report. `NodeSensor` joins the readers; run delay and
+cycles, which belong to groups, come from sources that may be left out or exchanged (schedstat or eBPF), and each
+further figure from a `Collector`.
+Limits: the readings of one tick are taken one after another, some milliseconds apart; `at_us` is when the first began.
+A source that fails is a `Gap` for this tick and does not affect the others.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Scheduling slices of the tasks in groups: how long a task may run before the fair class takes the CPU from it for one
 that wakes.
 
-Problem: since Linux 6.6 a task that wakes waits until the running one's slice is over, whatever their weights, and an
-idle class below a group that is not idle does not help; only a task with a shorter slice is let in at once. So
-best-effort tasks with a longer slice than anybody else yield to every service that wakes, and lose nothing. Choice:
-`sched_setattr` on each task of the followed groups that has the kernel's own slice; forks inherit it, later tasks are
-found at the next call. A group that is followed no more gets the kernel's slice back. Tasks with a slice or a class of
-their own are left alone. Limits: Linux 6.12 and later; tasks are found by listing, so a new container has the usual
-slice until the next call; after a crash tasks keep the slice until their end.
+Since Linux 6.6 a task that wakes waits until the running one's slice is over, whatever their weights, and an idle class
+below a group that is not idle does not help; only a task with a shorter slice is let in at once. So best-effort tasks
+with a longer slice than anybody else yield to every service that wakes, and lose nothing. `sched_setattr` on each task
+of the followed groups that has the kernel's own slice; forks inherit it, later tasks are found at the next call. A
+group that is followed no more gets the kernel's slice back. Tasks with a slice or a class of their own are left alone.
+Limits: Linux 6.12 and later; tasks are found by listing, so a new container has the usual slice until the next call;
+after a crash tasks keep the slice until their end.
 
 Source: Linux, kernel/sched/fair.c (protection of the slice, preemption by a shorter one) and sched(7).
 """

@@ -1,9 +1,9 @@
 """The files of each knob per cgroup version, and the conversion of its values.
 
-Problem: the same setting is another file, another unit and another range on v1. Choice: one table, and pure functions
-in both directions. A translation need not be exact, since a restore writes the raw text. Limits: memory.min, low, high
-and reclaim have no v1 form: v1's soft limit says where reclaim begins when the whole machine is short, and protects no
-group.
+The same setting is another file, another unit and another range on v1. One table, and pure functions in both
+directions. A translation need not be exact, since a restore writes the raw text.
+Limits: memory.min, low, high and reclaim have no v1 form: v1's soft limit says where reclaim begins when the whole
+machine is short, and protects no group.
 
 Source: kernel/sched/core.c `sched_weight_from_cgroup` and its inverse for cpu.weight, so that 100 and v1's 1024 are the
 same share (runc's conversion, which kubelet's groups on v2 were created with, maps the range instead and makes 1024 a

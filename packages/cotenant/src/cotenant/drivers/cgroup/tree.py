@@ -1,10 +1,10 @@
 """Operations on groups and their processes: list, create, move, kill, remove.
 
-Problem: with v1 controllers a group is one folder per hierarchy, and only together are they the group: pressure is in
-one tree, the quota in another. Choice: `Groups` acts on all relevant trees at once; a v1 cpuset gets its parent's CPUs
-and memory nodes, without which no process may enter; on v2 the parents delegate their controllers. Limits: trees that a
-container may not see, or that hold no controller we use (devices, net_cls), are left alone; the creator of a group
-removes it.
+With v1 controllers a group is one folder per hierarchy, and only together are they the group: pressure is in one tree,
+the quota in another. `Groups` acts on all relevant trees at once; a v1 cpuset gets its parent's CPUs and memory nodes,
+without which no process may enter; on v2 the parents delegate their controllers.
+Limits: trees that a container may not see, or that hold no controller we use (devices, net_cls), are left alone; the
+creator of a group removes it.
 
 Source: cgroups(7); cgroup-v2.rst, "Organizing Processes and Threads" and "Controlling Controllers".
 """

@@ -1,8 +1,8 @@
 """Notices writes to the files of groups, by whomever: the kernel reports a write to a cgroup file like one to any
 other.
 
-Problem: another process puts a knob back, and a keeper that looks every ten seconds leaves best-effort work unlimited
-until then. Choice: inotify on the folders of the groups whose knobs are held. A write of our own is reported too.
+Another process puts a knob back, and a keeper that looks every ten seconds leaves best-effort work unlimited until
+then. Inotify on the folders of the groups whose knobs are held. A write of our own is reported too.
 Limits: one inotify instance; where the kernel grants none, or no more watches, `start` or `follow` says so and the
 keeper looks from time to time instead. What the kernel changes by itself is not reported.
 

@@ -1,9 +1,9 @@
 """A client of a container runtime over its socket.
 
-Problem: without the API server, only the runtime knows which pods and containers exist and their labels. Choice: plain
-blocking calls with a deadline, over one channel that is recreated after the runtime was unavailable; answers become
-values of our own. The library is imported at first use. Limits: CRI v1 (containerd from 1.6, CRI-O from 1.23);
-read-only.
+Without the API server, only the runtime knows which pods and containers exist and their labels. Plain blocking calls
+with a deadline, over one channel that is recreated after the runtime was unavailable; answers become values of our own.
+The library is imported at first use.
+Limits: CRI v1 (containerd from 1.6, CRI-O from 1.23); read-only.
 
 Source: Kubernetes cri-api, pkg/apis/runtime/v1/api.proto; containerd's and CRI-O's verbose container status (`info`).
 """

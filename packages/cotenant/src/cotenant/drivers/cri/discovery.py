@@ -1,10 +1,10 @@
 """Discovery of pods from the container runtime and the cgroup tree together.
 
-Problem: the runtime knows names, labels and annotations, the tree knows groups. Choice: groups by container IDs in the
-tree's names; where a runtime puts containers elsewhere, by the first process's line in /proc, read once per container.
-A pod is described by its newest sandbox; pods of the tree that the runtime does not know keep the tree's data, since a
-pod that vanishes loses its protection. Limits: memory requests and priorities are only in the API
-(`drivers/kubelet/declared.join`).
+The runtime knows names, labels and annotations, the tree knows groups. Groups by container IDs in the tree's names;
+where a runtime puts containers elsewhere, by the first process's line in /proc, read once per container. A pod is
+described by its newest sandbox; pods of the tree that the runtime does not know keep the tree's data, since a pod that
+vanishes loses its protection.
+Limits: memory requests and priorities are only in the API (`drivers/kubelet/declared.join`).
 
 Source: Kubernetes cri-api; kubelet's labels `io.kubernetes.*`.
 """

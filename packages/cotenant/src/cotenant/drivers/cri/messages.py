@@ -1,8 +1,9 @@
 """The messages of CRI v1 that are used here.
 
-Problem: the interface's description has some two hundred messages, of which listing pods needs a dozen, and generated
-code would have to be maintained. Choice: a table of the used fields with their numbers, turned into protobuf classes at
-first use; unknown fields are skipped by protobuf itself. Limits: fields that are not in the table cannot be read.
+The interface's description has some two hundred messages, of which listing pods needs a dozen, and generated code would
+have to be maintained. A table of the used fields with their numbers, turned into protobuf classes at first use; unknown
+fields are skipped by protobuf itself.
+Limits: fields that are not in the table cannot be read.
 
 Source: Kubernetes cri-api, pkg/apis/runtime/v1/api.proto (names and numbers of fields).
 """

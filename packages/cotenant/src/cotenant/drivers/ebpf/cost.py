@@ -1,8 +1,8 @@
 """The cost of our eBPF programs: the kernel's own count of their runs and of the time spent in them.
 
-Problem: a probe that is meant to be cheap must prove it. Choice: the kernel times every run while statistics are on
-(BPF_ENABLE_STATS), and reports the sums in the descriptor's fdinfo. Limits: timing itself adds some 20 ns per run while
-it is on; statistics are switched on for the whole machine.
+A probe that is meant to be cheap must prove it. The kernel times every run while statistics are on (BPF_ENABLE_STATS),
+and reports the sums in the descriptor's fdinfo.
+Limits: timing itself adds some 20 ns per run while it is on; statistics are switched on for the whole machine.
 
 Source: bpf(2), BPF_ENABLE_STATS; Linux kernel/bpf/syscall.c, bpf_prog_show_fdinfo.
 """

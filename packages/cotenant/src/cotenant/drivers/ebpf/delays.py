@@ -1,12 +1,12 @@
 """Run delay of groups from the eBPF probe, for the node's sensor: the same figure as schedstat, without reading each
 task.
 
-Problem: the sensor asks for groups at each tick, and the probe must be configured with them before it counts; a pair of
-victim and culprit costs 1.5 us per tick, and best-effort work is never a victim. Choice: of the requested groups, those
-with a threshold from `late_us` are watched; the tree below them is listed every `RESCAN` readings. Limits: a group's
-counter begins at 0 when it is first requested; a new group below a watched one, or a recreated one, is counted some
-readings late. Time throttled by a group's own quota is included in the delay, as in schedstat; the reading itself has
-the two separate.
+The sensor asks for groups at each tick, and the probe must be configured with them before it counts; a pair of victim
+and culprit costs 1.5 us per tick, and best-effort work is never a victim. Of the requested groups, those with a
+threshold from `late_us` are watched; the tree below them is listed every `RESCAN` readings.
+Limits: a group's counter begins at 0 when it is first requested; a new group below a watched one, or a recreated one,
+is counted some readings late. Time throttled by a group's own quota is included in the delay, as in schedstat; the
+reading itself has the two separate.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Whether a built object is the one that was built with this package.
 
-Problem: a kernel scheduler is loaded by a privileged process and orders every task of a machine; a file that was
-exchanged or half written must not be loaded. Choice: `make bpf` writes the SHA-256 sums of all objects beside them, a
-wheel ships both, and an object whose sum differs or is absent is refused. Limits: whoever may write the objects may
-write the sums; objects of a checkout that has no sums yet (built by a version before) are accepted.
+A kernel scheduler is loaded by a privileged process and orders every task of a machine; a file that was exchanged or
+half written must not be loaded. `make bpf` writes the SHA-256 sums of all objects beside them, a wheel ships both, and
+an object whose sum differs or is absent is refused.
+Limits: whoever may write the objects may write the sums; objects of a checkout that has no sums yet (built by a version
+before) are accepted.
 """
 
 from __future__ import annotations

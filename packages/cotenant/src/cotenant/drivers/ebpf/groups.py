@@ -1,8 +1,8 @@
 """Mapping between a cgroup's path and its id in the kernel.
 
-Problem: eBPF identifies a group by a number. Choice: that number is the inode number of the group's folder (cgroup v1
-and v2 alike). A folder has a link for each subfolder, so a group without child groups costs one stat. Limits: a group
-created after the last listing has no name until the next.
+eBPF identifies a group by a number. That number is the inode number of the group's folder (cgroup v1 and v2 alike). A
+folder has a link for each subfolder, so a group without child groups costs one stat.
+Limits: a group created after the last listing has no name until the next.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The part of libbpf that loads one of our objects and reads its maps, through ctypes.
 
-Problem: a node should need no compiler and no build step to be measured. Choice: objects are built once and relocated
-to the running kernel by libbpf (CO-RE); libbpf comes from the pylibbpf wheel, which bundles it, else from the system.
+A node should need no compiler and no build step to be measured. Objects are built once and relocated to the running
+kernel by libbpf (CO-RE); libbpf comes from the pylibbpf wheel, which bundles it, else from the system.
 Limits: only what our objects use. The wheel does not export libbpf's ring buffer reader, so `ring.py` maps the ring
 itself.
 

@@ -1,8 +1,8 @@
 """Pinned BPF maps through the bpf(2) system call, without libbpf.
 
-Problem: the process that writes policy rows should need neither libbpf nor the scheduler's object, and must not stop
-working when a scheduler is replaced. Choice: open the map by its pinned path and call bpf(2) by ctypes: one row takes 2
-us. Limits: look up, update and delete only; the system call's number is known for x86-64 and arm64.
+The process that writes policy rows should need neither libbpf nor the scheduler's object, and must not stop working
+when a scheduler is replaced. Open the map by its pinned path and call bpf(2) by ctypes: one row takes 2 us.
+Limits: look up, update and delete only; the system call's number is known for x86-64 and arm64.
 
 Source: linux/bpf.h, `union bpf_attr`.
 """

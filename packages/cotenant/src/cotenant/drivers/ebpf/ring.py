@@ -1,8 +1,8 @@
 """A reader of a BPF ring buffer through its mapping.
 
-Problem: late waits must reach the agent at once and cost nothing while there are none. Choice: the map's own descriptor
-becomes readable (poll, epoll, asyncio's add_reader) when something was written; reading needs two mappings and no
-system call. Limits: one reader.
+Late waits must reach the agent at once and cost nothing while there are none. The map's own descriptor becomes readable
+(poll, epoll, asyncio's add_reader) when something was written; reading needs two mappings and no system call.
+Limits: one reader.
 
 Source: Linux, Documentation/bpf/ringbuf.rst: consumer page, producer page, data mapped twice in a row; 8-byte headers
 with a length whose two top bits mean "being written" and "discarded".

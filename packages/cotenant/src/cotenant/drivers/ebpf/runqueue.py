@@ -1,10 +1,11 @@
 """Run-queue waits of chosen cgroups, the groups that ran meanwhile, and events for late waits: the user-space side of
 bpf/runqueue.bpf.c.
 
-Problem: a node must know which groups a service waits for, at negligible cost. Choice: the kernel side counts each
-group separately; this side says which are watched, reads all counters in a few system calls, adds groups up to those
-above them, and resolves ids to paths. Limits: a group that appears below a watched one is counted from the next `watch`
-on; a new culprit reads as unknown for up to five seconds, and for good if its group is gone by then.
+A node must know which groups a service waits for, at negligible cost. The kernel side counts each group separately;
+this side says which are watched, reads all counters in a few system calls, adds groups up to those above them, and
+resolves ids to paths.
+Limits: a group that appears below a watched one is counted from the next `watch` on; a new culprit reads as unknown for
+up to five seconds, and for good if its group is gone by then.
 """
 
 from __future__ import annotations

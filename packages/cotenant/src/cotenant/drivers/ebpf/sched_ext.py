@@ -1,8 +1,8 @@
 """What /sys/kernel/sched_ext reports: which kernel scheduler runs, read back after every attach.
 
-Problem: attaching can succeed although the scheduler did not start, and a scheduler that the kernel ejected leaves its
-link in place. Choice: the kernel's own files decide. Limits: `root/ops` may vanish between two reads; that is reported
-as no scheduler.
+Attaching can succeed although the scheduler did not start, and a scheduler that the kernel ejected leaves its link in
+place. The kernel's own files decide.
+Limits: `root/ops` may vanish between two reads; that is reported as no scheduler.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Schedulers of single cgroups (Linux 7.3), beside one another under the scheduler `cotenant_parent`.
 
-Problem: a root scheduler takes over the machine, so one zone at a time can have one, and its failure affects all tasks.
-Choice: the first zone attaches a parent that gives turns and pins its link, so that it outlives each zone; a zone
-attaches its scheduler to its own cgroup. The kernel ejects a broken one alone: its tasks run under the parent, other
-zones go on. The last zone that ends removes the parent. Every attach is read back from /sys/kernel/sched_ext/root: an
-attach that failed inside the kernel returns success. Limits: where every zone was killed, the parent stays and serves
-all tasks in turn until a zone starts and ends again; two zones that end and start at the same moment may find no
-parent, and the one that starts is refused.
+A root scheduler takes over the machine, so one zone at a time can have one, and its failure affects all tasks. The
+first zone attaches a parent that gives turns and pins its link, so that it outlives each zone; a zone attaches its
+scheduler to its own cgroup. The kernel ejects a broken one alone: its tasks run under the parent, other zones go on.
+The last zone that ends removes the parent. Every attach is read back from /sys/kernel/sched_ext/root: an attach that
+failed inside the kernel returns success.
+Limits: where every zone was killed, the parent stays and serves all tasks in turn until a zone starts and ends again;
+two zones that end and start at the same moment may find no parent, and the one that starts is refused.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Work that the kernel's own threads must not delay: a switch of schedulers.
 
-Problem: detaching a scheduler waits for RCU grace periods, and RCU's threads queue behind busy tasks while the kernel
-replaces the scheduler: 16 of the 23 ms of a switch beside two tasks that never sleep. Choice: for the few milliseconds
-of a switch this thread and RCU's threads are real-time threads of the lowest priority; 7 ms are left. Limits: needs
-CAP_SYS_NICE and /proc of the host's PID namespace, without which a switch is as long as before; a process that is
-killed meanwhile leaves RCU's threads real-time, which is also what the kernel's parameter rcutree.kthread_prio does.
+Detaching a scheduler waits for RCU grace periods, and RCU's threads queue behind busy tasks while the kernel replaces
+the scheduler: 16 of the 23 ms of a switch beside two tasks that never sleep. For the few milliseconds of a switch this
+thread and RCU's threads are real-time threads of the lowest priority; 7 ms are left.
+Limits: needs CAP_SYS_NICE and /proc of the host's PID namespace, without which a switch is as long as before; a process
+that is killed meanwhile leaves RCU's threads real-time, which is also what the kernel's parameter rcutree.kthread_prio
+does.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Kernel schedulers of Control Zones from user space: load, attach, verify, switch, rows, late dispatches, the reason
 of an exit.
 
-Problem: the kernel can not replace one scheduler by another in one step (EBUSY, EOPNOTSUPP), and what a zone knows must
-survive the change. Choice: all schedulers of a zone are loaded beforehand and share pinned maps, so a switch is a
-detach and an attach, 7 ms under instruction counting (urgency.py); the fair class runs the tasks in between. Every
-attach is read back from /sys/kernel/sched_ext. Limits: one scheduler for the whole machine (no sub-schedulers); when
-this process ends, however it ends, the kernel returns to the fair class; pinned maps stay until
-`ZoneSchedulers.remove`. Schedulers of single cgroups: `sub_scheduler.py`.
+The kernel can not replace one scheduler by another in one step (EBUSY, EOPNOTSUPP), and what a zone knows must survive
+the change. All schedulers of a zone are loaded beforehand and share pinned maps, so a switch is a detach and an attach,
+7 ms under instruction counting (urgency.py); the fair class runs the tasks in between. Every attach is read back from
+/sys/kernel/sched_ext.
+Limits: one scheduler for the whole machine (no sub-schedulers); when this process ends, however it ends, the kernel
+returns to the fair class; pinned maps stay until `ZoneSchedulers.remove`. Schedulers of single cgroups:
+`sub_scheduler.py`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """NVIDIA GPUs through NVML: use, memory, processes, and health.
 
-Problem: the library and its driver are missing on most machines, single queries are refused on some models, and a GPU
-that fell off its bus must not affect the others. Choice: `pynvml` is imported at first use, or the library is given as
-an object with the same functions; every query is made separately, and one that a model does not support is a gap. A GPU
-is unhealthy when it is lost, has uncorrected memory errors since the driver started, waits for a reset to replace
-memory, or raised a critical error of its own; it stays so until it is read by a new reader. Errors that a program
-causes do not count. Limits: whole GPUs, not MIG slices; utilisation is of the driver's last sampling period.
+The library and its driver are missing on most machines, single queries are refused on some models, and a GPU that fell
+off its bus must not affect the others. `pynvml` is imported at first use, or the library is given as an object with the
+same functions; every query is made separately, and one that a model does not support is a gap. A GPU is unhealthy when
+it is lost, has uncorrected memory errors since the driver started, waits for a reset to replace memory, or raised a
+critical error of its own; it stays so until it is read by a new reader. Errors that a program causes do not count.
+Limits: whole GPUs, not MIG slices; utilisation is of the driver's last sampling period.
 
 Source: NVML API reference; NVIDIA, "Xid errors" (which codes are an application's).
 """

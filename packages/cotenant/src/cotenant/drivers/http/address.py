@@ -1,9 +1,9 @@
 """Where a server listens: the address as it is written, and the socket that is bound to it.
 
-Problem: an address in use must be one line before anything slow starts, and port 0 must be resolved before the first
-request. Choice: binding and listening are one step apart from serving; connections wait in the backlog meanwhile. A
-unix socket may be opened by its own user only, and one that was left behind by a killed process is replaced. Limits:
-one socket a server; a name resolves to its first address.
+An address in use must be one line before anything slow starts, and port 0 must be resolved before the first request.
+Binding and listening are one step apart from serving; connections wait in the backlog meanwhile. A unix socket may be
+opened by its own user only, and one that was left behind by a killed process is replaced.
+Limits: one socket a server; a name resolves to its first address.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Generated certificates: a certificate authority of our own, and a server certificate that it signs.
 
-Problem: a token must not cross a network in clear text, and a machine without a certificate still has to listen.
-Choice: an ECDSA P-256 authority, made on first use and kept in a directory (keys 0600); a server certificate for the
-names and addresses that are served, made anew at each start. Clients verify by the authority, which the kubeconfig
-carries. The parts are functions of their own, for who keeps and rotates certificates elsewhere. Limits: `ensure` does
-not rotate while running; its server certificate is valid for a year.
+A token must not cross a network in clear text, and a machine without a certificate still has to listen. An ECDSA P-256
+authority, made on first use and kept in a directory (keys 0600); a server certificate for the names and addresses that
+are served, made anew at each start. Clients verify by the authority, which the kubeconfig carries. The parts are
+functions of their own, for who keeps and rotates certificates elsewhere.
+Limits: `ensure` does not rotate while running; its server certificate is valid for a year.
 """
 
 from __future__ import annotations

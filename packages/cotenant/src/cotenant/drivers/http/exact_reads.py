@@ -1,10 +1,10 @@
 """Input of a connection as bytes of just the size that arrived.
 
-Problem: for a connection with TLS, asyncio and uvloop allocate 256 KiB for each read and cut the rest off again. Small
-objects of other requests come to lie in what was cut off, so the next read finds no such place and takes a new one: the
-heap of a busy API server came to hold 60 MB of such holes within an hour while what was in use stayed the same. Choice:
-both loops let a protocol bring its own buffer (`asyncio.BufferedProtocol`); one buffer for all connections of a server
-or a pool, since a read and its delivery are one step of the loop. The protocol behind it remains an ordinary one.
+For a connection with TLS, asyncio and uvloop allocate 256 KiB for each read and cut the rest off again. Small objects
+of other requests come to lie in what was cut off, so the next read finds no such place and takes a new one: the heap of
+a busy API server came to hold 60 MB of such holes within an hour while what was in use stayed the same. Both loops let
+a protocol bring its own buffer (`asyncio.BufferedProtocol`); one buffer for all connections of a server or a pool,
+since a read and its delivery are one step of the loop. The protocol behind it remains an ordinary one.
 Limits: connections that share a buffer belong to one event loop.
 """
 

@@ -1,8 +1,8 @@
 """Limits of an HTTP server, with their defaults.
 
-Problem: a server that listens beyond loopback meets clients that send without end, stop half way, or never read.
-Choice: one frozen value holds every bound; a server that needs another one replaces that field. Limits: the rate of
-requests is not bounded.
+A server that listens beyond loopback meets clients that send without end, stop half way, or never read. One frozen
+value holds every bound; a server that needs another one replaces that field.
+Limits: the rate of requests is not bounded.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Requests and answers, straight on ASGI.
 
-Problem: kube-scheduler waits for an extender's every answer, and a web framework's request and routing objects cost
-more than the judgement. Choice: two functions, one that reads a body within the server's limits and one that sends an
-answer in one go. An application finds the connection in the scope. Limits: bodies are held whole. Source: ASGI HTTP
-specification 2.4.
+kube-scheduler waits for an extender's every answer, and a web framework's request and routing objects cost more than
+the judgement. Two functions, one that reads a body within the server's limits and one that sends an answer in one go.
+An application finds the connection in the scope.
+Limits: bodies are held whole.
+Source: ASGI HTTP specification 2.4.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """One connection: uvicorn's HTTP protocol within the limits of its server.
 
-Problem: uvicorn bounds the idle time between two requests, and neither the size of a head nor the time of a head, a
-body or a read; it closes a connection with unread input, and the client's kernel then discards the answer. Choice: its
-protocol with bounds on each of them. A timer exists only while a request is incomplete, so a request that arrives in
-one read costs none. What is refused gets an answer, and input is discarded for a moment before the connection closes.
-An answer in progress, such as a watch, is cut only where its client reads nothing. Where the server is full,
-connections that have been idle for longest make room for a new one, so that clients that only hold them lock nobody
-out. Limits: HTTP/1.1; no WebSocket or other upgrade; the size of a body is bounded where it is read
-(`messages.read_body`); pipelined requests are timed from the newest of them.
+Uvicorn bounds the idle time between two requests, and neither the size of a head nor the time of a head, a body or a
+read; it closes a connection with unread input, and the client's kernel then discards the answer. Its protocol with
+bounds on each of them. A timer exists only while a request is incomplete, so a request that arrives in one read costs
+none. What is refused gets an answer, and input is discarded for a moment before the connection closes. An answer in
+progress, such as a watch, is cut only where its client reads nothing. Where the server is full, connections that have
+been idle for longest make room for a new one, so that clients that only hold them lock nobody out.
+Limits: HTTP/1.1; no WebSocket or other upgrade; the size of a body is bounded where it is read (`messages.read_body`);
+pipelined requests are timed from the newest of them.
 """
 
 from __future__ import annotations

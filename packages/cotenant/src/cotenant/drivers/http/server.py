@@ -1,9 +1,10 @@
 """An HTTP server: an application on a socket, from its start to a graceful stop.
 
-Problem: four processes listen, and each needs the same bounds, TLS, metrics and end. Choice: uvicorn's protocol on
-httptools in the caller's event loop, within `ServerLimits`; nothing polls, so an idle server costs nothing.
-Certificates are read again when their files change. Limits: signals are the process's matter; connections are bounded
-by the process's open files too, with some kept for its own work.
+Four processes listen, and each needs the same bounds, TLS, metrics and end. Uvicorn's protocol on httptools in the
+caller's event loop, within `ServerLimits`; nothing polls, so an idle server costs nothing. Certificates are read again
+when their files change.
+Limits: signals are the process's matter; connections are bounded by the process's open files too, with some kept for
+its own work.
 """
 
 from __future__ import annotations

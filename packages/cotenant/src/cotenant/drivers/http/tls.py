@@ -1,9 +1,9 @@
 """The server side of TLS, from certificate files that are given.
 
-Problem: OpenSSL's errors do not say which of two files is at fault. Choice: the files are read and checked one by one,
-so that an error names the file and what to do; changed files are loaded while the server runs, so that certificates can
-be renewed in place. Limits: TLS 1.2 or later; keys without passphrase; a renewed certificate applies to new
-connections.
+OpenSSL's errors do not say which of two files is at fault. The files are read and checked one by one, so that an error
+names the file and what to do; changed files are loaded while the server runs, so that certificates can be renewed in
+place.
+Limits: TLS 1.2 or later; keys without passphrase; a renewed certificate applies to new connections.
 """
 
 from __future__ import annotations

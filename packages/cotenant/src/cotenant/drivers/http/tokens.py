@@ -1,10 +1,11 @@
 """Bearer tokens: the comparison, and tokens that are kept in files.
 
-Problem: a token that cannot be changed without a restart is never changed, and a comparison that stops at the first
-difference reveals how much of a guess was right. Choice: constant-time comparison; a token file is read again when it
-may have changed, because mounted Secrets are replaced in place. A file that can no longer be read keeps the last token:
-refusing every client would be worse. Limits: one token for all clients, so a client that has it may claim to be any
-other; where that matters, use client certificates.
+A token that cannot be changed without a restart is never changed, and a comparison that stops at the first difference
+reveals how much of a guess was right. constant-time comparison; a token file is read again when it may have changed,
+because mounted Secrets are replaced in place. A file that can no longer be read keeps the last token: refusing every
+client would be worse.
+Limits: one token for all clients, so a client that has it may claim to be any other; where that matters, use client
+certificates.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """An HTTP server's metrics of itself.
 
-Problem: every server needs its requests by status, those in flight and their duration, without a cost that shows beside
-a judgement of 0.1 ms. Choice: plain counters that the event loop increments; Prometheus families are built when they
-are scraped. Limits: paths are no label, because clients choose them; the duration of requests that are meant to last,
-such as watches, is not observed.
+Every server needs its requests by status, those in flight and their duration, without a cost that shows beside a
+judgement of 0.1 ms. Plain counters that the event loop increments; Prometheus families are built when they are scraped.
+Limits: paths are no label, because clients choose them; the duration of requests that are meant to last, such as
+watches, is not observed.
 """
 
 from __future__ import annotations

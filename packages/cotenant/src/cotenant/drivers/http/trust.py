@@ -1,10 +1,11 @@
 """The client side of TLS: which certificate authorities are trusted.
 
-Problem: since Python 3.13 `ssl.create_default_context` sets `VERIFY_X509_STRICT`, which refuses certificates without an
+Since Python 3.13 `ssl.create_default_context` sets `VERIFY_X509_STRICT`, which refuses certificates without an
 Authority Key Identifier. Clusters in use have such certificates, and kubectl, kubelet and kube-scheduler accept them.
-Choice: chains, names and dates are verified as they do; the strict form of RFC 5280 is not required. Clients that run
-for longer than an authority of ours read its file again when it has changed (`Trust`). Limits: a certificate that only
-the strict form would refuse is accepted on every Python alike; open connections go on with what they were opened with.
+Chains, names and dates are verified as they do; the strict form of RFC 5280 is not required. Clients that run for
+longer than an authority of ours read its file again when it has changed (`Trust`).
+Limits: a certificate that only the strict form would refuse is accepted on every Python alike; open connections go on
+with what they were opened with.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """A Jaeger client's batch as an OTLP request.
 
-Problem: Jaeger's spans name kind and failure by tags, and the process by another struct; everything here reads OTLP.
-Choice: the batch becomes an ExportTraceServiceRequest by OpenTelemetry's rules, so that counting, assembly and limits
-are the same for both. Limits: logs, references other than the parent and the sampling flags are left out; a span
-without a trace id is left to OTLP's checks.
+Jaeger's spans name kind and failure by tags, and the process by another struct; everything here reads OTLP. The batch
+becomes an ExportTraceServiceRequest by OpenTelemetry's rules, so that counting, assembly and limits are the same for
+both.
+Limits: logs, references other than the parent and the sampling flags are left out; a span without a trace id is left to
+OTLP's checks.
 
 Source: jaegertracing/jaeger-idl, thrift/jaeger.thrift and agent.thrift; OpenTelemetry specification, compatibility with
 Jaeger: "span.kind", "error", "otel.status_code".

@@ -1,9 +1,9 @@
 """The Thrift compact protocol: a message into plain values, bounded.
 
-Problem: a datagram from anybody says how long its lists and strings are and how deep its structs. Choice: a reader over
-the bytes that trusts no length: every element takes at least a byte, so a count beyond what is left is refused, and
-structs nest at most `MAX_DEPTH` deep. Values come without names: a struct is a dict of its field numbers. Limits:
-reading only; maps are skipped over and left out.
+A datagram from anybody says how long its lists and strings are and how deep its structs. A reader over the bytes that
+trusts no length: every element takes at least a byte, so a count beyond what is left is refused, and structs nest at
+most `MAX_DEPTH` deep. Values come without names: a struct is a dict of its field numbers.
+Limits: reading only; maps are skipped over and left out.
 
 Source: Apache Thrift, doc/specs/thrift-compact-protocol.md.
 """

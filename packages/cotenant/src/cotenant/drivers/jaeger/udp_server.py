@@ -1,9 +1,9 @@
 """The UDP port of a Jaeger agent.
 
-Problem: clients of Jaeger send datagrams and never hear an answer, so nothing that goes wrong may end the port. Choice:
-each datagram is one request, which `export` takes in its own time; what cannot be read or taken is counted by its
-outcome. Limits: no authentication and no encryption, which the protocol does not have; datagrams are lost where the
-process is slower than they arrive.
+Clients of Jaeger send datagrams and never hear an answer, so nothing that goes wrong may end the port. Each datagram is
+one request, which `export` takes in its own time; what cannot be read or taken is counted by its outcome.
+Limits: no authentication and no encryption, which the protocol does not have; datagrams are lost where the process is
+slower than they arrive.
 
 Source: Jaeger 1.x, agent: compact Thrift over UDP, port 6831; datagrams of at most 65,000 bytes.
 """

@@ -1,11 +1,11 @@
 """The journal: postings stored as transactions, and the questions that a reader asks.
 
-Problem: a crash between any two writes, a repeated posting, or a second replica that still believes to lead must
-neither lose nor double an entry. Choice: a posting is one transaction that first advances the revision from the value
-on which it was computed, which no second writer can do; entries have unique keys. A process that does not know whether
-its commit arrived loads the accounts again. SQLite runs with a write-ahead log and synchronous=FULL. SQLAlchemy Core
-gives one text of the statements for both databases. Limits: entries are never deleted; calls block and belong in a
-thread.
+A crash between any two writes, a repeated posting, or a second replica that still believes to lead must neither lose
+nor double an entry. A posting is one transaction that first advances the revision from the value on which it was
+computed, which no second writer can do; entries have unique keys. A process that does not know whether its commit
+arrived loads the accounts again. SQLite runs with a write-ahead log and synchronous=FULL. SQLAlchemy Core gives one
+text of the statements for both databases.
+Limits: entries are never deleted; calls block and belong in a thread.
 """
 
 from __future__ import annotations

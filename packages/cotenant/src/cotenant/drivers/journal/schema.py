@@ -1,9 +1,10 @@
 """Tables of the journal, and the migrations that lead to them.
 
-Problem: a newer version must read a database that an older one wrote, and an older one must not write into a newer
-schema. Choice: a table with the version; each migration is one transaction with its version, and replicas that start
-together are ordered by the database (a lock on the version table in PostgreSQL, BEGIN IMMEDIATE in SQLite). A database
-of a newer version is refused. Limits: no way back to an older schema.
+A newer version must read a database that an older one wrote, and an older one must not write into a newer schema. A
+table with the version; each migration is one transaction with its version, and replicas that start together are ordered
+by the database (a lock on the version table in PostgreSQL, BEGIN IMMEDIATE in SQLite). A database of a newer version is
+refused.
+Limits: no way back to an older schema.
 """
 
 from __future__ import annotations

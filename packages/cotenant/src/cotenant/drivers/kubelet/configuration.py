@@ -1,9 +1,10 @@
 """A kubelet's configuration, as far as it decides who writes what: from its file, or from what it says of itself.
 
-Problem: whether the kubelet gives CPUs and protects memory decides which knobs are ours, and no one source is always
-there. Choice: the same fields from `/configz`, which has what the kubelet runs with, and from the configuration file; a
-field that is absent, or that cannot be read, is not known. Limits: of a file, defaults, drop-ins and command-line
-arguments are not known; `/configz` has them all. CPUs that are reserved by number have no names in either.
+Whether the kubelet gives CPUs and protects memory decides which knobs are ours, and no one source is always there. The
+same fields from `/configz`, which has what the kubelet runs with, and from the configuration file; a field that is
+absent, or that cannot be read, is not known.
+Limits: of a file, defaults, drop-ins and command-line arguments are not known; `/configz` has them all. CPUs that are
+reserved by number have no names in either.
 
 Source: Kubernetes, KubeletConfiguration v1beta1; pkg/kubelet/server (configz: {"kubeletconfig": ...}).
 """

@@ -1,8 +1,8 @@
 """The state of the kubelet's CPU manager: its policy, and the CPUs assigned to pods.
 
-Problem: CPUs that the kubelet's static policy assigns to Guaranteed pods must not be assigned again. Choice: the
-checkpoint that the kubelet itself starts from, read whole. Limits: reserved CPUs are not in it (they are part of the
-default set); an unreadable file counts as empty.
+CPUs that the kubelet's static policy assigns to Guaranteed pods must not be assigned again. The checkpoint that the
+kubelet itself starts from, read whole.
+Limits: reserved CPUs are not in it (they are part of the default set); an unreadable file counts as empty.
 
 Source: Kubernetes, pkg/kubelet/cm/cpumanager/state (cpu_manager_state, JSON).
 """

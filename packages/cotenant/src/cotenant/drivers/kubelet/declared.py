@@ -1,10 +1,11 @@
 """Merges declared attributes of pods into the pods found in the cgroup tree.
 
-Problem: the tree knows groups and limits, the container runtime names and labels, the API server requests and
-priorities; none knows all, and any may be unavailable. Choice: each source gives what it knows as a `DeclaredPod`;
-`join` merges those into pods found in the tree, by UID, and later ones win. Class, priority, tenant and objective
-follow from labels and annotations by the same rules everywhere. Limits: a pod without a group cannot be measured or
-throttled and is left out. A malformed label or annotation counts as absent, as it does upstream.
+The tree knows groups and limits, the container runtime names and labels, the API server requests and priorities; none
+knows all, and any may be unavailable. Each source gives what it knows as a `DeclaredPod`; `join` merges those into pods
+found in the tree, by UID, and later ones win. Class, priority, tenant and objective follow from labels and annotations
+by the same rules everywhere.
+Limits: a pod without a group cannot be measured or throttled and is left out. A malformed label or annotation counts as
+absent, as it does upstream.
 """
 
 from __future__ import annotations

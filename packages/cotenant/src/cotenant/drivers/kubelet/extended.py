@@ -1,12 +1,13 @@
 """Batch and mid amounts of a pod: read from its specification or its annotation, and summed for the pod's group.
 
-Problem: a kubelet computes a pod's groups from native `cpu` and `memory` only, so a pod that requests batch or mid
-resources has the least weight and no limit; whoever sets them needs the kubelet's sum, in which sidecars and init
-containers count and which does not change while containers start and end. Choice: the kubelet's formula over all
-amounts, native and extended: sidecars plus containers, or an init container plus the sidecars before it where that is
-more, plus overhead. A limit exists only where every container has one. Where only the container runtime is known, the
-annotation that admission leaves on the pod gives batch amounts per container. Limits: the annotation has neither init
-containers nor overhead nor mid resources; pod-level `spec.resources` is not read.
+A kubelet computes a pod's groups from native `cpu` and `memory` only, so a pod that requests batch or mid resources has
+the least weight and no limit; whoever sets them needs the kubelet's sum, in which sidecars and init containers count
+and which does not change while containers start and end. The kubelet's formula over all amounts, native and extended:
+sidecars plus containers, or an init container plus the sidecars before it where that is more, plus overhead. A limit
+exists only where every container has one. Where only the container runtime is known, the annotation that admission
+leaves on the pod gives batch amounts per container.
+Limits: the annotation has neither init containers nor overhead nor mid resources; pod-level `spec.resources` is not
+read.
 
 Source: kubelet, `ResourceConfigForPod` (pkg/kubelet/cm/helpers_linux.go); Koordinator, annotation
 `node.koordinator.sh/extended-resource-spec`.

@@ -1,10 +1,9 @@
 """Discovery from the founding layout of pods: one folder per pod with a `pod.info` file.
 
-Problem: the founding agent found pods by `KUBELET/pods/*/pod.info`: namespace, name, UID, QoS class, tenant. Its
-documents name the fields but not the syntax. Choice: a JSON object, or lines of `key=value` or `key: value`; keys in
-any of the usual spellings. The folder's name is the UID where none is given. The pods' groups come from the tree by
-UID. Limits: a pod without a kubelet group is left out; an unreadable or malformed file is skipped and listed in
-`wrong`.
+The founding agent found pods by `KUBELET/pods/*/pod.info`: namespace, name, UID, QoS class, tenant. Its documents name
+the fields but not the syntax. A JSON object, or lines of `key=value` or `key: value`; keys in any of the usual
+spellings. The folder's name is the UID where none is given. The pods' groups come from the tree by UID.
+Limits: a pod without a kubelet group is left out; an unreadable or malformed file is skipped and listed in `wrong`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Kubelet's own groups on this node: where they are, and which of them may be written.
 
-Problem: the cgroup driver of the kubelet decides the names of its groups (`kubepods.slice/...` or `kubepods/...`),
-nodes of one cluster differ, and one value for all of them is silently wrong on some. Choice: each node looks into its
-own tree. Limits: a kubelet that makes no groups for classes (cgroupsPerQOS: false) has no root; of several kubelets on
-one tree all roots are found.
+The cgroup driver of the kubelet decides the names of its groups (`kubepods.slice/...` or `kubepods/...`), nodes of one
+cluster differ, and one value for all of them is silently wrong on some. Each node looks into its own tree.
+Limits: a kubelet that makes no groups for classes (cgroupsPerQOS: false) has no root; of several kubelets on one tree
+all roots are found.
 """
 
 from __future__ import annotations

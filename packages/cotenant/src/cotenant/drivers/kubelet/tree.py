@@ -1,12 +1,13 @@
 """Discovery of pods from the cgroup tree alone.
 
-Problem: with kubelet, runtime and API server all unavailable, the running pods and those that must not be throttled
-still have to be known. Choice: kubelet's own groups: the class from the pod's parent folder, containers from the groups
-below it, their limits from the files. The numbers are read when a group is first seen and kept while it is the same
-group: later they may be ours, and a limit derived from our own quota would grow with it. Knobs that an earlier agent
-left held are known from its leases (`held`), which have the original values. Limits: no names, labels or priorities; a
-sandbox counts as a container; memory requests are not in any file; a CPU request is as exact as the weight that it was
-converted to. An in-place resize is seen only by sources that read the API or the runtime.
+With kubelet, runtime and API server all unavailable, the running pods and those that must not be throttled still have
+to be known. Kubelet's own groups: the class from the pod's parent folder, containers from the groups below it, their
+limits from the files. The numbers are read when a group is first seen and kept while it is the same group: later they
+may be ours, and a limit derived from our own quota would grow with it. Knobs that an earlier agent left held are known
+from its leases (`held`), which have the original values.
+Limits: no names, labels or priorities; a sandbox counts as a container; memory requests are not in any file; a CPU
+request is as exact as the weight that it was converted to. An in-place resize is seen only by sources that read the API
+or the runtime.
 
 Source: kubelet's conversion of requests to shares; runc's of shares to weights (2..262144 onto 1..10000).
 """

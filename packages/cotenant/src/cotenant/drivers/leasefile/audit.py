@@ -1,9 +1,9 @@
 """The audit trail: which knob was written for which client, why, from what to what, and with which result.
 
-Problem: "what throttled this group last night" must have an answer after the agent is gone, in bounded space. Choice:
-JSON lines, appended once per round; at `max_bytes` the file becomes the older of two. Limits: not synced, so a crash of
-the machine may lose the last seconds; lines that cannot be written are counted in `lost`, never waited for. Renewals of
-a lease are no changes and have no line.
+"what throttled this group last night" must have an answer after the agent is gone, in bounded space. JSON lines,
+appended once per round; at `max_bytes` the file becomes the older of two.
+Limits: not synced, so a crash of the machine may lose the last seconds; lines that cannot be written are counted in
+`lost`, never waited for. Renewals of a lease are no changes and have no line.
 """
 
 from __future__ import annotations

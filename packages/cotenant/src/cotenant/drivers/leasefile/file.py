@@ -1,12 +1,12 @@
 """The state file of leases: the original value of each knob, on disk before the knob is written.
 
-Problem: after kill -9 or with a full disk, every knob must still be restored. Choice: one file of JSON lines in a
-folder of its own (`lines.py`), appended; a durable write returns after fdatasync, one for a whole batch. It is
-compacted (written beside, synced, renamed, folder synced) when it is opened, and when its superseded lines outweigh the
-live ones, by bytes. The folder is locked while it is open, and no other user may write it (`folder.py`). A write that
-fails is truncated away, so that the file never ends in half a line; lines that only record progress are kept pending
-and written with the next call. A file with unreadable lines is kept aside under a name of its own, and the readable
-leases are returned all the same. Leases of an earlier boot are not: their groups no longer exist.
+After kill -9 or with a full disk, every knob must still be restored. One file of JSON lines in a folder of its own
+(`lines.py`), appended; a durable write returns after fdatasync, one for a whole batch. It is compacted (written beside,
+synced, renamed, folder synced) when it is opened, and when its superseded lines outweigh the live ones, by bytes. The
+folder is locked while it is open, and no other user may write it (`folder.py`). A write that fails is truncated away,
+so that the file never ends in half a line; lines that only record progress are kept pending and written with the next
+call. A file with unreadable lines is kept aside under a name of its own, and the readable leases are returned all the
+same. Leases of an earlier boot are not: their groups no longer exist.
 
 Limits: one local file system; on one that does not honour fsync, a crash of the machine may lose lines, but then the
 knobs are gone too.

@@ -1,10 +1,10 @@
 """The folder of the state file: whoever can write there decides what a privileged keeper writes into knobs at its next
 start.
 
-Problem: an original value in the state file is restored without further checks, so a file that another user could have
-written or replaced is a way to any knob. Choice: the folder and all above it belong to root or to this user, and no
-other may write them (a sticky folder such as /tmp may be above); so does the file. Limits: access control lists are not
-read; a parent that is changed later is not noticed until the next start.
+An original value in the state file is restored without further checks, so a file that another user could have written
+or replaced is a way to any knob. The folder and all above it belong to root or to this user, and no other may write
+them (a sticky folder such as /tmp may be above); so does the file.
+Limits: access control lists are not read; a parent that is changed later is not noticed until the next start.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The lines of the state file, and the faults of those that cannot be read.
 
-Problem: a file that a crash may cut off anywhere must yield every lease that it still has, and name the wrong field of
-the rest. Choice: one JSON object per line. The first has the format's version and the boot; each further one keeps a
-lease or drops one; the last line on a target counts. Only a line that ends in a line feed was acknowledged, so a last
-one without is not a fault. Limits: a lease altered on disk into another valid one is not noticed.
+A file that a crash may cut off anywhere must yield every lease that it still has, and name the wrong field of the rest.
+One JSON object per line. The first has the format's version and the boot; each further one keeps a lease or drops one;
+the last line on a target counts. Only a line that ends in a line feed was acknowledged, so a last one without is not a
+fault.
+Limits: a lease altered on disk into another valid one is not noticed.
 """
 
 from __future__ import annotations

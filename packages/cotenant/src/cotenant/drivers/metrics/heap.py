@@ -1,10 +1,11 @@
 """What of a process's memory is in use.
 
-Problem: a resident set that grows may hold more and more objects, or the free parts of a fragmented heap; the figure
-alone does not tell. Choice: the C library's own account (glibc's `mallinfo2`: bytes in use and free) and CPython's
-number of allocated blocks, read when a scrape asks. Objects up to 512 bytes are counted as blocks only: CPython keeps
-them in arenas of its own. Limits: glibc 2.33 or newer; elsewhere only the blocks are reported. A call walks the free
-lists, about a millisecond for a heap of 400 MB.
+A resident set that grows may hold more and more objects, or the free parts of a fragmented heap; the figure alone does
+not tell. The C library's own account (glibc's `mallinfo2`: bytes in use and free) and CPython's number of allocated
+blocks, read when a scrape asks. Objects up to 512 bytes are counted as blocks only: CPython keeps them in arenas of its
+own.
+Limits: glibc 2.33 or newer; elsewhere only the blocks are reported. A call walks the free lists, about a millisecond
+for a heap of 400 MB.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The one set-up of a metrics registry: process metrics included, no `_created` series.
 
-Problem: each process had its own registry, some without `process_*`, some with a `_created` series beside every counter
-and histogram, which doubles their number. Choice: `MetricsRegistry` is made the same way everywhere; values that
-another part keeps are read when a scrape asks for them (`read`), so that counting costs nothing between scrapes.
+Each process had its own registry, some without `process_*`, some with a `_created` series beside every counter and
+histogram, which doubles their number. `MetricsRegistry` is made the same way everywhere; values that another part keeps
+are read when a scrape asks for them (`read`), so that counting costs nothing between scrapes.
 Limits: `disable_created_metrics` is a setting of the whole interpreter.
 """
 

@@ -1,9 +1,9 @@
 """What the runtime tells of a pod and a container, and what a container starts with, as values of our own.
 
-Problem: the runtime describes a container in its own terms (shares, a parent in the notation of the cgroup driver), and
-the kernel's knob depends on the cgroup version. Choice: names and paths as everywhere here; a weight is asked for as
-shares on v1, and on v2 as `cpu.weight` itself, since runtimes disagree on the weight that shares become. Limits: a CDI
-name reaches the container only from NRI 0.7 (containerd 2.0) on; older runtimes skip the field.
+The runtime describes a container in its own terms (shares, a parent in the notation of the cgroup driver), and the
+kernel's knob depends on the cgroup version. Names and paths as everywhere here; a weight is asked for as shares on v1,
+and on v2 as `cpu.weight` itself, since runtimes disagree on the weight that shares become.
+Limits: a CDI name reaches the container only from NRI 0.7 (containerd 2.0) on; older runtimes skip the field.
 
 Source: containerd/nri, pkg/api/api.proto; systemd.slice(5) for the names of slices; containerd's and CRI-O's
 annotations of a container's image.

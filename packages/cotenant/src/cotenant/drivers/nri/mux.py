@@ -1,9 +1,10 @@
 """The two logical connections of a plugin on one socket.
 
-Problem: the runtime calls the plugin and the plugin calls the runtime over a single socket. Choice: frames of a
-connection's number, a length (both 32 bits, big-endian) and that many bytes; a frame is any piece of its connection's
-stream. We write pieces of 4 KiB: the runtime's readers have buffers of that size, and versions before NRI 0.7 drop a
-longer frame that does not fit. Limits: 16 MiB a frame, as the other side has it.
+The runtime calls the plugin and the plugin calls the runtime over a single socket. Frames of a connection's number, a
+length (both 32 bits, big-endian) and that many bytes; a frame is any piece of its connection's stream. We write pieces
+of 4 KiB: the runtime's readers have buffers of that size, and versions before NRI 0.7 drop a longer frame that does not
+fit.
+Limits: 16 MiB a frame, as the other side has it.
 
 Source: containerd/nri, pkg/net/multiplex.
 """

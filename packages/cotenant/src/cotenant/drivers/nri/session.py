@@ -1,9 +1,9 @@
 """One connection of a plugin to its runtime: registration, then the runtime's calls until it closes.
 
-Problem: a container's creation waits for every answer, and an error in one fails the creation. Choice: every call is
-answered in the order in which it came, at once, from values at hand; whatever goes wrong in a decision is an empty
-answer, with which the container starts as the runtime was told. Only creations and updates are subscribed to: each
-carries its pod and container whole, so that nothing has to be remembered, and no other event waits for this process.
+A container's creation waits for every answer, and an error in one fails the creation. Every call is answered in the
+order in which it came, at once, from values at hand; whatever goes wrong in a decision is an empty answer, with which
+the container starts as the runtime was told. Only creations and updates are subscribed to: each carries its pod and
+container whole, so that nothing has to be remembered, and no other event waits for this process.
 Limits: a runtime that does not configure a plugin within its own time closes the connection; reconnecting is the
 caller's. Two plugins that change the same field of a container make its creation fail: that is the interface's rule.
 

@@ -1,8 +1,9 @@
 """A file by which others on the node see that a runtime hook is there.
 
-Problem: `cotenant node status` must say whether new containers start with our values, and a process that was killed
-leaves its files behind. Choice: the file has the runtime's name and is locked while its process lives; the kernel lifts
-the lock whatever ends the process. Limits: whoever cannot open the file sees no hook.
+`cotenant node status` must say whether new containers start with our values, and a process that was killed leaves its
+files behind. The file has the runtime's name and is locked while its process lives; the kernel lifts the lock whatever
+ends the process.
+Limits: whoever cannot open the file sees no hook.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Messages of ttrpc: requests and answers on one connection.
 
-Problem: the runtime speaks gRPC's calls without HTTP/2, and there is no library for Python. Choice: a header of ten
-bytes (length, stream, type, flags), then a protobuf message; a stream is one call. A request that is too long is read
-to its end and reported, so that it can be answered: the caller waits. Limits: no streaming calls, which the plugin
-interface does not have.
+The runtime speaks gRPC's calls without HTTP/2, and there is no library for Python. A header of ten bytes (length,
+stream, type, flags), then a protobuf message; a stream is one call. A request that is too long is read to its end and
+reported, so that it can be answered: the caller waits.
+Limits: no streaming calls, which the plugin interface does not have.
 
 Source: containerd/ttrpc, PROTOCOL.md and channel.go.
 """

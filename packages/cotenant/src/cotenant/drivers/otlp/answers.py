@@ -1,8 +1,8 @@
 """The answers of an OTLP receiver, in protobuf and in JSON.
 
-Problem: an exporter decides by the answer whether to send again. Choice: 200 with `partial_success` where spans were
-rejected, and a `google.rpc.Status` where the whole request failed; the answer has the encoding of the request. Limits:
-no error details beside the message.
+An exporter decides by the answer whether to send again. 200 with `partial_success` where spans were rejected, and a
+`google.rpc.Status` where the whole request failed; the answer has the encoding of the request.
+Limits: no error details beside the message.
 
 Source: opentelemetry-proto, docs/specification.md, "OTLP/HTTP Response"; google/rpc/status.proto.
 """

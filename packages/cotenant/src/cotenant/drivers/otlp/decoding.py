@@ -1,8 +1,8 @@
 """A body as it arrived into a span batch: gzip, protobuf or JSON, and the better decoder for its size.
 
-Problem: small requests are faster with the protobuf library and large ones with the compiled walk, and exporters use
-both encodings. Choice: the walk from `WALK_FROM_BYTES` on; JSON is turned into protobuf first, so that there is one
-reader. Limits: JSON costs some 30 us a span; what a body may become is bounded before anything is made of it
+Small requests are faster with the protobuf library and large ones with the compiled walk, and exporters use both
+encodings. The walk from `WALK_FROM_BYTES` on; JSON is turned into protobuf first, so that there is one reader.
+Limits: JSON costs some 30 us a span; what a body may become is bounded before anything is made of it
 (`wire_fields.py`).
 
 Source: opentelemetry-proto, docs/specification.md, "OTLP/HTTP" and "JSON Protobuf Encoding".

@@ -1,8 +1,8 @@
 """Spans of our own processes as an OTLP/HTTP request.
 
-Problem: a process that reports a few spans must not need an OpenTelemetry SDK. Choice: the protocol's JSON encoding,
-which every collector accepts, written from plain values. Limits: attributes are strings and integers; no events and no
-links.
+A process that reports a few spans must not need an OpenTelemetry SDK. The protocol's JSON encoding, which every
+collector accepts, written from plain values.
+Limits: attributes are strings and integers; no events and no links.
 
 Source: opentelemetry-proto, docs/specification.md, "JSON Protobuf Encoding"; opentelemetry/proto/trace/v1/trace.proto.
 """

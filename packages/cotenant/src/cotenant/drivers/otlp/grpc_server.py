@@ -1,9 +1,9 @@
 """OTLP over gRPC.
 
-Problem: most SDKs send gRPC by default. Choice: grpcio's asyncio server with one generic handler that passes the
-request's bytes on; nothing is decoded twice. So that bodies cannot fill the memory, a connection has few calls at a
-time, and further ones wait at the client; beyond `MAX_CALLS` of all connections a call is refused. Limits: the
-certificate is read at the start; port reuse is off, so a used port is an error.
+Most SDKs send gRPC by default. Grpcio's asyncio server with one generic handler that passes the request's bytes on;
+nothing is decoded twice. So that bodies cannot fill the memory, a connection has few calls at a time, and further ones
+wait at the client; beyond `MAX_CALLS` of all connections a call is refused.
+Limits: the certificate is read at the start; port reuse is off, so a used port is an error.
 
 Source: opentelemetry-proto, docs/specification.md, "OTLP/gRPC".
 """

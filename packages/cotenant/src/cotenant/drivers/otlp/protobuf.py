@@ -1,8 +1,9 @@
 """ExportTraceServiceRequest into a span batch, by the protobuf library.
 
-Problem: what counts as a well-formed request must not be our opinion. Choice: this form is authoritative; the compiled
-walk (`wire_walk.py`) is held equal to it and leaves to it whatever it cannot read. It is also the faster one below
-`FEW_SPANS`. Limits: 1.5 us of CPU a span.
+What counts as a well-formed request must not be our opinion. This form is authoritative; the compiled walk
+(`wire_walk.py`) is held equal to it and leaves to it whatever it cannot read. It is also the faster one below
+`FEW_SPANS`.
+Limits: 1.5 us of CPU a span.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """OTLP resources and attributes as this package uses them.
 
-Problem: a resource is repeated in every request of an exporter, and reading it costs more than a span. Choice: sources
-are remembered by the bytes of their resource. Attributes of a span are read only when they are asked for. Limits:
-arrays, maps and bytes are shown as text, at most `_MAX_SHOWN` characters of each value; a large resource is read anew
-each time.
+A resource is repeated in every request of an exporter, and reading it costs more than a span. Sources are remembered by
+the bytes of their resource. Attributes of a span are read only when they are asked for.
+Limits: arrays, maps and bytes are shown as text, at most `_MAX_SHOWN` characters of each value; a large resource is
+read anew each time.
 
 Source: OpenTelemetry semantic conventions 1.27, resource (service, k8s, host).
 """

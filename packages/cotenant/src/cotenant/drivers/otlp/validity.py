@@ -1,8 +1,8 @@
 """Which spans of a request are accepted.
 
-Problem: one bad span must not cost the rest of its request. Choice: the protocol's partial success: valid spans are
-taken, the others are counted with the first reason. Limits: times are checked against one another only; the trace
-engine compares them with its clock.
+One bad span must not cost the rest of its request. The protocol's partial success: valid spans are taken, the others
+are counted with the first reason.
+Limits: times are checked against one another only; the trace engine compares them with its clock.
 
 Source: opentelemetry-proto, docs/specification.md (partial success), trace.proto (ids).
 """

@@ -1,7 +1,7 @@
 """Fields of protobuf's wire form, and how many messages a request would become, by compiled code.
 
-Problem: two bytes make a message, so a small compressed body asks for ten million objects. Choice: one pass that makes
-nothing counts what would become objects, stops at the first bound, and says where the body is malformed or unusual.
+Two bytes make a message, so a small compressed body asks for ten million objects. One pass that makes nothing counts
+what would become objects, stops at the first bound, and says where the body is malformed or unusual.
 Limits: the insides of attributes, events and links are not looked at; nothing is made of them when a request arrives.
 
 Source: protobuf encoding, "Message structure"; field numbers from opentelemetry-proto, trace.proto and resource.proto.

@@ -1,11 +1,11 @@
 """Performance events of cgroups, counted on every CPU: cycles and instructions where there is a PMU, software events
 everywhere.
 
-Problem: a group's cycles per instruction reveal contention for shared caches and memory that CPU time does not. Choice:
-per group and CPU one set of counters that are scheduled together, opened when a group is first requested and closed
-when it no longer is; values are scaled by the time for which a set could not run, as perf does. Limits: events x CPUs
-descriptors per group; what a group counts before it is first requested is lost; on cgroup v1 the group has to exist in
-the perf_event hierarchy.
+A group's cycles per instruction reveal contention for shared caches and memory that CPU time does not. Per group and
+CPU one set of counters that are scheduled together, opened when a group is first requested and closed when it no longer
+is; values are scaled by the time for which a set could not run, as perf does.
+Limits: events x CPUs descriptors per group; what a group counts before it is first requested is lost; on cgroup v1 the
+group has to exist in the perf_event hierarchy.
 
 Source of scaling: perf_event_open(2), time_enabled and time_running.
 """

@@ -1,7 +1,8 @@
 """Opens counters of the kernel's performance events for one cgroup on one CPU.
 
-Problem: Python has no binding for perf_event_open. Choice: the system call through ctypes, and of its 128-byte
-attribute only the fields that counting needs. Limits: counting, not sampling; x86-64, arm64 and riscv64.
+Python has no binding for perf_event_open. The system call through ctypes, and of its 128-byte attribute only the fields
+that counting needs.
+Limits: counting, not sampling; x86-64, arm64 and riscv64.
 
 Source: perf_event_open(2); linux/perf_event.h.
 """

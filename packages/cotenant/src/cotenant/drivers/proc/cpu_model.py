@@ -1,8 +1,8 @@
 """The machine's CPU: model, hyper-threading, turbo.
 
-Choice: the first `model name` of /proc/cpuinfo (on Arm, where there is none, the implementer and part); hyper-threading
-is on where two online CPUs share a core; turbo by intel_pstate's or cpufreq's switch. Limits: where neither switch
-exists (most virtual machines), turbo counts as off.
+The first `model name` of /proc/cpuinfo (on Arm, where there is none, the implementer and part); hyper-threading is on
+where two online CPUs share a core; turbo by intel_pstate's or cpufreq's switch.
+Limits: where neither switch exists (most virtual machines), turbo counts as off.
 Source: Linux, Documentation/admin-guide/pm/{intel_pstate,cpufreq}.rst.
 """
 

@@ -1,9 +1,10 @@
 """Counters of the whole machine: CPU time, memory, network, disks, pressure.
 
-Problem: /proc counts much twice: a disk and its partitions, a bridge and the cards under it. Choice: whole physical
-disks (no loop, ram, zram, device-mapper or md over other disks), and network devices that are hardware or this
-machine's uplink, recognized by their usual names. Limits: a missing or malformed file counts as zero, or as None where
-the model has that, with one `Gap`; only `stat` and `meminfo` are required, and without them there is no sample.
+/proc counts much twice: a disk and its partitions, a bridge and the cards under it. Whole physical disks (no loop, ram,
+zram, device-mapper or md over other disks), and network devices that are hardware or this machine's uplink, recognized
+by their usual names.
+Limits: a missing or malformed file counts as zero, or as None where the model has that, with one `Gap`; only `stat` and
+`meminfo` are required, and without them there is no sample.
 
 Source: proc(5); Linux, Documentation/admin-guide/iostats.rst (512-byte sectors whatever the device).
 """

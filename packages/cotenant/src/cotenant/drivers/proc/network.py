@@ -1,7 +1,7 @@
 """Network traffic of a container.
 
-Problem: cgroups do not count packets; a network namespace does. Choice: /proc/PID/net/dev of any of its processes,
-every device but the loopback.
+Cgroups do not count packets; a network namespace does. /proc/PID/net/dev of any of its processes, every device but the
+loopback.
 Limits: a process in the host's own network namespace has no figures of its own: None.
 """
 

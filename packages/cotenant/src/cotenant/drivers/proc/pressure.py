@@ -1,8 +1,8 @@
 """Parsing of *.pressure files.
 
-Problem: one line each for "some avg10=.. total=N" and "full .."; "full" is missing for the CPU on kernels before 5.13.
-Choice: only the totals are read, the averages follow from them. Limits: a text that ends within a number is not a
-reading: None.
+One line each for "some avg10=.. total=N" and "full .."; "full" is missing for the CPU on kernels before 5.13. Only the
+totals are read, the averages follow from them.
+Limits: a text that ends within a number is not a reading: None.
 
 Source: Linux, Documentation/accounting/psi.rst.
 """

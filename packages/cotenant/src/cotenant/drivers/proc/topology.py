@@ -1,7 +1,7 @@
 """CPU topology: core, socket, NUMA node.
 
-Problem: policies choose CPUs by core and node, but sysfs numbers cores per socket, may lack nodes, and CPUs come and
-go. Choice: online CPUs only, cores numbered through the machine by (socket, core), sockets and nodes as in sysfs.
+Policies choose CPUs by core and node, but sysfs numbers cores per socket, may lack nodes, and CPUs come and go. Online
+CPUs only, cores numbered through the machine by (socket, core), sockets and nodes as in sysfs.
 Limits: what sysfs does not report is assumed to be the simplest: each CPU a core of its own, one socket, node 0.
 
 Source: Linux, Documentation/admin-guide/cputopology.rst.

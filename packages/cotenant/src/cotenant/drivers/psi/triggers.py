@@ -1,11 +1,12 @@
 """Pressure triggers: events when tasks stall, instead of polling every second.
 
-Problem: the kernel reports a pressure trigger's event as priority data (EPOLLPRI), which asyncio cannot wait for, and
-clears it as soon as it is polled; and it grants windows by privilege. Choice: each trigger is wrapped into an epoll of
-its own, whose descriptor becomes readable: that readiness is itself the event, and `take` only distinguishes a stall
-from a group that is gone. Where a window is refused, the next unprivileged one (a multiple of 2 s) is used with the
-same stall, so that it fires no later than requested; `window_us` says which one it is. Limits: at most one event per
-window; an event before the descriptor is waited for may be lost, the next follows while the stall lasts.
+The kernel reports a pressure trigger's event as priority data (EPOLLPRI), which asyncio cannot wait for, and clears it
+as soon as it is polled; and it grants windows by privilege. Each trigger is wrapped into an epoll of its own, whose
+descriptor becomes readable: that readiness is itself the event, and `take` only distinguishes a stall from a group that
+is gone. Where a window is refused, the next unprivileged one (a multiple of 2 s) is used with the same stall, so that
+it fires no later than requested; `window_us` says which one it is.
+Limits: at most one event per window; an event before the descriptor is waited for may be lost, the next follows while
+the stall lasts.
 
 Source: Linux, Documentation/accounting/psi.rst, "Monitoring for pressure thresholds"; kernel/sched/psi.c
 (`psi_trigger_create`, `psi_trigger_poll`).

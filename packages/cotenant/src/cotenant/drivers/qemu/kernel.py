@@ -1,10 +1,10 @@
 """A packaged Linux kernel with sched_ext for guests, from Debian's backports.
 
-Problem: kernel schedulers need a kernel newer than most machines', and kernels of backports are replaced every few
-weeks. Choice: the newest cloud kernel of trixie-backports, resolved through its meta-package, with apt's files in a
-temporary folder: this machine's sources and lists stay as they are, and its keyring verifies the packages. Its package
-has the image alone; virtio, FUSE and virtiofs are built in. Limits: amd64, a Debian machine, and zstd to unpack the
-image.
+Kernel schedulers need a kernel newer than most machines', and kernels of backports are replaced every few weeks. The
+newest cloud kernel of trixie-backports, resolved through its meta-package, with apt's files in a temporary folder: this
+machine's sources and lists stay as they are, and its keyring verifies the packages. Its package has the image alone;
+virtio, FUSE and virtiofs are built in.
+Limits: amd64, a Debian machine, and zstd to unpack the image.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """A machine under QEMU whose root is this host's, read-only.
 
-Problem: a guest must run programs of this host without being able to change it, its console must be kept, and all that
-it took must come back, whatever ends it. Choice: virtiofsd serves a bind mount that is read-only in a mount namespace
-of its own, so a guest that remounts its root for writing is refused by this host's kernel. QEMU and virtiofsd are in
-the groups of cgroups given, before they run a line of their own; both are killed at the end, also when this process is
-(PR_SET_PDEATHSIG). The console is lines for a callback; QMP ends the machine. Limits: amd64 Linux; the C virtiofsd of
-QEMU before 8 (Debian 12: qemu-system-common); only the root file system, not those mounted below it; the guest's root
-can read what this host's root can.
+A guest must run programs of this host without being able to change it, its console must be kept, and all that it took
+must come back, whatever ends it. Virtiofsd serves a bind mount that is read-only in a mount namespace of its own, so a
+guest that remounts its root for writing is refused by this host's kernel. QEMU and virtiofsd are in the groups of
+cgroups given, before they run a line of their own; both are killed at the end, also when this process is
+(PR_SET_PDEATHSIG). The console is lines for a callback; QMP ends the machine.
+Limits: amd64 Linux; the C virtiofsd of QEMU before 8 (Debian 12: qemu-system-common); only the root file system, not
+those mounted below it; the guest's root can read what this host's root can.
 
 Source: QEMU 7.2 manual (system/invocation, interop/virtiofsd, interop/qmp-spec).
 """

@@ -1,8 +1,8 @@
 """Kernels from distribution packages, kept with their checksums.
 
-Problem: a zone in a VM and the tests' guests need a kernel that the machine does not run, and package versions vanish
-from the archive. Choice: what was unpacked is kept under the cache folder with SHA-256 sums, and used again only while
-they hold. Limits: amd64; the package's signature is apt's to check.
+A zone in a VM and the tests' guests need a kernel that the machine does not run, and package versions vanish from the
+archive. What was unpacked is kept under the cache folder with SHA-256 sums, and used again only while they hold.
+Limits: amd64; the package's signature is apt's to check.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The machine's partitioning capabilities, from resctrl's info folder.
 
-Problem: the number of ways, the smallest mask and the unit of bandwidth differ by processor, and a wrong mask is
-refused. Choice: read once into `CacheHardware`. AMD's bandwidth is distinguished from Intel's by the root's own value:
-a percentage never is above 100. Limits: a tree mounted with `mba_MBps` has a third unit, and then bandwidth counts as
-not divisible; so does a cache with separate code and data partitions.
+The number of ways, the smallest mask and the unit of bandwidth differ by processor, and a wrong mask is refused. Read
+once into `CacheHardware`. AMD's bandwidth is distinguished from Intel's by the root's own value: a percentage never is
+above 100.
+Limits: a tree mounted with `mba_MBps` has a third unit, and then bandwidth counts as not divisible; so does a cache
+with separate code and data partitions.
 
 Source: Linux, Documentation/filesystems/resctrl.rst.
 """

@@ -1,9 +1,9 @@
 """The schemata of a class of service as a knob: the class is created at the first write and removed at the restore.
 
-Problem: a class is needed only while a policy uses it, and hardware has few. Choice: `write` creates the group;
-`restore` to the state before the group existed removes it, and its tasks fall back to the root. A value may name some
-resources and domains; the others keep what they have. A group that does not exist reads as "". Limits: an existing
-foreign group is written and restored like any, never removed.
+A class is needed only while a policy uses it, and hardware has few. `write` creates the group; `restore` to the state
+before the group existed removes it, and its tasks fall back to the root. A value may name some resources and domains;
+the others keep what they have. A group that does not exist reads as "".
+Limits: an existing foreign group is written and restored like any, never removed.
 """
 
 from __future__ import annotations

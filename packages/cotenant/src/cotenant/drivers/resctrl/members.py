@@ -1,8 +1,9 @@
 """Assignment of tasks to classes of service.
 
-Problem: resctrl assigns single tasks; new threads of a task inherit its class, new programs of a container do not
-unless their parent was moved. Choice: `assign` moves those of a group's tasks that are not assigned yet and returns how
-many; called every few seconds it catches up. Limits: between two calls a new task has the class of its parent.
+Resctrl assigns single tasks; new threads of a task inherit its class, new programs of a container do not unless their
+parent was moved. `assign` moves those of a group's tasks that are not assigned yet and returns how many; called every
+few seconds it catches up.
+Limits: between two calls a new task has the class of its parent.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Cache occupancy and memory traffic of a class.
 
-Problem: bandwidth counters are narrow and wrap, and the kernel returns `Unavailable` where hardware has no spare
-counter, or none yet. Choice: the files' numbers summed over domains, with what could not be read as a gap; counters
-grow until the group is recreated. Limits: one class, all of its tasks together. Where one domain cannot be read, the
-sum is not known.
+Bandwidth counters are narrow and wrap, and the kernel returns `Unavailable` where hardware has no spare counter, or
+none yet. The files' numbers summed over domains, with what could not be read as a gap; counters grow until the group is
+recreated.
+Limits: one class, all of its tasks together. Where one domain cannot be read, the sum is not known.
 
 Source: Linux, Documentation/filesystems/resctrl.rst.
 """

@@ -1,9 +1,9 @@
 """The text of a resctrl `schemata` file: parsed, merged, formatted canonically.
 
-Problem: the kernel pads lines, orders them arbitrarily and accepts partial ones, so different texts may be equivalent.
-Choice: a `Schemata` is what every resource grants in every domain, with one canonical text: resources and domains
-ascending, masks without leading zeros. Merging overlays desired values on current ones. Limits: values are kept in the
-hardware's form: a mask for caches, a number for bandwidth.
+The kernel pads lines, orders them arbitrarily and accepts partial ones, so different texts may be equivalent. A
+`Schemata` is what every resource grants in every domain, with one canonical text: resources and domains ascending,
+masks without leading zeros. Merging overlays desired values on current ones.
+Limits: values are kept in the hardware's form: a mask for caches, a number for bandwidth.
 
 Source: Linux, Documentation/filesystems/resctrl.rst.
 """

@@ -1,8 +1,8 @@
 """The files of a resctrl tree: groups as folders, texts as files, and the meaning of their errors.
 
-Problem: the kernel returns EINVAL for any wrong schemata and writes the cause to another file; a machine out of classes
-returns ENOSPC to mkdir. Choice: one place maps those to this package's errors. Limits: control groups directly below
-the root only, no monitor groups.
+The kernel returns EINVAL for any wrong schemata and writes the cause to another file; a machine out of classes returns
+ENOSPC to mkdir. One place maps those to this package's errors.
+Limits: control groups directly below the root only, no monitor groups.
 
 Source: Linux, Documentation/filesystems/resctrl.rst.
 """

@@ -1,14 +1,15 @@
 """Signing and checking seals: Ed25519, with a key that only the scheduler has, and a certificate that everybody may
 read.
 
-Problem: every node's agent has to check what a scheduler gave, and a secret that every node has is none. Choice: a key
-pair: agents have the certificate. The certificate's `notBefore` says since when pods are sealed: pods created before
-it, or within `GRACE_S` after it (replicas that are being replaced bind without a seal), are checked by what they are
-entitled to. A pod's creation time is written by the API server. A file of several certificates serves a change of keys.
-A certificate's DNS names are the names of the schedulers (`spec.schedulerName`) that state class and quota of every pod
+Every node's agent has to check what a scheduler gave, and a secret that every node has is none. A key pair: agents have
+the certificate. The certificate's `notBefore` says since when pods are sealed: pods created before it, or within
+`GRACE_S` after it (replicas that are being replaced bind without a seal), are checked by what they are entitled to. A
+pod's creation time is written by the API server. A file of several certificates serves a change of keys. A
+certificate's DNS names are the names of the schedulers (`spec.schedulerName`) that state class and quota of every pod
 that they bind: of theirs, what nobody stated does not count. One without names, made by hand or before there were
-statements, makes no such promise. Limits: files are read at the start; a certificate's end is not looked at; checks are
-kept, so that a pod is checked once.
+statements, makes no such promise.
+Limits: files are read at the start; a certificate's end is not looked at; checks are kept, so that a pod is checked
+once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Knobs of systemd's units: set as properties and as files, restored as both.
 
-Problem: systemd answers before it has written a group's files, and a property alone does not say what the kernel made
-of it. Choice: a write sets the property, so that every later write of systemd is ours, and then the file, as runc does,
-so that the value stands at once and can be read back. `raw` has the properties from before, and what the files' driver
-needs. Limits: the drop-ins that systemd keeps of a unit's properties end with a transient unit, and with the next boot.
+Systemd answers before it has written a group's files, and a property alone does not say what the kernel made of it. A
+write sets the property, so that every later write of systemd is ours, and then the file, as runc does, so that the
+value stands at once and can be read back. `raw` has the properties from before, and what the files' driver needs.
+Limits: the drop-ins that systemd keeps of a unit's properties end with a transient unit, and with the next boot.
 """
 
 from __future__ import annotations

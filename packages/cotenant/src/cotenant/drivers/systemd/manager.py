@@ -1,10 +1,10 @@
 """systemd's manager over the system bus: its version, a unit's group, and properties that hold until the unit or the
 machine ends.
 
-Problem: a slow or absent bus must not hold up a keeper, and a connection ends when the bus restarts. Choice: blocking
-calls with a time limit over one connection, opened when needed and again after an error; while the bus cannot be
-reached, it is tried again at most every `RETRY_S`. Limits: the system manager only; who may call is decided by the bus
-(root may).
+A slow or absent bus must not hold up a keeper, and a connection ends when the bus restarts. Blocking calls with a time
+limit over one connection, opened when needed and again after an error; while the bus cannot be reached, it is tried
+again at most every `RETRY_S`.
+Limits: the system manager only; who may call is decided by the bus (root may).
 
 Source: systemd, org.freedesktop.systemd1(5).
 """

@@ -1,10 +1,10 @@
 """The rates of two classes of an uplink as knobs: services and best effort.
 
-Problem: a device has one root discipline; replacing it must be undone exactly, whatever order the classes come and go
-in. Choice: the first class that is written installs an HTB root with a handle of our own in place of the kernel's
-default; the last one that is restored removes it, and the kernel's default returns. Both classes are children of one
-whose rate is the larger ceiling, so that each may use what the other leaves. Unclassified traffic belongs to the
-services. A root discipline that an administrator configured is never replaced. A class that does not exist reads as "".
+A device has one root discipline; replacing it must be undone exactly, whatever order the classes come and go in. The
+first class that is written installs an HTB root with a handle of our own in place of the kernel's default; the last one
+that is restored removes it, and the kernel's default returns. Both classes are children of one whose rate is the larger
+ceiling, so that each may use what the other leaves. Unclassified traffic belongs to the services. A root discipline
+that an administrator configured is never replaced. A class that does not exist reads as "".
 
 Limits: egress only. Traffic gets into the best-effort class by priority.py or by source address (`steer`). All cores
 queue at one lock, so a device with many queues loses some of its speed.

@@ -1,9 +1,9 @@
 """The queueing discipline of one network device, through netlink.
 
-Problem: `tc` prints for people, and the netlink library is large and has errors of its own. Choice: the few operations
-that the classes need, on names of devices, with this package's errors; the library is imported at first use, and each
-operation opens and closes its socket. Limits: HTB only; rates are whole bytes per second in the kernel, so bits are
-rounded down to multiples of 8.
+`tc` prints for people, and the netlink library is large and has errors of its own. The few operations that the classes
+need, on names of devices, with this package's errors; the library is imported at first use, and each operation opens
+and closes its socket.
+Limits: HTB only; rates are whole bytes per second in the kernel, so bits are rounded down to multiples of 8.
 
 Source: tc-htb(8); Linux net/sched/sch_htb.c.
 """

@@ -1,11 +1,12 @@
 """Puts packets of a group's programs into a traffic class.
 
-Problem: a packet at the uplink's root does not carry its group, and the kernel's own classifier by group is seldom
-built in. Choice: a program of four BPF instructions at the group's egress sets each packet's priority to the class's
-handle; HTB takes such a packet into that class without a filter. It is attached by a link that the kernel removes when
-this process ends, however it ends. Limits: groups of the cgroup v2 tree (a hybrid machine has one); programs in the
-host's own network: a packet that leaves a pod's namespace by a veth loses its priority, and is classified by its
-address instead (`TcKnobs.steer`). Children of the group are included.
+A packet at the uplink's root does not carry its group, and the kernel's own classifier by group is seldom built in. A
+program of four BPF instructions at the group's egress sets each packet's priority to the class's handle; HTB takes such
+a packet into that class without a filter. It is attached by a link that the kernel removes when this process ends,
+however it ends.
+Limits: groups of the cgroup v2 tree (a hybrid machine has one); programs in the host's own network: a packet that
+leaves a pod's namespace by a veth loses its priority, and is classified by its address instead (`TcKnobs.steer`).
+Children of the group are included.
 
 Source: Linux include/uapi/linux/bpf.h (struct __sk_buff, union bpf_attr); net/sched/sch_htb.c (htb_classify);
 net/core/dev.c (____dev_forward_skb).

@@ -1,13 +1,13 @@
 """The accounts: a state machine that turns facts of periods and incidents into postings.
 
-Problem: a process that stops between deciding and storing must repeat its work without booking anything twice. Choice:
-a posting (`Posting`) is proposed from the present balances and changes nothing; the caller stores it as one
-transaction, and `committed` applies it. A period has a number and is booked once; an incident is booked once by its
-key, and one that is cleared afterwards is reversed once, by an entry of the same amount. A posting states the revision
-on which it
-was computed, so that a store refuses one that was computed from outdated balances. Limits: keys of incidents are kept
-for `KEEP_INCIDENTS_MS`; an incident that is older than that is refused, because it could have been booked before. Only
-observed time is booked: `lasted_ms` may be shorter than the time between two periods.
+A process that stops between deciding and storing must repeat its work without booking anything twice. A posting
+(`Posting`) is proposed from the present balances and changes nothing; the caller stores it as one transaction, and
+`committed` applies it. A period has a number and is booked once; an incident is booked once by its key, and one that is
+cleared afterwards is reversed once, by an entry of the same amount. A posting states the revision on which it was
+computed, so that a store refuses one that was computed from outdated balances.
+Limits: keys of incidents are kept for `KEEP_INCIDENTS_MS`; an incident that is older than that is refused, because it
+could have been booked before. Only observed time is booked: `lasted_ms` may be shorter than the time between two
+periods.
 """
 
 from __future__ import annotations

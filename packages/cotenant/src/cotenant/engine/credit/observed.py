@@ -1,9 +1,10 @@
 """Means of what was observed between two bookings.
 
-Problem: a period's price follows what tenants used during it, and watches deliver changes at any time. Choice: every
-sample counts from the sample before it until its own time, and the mean is over the observed time only. `taken` belongs
-after the commit, so that a booking that failed is repeated with nothing lost. Limits: integers are rounded down; a
-resource of a tenant whose use was not measured for a part of the period is not measured for all of it.
+A period's price follows what tenants used during it, and watches deliver changes at any time. Every sample counts from
+the sample before it until its own time, and the mean is over the observed time only. `taken` belongs after the commit,
+so that a booking that failed is repeated with nothing lost.
+Limits: integers are rounded down; a resource of a tenant whose use was not measured for a part of the period is not
+measured for all of it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """What the scheduling cycle gives to plugins that place pods themselves (`Host.cycle`).
 
-Problem: a plugin that places whole groups, or reserves resources for future pods, works on the same ledger, queue and
-nominations as the cycle. Choice: one value with the components, and the calls by which a decision becomes an
-instruction. If one plugin reserves resources and another places whole groups, the first offers a `GroupPlacer` to the
-second, and neither knows the other. Limits: for plugins only; the engine's owner uses `Cluster`.
+A plugin that places whole groups, or reserves resources for future pods, works on the same ledger, queue and
+nominations as the cycle. One value with the components, and the calls by which a decision becomes an instruction. If
+one plugin reserves resources and another places whole groups, the first offers a `GroupPlacer` to the second, and
+neither knows the other.
+Limits: for plugins only; the engine's owner uses `Cluster`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Makes outcomes of judgement true: assignments, binds, refusals, nominations.
 
-Problem: what was found for one pod must count before the next is judged, in the queue, in the assignments, with the
-plugins and in what is sent. Choice: judgement yields values (engine/cycle/outcomes.py), and this is the only part of
-a round that changes anything by them, each in one place. Limits: plugins that place whole groups apply what they
-found by `assume`.
+What was found for one pod must count before the next is judged, in the queue, in the assignments, with the plugins and
+in what is sent. Judgement yields values (engine/cycle/outcomes.py), and this is the only part of a round that changes
+anything by them, each in one place.
+Limits: plugins that place whole groups apply what they found by `assume`.
 """
 
 from __future__ import annotations

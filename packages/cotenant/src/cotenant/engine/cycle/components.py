@@ -1,9 +1,9 @@
 """The state that a cluster's engine derives from its facts: assignments, queue, nominations, and the code that decides
 over them.
 
-Problem: all derived state must be rebuilt from the facts while other objects keep references to it. Choice: one holder;
-users read a component from the holder each time, and `start_empty` replaces all of them together. Limits: the
-components themselves do not know the holder.
+All derived state must be rebuilt from the facts while other objects keep references to it. One holder; users read a
+component from the holder each time, and `start_empty` replaces all of them together.
+Limits: the components themselves do not know the holder.
 """
 
 from __future__ import annotations

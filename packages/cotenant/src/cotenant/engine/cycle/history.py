@@ -1,8 +1,9 @@
 """The latest decisions, for questions after the fact: placements by pod, and preemptions with their victims.
 
-Problem: "why is it there" and "which pod preempted mine" are asked after the event, and a scheduler that keeps
-everything grows without bound. Choice: the records sent with the binds, and the messages of preemptions and evictions,
-up to a maximum number of each. Limits: older decisions are in the pod's annotation only; a restart drops them.
+"why is it there" and "which pod preempted mine" are asked after the event, and a scheduler that keeps everything grows
+without bound. The records sent with the binds, and the messages of preemptions and evictions, up to a maximum number of
+each.
+Limits: older decisions are in the pod's annotation only; a restart drops them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Judgement of the pods of a round: where each is placed, or why it is not and what would have to end for it.
 
-Problem: thousands of pods are judged together, one after the other, and each must be judged with those before it.
-Choice: judgement yields outcomes one by one, and goes on when each has been made true (engine/cycle/applying.py); it
-changes nothing itself but what placement writes. Pods are placed in runs, and one verdict applies to a whole refused
-group; a few of the refused pods may preempt. Source: kube-scheduler's scheduling cycle. Limits: a maximum number of
-preemptions per round; the others follow in the next round.
+Thousands of pods are judged together, one after the other, and each must be judged with those before it. Judgement
+yields outcomes one by one, and goes on when each has been made true (engine/cycle/applying.py); it changes nothing
+itself but what placement writes. Pods are placed in runs, and one verdict applies to a whole refused group; a few of
+the refused pods may preempt.
+Source: kube-scheduler's scheduling cycle.
+Limits: a maximum number of preemptions per round; the others follow in the next round.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The order of pending pods, and the check that every pod is where its state says.
 
-Problem: priority comes first, as in Kubernetes, then Koordinator's sub-priority (label koordinator.sh/priority); after
-both the profile's order may consider more than age. Choice: a rank orders the queue (sub-priority, services, then by
-deadline if the profile asks for it, then by age), and the profile's own keys order each batch.
+Priority comes first, as in Kubernetes, then Koordinator's sub-priority (label koordinator.sh/priority); after both the
+profile's order may consider more than age. A rank orders the queue (sub-priority, services, then by deadline if the
+profile asks for it, then by age), and the profile's own keys order each batch.
 Limits: an order by slack is exact within a batch only.
 """
 

@@ -1,11 +1,11 @@
 """Placement of a cluster's pods by their profile, with an evaluation of every choice.
 
-Problem: the lab and the cluster must place alike, and a cluster's pods have more constraints (claims, nominations) and
-must be explained. Choice: one profile, with its filters, scores and narrowing, through the compiled loop that records
-evaluations; constraints of only some pods narrow the rows of those pods alone. Pods of another scheduler name may be
-scored by another profile: their shapes name it, and a run ends where the profile changes. Limits: the order of pods is
-the engine's own profile's; an evaluation names filters in general; only a pending pod gets the full list with names of
-resources and taints.
+The lab and the cluster must place alike, and a cluster's pods have more constraints (claims, nominations) and must be
+explained. One profile, with its filters, scores and narrowing, through the compiled loop that records evaluations;
+constraints of only some pods narrow the rows of those pods alone. Pods of another scheduler name may be scored by
+another profile: their shapes name it, and a run ends where the profile changes.
+Limits: the order of pods is the engine's own profile's; an evaluation names filters in general; only a pending pod gets
+the full list with names of resources and taints.
 """
 
 from __future__ import annotations

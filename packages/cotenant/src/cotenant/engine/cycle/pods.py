@@ -1,8 +1,8 @@
 """The lifecycle of pods in a cluster: the events of the API server, and the state that follows.
 
-Problem: events about a pod arrive late, twice, out of order, after a rename, about binds by others, and while our own
-bind is in progress. Choice: one entry per UID that moves along the table in framework/pod_state.py; every event
-corrects the facts and moves the pod to its gates, the queue, back-off, or its node. No placement is decided here.
+Events about a pod arrive late, twice, out of order, after a rename, about binds by others, and while our own bind is in
+progress. One entry per UID that moves along the table in framework/pod_state.py; every event corrects the facts and
+moves the pod to its gates, the queue, back-off, or its node. No placement is decided here.
 Limits: events about a pod must come from one ordered watch (a UID that was seen on a node is considered on it until its
 deletion).
 """

@@ -1,11 +1,11 @@
 """The scheduling queue: pods to try next, pods in back-off, and pods that wait for a change.
 
-Problem: ten thousand pods that fit nowhere must cost nothing, and must be tried when an event may help them. Choice:
-pods that placement cannot distinguish form one *group*, in order of arrival; a verdict belongs to the group, so one
-evaluation is valid for all of it. A group is active, in back-off (it was refused, and an event has happened since), or
-unschedulable (no event has happened). Source of the three queues, the times and their names: kube-scheduler's
-scheduling queue. Limits: a refusal sets the back-off of the whole group, so pods that join it meanwhile share it; order
-is exact between groups by their first pod, and inside a group by arrival.
+Ten thousand pods that fit nowhere must cost nothing, and must be tried when an event may help them. Pods that placement
+cannot distinguish form one *group*, in order of arrival; a verdict belongs to the group, so one evaluation is valid for
+all of it. A group is active, in back-off (it was refused, and an event has happened since), or unschedulable (no event
+has happened). Source of the three queues, the times and their names: kube-scheduler's scheduling queue.
+Limits: a refusal sets the back-off of the whole group, so pods that join it meanwhile share it; order is exact between
+groups by their first pod, and inside a group by arrival.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Which filter rejected each node, in Kubernetes' words, and the nodes that came nearest.
 
-Problem: "Insufficient other resource" or "untolerated taint" does not say what to change, and thousands of pods may
-need an explanation. Choice: every filter and rule is evaluated for all nodes at once, in kube-scheduler's order of
-plugins; a node counts under the first that rejects it, and within resource fit once for every resource it lacks, as in
-kube-scheduler. Taints and resources are named by the encoder. Nodes that only one filter rejects are near misses.
-Results are cached per kind of pod until the owner reports a change. Limits: a pod with claims is evaluated each time.
+"Insufficient other resource" or "untolerated taint" does not say what to change, and thousands of pods may need an
+explanation. Every filter and rule is evaluated for all nodes at once, in kube-scheduler's order of plugins; a node
+counts under the first that rejects it, and within resource fit once for every resource it lacks, as in kube-scheduler.
+Taints and resources are named by the encoder. Nodes that only one filter rejects are near misses. Results are cached
+per kind of pod until the owner reports a change.
+Limits: a pod with claims is evaluated each time.
 """
 
 from __future__ import annotations

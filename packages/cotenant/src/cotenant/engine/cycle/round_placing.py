@@ -1,12 +1,12 @@
 """Placement by a round policy: all pods of a batch are placed at once (min-cost flow, offers, machine-driven packing).
 
-Problem: some published policies place the whole queue together, and must run in the same engine as profiles for a fair
-comparison. Choice: the same contract as `Placing`: a round policy gets a snapshot of the ledger and the batch as
-columns, its answer is checked against the rules that it does not know (affinity between pods, ports, volumes, node
-rules), and valid placements are written to the same ledger. A pod that the policy leaves out stays pending, and is
-tried again after any event. Limits: a round policy ignores preferences; if the pod's rules reject its row, the pod
-waits for another round; its decision records name the policy and no scores, because the choice depends on the whole
-round.
+Some published policies place the whole queue together, and must run in the same engine as profiles for a fair
+comparison. The same contract as `Placing`: a round policy gets a snapshot of the ledger and the batch as columns, its
+answer is checked against the rules that it does not know (affinity between pods, ports, volumes, node rules), and valid
+placements are written to the same ledger. A pod that the policy leaves out stays pending, and is tried again after any
+event.
+Limits: a round policy ignores preferences; if the pod's rules reject its row, the pod waits for another round; its
+decision records name the policy and no scores, because the choice depends on the whole round.
 """
 
 from __future__ import annotations

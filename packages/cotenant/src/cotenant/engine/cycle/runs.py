@@ -1,9 +1,9 @@
 """Divides a queue into runs of pods that are placed together, and pods that are placed alone.
 
-Problem: the compiled placement takes thousands of pods in one call, but a pod with rules about others depends on the
-pods placed before it. Choice: pods without applicable rules go together in one call, and so do pods of which only the
-number per row matters; each of the others is placed alone, on the rows that are allowed at that point; the order of the
-queue is kept. Limits: one pod with rules ends a run.
+The compiled placement takes thousands of pods in one call, but a pod with rules about others depends on the pods placed
+before it. Pods without applicable rules go together in one call, and so do pods of which only the number per row
+matters; each of the others is placed alone, on the rows that are allowed at that point; the order of the queue is kept.
+Limits: one pod with rules ends a run.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The terms of node scores for one pod, computed on request.
 
-Problem: a score shows which node won and not why, and recording every term of every decision costs more than deciding.
-Choice: the plain forms of the scores, term by term, over the few rows that matter; preferences are terms of their own,
-besides the profile's score on the scale on which they were added. With a listener, pods are placed one by one, and each
-is reported before it is committed: the choices are the same. Limits: a score without plain terms is one term.
+A score shows which node won and not why, and recording every term of every decision costs more than deciding. The plain
+forms of the scores, term by term, over the few rows that matter; preferences are terms of their own, besides the
+profile's score on the scale on which they were added. With a listener, pods are placed one by one, and each is reported
+before it is committed: the choices are the same.
+Limits: a score without plain terms is one term.
 """
 
 from __future__ import annotations

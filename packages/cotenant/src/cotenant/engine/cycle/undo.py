@@ -1,11 +1,11 @@
 """Undo of simulated decisions: an engine as it was before.
 
-Problem: a plan of moves is simulated, and a copy of the engine costs two seconds of CPU and the same memory again at
-50,000 pods, while a round moves fifty. Choice: simulate in the engine itself and restore it. What each pod was is
-remembered by reference. Pods that changed leave the assignments and come back, as the same objects with the same
-numbers, so that every sum over pods is exact; then what does not follow from the pods is put back as it was: the queue,
-nominations, and what plugins remember (`Plugin.snapshot`). Numbers, orders and back-offs are those of before, so later
-decisions are those of an engine in which nothing was simulated.
+A plan of moves is simulated, and a copy of the engine costs two seconds of CPU and the same memory again at 50,000
+pods, while a round moves fifty. Simulate in the engine itself and restore it. What each pod was is remembered by
+reference. Pods that changed leave the assignments and come back, as the same objects with the same numbers, so that
+every sum over pods is exact; then what does not follow from the pods is put back as it was: the queue, nominations, and
+what plugins remember (`Plugin.snapshot`). Numbers, orders and back-offs are those of before, so later decisions are
+those of an engine in which nothing was simulated.
 Limits: nodes, objects of plugins and measurements must be as before when `restore` is called; what was learned from
 measurements in between stays learned.
 """

@@ -1,8 +1,9 @@
 """Pods that hold a node without being bound, because a plugin does not permit it yet.
 
-Problem: Permit may return "wait", and the pod must keep its node, its decision record and its place in every count
-until a plugin allows or rejects it. Choice: the pod is in state WAITING and its record is kept here; the plugin that
-delays it decides when (`allow`, `reject`). Source: kube-scheduler's waiting pods map.
+Permit may return "wait", and the pod must keep its node, its decision record and its place in every count until a
+plugin allows or rejects it. The pod is in state WAITING and its record is kept here; the plugin that delays it decides
+when (`allow`, `reject`).
+Source: kube-scheduler's waiting pods map.
 Limits: time-outs are the plugin's.
 """
 

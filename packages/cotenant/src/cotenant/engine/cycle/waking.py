@@ -1,10 +1,10 @@
 """Which waiting groups an event may help.
 
-Problem: trying every waiting group after every event takes all of the scheduler's time. Choice: groups that a
-row-local filter refused are woken exactly where they pass on a changed row, others after the kinds of events that
-their filters name (`Plugin.events`, engine/framework/events.py), and where plugins refused them only if those agree
-(`queueing_hint`). Source: kube-scheduler's queueing hints. Limits: with very many waiting groups events are looked
-at four times a second.
+Trying every waiting group after every event takes all of the scheduler's time. Groups that a row-local filter refused
+are woken exactly where they pass on a changed row, others after the kinds of events that their filters name
+(`Plugin.events`, engine/framework/events.py), and where plugins refused them only if those agree (`queueing_hint`).
+Source: kube-scheduler's queueing hints.
+Limits: with very many waiting groups events are looked at four times a second.
 """
 
 from __future__ import annotations

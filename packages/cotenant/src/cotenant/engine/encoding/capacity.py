@@ -1,10 +1,10 @@
 """The capacity column of nodes: allocatable, as node rules change it.
 
-Problem: a node's allocatable is not always what requests may add up to. Devices are allocated by a node rule, and their
+A node's allocatable is not always what requests may add up to. Devices are allocated by a node rule, and their
 resources may not be advertised at all; pods with exclusive CPUs on a node with amplified CPU take more than they
-request. Choice: two changes by node name, applied whenever the row is written: resources without a limit, because a
-node rule checks them, and milli-CPU that residents take beside their requests. Limits: what is withheld changes the
-scores of the node like a smaller node would.
+request. Two changes by node name, applied whenever the row is written: resources without a limit, because a node rule
+checks them, and milli-CPU that residents take beside their requests.
+Limits: what is withheld changes the scores of the node like a smaller node would.
 """
 
 from __future__ import annotations

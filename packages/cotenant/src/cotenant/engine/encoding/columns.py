@@ -1,8 +1,8 @@
 """Growing columns of node and shape arrays.
 
-Problem: the numbers of rows, resources and bits grow while kernels hold plain arrays. Choice: growth copies an array
-into a larger one whose new rows or columns are zero; `EncodedArrays` holds the current arrays, so parts of the encoder
-share them. Limits: holders of older arrays must fetch the new ones.
+The numbers of rows, resources and bits grow while kernels hold plain arrays. Growth copies an array into a larger one
+whose new rows or columns are zero; `EncodedArrays` holds the current arrays, so parts of the encoder share them.
+Limits: holders of older arrays must fetch the new ones.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Bits of the nodes' label words: one for each distinct requirement on a node.
 
-Problem: compiled filters compare words, while pods state selectors and affinity expressions of any size. Choice: each
-distinct *whole* demand (a nodeSelector, a required affinity, a preferred term) has one bit, set on the nodes for which
-the plain evaluation holds, so a check of any size is one operation per word. A new selector is evaluated by the rows of
-label values (engine/encoding/label_rows.py), a new or changed node on every demand in plain Python. Limits: a demand
-has its bit for all nodes, so ten thousand of one pod would be paid for by all: readers limit preferred terms.
+Compiled filters compare words, while pods state selectors and affinity expressions of any size. Each distinct *whole*
+demand (a nodeSelector, a required affinity, a preferred term) has one bit, set on the nodes for which the plain
+evaluation holds, so a check of any size is one operation per word. A new selector is evaluated by the rows of label
+values (engine/encoding/label_rows.py), a new or changed node on every demand in plain Python.
+Limits: a demand has its bit for all nodes, so ten thousand of one pod would be paid for by all: readers limit preferred
+terms.
 """
 
 from __future__ import annotations

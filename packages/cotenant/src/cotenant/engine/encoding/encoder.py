@@ -1,8 +1,8 @@
 """Encodes nodes and pods as rows of arrays.
 
-Problem: compiled filters read integers and bits, while pods and nodes have names, taints and expressions. Choice:
-everything with a name is interned here. Equal pods share one shape row. Labels, selectors and taints become bits
-(engine/encoding/demands.py, engine/encoding/taints.py). Rows grow by doubling.
+Compiled filters read integers and bits, while pods and nodes have names, taints and expressions. Everything with a name
+is interned here. Equal pods share one shape row. Labels, selectors and taints become bits (engine/encoding/demands.py,
+engine/encoding/taints.py). Rows grow by doubling.
 
 The arrays returned are views of the encoder's own memory: what a ledger adds to `requested`, `sums` or `group_count` is
 kept when rows are added, but after any call that adds something the owner must fetch `nodes()` and `shapes()` again.

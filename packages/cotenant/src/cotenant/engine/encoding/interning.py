@@ -1,8 +1,8 @@
 """Bits for values; a bit is freed when its value is no longer used.
 
-Problem: taints and selectors come and go over a cluster's lifetime, and a word has 64 bits. Choice: uses of a value are
-counted; the bit of a value without uses goes to the next new value, lowest bit first. Limits: the owner clears a freed
-bit in its arrays before the bit is used again.
+Taints and selectors come and go over a cluster's lifetime, and a word has 64 bits. Uses of a value are counted; the bit
+of a value without uses goes to the next new value, lowest bit first.
+Limits: the owner clears a freed bit in its arrays before the bit is used again.
 """
 
 from __future__ import annotations

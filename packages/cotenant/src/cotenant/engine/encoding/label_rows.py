@@ -1,8 +1,8 @@
 """Which rows of nodes satisfy a selector, by the values of their labels.
 
-Problem: one pod may have ten thousand node affinity terms, and evaluating each on every node takes a minute. Choice:
-for each label key the rows of each value are one integer with a bit for each row, made when a selector first names the
-key and kept until a node changes; an expression is a few operations on such integers, whatever the number of nodes.
+One pod may have ten thousand node affinity terms, and evaluating each on every node takes a minute. For each label key
+the rows of each value are one integer with a bit for each row, made when a selector first names the key and kept until
+a node changes; an expression is a few operations on such integers, whatever the number of nodes.
 Limits: Gt and Lt look at every distinct value of the key, once for each bound.
 """
 

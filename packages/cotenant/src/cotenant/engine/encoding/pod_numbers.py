@@ -1,8 +1,8 @@
 """Numbers of pods, and the shape of each.
 
-Problem: arrays are indexed by pod number, pods come and go, and a number must not be reused while a ledger or a queue
-still refers to it. Choice: a pod is removed in two steps: its name at once, its number when all holders have dropped
-it. Limits: a shape is a row of the encoder here; its users are counted there.
+Arrays are indexed by pod number, pods come and go, and a number must not be reused while a ledger or a queue still
+refers to it. A pod is removed in two steps: its name at once, its number when all holders have dropped it.
+Limits: a shape is a row of the encoder here; its users are counted there.
 """
 
 from __future__ import annotations

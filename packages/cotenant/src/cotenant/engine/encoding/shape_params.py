@@ -1,8 +1,9 @@
 """What a shape requests and is expected to use, as array rows.
 
-Problem: filters and scores read a pod's requests, estimate and class as numbers. Choice: one row of requests and one of
-parameters per shape; a pod without an estimate is taken to use what it requests, lent resources included: they are of
-the same CPUs and memory. Limits: what a pod adds to its node's sums is computed separately, for many shapes at once.
+Filters and scores read a pod's requests, estimate and class as numbers. One row of requests and one of parameters per
+shape; a pod without an estimate is taken to use what it requests, lent resources included: they are of the same CPUs
+and memory.
+Limits: what a pod adds to its node's sums is computed separately, for many shapes at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bits of the nodes' taint word, and numbers for lists of taints.
 
-Problem: compiled filters check taints with one word, which has 64 bits, and a cluster may have more distinct taints.
-Choice: each distinct repelling taint has a bit while there is one; further taints are checked by demand bits
+Compiled filters check taints with one word, which has 64 bits, and a cluster may have more distinct taints. Each
+distinct repelling taint has a bit while there is one; further taints are checked by demand bits
 (engine/encoding/demands.py), one for each distinct list of tolerations ("all overflowing taints of this node are
 tolerated"), which is as exact and costs one bit per list. PreferNoSchedule taints have demand bits, for scores.
 Limits: a taint that overflowed keeps no bit until every node has lost it.

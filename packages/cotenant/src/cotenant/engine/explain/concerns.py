@@ -1,9 +1,9 @@
 """Which quota, gang, reservation or node rule applies to a pod, in sentences with figures.
 
-Problem: a pod with feasible nodes may still wait for its quota or its gang, and each of them has its own accounts.
-Choice: each plugin and node rule of the registry describes its own state (`describe`); this file selects what applies
-to the pod, and whether it holds the pod back. Plugins that the registry does not have are skipped. Limits: no decision
-is made here; for a pod that holds CPUs or devices, they are listed.
+A pod with feasible nodes may still wait for its quota or its gang, and each of them has its own accounts. Each plugin
+and node rule of the registry describes its own state (`describe`); this file selects what applies to the pod, and
+whether it holds the pod back. Plugins that the registry does not have are skipped.
+Limits: no decision is made here; for a pod that holds CPUs or devices, they are listed.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """A copy of the engine, made from its facts, in which a change may be carried out.
 
-Problem: whether a change helps a pod depends on everything that decides: gangs, quotas, reservations, preemption, and
-the pods before it in the queue. A formula about one pod and one node is wrong as soon as one of them matters. Choice:
-the facts (nodes, pods with their nodes, budgets, objects of plugins, reports, learned estimates) are captured, and a
-second engine is built from them, which then runs the same cycle. Capturing costs a pass over the pods; the copy is
-built later and reads nothing of the original, so it can be built and run in another thread. Limits: back-offs begin
-again; pods that come after the pod in question in the queue are left out unless there are quotas; a pod that holds a
-node for its gang begins as nominated for it, and as bound where it is of another gang.
+Whether a change helps a pod depends on everything that decides: gangs, quotas, reservations, preemption, and the pods
+before it in the queue. A formula about one pod and one node is wrong as soon as one of them matters. The facts (nodes,
+pods with their nodes, budgets, objects of plugins, reports, learned estimates) are captured, and a second engine is
+built from them, which then runs the same cycle. Capturing costs a pass over the pods; the copy is built later and reads
+nothing of the original, so it can be built and run in another thread.
+Limits: back-offs begin again; pods that come after the pod in question in the queue are left out unless there are
+quotas; a pod that holds a node for its gang begins as nominated for it, and as bound where it is of another gang.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """What is known of preemption for a pod that waits: why nothing is evicted for it, and which priorities could change
 that.
 
-Problem: "what if it were more important" could be asked for every integer of 32 bits. Choice: the preemption search
-itself is asked, on the arrays of the question, at priorities just above that of some pod; what works at one works above
-it, so bisection finds the lowest. Limits: gangs and quotas are not considered here: whether the pod is then placed is
-tried in a copy of the engine (question.py). Stand-ins of reservations are never evicted and do not count.
+"what if it were more important" could be asked for every integer of 32 bits. The preemption search itself is asked, on
+the arrays of the question, at priorities just above that of some pod; what works at one works above it, so bisection
+finds the lowest.
+Limits: gangs and quotas are not considered here: whether the pod is then placed is tried in a copy of the engine
+(question.py). Stand-ins of reservations are never evicted and do not count.
 """
 
 from __future__ import annotations

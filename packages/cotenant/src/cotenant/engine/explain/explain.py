@@ -1,11 +1,12 @@
 """Answers questions to a cluster's engine: why a pod waits, why it is on its node, and what if its spec were different.
 
-Problem: an explanation pieced together from logs is outdated and incomplete, and one computed by separate code
-disagrees with the scheduler. Choice: the questions go to the code that decides (filters, rules, node rules, scores,
-preemption, the queue, the newest decisions), over a copy of its arrays that may be changed without affecting the
-original (what_if.py); whether the pod is placed, and with which changes, is tried in a copy of the whole engine
-(question.py). Nothing is computed before a question is asked. Limits: an answer is about the moment of the question;
-placements older than what engine/cycle/history.py keeps are in the pod's annotation only.
+An explanation pieced together from logs is outdated and incomplete, and one computed by separate code disagrees with
+the scheduler. The questions go to the code that decides (filters, rules, node rules, scores, preemption, the queue, the
+newest decisions), over a copy of its arrays that may be changed without affecting the original (what_if.py); whether
+the pod is placed, and with which changes, is tried in a copy of the whole engine (question.py). Nothing is computed
+before a question is asked.
+Limits: an answer is about the moment of the question; placements older than what engine/cycle/history.py keeps are in
+the pod's annotation only.
 """
 
 from __future__ import annotations

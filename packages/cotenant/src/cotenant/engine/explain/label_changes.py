@@ -1,9 +1,9 @@
 """Which labels of a node, or which of a pod's own requirements, stand between the two, and how either would be changed.
 
-Problem: "label kubernetes.io/hostname=b" is no help: a label that identifies or describes a node must not be changed.
-Choice: keys of Kubernetes' own domains and topology keys are requirements to be dropped from the pod; other keys are
-labels that the node may be given. Limits: of several required terms, the one with the fewest unmet expressions is
-considered.
+"label kubernetes.io/hostname=b" is no help: a label that identifies or describes a node must not be changed. Keys of
+Kubernetes' own domains and topology keys are requirements to be dropped from the pod; other keys are labels that the
+node may be given.
+Limits: of several required terms, the one with the fewest unmet expressions is considered.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The engine's view of a node, to compare with the node itself.
 
-Problem: a pod is refused where `kubectl describe node` shows free resources, or the other way round, because some
-component has outdated facts. Choice: the columns that decide, by name, and every pod that counts there with its state.
+A pod is refused where `kubectl describe node` shows free resources, or the other way round, because some component has
+outdated facts. The columns that decide, by name, and every pod that counts there with its state.
 Limits: a report is shown with its age, whether or not the profile uses it.
 """
 

@@ -1,9 +1,9 @@
 """Facts behind rejections that their reasons do not name: which reservation holds the room, which affinity rule and
 pod, which resource no node has.
 
-Problem: "Insufficient cpu" hides that a reservation holds the CPU, and "didn't match pod anti-affinity rules" names
-neither the rule nor a pod. Choice: a few sentences, each read from the state at the moment of the question. Limits: a
-few nodes and pods are named, not all.
+"Insufficient cpu" hides that a reservation holds the CPU, and "didn't match pod anti-affinity rules" names neither the
+rule nor a pod. A few sentences, each read from the state at the moment of the question.
+Limits: a few nodes and pods are named, not all.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Pages about the state of plugins and node rules, under the paths of the founding API.
 
-Problem: gangs, quotas, devices, CPUs, reservations and load each have their own state, and a page about one that is not
-enabled would be wrong. Choice: one list of pages, each for a member of the plugin registry by name; a page exists only
-if the registry has that member, enabled. A page answers with a frozen value, None for an unknown name. Limits: members
-describe themselves, nothing is computed here.
+Gangs, quotas, devices, CPUs, reservations and load each have their own state, and a page about one that is not enabled
+would be wrong. One list of pages, each for a member of the plugin registry by name; a page exists only if the registry
+has that member, enabled. A page answers with a frozen value, None for an unknown name.
+Limits: members describe themselves, nothing is computed here.
 Source: founding document, v0.7, section 3; later plugins' endpoints as in Koordinator's scheduler.
 """
 

@@ -1,11 +1,11 @@
 """A question about a pod, as it was asked of the engine, and the answer with everything that was tried out in copies of
 it.
 
-Problem: trying a change takes as long as building an engine, and the engine that decides must not stop for it. Choice:
-two steps. The engine fills in what it knows and captures its facts (explain.py); the answer is completed from those
-alone, in another thread if need be: is the pod placed as it is, or with what the question assumes; and with which of
-the proposed changes. Only a change with which the pod is placed, with its gang and by its quota, is reported. Limits: a
-bounded number of copies a question, fewer in large clusters; proposals beyond that are left out.
+Trying a change takes as long as building an engine, and the engine that decides must not stop for it. Two steps. The
+engine fills in what it knows and captures its facts (explain.py); the answer is completed from those alone, in another
+thread if need be: is the pod placed as it is, or with what the question assumes; and with which of the proposed
+changes. Only a change with which the pod is placed, with its gang and by its quota, is reported.
+Limits: a bounded number of copies a question, fewer in large clusters; proposals beyond that are left out.
 """
 
 from __future__ import annotations

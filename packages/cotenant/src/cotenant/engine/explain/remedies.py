@@ -1,10 +1,10 @@
 """Changes that may let a pod, or its whole gang, be placed: to a node, to the pod's constraints, or to its requests.
 
-Problem: "0 of 5,000 nodes" does not tell which of a dozen changes would help. Choice: every filter was evaluated on
-every node, so nodes that only one filter rejects show what to change. The changes found here are proposals: each is
-tried in a copy of the engine (question.py), and only those with which the pod is placed are reported. The order is that
-in which people look: cordons, labels and selectors, taints, readiness, requests. Limits: one kind of change at a time
-(all requests count as one).
+"0 of 5,000 nodes" does not tell which of a dozen changes would help. Every filter was evaluated on every node, so nodes
+that only one filter rejects show what to change. The changes found here are proposals: each is tried in a copy of the
+engine (question.py), and only those with which the pod is placed are reported. The order is that in which people look:
+cordons, labels and selectors, taints, readiness, requests.
+Limits: one kind of change at a time (all requests count as one).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The largest requests with which a pod, or a number of pods like it, would fit.
 
-Problem: a pod may lack several resources on one node, devices are not sums, and three pods of a gang need three times
-the room. Choice: for one pod, the node on which it would have to give up the smallest share; for several, the largest
-amount of each scarce resource of which the nodes together have as many pieces as there are pods; in both cases no more
-than a quota has left. Lent resources are lowered to what predicted use leaves. GPUs and other devices are read from the
-free devices of each node. Limits: this is where to begin; whether the pods are then placed is found out in a copy of
-the engine (question.py).
+A pod may lack several resources on one node, devices are not sums, and three pods of a gang need three times the room.
+For one pod, the node on which it would have to give up the smallest share; for several, the largest amount of each
+scarce resource of which the nodes together have as many pieces as there are pods; in both cases no more than a quota
+has left. Lent resources are lowered to what predicted use leaves. GPUs and other devices are read from the free devices
+of each node.
+Limits: this is where to begin; whether the pods are then placed is found out in a copy of the engine (question.py).
 """
 
 from __future__ import annotations

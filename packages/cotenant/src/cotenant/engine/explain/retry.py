@@ -1,7 +1,7 @@
 """When a pending pod is tried again.
 
-Problem: "it will be retried" does not help to decide whether to wait. Choice: the queue's own times, and the events
-that would activate the pod's group, in words.
+"it will be retried" does not help to decide whether to wait. The queue's own times, and the events that would activate
+the pod's group, in words.
 Limits: an activated group is still ordered by priority; how many groups are before it is not reported.
 """
 

@@ -1,9 +1,9 @@
 """Runs the scheduling cycle in a copy of the engine, and says what became of one pod.
 
-Problem: a sentence such as "tolerate this taint: node-1 fits then" is true only if the scheduler then places the pod.
-Choice: the change is made in a copy (copying.py), the copy decides until it has nothing to do, every bind and eviction
-succeeds at once, and the outcome is read from the instructions. Limits: the copy runs for a few seconds of its own
-time; evicted pods are not created anew by their owners.
+A sentence such as "tolerate this taint: node-1 fits then" is true only if the scheduler then places the pod. The change
+is made in a copy (copying.py), the copy decides until it has nothing to do, every bind and eviction succeeds at once,
+and the outcome is read from the instructions.
+Limits: the copy runs for a few seconds of its own time; evicted pods are not created anew by their owners.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """A view of a cluster's arrays for a what-if question: one pod more, possibly with other requests or another node
 selector, and without the original pod.
 
-Problem: "what if it requested less" must be evaluated by the same filters on the current state, without changing a bit
-of that state. Choice: copies of the columns that an assignment changes (a few megabytes at ten thousand nodes), read by
-the same code as the originals: an encoder with one more shape, a ledger without the pod and without resources reserved
-for pods of lower priority. The counts behind rules between pods are not copied: an assigned pod is removed from them
-and added back, with all its allocations. Limits: only requests, priority and node selector can differ; a pod's labels,
-rules and claims stay the same. For devices and CPUs of reservations, the view tests whether they would suffice, not
-whether they would be required.
+"what if it requested less" must be evaluated by the same filters on the current state, without changing a bit of that
+state. Copies of the columns that an assignment changes (a few megabytes at ten thousand nodes), read by the same code
+as the originals: an encoder with one more shape, a ledger without the pod and without resources reserved for pods of
+lower priority. The counts behind rules between pods are not copied: an assigned pod is removed from them and added
+back, with all its allocations.
+Limits: only requests, priority and node selector can differ; a pod's labels, rules and claims stay the same. For
+devices and CPUs of reservations, the view tests whether they would suffice, not whether they would be required.
 """
 
 from __future__ import annotations

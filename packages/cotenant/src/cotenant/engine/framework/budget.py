@@ -1,13 +1,14 @@
 """What the judgement of one pod may cost: large pods are judged apart, by a clock of CPU time.
 
-Problem: a pod's owner may write ten thousand terms, ports or constraints, each of which costs a pass over all nodes,
-and one scheduler judges all pods. Choice: a pod of more than `LARGE` elements is *large*. Large pods wait in a lane of
-their own, which gets at most a `SHARE` of the time, one pod after the other, and each judgement has a limit of CPU
-time: the loops over its terms call `check`, which raises `OverBudget`. A pod that exceeds the limit is set aside with a
-reason and tried again later, with a longer limit each time, up to `MAX_S`. An ordinary pod is never timed: its cost is
-bounded by its size. A gang is large if one of its pods is, and its limit grows with its members. Nothing is interrupted
-once a node was chosen. Limits: between two looks at the clock lie eight passes over all nodes. Without a clock (lab,
-simulations) no pod is large.
+A pod's owner may write ten thousand terms, ports or constraints, each of which costs a pass over all nodes, and one
+scheduler judges all pods. A pod of more than `LARGE` elements is *large*. Large pods wait in a lane of their own, which
+gets at most a `SHARE` of the time, one pod after the other, and each judgement has a limit of CPU time: the loops over
+its terms call `check`, which raises `OverBudget`. A pod that exceeds the limit is set aside with a reason and tried
+again later, with a longer limit each time, up to `MAX_S`. An ordinary pod is never timed: its cost is bounded by its
+size. A gang is large if one of its pods is, and its limit grows with its members. Nothing is interrupted once a node
+was chosen.
+Limits: between two looks at the clock lie eight passes over all nodes. Without a clock (lab, simulations) no pod is
+large.
 """
 
 from __future__ import annotations

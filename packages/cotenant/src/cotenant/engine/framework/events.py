@@ -1,10 +1,12 @@
 """Kinds of events that may help refused pods, and which refusals each may help.
 
-Problem: trying every pending pod after every event takes all of the scheduler's time, and missing the event that would
-help leaves a pod pending for minutes. Choice: refusals by a row-local filter are tried again exactly when the filter
-passes on a changed row; refusals by other filters after the kinds of event listed here, refusals by plugins after those
-that they name (`Plugin.events`). Source: the queueing hints of kube-scheduler's plugins. Limits: kinds, not
-contents: a pod that waits for affinity is tried after any assignment. The values are kube-scheduler's event names.
+Trying every pending pod after every event takes all of the scheduler's time, and missing the event that would help
+leaves a pod pending for minutes. Refusals by a row-local filter are tried again exactly when the filter passes on a
+changed row; refusals by other filters after the kinds of event listed here, refusals by plugins after those that they
+name (`Plugin.events`).
+Source: the queueing hints of kube-scheduler's plugins.
+Limits: kinds, not contents: a pod that waits for affinity is tried after any assignment. The values are
+kube-scheduler's event names.
 """
 
 from __future__ import annotations

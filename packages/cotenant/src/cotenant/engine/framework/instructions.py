@@ -1,8 +1,8 @@
 """What the engine requests from its process: values only; the process carries them out and reports the result.
 
-Problem: a pod of the same name may be created again while an instruction is carried out. Choice: every instruction
-names the pod by UID, so a later pod is never affected. Limits: an instruction that is not carried out is repeated only
-where its docstring says so.
+A pod of the same name may be created again while an instruction is carried out. Every instruction names the pod by UID,
+so a later pod is never affected.
+Limits: an instruction that is not carried out is repeated only where its docstring says so.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Pods that are useful only together: what a preemption would break beyond its victims.
 
-Problem: evicting one member of a group that needs all of its members ends the group and frees one place, and preemption
-must not depend on the kind of group. Choice: a plugin reports the jobs that have members on nodes, each with the number
-of members that it can spare. Limits: a bundle of groups can spare as many as the group with the fewest spare members.
+Evicting one member of a group that needs all of its members ends the group and frees one place, and preemption must not
+depend on the kind of group. A plugin reports the jobs that have members on nodes, each with the number of members that
+it can spare.
+Limits: a bundle of groups can spare as many as the group with the fewest spare members.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What some objects were at one moment, to be put back.
 
-Problem: plugins and the queue remember more than what follows from the pods that are known (back-offs, statuses that
-were requested, who yields to whom), and a simulated round changes it. Choice: the attributes of the given objects are
-kept by reference, and the contents of their containers, also of containers in these, as copies. Putting them back keeps
-the identity of every container, so those that are shared stay shared, and a new attribute is covered without an edit.
+Plugins and the queue remember more than what follows from the pods that are known (back-offs, statuses that were
+requested, who yields to whom), and a simulated round changes it. The attributes of the given objects are kept by
+reference, and the contents of their containers, also of containers in these, as copies. Putting them back keeps the
+identity of every container, so those that are shared stay shared, and a new attribute is covered without an edit.
 Limits: an object that is an attribute or an element is kept as it is unless it is given too; tuples are not looked
 into.
 """

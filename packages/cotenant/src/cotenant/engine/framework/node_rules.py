@@ -1,13 +1,14 @@
 """The contract of node rules: requirements on a node that are not sums, such as exclusive CPUs, devices, and a load
 below a threshold.
 
-Problem: which CPUs or devices are free is not a sum, so no compiled filter can check it, and allocations must be undone
-exactly. Choice: a node rule returns masks of rows, as all rules of narrowing do (engine/state/narrowing.py), allocates
-on the chosen row, and keeps a pod's allocation by the pod's number until the pod is removed. It knows nodes by name,
-and by the encoder's rows. Facts about nodes outlive `attach`, which starts again with other rows and without pods. Node
-rules do not know one another; if allocations of two must be on the same NUMA nodes, one of them is the host of the
-alignment and the others provide hints (`NumaHost`, `NumaProvider`), as with the kubelet's topology manager, and
-`introduce` connects them. Limits: a pod with such requirements is placed alone, with a few passes over the nodes.
+Which CPUs or devices are free is not a sum, so no compiled filter can check it, and allocations must be undone exactly.
+A node rule returns masks of rows, as all rules of narrowing do (engine/state/narrowing.py), allocates on the chosen
+row, and keeps a pod's allocation by the pod's number until the pod is removed. It knows nodes by name, and by the
+encoder's rows. Facts about nodes outlive `attach`, which starts again with other rows and without pods. Node rules do
+not know one another; if allocations of two must be on the same NUMA nodes, one of them is the host of the alignment and
+the others provide hints (`NumaHost`, `NumaProvider`), as with the kubelet's topology manager, and `introduce` connects
+them.
+Limits: a pod with such requirements is placed alone, with a few passes over the nodes.
 """
 
 from __future__ import annotations

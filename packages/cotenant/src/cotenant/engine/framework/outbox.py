@@ -1,11 +1,11 @@
 """Instructions of the engine that wait to be fetched, and counts of anomalies.
 
-Problem: a replica that is not the leader decides nothing and its instructions are never fetched, while events continue;
-and a pending pod must not get the same message after every round. Choice: instructions are queued until the next
-`take`, an unchanged message is not repeated, and half of a long queue that is not fetched is dropped. The nearest miss
-changes with every pod
-that is added or removed, so it alone is no reason to send ten thousand messages again. Limits: dropped instructions are
-lost, and the leader decides again; the nearest miss of a message is that of the moment when the message last changed.
+A replica that is not the leader decides nothing and its instructions are never fetched, while events continue; and a
+pending pod must not get the same message after every round. Instructions are queued until the next `take`, an unchanged
+message is not repeated, and half of a long queue that is not fetched is dropped. The nearest miss changes with every
+pod that is added or removed, so it alone is no reason to send ten thousand messages again.
+Limits: dropped instructions are lost, and the leader decides again; the nearest miss of a message is that of the moment
+when the message last changed.
 """
 
 from __future__ import annotations

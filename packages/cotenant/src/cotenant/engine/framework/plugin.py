@@ -1,10 +1,10 @@
 """The contract of a plugin: the extension points of the Kubernetes scheduling framework, by their names.
 
-Problem: gangs, quotas, reservations, and whatever others add, decide with facts and deadlines of their own, and the
-scheduling cycle must know none of them. Choice: one base class with neutral answers. The engine calls a point only
-of plugins that override it, and for a pod only of those that do not skip it: `skips` is the framework's status Skip,
-given once for all pods that are alike (engine/framework/roster.py). Two contracts stand beside, for plugins that
-place pods together or say who may be evicted (engine/framework/contracts.py).
+Gangs, quotas, reservations, and whatever others add, decide with facts and deadlines of their own, and the scheduling
+cycle must know none of them. One base class with neutral answers. The engine calls a point only of plugins that
+override it, and for a pod only of those that do not skip it: `skips` is the framework's status Skip, given once for all
+pods that are alike (engine/framework/roster.py). Two contracts stand beside, for plugins that place pods together or
+say who may be evicted (engine/framework/contracts.py).
 
 PreEnqueue, QueueSort, PreFilter, Filter, PostFilter, PreScore, Score, Reserve, Permit, PreBind, Bind, PostBind and
 Unreserve are the framework's. `sign` is its SignPod; `events` with `queueing_hint` its EventsToRegister. Deviations:

@@ -1,9 +1,8 @@
 """A plugin with `filter` or `score` among the node rules of narrowing.
 
-Problem: pods of one round are placed one after the other before any of them is assigned, and each must be judged
-with those before it. Choice: the plugin takes part as a node rule does: what is allocated there is `reserve` here,
-at once. Limits: pods that such a plugin does not skip are placed one by one; it allocates nothing that is written
-with the bind.
+Pods of one round are placed one after the other before any of them is assigned, and each must be judged with those
+before it. The plugin takes part as a node rule does: what is allocated there is `reserve` here, at once.
+Limits: pods that such a plugin does not skip are placed one by one; it allocates nothing that is written with the bind.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The states of a pod in the scheduler, as a table of legal transitions, and what is kept per pod.
 
-Problem: a pod that is queued and assigned at the same time is bound twice without notice. Choice: one state per pod,
-changed along `LEGAL` only, each transition with its reason; an illegal change raises with the pod's history. Limits:
-the history keeps the last `REMEMBERED` changes.
+A pod that is queued and assigned at the same time is bound twice without notice. One state per pod, changed along
+`LEGAL` only, each transition with its reason; an illegal change raises with the pod's history.
+Limits: the history keeps the last `REMEMBERED` changes.
 """
 
 from __future__ import annotations

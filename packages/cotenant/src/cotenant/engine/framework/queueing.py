@@ -1,7 +1,8 @@
 """Values of the scheduling queue: groups of pods, the verdict of a whole group, and the runs in which pods are placed.
 
-Problem: the queue, the scheduling cycle and the plugins share these. Choice: values and one small record, separate from
-the queue (engine/cycle/queue.py). Limits: a group is mutable; only the queue changes its standing.
+The queue, the scheduling cycle and the plugins share these. Values and one small record, separate from the queue
+(engine/cycle/queue.py).
+Limits: a group is mutable; only the queue changes its standing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The plugins of one engine, by point, and for each pod only those that it needs.
 
-Problem: a round judges thousands of pods, and most need no plugin at all: asking every plugin about every pod at
-every point costs more than placing it. Choice: what a plugin skips depends on what makes pods alike, so the answer
-is kept for all of them; pods that need the same plugins share one `Calls`, with the methods to call at each point.
+A round judges thousands of pods, and most need no plugin at all: asking every plugin about every pod at every point
+costs more than placing it. What a plugin skips depends on what makes pods alike, so the answer is kept for all of them;
+pods that need the same plugins share one `Calls`, with the methods to call at each point.
 Limits: pods with demands are asked about one by one.
 """
 

@@ -1,7 +1,8 @@
 """Settings of a cluster's engine.
 
-Problem: names and times differ between clusters, while the profile is about placement only. Choice: one frozen value
-besides the profile. Limits: constant for the engine's lifetime.
+Names and times differ between clusters, while the profile is about placement only. One frozen value besides the
+profile.
+Limits: constant for the engine's lifetime.
 """
 
 from __future__ import annotations

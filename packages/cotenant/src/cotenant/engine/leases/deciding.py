@@ -1,7 +1,7 @@
 """The second stage of a round: sort the requests into renewals, writes, restores and refusals.
 
-Problem: a request is judged by what stands now, which may be gone, recreated, unreadable, or written by another
-process. Choice: one method per kind of request; each ends the lease, renews it, refuses the request, or adds a write.
+A request is judged by what stands now, which may be gone, recreated, unreadable, or written by another process. One
+method per kind of request; each ends the lease, renews it, refuses the request, or adds a write.
 Limits: nothing is written here; a decision is a change of the table and an entry in `RoundState.writes`.
 """
 

@@ -1,13 +1,13 @@
 """cpu.idle and cpu.weight of one group, which the kernel couples.
 
-Problem: while a group is idle its weight is pinned and cannot be read or written; when idle is cleared the kernel sets
-the default weight, whatever stood before. Both knobs are leased separately, in any order, so one lease's value can end
-up as the other's original. Choice: the original weight has one owner. Where the weight has a lease, that lease has it.
-The idle lease keeps a copy (`KnobLease.weight_before`), taken whenever idle is about to be set: from the weight's
-lease, else as it reads then. Each clearing of idle is followed by a write of the weight: the leased value, or the
-original. While idle is held, a leased weight is not restored (it is deferred), and a new lease of the weight is
-refused. Limits: a foreign process that clears idle and sets exactly the kernel's default weight is not distinguished
-from the kernel.
+While a group is idle its weight is pinned and cannot be read or written; when idle is cleared the kernel sets the
+default weight, whatever stood before. Both knobs are leased separately, in any order, so one lease's value can end up
+as the other's original. The original weight has one owner. Where the weight has a lease, that lease has it. The idle
+lease keeps a copy (`KnobLease.weight_before`), taken whenever idle is about to be set: from the weight's lease, else as
+it reads then. Each clearing of idle is followed by a write of the weight: the leased value, or the original. While idle
+is held, a leased weight is not restored (it is deferred), and a new lease of the weight is refused.
+Limits: a foreign process that clears idle and sets exactly the kernel's default weight is not distinguished from the
+kernel.
 
 Source: Linux, kernel/sched/fair.c, `sched_group_set_idle` (weight `WEIGHT_IDLEPRIO` while idle, `NICE_0_LOAD` after
 it).

@@ -1,9 +1,9 @@
 """The instructions that the lease engine emits, and the outcomes reported back to it.
 
-Problem: instructions are carried out by a real process, by a test that dies between two steps, or by a dry run. Choice:
-instructions and outcomes are values. `Leases.next()` returns a stage of instructions; each is carried out and its
-outcome reported, in order, before the next stage is requested. Limits: an instruction does not say how it is carried
-out.
+Instructions are carried out by a real process, by a test that dies between two steps, or by a dry run. Instructions and
+outcomes are values. `Leases.next()` returns a stage of instructions; each is carried out and its outcome reported, in
+order, before the next stage is requested.
+Limits: an instruction does not say how it is carried out.
 """
 
 from __future__ import annotations

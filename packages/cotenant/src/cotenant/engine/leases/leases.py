@@ -1,14 +1,14 @@
 """The leases of one keeper: requests open rounds, rounds yield instructions, every lease ends with its knob restored.
 
-Problem: a process that writes a knob may die at any instant, the cgroup may vanish, another process may write the same
-file; and still no cgroup may stay throttled by a value without an owner. Choice: the original value is on disk before
-the knob is written and stays there until it is restored. Requests are processed in rounds (`round.py`). The current
-value is compared with what was read back after the last write, not with what was requested, because kernels round;
-where it differs, another process wrote it. What it put back (the value from before the lease, or the knob's default) is
-written again, at once where the keeper is told of the write (`check`); a value of its own is left alone (YIELDED). A
-lease found in the state file as INTENDED or RESTORING has no recorded read-back, so it is restored unconditionally.
-Nothing here does I/O: `hold`, `end`, `end_all`, `tick` and `restart` open a round, `next` returns stages of
-instructions until the round is over, and the outcome of each instruction is reported in between. One round at a time.
+A process that writes a knob may die at any instant, the cgroup may vanish, another process may write the same file; and
+still no cgroup may stay throttled by a value without an owner. The original value is on disk before the knob is written
+and stays there until it is restored. Requests are processed in rounds (`round.py`). The current value is compared with
+what was read back after the last write, not with what was requested, because kernels round; where it differs, another
+process wrote it. What it put back (the value from before the lease, or the knob's default) is written again, at once
+where the keeper is told of the write (`check`); a value of its own is left alone (YIELDED). A lease found in the state
+file as INTENDED or RESTORING has no recorded read-back, so it is restored unconditionally. Nothing here does I/O:
+`hold`, `end`, `end_all`, `tick` and `restart` open a round, `next` returns stages of instructions until the round is
+over, and the outcome of each instruction is reported in between. One round at a time.
 
 Limits: a write by another process between our read and our write is lost, as with any file without compare-and-set. A
 value that another process wrote and that equals ours counts as ours. CPUs taken offline by the machine look like

@@ -1,11 +1,11 @@
 """One round of requests: read all knobs, persist all original values, write, read back, settle.
 
-Problem: holding ten knobs one after another would sync the disk ten times, and a crash between two steps must always
-find the original values on disk. Choice: four stages. READ reads all knobs of the round; DECIDE (`deciding.py`) sorts
-the requests, and asks for one durable write of the state file; WRITE writes and reads back in the order that the kernel
-accepts (`write_order.py`); SETTLE (`settling.py`) makes each lease's next state from what was read back, and emits
-state-file updates and audit lines. Limits: a target requested twice in one round is written twice; the last value
-remains.
+Holding ten knobs one after another would sync the disk ten times, and a crash between two steps must always find the
+original values on disk. Four stages. READ reads all knobs of the round; DECIDE (`deciding.py`) sorts the requests, and
+asks for one durable write of the state file; WRITE writes and reads back in the order that the kernel accepts
+(`write_order.py`); SETTLE (`settling.py`) makes each lease's next state from what was read back, and emits state-file
+updates and audit lines.
+Limits: a target requested twice in one round is written twice; the last value remains.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """What the stages of one round share, and the changes of one lease that any of them may make.
 
-Problem: deciding and settling both end, refuse and retry leases, and each such change has a state, an audit line and an
-answer that belong together. Choice: the shared data and these changes are here; what is decided is in `deciding.py` and
-`settling.py`. Limits: the outcomes of instructions are reported into this object between stages; nothing here emits
-instructions.
+Deciding and settling both end, refuse and retry leases, and each such change has a state, an audit line and an answer
+that belong together. The shared data and these changes are here; what is decided is in `deciding.py` and `settling.py`.
+Limits: the outcomes of instructions are reported into this object between stages; nothing here emits instructions.
 """
 
 from __future__ import annotations

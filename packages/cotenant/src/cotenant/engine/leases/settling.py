@@ -1,9 +1,10 @@
 """The last stage of a round: each written lease's next state, from what was read back.
 
-Problem: a write may fail, take effect in part, or be rounded, and the group may vanish meanwhile. Choice: the reading
-after the write decides. A new value that was refused leaves the value held before, or the original is restored; a
-failed restore is retried after a back-off. Limits: a value that differs from the original right after it was restored
-is the kernel's form of it (an emptied CPU set, a rounded limit): the lease is over.
+A write may fail, take effect in part, or be rounded, and the group may vanish meanwhile. The reading after the write
+decides. A new value that was refused leaves the value held before, or the original is restored; a failed restore is
+retried after a back-off.
+Limits: a value that differs from the original right after it was restored is the kernel's form of it (an emptied CPU
+set, a rounded limit): the lease is over.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The table of live leases: one lease per knob, with its history, its retry and its deferral.
 
-Problem: a lease's state is changed from many places of a round, and a change that forgets the history or a pending
-retry leaves a knob throttled. Choice: all changes of state go through `add`, `transition` and `close`, which keep the
-parts of a lease together. Limits: no decisions here; the rules are in `round.py`, the legal transitions in
-`transitions.py`.
+A lease's state is changed from many places of a round, and a change that forgets the history or a pending retry leaves
+a knob throttled. All changes of state go through `add`, `transition` and `close`, which keep the parts of a lease
+together.
+Limits: no decisions here; the rules are in `round.py`, the legal transitions in `transitions.py`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The state machine of a lease: a table of legal transitions, and a bounded history for diagnosis.
 
-Problem: a lease that is forgotten while its value is set leaves a group throttled for good, unnoticed. Choice: one
-state per lease, changed along `LEGAL` only, each edge with its meaning; an illegal change raises with the lease's
-history. Limits: the history keeps the last `HISTORY_LENGTH` changes and is dropped when the lease is over; the audit
-trail has the rest.
+A lease that is forgotten while its value is set leaves a group throttled for good, unnoticed. One state per lease,
+changed along `LEGAL` only, each edge with its meaning; an illegal change raises with the lease's history.
+Limits: the history keeps the last `HISTORY_LENGTH` changes and is dropped when the lease is over; the audit trail has
+the rest.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """The order in which several knobs are written so that the kernel accepts each write.
 
-Problem: the kernel checks knobs against one another: a burst above its quota, a child's quota above its parent's
-(cgroup v1), a child's CPUs outside its parent's (v1) and a weight while the group is idle are all refused. A restore
-that is refused leaves a wrong value behind. Choice: one pure order for writing and for restoring. Writes that release
-others come first: idle off; then decreasing bursts, decreasing quotas (children first), increasing quotas (parents
-first), increasing bursts; CPU sets widen from the top, then narrow from the bottom; memory limits so that the softer
-one is reached first, in the order of quotas; weights; idle on; reclaim last. A CPU set that neither contains the old
-one nor is contained in it, and whose relatives change too, is first set to the union of both. Limits: a value that a
-group outside the batch forbids is still refused by the kernel. The empty CPU set counts as no CPU (v1); on v2, where it
-means the parent's, no order is wrong.
+The kernel checks knobs against one another: a burst above its quota, a child's quota above its parent's (cgroup v1), a
+child's CPUs outside its parent's (v1) and a weight while the group is idle are all refused. A restore that is refused
+leaves a wrong value behind. One pure order for writing and for restoring. Writes that release others come first: idle
+off; then decreasing bursts, decreasing quotas (children first), increasing quotas (parents first), increasing bursts;
+CPU sets widen from the top, then narrow from the bottom; memory limits so that the softer one is reached first, in the
+order of quotas; weights; idle on; reclaim last. A CPU set that neither contains the old one nor is contained in it, and
+whose relatives change too, is first set to the union of both.
+Limits: a value that a group outside the batch forbids is still refused by the kernel. The empty CPU set counts as no
+CPU (v1); on v2, where it means the parent's, no order is wrong.
 
 Source: Linux, kernel/sched/core.c (tg_set_cfs_bandwidth, tg_cfs_schedulable_down, sched_group_set_idle),
 kernel/cgroup/cpuset-v1.c.

@@ -1,10 +1,10 @@
 """Keeps GPU resources on nodes: nodes and Device objects in; writes of amounts, terms and labels out.
 
-Problem: totals follow the Device object, must go when it goes, and must not be taken from nodes whose totals another
-manager wrote and no Device explains. Choice: events mark nodes as due; `decide` returns a write where a node differs.
-Removed is what the annotation names, and what the node's Device lists and no healthy GPU has; totals without an
-annotation and without a Device stay. A write that the watch does not show within a while is issued again, ever more
-rarely. Limits: as `policy/overcommit/gpu_totals.py`.
+Totals follow the Device object, must go when it goes, and must not be taken from nodes whose totals another manager
+wrote and no Device explains. Events mark nodes as due; `decide` returns a write where a node differs. Removed is what
+the annotation names, and what the node's Device lists and no healthy GPU has; totals without an annotation and without
+a Device stay. A write that the watch does not show within a while is issued again, ever more rarely.
+Limits: as `policy/overcommit/gpu_totals.py`.
 """
 
 from __future__ import annotations

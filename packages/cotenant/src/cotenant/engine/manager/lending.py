@@ -1,8 +1,9 @@
 """The amounts of one node: by formula or by the peak policy, after normalization, third parties and hysteresis.
 
-Problem: each resource may have a policy of its own, and an error in one tier must not take the other tier's amounts
-with it. Choice: tiers are computed one by one; what fails is reported and stays on the node as it is. Staleness and a
-strategy that is off withdraw both. Limits: amounts of the node; those of its NUMA zones follow from them (`zones.py`).
+Each resource may have a policy of its own, and an error in one tier must not take the other tier's amounts with it.
+Tiers are computed one by one; what fails is reported and stays on the node as it is. Staleness and a strategy that is
+off withdraw both.
+Limits: amounts of the node; those of its NUMA zones follow from them (`zones.py`).
 """
 
 from __future__ import annotations

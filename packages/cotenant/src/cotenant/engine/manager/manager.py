@@ -1,13 +1,13 @@
 """The manager: nodes, pods, measurements and the ConfigMap in; writes of amounts, NodeSLOs and metric policies out.
 
-Problem: amounts follow every measurement of every node, and must be written rarely, survive a restart and a bad
-ConfigMap, and be withdrawn when measurements stop. Choice: events mark nodes as dirty; `decide` computes those and
-returns only what differs enough from what the watch shows on the node. A write that the watch does not show within a
-while is issued again, so a lost write heals. Nothing that cannot be rebuilt from watches and node annotations is kept,
-apart from the history of the peak policy, which starts from the annotation's reserve. A measurement counts as fresh
-when its update time changes while this process looks on, whatever the agent's clock says; only the first sight of a
-measurement relies on both clocks, and one that is too old then withdraws nothing until it was watched for longer than
-agents report. Limits: single-threaded; times are of one clock that does not jump.
+Amounts follow every measurement of every node, and must be written rarely, survive a restart and a bad ConfigMap, and
+be withdrawn when measurements stop. Events mark nodes as dirty; `decide` computes those and returns only what differs
+enough from what the watch shows on the node. A write that the watch does not show within a while is issued again, so a
+lost write heals. Nothing that cannot be rebuilt from watches and node annotations is kept, apart from the history of
+the peak policy, which starts from the annotation's reserve. A measurement counts as fresh when its update time changes
+while this process looks on, whatever the agent's clock says; only the first sight of a measurement relies on both
+clocks, and one that is too old then withdraws nothing until it was watched for longer than agents report.
+Limits: single-threaded; times are of one clock that does not jump.
 Source: Koordinator, pkg/slo-controller (noderesource, nodeslo, nodemetric controllers).
 """
 

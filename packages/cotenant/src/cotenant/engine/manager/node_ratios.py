@@ -1,9 +1,10 @@
 """Keeps the normalization and amplification ratios on nodes: nodes, their CPUs and the ConfigMap in; writes of
 annotations out.
 
-Problem: ratios follow the ConfigMap and what agents report of CPUs, and a node whose ratio is not known must keep what
-it has. Choice: events mark nodes as due; `decide` returns writes where an annotation differs; a write that the watch
-does not show within a while is issued again, ever more rarely. Limits: as `policy/overcommit/node_ratios.py`.
+Ratios follow the ConfigMap and what agents report of CPUs, and a node whose ratio is not known must keep what it has.
+Events mark nodes as due; `decide` returns writes where an annotation differs; a write that the watch does not show
+within a while is issued again, ever more rarely.
+Limits: as `policy/overcommit/node_ratios.py`.
 """
 
 from __future__ import annotations

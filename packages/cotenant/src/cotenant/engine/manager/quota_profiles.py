@@ -1,11 +1,11 @@
 """Keeps the quotas of ElasticQuotaProfiles: profiles, nodes and quotas in; writes out.
 
-Problem: upstream polls every ten seconds, overwrites a quota that another profile keeps, and loses what others set on
-it. Choice: events mark everything as due, `decide` returns the writes for quotas that lack something of what their
-profile says; a write that the watch does not show within a while is issued again, ever more rarely. Of two profiles
-with one quota the first by key keeps it. A profile that cannot be read changes nothing: its quota stays as it is.
-Nothing is deleted: a deleted profile leaves its quota, as upstream. Limits: all profiles are computed together, at most
-once a second.
+Upstream polls every ten seconds, overwrites a quota that another profile keeps, and loses what others set on it. Events
+mark everything as due, `decide` returns the writes for quotas that lack something of what their profile says; a write
+that the watch does not show within a while is issued again, ever more rarely. Of two profiles with one quota the first
+by key keeps it. A profile that cannot be read changes nothing: its quota stays as it is. Nothing is deleted: a deleted
+profile leaves its quota, as upstream.
+Limits: all profiles are computed together, at most once a second.
 """
 
 from __future__ import annotations

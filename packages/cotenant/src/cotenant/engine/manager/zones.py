@@ -1,12 +1,12 @@
 """Batch amounts of a node's NUMA zones: when they are written, and what they are.
 
-Problem: a scheduler that assigns batch pods to NUMA nodes needs what each of them lends, and the zones must agree with
-the node. Choice: under upstream's policies each zone is computed by the same formula from its own size and its pods;
-under `peak`, which predicts the whole node, the node's amount is divided in proportion to what services leave unused in
-each zone. Normalization applies to zones too. They are withdrawn with the node's amounts (upstream leaves them stale),
-stay where a tier failed, and are written when they differ by more than the strategy's threshold, as amounts of nodes
-are. Limits: batch amounts only, as upstream; hysteresis and third parties' allocations are the node's. Source:
-Koordinator, pkg/slo-controller/noderesource/plugins/batchresource (calculateOnNUMALevel,
+A scheduler that assigns batch pods to NUMA nodes needs what each of them lends, and the zones must agree with the node.
+Under upstream's policies each zone is computed by the same formula from its own size and its pods; under `peak`, which
+predicts the whole node, the node's amount is divided in proportion to what services leave unused in each zone.
+Normalization applies to zones too. They are withdrawn with the node's amounts (upstream leaves them stale), stay where
+a tier failed, and are written when they differ by more than the strategy's threshold, as amounts of nodes are.
+Limits: batch amounts only, as upstream; hysteresis and third parties' allocations are the node's.
+Source: Koordinator, pkg/slo-controller/noderesource/plugins/batchresource (calculateOnNUMALevel,
 prepareForNodeResourceTopology).
 """
 

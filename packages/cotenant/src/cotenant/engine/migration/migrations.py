@@ -1,11 +1,12 @@
 """All migrations of a cluster: arbitration, the next write of each job, rates, cleaning up, and proof.
 
-Problem: jobs of several makers must keep common limits, each write must be answered before the next of the same job,
-and what an earlier process left must be found. Choice: jobs, reservations and pods are events or look-ups; `decide`
-returns at most one write for each job, which stays pending until `done`. Reservations of jobs that ended or are gone
-are deleted, also those of an earlier process: they are known by their label and by their name, the job's UID. Rates are
-read from the jobs' conditions, so they survive a restart. Limits: one leader writes; the rate of a workload is known of
-jobs that were planned here, of others only while their pod exists.
+Jobs of several makers must keep common limits, each write must be answered before the next of the same job, and what an
+earlier process left must be found. Jobs, reservations and pods are events or look-ups; `decide` returns at most one
+write for each job, which stays pending until `done`. Reservations of jobs that ended or are gone are deleted, also
+those of an earlier process: they are known by their label and by their name, the job's UID. Rates are read from the
+jobs' conditions, so they survive a restart.
+Limits: one leader writes; the rate of a workload is known of jobs that were planned here, of others only while their
+pod exists.
 """
 
 from __future__ import annotations

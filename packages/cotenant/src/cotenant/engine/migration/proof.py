@@ -1,14 +1,15 @@
 """Whether a move helped, and how long moves of a kind that did not are left alone.
 
-Problem: a move costs a restart, and a hot spot that comes back shows that the move was in vain. Choice: from the end of
-a job the source node's and the target's use is sampled for a time; the mean of the resource for which the pod moved is
-compared with what was planned. It helped where the source fell by at least half of what was expected and the target
-stays below what the source had before. Figures and verdict are a condition of the job. A move for another purpose
-(`Purpose`) helped where that is served: the pod that waited is placed, as soon as it is; the rule holds for the
-replacement, the service's p99 is within its objective, or what the move was to lower is lower, at the end of that time.
-Moves of one kind (trigger, pool, scope, resource) rest after a move that did not help, twice as long after each further
-one, until one helps. All of that is read from the jobs, so a restart forgets nothing but samples. Limits: several moves
-from a node within the time are credited with the common change; without a measurement the verdict is Unknown.
+A move costs a restart, and a hot spot that comes back shows that the move was in vain. From the end of a job the source
+node's and the target's use is sampled for a time; the mean of the resource for which the pod moved is compared with
+what was planned. It helped where the source fell by at least half of what was expected and the target stays below what
+the source had before. Figures and verdict are a condition of the job. A move for another purpose (`Purpose`) helped
+where that is served: the pod that waited is placed, as soon as it is; the rule holds for the replacement, the service's
+p99 is within its objective, or what the move was to lower is lower, at the end of that time. Moves of one kind
+(trigger, pool, scope, resource) rest after a move that did not help, twice as long after each further one, until one
+helps. All of that is read from the jobs, so a restart forgets nothing but samples.
+Limits: several moves from a node within the time are credited with the common change; without a measurement the verdict
+is Unknown.
 """
 
 from __future__ import annotations

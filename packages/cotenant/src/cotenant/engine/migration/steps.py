@@ -1,13 +1,13 @@
 """The next step of one job, from what is stored and observed now.
 
-Problem: a rebalancer may be killed between any two writes, its view may lag behind the server, and pods, reservations
-and jobs may be deleted by others at any moment. Choice: one pure function from the job, its pod, its reservation and
-the replacement to at most one write. It keeps no memory: what was done is a condition of the job, or can be seen in the
-cluster. The intention to evict is written before the eviction, so a pod that is gone afterwards was evicted for this
-job. A failure is written first, and the reservation is deleted when the job has ended (migrations.py), so the reason is
-never lost. What a job waits for is a condition too (`Waiting`), and a wait for its turn among other moves does not
-count toward its time limit. Differences from upstream: a job whose pod was replaced before it ran fails, where upstream
-moves the new pod; the eviction is confirmed before the reservation's owner is read.
+A rebalancer may be killed between any two writes, its view may lag behind the server, and pods, reservations and jobs
+may be deleted by others at any moment. One pure function from the job, its pod, its reservation and the replacement to
+at most one write. It keeps no memory: what was done is a condition of the job, or can be seen in the cluster. The
+intention to evict is written before the eviction, so a pod that is gone afterwards was evicted for this job. A failure
+is written first, and the reservation is deleted when the job has ended (migrations.py), so the reason is never lost.
+What a job waits for is a condition too (`Waiting`), and a wait for its turn among other moves does not count toward its
+time limit. Differences from upstream: a job whose pod was replaced before it ran fails, where upstream moves the new
+pod; the eviction is confirmed before the reservation's owner is read.
 Limits: a replacement that is deleted before it is ready counts as ready, as upstream.
 Source: Koordinator, pkg/descheduler/controllers/migration/controller.go.
 """

@@ -1,10 +1,10 @@
 """The node's engine: measure, decide, hold, release. A state machine without I/O, the same on a real node, on a
 recording and in the lab.
 
-Problem: many policies want knobs of many groups at once, every second, for months; groups come and go, keepers refuse,
-clocks jump; and users ask why at any time. Choice: a sample goes in and instructions come out; in between each policy
-decides on one `NodeState`, their desired values are resolved knob by knob, and only the difference to what is held is
-requested. Limits: it relies on its process to report answers in the order of the requests.
+Many policies want knobs of many groups at once, every second, for months; groups come and go, keepers refuse, clocks
+jump; and users ask why at any time. A sample goes in and instructions come out; in between each policy decides on one
+`NodeState`, their desired values are resolved knob by knob, and only the difference to what is held is requested.
+Limits: it relies on its process to report answers in the order of the requests.
 
 A tick: `pods_seen` where discovery has updates; `groups` and `knobs_to_read` say what to read; `sampled` takes what was
 read.

@@ -1,9 +1,9 @@
 """The agent's own time, which never goes back, whatever the clock of its samples does.
 
-Problem: leases, back-offs and limits are spans of time, and a clock that goes back an hour would freeze them for an
-hour. Choice: the agent's time follows the given one; where that goes back by more than events may be out of order, the
-agent's time continues from where it was. Limits: a jump ahead is accepted; everything held then counts as expired and
-is requested again, which is safe.
+Leases, back-offs and limits are spans of time, and a clock that goes back an hour would freeze them for an hour. The
+agent's time follows the given one; where that goes back by more than events may be out of order, the agent's time
+continues from where it was.
+Limits: a jump ahead is accepted; everything held then counts as expired and is requested again, which is safe.
 """
 
 from __future__ import annotations

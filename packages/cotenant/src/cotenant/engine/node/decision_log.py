@@ -1,10 +1,11 @@
 """The agent's decisions with their reasons, in bounded memory: the answer to "why is my job throttled".
 
-Problem: the answer must be available an hour later or while it happens, and must not grow with uptime. Choice: a ring
-of decisions over the whole node, where a decision is a change: a knob held at another value or by another policy, one
-given back, refused or yielded, an eviction, a new reason of a policy. The current state is not in the ring: it is read
-from the engine itself. Limits: a value that is held for hours is one decision; its terms at the last tick are in the
-explanation, those of every tick are not kept.
+The answer must be available an hour later or while it happens, and must not grow with uptime. A ring of decisions over
+the whole node, where a decision is a change: a knob held at another value or by another policy, one given back, refused
+or yielded, an eviction, a new reason of a policy. The current state is not in the ring: it is read from the engine
+itself.
+Limits: a value that is held for hours is one decision; its terms at the last tick are in the explanation, those of
+every tick are not kept.
 """
 
 from __future__ import annotations

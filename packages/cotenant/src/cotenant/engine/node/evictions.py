@@ -1,11 +1,11 @@
 """Rate-limits evictions and tracks their outcomes.
 
-Problem: policies request evictions at every tick until the pressure is gone, and a burst of them would empty a node for
-a peak of seconds. Choice: a pod is requested once and is outstanding until it is gone, it is refused, or there is no
-result for long; limits apply to the last minute and hour, to each tenant, and to how many may be outstanding at once.
-They count what was accepted or may yet be: a refusal gives its part back, and is followed by a back-off of that pod
-and, after many, of all. A pod that no source has named is not requested: nobody could be asked to evict it. Limits:
-which pod to evict is the policies' decision; here it is only when.
+Policies request evictions at every tick until the pressure is gone, and a burst of them would empty a node for a peak
+of seconds. A pod is requested once and is outstanding until it is gone, it is refused, or there is no result for long;
+limits apply to the last minute and hour, to each tenant, and to how many may be outstanding at once. They count what
+was accepted or may yet be: a refusal gives its part back, and is followed by a back-off of that pod and, after many, of
+all. A pod that no source has named is not requested: nobody could be asked to evict it.
+Limits: which pod to evict is the policies' decision; here it is only when.
 """
 
 from __future__ import annotations

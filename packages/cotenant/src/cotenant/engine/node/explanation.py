@@ -1,8 +1,9 @@
 """The explanation of one group or pod from the engine's state.
 
-Problem: a pod is throttled by knobs of its own groups, of its containers' and of every group above it, and a user may
-name any of them. Choice: gather what concerns any of these groups; report the current state first, then each policy's
-reasons, then past decisions. Limits: groups that belong to no pod and have no knob are not known here.
+A pod is throttled by knobs of its own groups, of its containers' and of every group above it, and a user may name any
+of them. Gather what concerns any of these groups; report the current state first, then each policy's reasons, then past
+decisions.
+Limits: groups that belong to no pod and have no knob are not known here.
 """
 
 from __future__ import annotations

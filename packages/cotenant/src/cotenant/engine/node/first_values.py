@@ -1,12 +1,12 @@
 """The first values of a container, decided from its pod before its first instruction runs.
 
-Problem: a kubelet knows native amounts and classes only, so a container runs with its values until the agent has seen
-it, up to a period later; and nothing that is decided about devices or names reaches its environment. Choice: the
-figures are those of the policy that holds them afterwards (`batch_resources.desired`), so a lease takes over without a
-step; a best-effort container without batch CPU starts with the least weight. Never more than the groups above allow,
-since the runtime would fail: on cgroup v1 a quota above a group's is an error, as are CPUs that it lacks. What would
-make the start itself slow or fail is left to the lease. An update of the runtime's (a resize in place) gets the batch
-amounts again, which a kubelet does not know, and nothing else.
+A kubelet knows native amounts and classes only, so a container runs with its values until the agent has seen it, up to
+a period later; and nothing that is decided about devices or names reaches its environment. The figures are those of the
+policy that holds them afterwards (`batch_resources.desired`), so a lease takes over without a step; a best-effort
+container without batch CPU starts with the least weight. Never more than the groups above allow, since the runtime
+would fail: on cgroup v1 a quota above a group's is an error, as are CPUs that it lacks. What would make the start
+itself slow or fail is left to the lease. An update of the runtime's (a resize in place) gets the batch amounts again,
+which a kubelet does not know, and nothing else.
 
 Limits: labels and annotations are the pod owner's words. They can lower a pod, and give a container a share of its own
 pod; CPUs, devices and their refusal go by annotations that a scheduler writes and an owner can forge, so they are

@@ -1,9 +1,9 @@
 """The recent history of the node, and the reports made from it: the founding report and a NodeMetric's aggregates.
 
-Problem: the cluster asks every half minute for figures over minutes, from a process that must not grow. Choice: rings
-(`series.py`) of the node's, the system's and each pod's CPU and memory, and of how long each pod waited for a CPU;
-services' reports in one bounded queue. Limits: what was before the agent's start is not known; a pod's rings are
-dropped with it.
+The cluster asks every half minute for figures over minutes, from a process that must not grow. Rings (`series.py`) of
+the node's, the system's and each pod's CPU and memory, and of how long each pod waited for a CPU; services' reports in
+one bounded queue.
+Limits: what was before the agent's start is not known; a pod's rings are dropped with it.
 
 System = node - pods - host applications, per tick, never below 0; unknown use of a pod counts to the system.
 """

@@ -1,7 +1,7 @@
 """The instructions that the node's engine gives its process, and its counters.
 
-Problem: a process must be able to execute a whole tick without deciding anything. Choice: three ordered lists; empty
-lists mean nothing to do.
+A process must be able to execute a whole tick without deciding anything. Three ordered lists; empty lists mean nothing
+to do.
 Limits: answers are reported through `Agent.answered` and `Agent.evicted`, in the order of the requests.
 """
 

@@ -1,7 +1,8 @@
 """The interfaces that the node's engine and its process require. Drivers, the simulated node and fakes provide them.
 
-Problem: the agent must be the same code over cgroup v1, v2, a recording and the lab's plant. Choice: four small
-Protocols; drivers satisfy them structurally and import nothing from here. Limits: implementations make no decisions.
+The agent must be the same code over cgroup v1, v2, a recording and the lab's plant. Four small Protocols; drivers
+satisfy them structurally and import nothing from here.
+Limits: implementations make no decisions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The node policies, their settings, and the knobs that each needs to read.
 
-Problem: policies are separate modules, and the agent, the lab and the command line must run the same ones in the same
-order. Choice: a table of entries; a policy is a pure `decide` with its settings and its first memory; settings of None
-switch it off. Limits: the order here is the order in which ties are resolved and evictions are taken.
+Policies are separate modules, and the agent, the lab and the command line must run the same ones in the same order. A
+table of entries; a policy is a pure `decide` with its settings and its first memory; settings of None switch it off.
+Limits: the order here is the order in which ties are resolved and evictions are taken.
 
 Source of the defaults: Koordinator's gates (suppress, burst and batch resources on, evictions off); what its defaults
 leave off is off here.

@@ -1,9 +1,10 @@
 """Runs the policies: each at its own period, each with its own memory, and a failure of one does not affect the others.
 
-Problem: a policy that raises, or that decides every ten seconds, must leave the verdicts of all others in force, and
-its own must neither vanish at the first failure nor stay for ever. Choice: the last verdict of each policy blocked in
-force until it decides again; one that fails keeps its last verdict for one lease and then wants nothing; after three
-failures in a row it restarts without memory. Limits: the run time of a policy is measured by the process, not here.
+A policy that raises, or that decides every ten seconds, must leave the verdicts of all others in force, and its own
+must neither vanish at the first failure nor stay for ever. The last verdict of each policy blocked in force until it
+decides again; one that fails keeps its last verdict for one lease and then wants nothing; after three failures in a row
+it restarts without memory.
+Limits: the run time of a policy is measured by the process, not here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Prediction of what prod pods of this node will not use of their requests, trained on the node's own measurements.
 
-Problem: `policy/overcommit/reclaimable.py` is a function of histories; something has to feed it each minute with the
-right pods, and keep the histories over a restart of the process. Choice: a state machine without I/O: measurements and
-elapsed time go in, a prediction comes out; histories go out and in as plain numbers (`KeptHistories`). Limits: kept
-histories of another version, or that make no sense, are refused as a whole.
+`policy/overcommit/reclaimable.py` is a function of histories; something has to feed it each minute with the right pods,
+and keep the histories over a restart of the process. A state machine without I/O: measurements and elapsed time go in,
+a prediction comes out; histories go out and in as plain numbers (`KeptHistories`).
+Limits: kept histories of another version, or that make no sense, are refused as a whole.
 """
 
 from __future__ import annotations

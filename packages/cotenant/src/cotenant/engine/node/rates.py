@@ -1,11 +1,12 @@
 """From counters to rates: what each group and the machine did since the previous sample.
 
-Problem: counters restart when a group is recreated, vanish for a tick or are garbage, and the clock between two samples
-may stand unchanged, jump or go back; a rate made from any of that is a huge number that throttles a group. Choice: a
-rate exists only between two readings of the same counter, the later one not smaller, over an elapsed time above 0; else
-it is None, never 0 and never large. I/O that was not read this time keeps its last rate, and the next rate covers all
-the time since it was read. Limits: a group that was deleted and recreated with larger counters than before, within one
-interval, cannot be distinguished from one that worked.
+Counters restart when a group is recreated, vanish for a tick or are garbage, and the clock between two samples may
+stand unchanged, jump or go back; a rate made from any of that is a huge number that throttles a group. A rate exists
+only between two readings of the same counter, the later one not smaller, over an elapsed time above 0; else it is None,
+never 0 and never large. I/O that was not read this time keeps its last rate, and the next rate covers all the time
+since it was read.
+Limits: a group that was deleted and recreated with larger counters than before, within one interval, cannot be
+distinguished from one that worked.
 
 Integers throughout, rounded down. Levels (memory, tasks) are passed on unchanged.
 """

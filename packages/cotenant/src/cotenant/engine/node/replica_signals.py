@@ -1,10 +1,10 @@
 """The measured signals of the node's replicas, as the trace process sends them.
 
-Problem: a replica may have several objectives, and the trace process may become silent while it burns. Choice: the last
-signal of each replica and objective is kept with its age; while one that the guard may use is fresh, it replaces the
-service's own report and objective. A silent source leaves the own report where that is fresh, else no latency, and the
-guard uses run delay or pressure; the age stays visible. Limits: a signal is dropped after `FORGOTTEN_US` without
-another.
+A replica may have several objectives, and the trace process may become silent while it burns. The last signal of each
+replica and objective is kept with its age; while one that the guard may use is fresh, it replaces the service's own
+report and objective. A silent source leaves the own report where that is fresh, else no latency, and the guard uses run
+delay or pressure; the age stays visible.
+Limits: a signal is dropped after `FORGOTTEN_US` without another.
 """
 
 from __future__ import annotations

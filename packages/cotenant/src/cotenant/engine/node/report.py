@@ -1,9 +1,10 @@
 """The figures of a node's reports, each with one definition.
 
-Problem: a report that mixes definitions cannot be compared between nodes, and Jain's index over what tenants use
-measures their demand, not how they are treated: two tenants that get all they want and want 1 and 9 score 0.61. Choice:
-the index is taken over what each tenant gets of its entitlement, which is capped by its demand. Limits: memory has no
-queue, so a tenant's use of it is its demand; the latency is computed from services' windows, not from requests.
+A report that mixes definitions cannot be compared between nodes, and Jain's index over what tenants use measures their
+demand, not how they are treated: two tenants that get all they want and want 1 and 9 score 0.61. The index is taken
+over what each tenant gets of its entitlement, which is capped by its demand.
+Limits: memory has no queue, so a tenant's use of it is its demand; the latency is computed from services' windows, not
+from requests.
 
     dominant share   max(CPU used / allocatable, memory used / allocatable) of the node (founding document,
                      "sidecar-agent")

@@ -1,9 +1,9 @@
 """Time series of fixed size in memory: rings of integers that share one clock, and percentiles over windows of them.
 
-Problem: a node report needs percentiles over minutes of dozens of groups that come and go, for months, in a few
-megabytes. Choice: one ring of times for all series; each series is a ring of 8-byte integers at the same ticks, with
-holes where nothing was known; the number of series is bounded, and when it is reached the least recently written one is
-evicted. Limits: a window that is longer than a series' ring is computed from what is left.
+A node report needs percentiles over minutes of dozens of groups that come and go, for months, in a few megabytes. One
+ring of times for all series; each series is a ring of 8-byte integers at the same ticks, with holes where nothing was
+known; the number of series is bounded, and when it is reached the least recently written one is evicted.
+Limits: a window that is longer than a series' ring is computed from what is left.
 
 Percentiles are nearest-rank: the smallest value that at least p per cent of the points do not exceed.
 """

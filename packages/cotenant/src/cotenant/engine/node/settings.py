@@ -1,8 +1,9 @@
 """The settings of a node's agent: how often it acts, how far it may go, and within which bounds.
 
-Problem: an agent that acts on a machine by default, or anywhere, is a danger. Choice: one frozen value, checked when
-built; without roots it holds nothing, evictions are off until a policy that evicts is switched on, and the mode says
-whether it acts at all. Limits: the settings of each policy are separate (`policies.PolicySettings`).
+An agent that acts on a machine by default, or anywhere, is a danger. One frozen value, checked when built; without
+roots it holds nothing, evictions are off until a policy that evicts is switched on, and the mode says whether it acts
+at all.
+Limits: the settings of each policy are separate (`policies.PolicySettings`).
 
 Source of the defaults: Koordinator's koordlet (period 1 s; evictions off).
 """

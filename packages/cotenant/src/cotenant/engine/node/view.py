@@ -1,10 +1,10 @@
 """The pods of the node and how they fare: from discovery, services' reports and rates to the one snapshot that policies
 decide on.
 
-Problem: pods come and go between samples, a group may be gone before discovery reports it, a service may report for an
-unknown pod, and policies must see one consistent value. Choice: discovery says which pods exist, samples say what they
-use; a pod whose group was not read has unknown use, not zero. State of a pod is dropped with it. Limits: an answer of
-discovery is trusted until the next.
+Pods come and go between samples, a group may be gone before discovery reports it, a service may report for an unknown
+pod, and policies must see one consistent value. Discovery says which pods exist, samples say what they use; a pod whose
+group was not read has unknown use, not zero. State of a pod is dropped with it.
+Limits: an answer of discovery is trusted until the next.
 
 The group of all best-effort pods, where settings do not name it: the deepest group that contains every best-effort pod
 and no other pod, strictly below one of the agent's roots. A single best-effort pod beside services is its own group.

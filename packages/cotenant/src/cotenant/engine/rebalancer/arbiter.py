@@ -1,10 +1,10 @@
 """Arbitration of jobs over the pods of a cluster: filters, limits and order.
 
-Problem: jobs come from this rebalancer, from users and from other controllers, and all of them share the limits of
-nodes, namespaces, workloads and the cluster, PodDisruptionBudgets among them. Choice: the pure rules of
-policy/rebalance/migration over the engine's pods; running jobs count as moving, and what passes counts for those after
-it. Limits: the limits of a round (`maxNoOfPodsToEvict...`) hold where moves are planned, not here; the replicas of a
-job's pod are those of its direct controller.
+Jobs come from this rebalancer, from users and from other controllers, and all of them share the limits of nodes,
+namespaces, workloads and the cluster, PodDisruptionBudgets among them. The pure rules of policy/rebalance/migration
+over the engine's pods; running jobs count as moving, and what passes counts for those after it.
+Limits: the limits of a round (`maxNoOfPodsToEvict...`) hold where moves are planned, not here; the replicas of a job's
+pod are those of its direct controller.
 """
 
 from __future__ import annotations

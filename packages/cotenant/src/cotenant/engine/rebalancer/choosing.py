@@ -1,8 +1,9 @@
 """Answers of one round about single pods: whether each may move with the moves so far counted, and where it lands.
 
-Problem: all kinds of moves of a round share limits, budgets and the simulated cluster, and some must be taken back
-because a later part of the same purpose fails. Choice: one value that policies ask as their `Choice`; `trial` takes
-everything back unless it is kept. Limits: see `LandingSimulator` and `Undo`.
+All kinds of moves of a round share limits, budgets and the simulated cluster, and some must be taken back because a
+later part of the same purpose fails. One value that policies ask as their `Choice`; `trial` takes everything back
+unless it is kept.
+Limits: see `LandingSimulator` and `Undo`.
 """
 
 from __future__ import annotations

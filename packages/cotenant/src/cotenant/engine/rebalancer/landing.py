@@ -1,13 +1,13 @@
 """What-if placement: where would the scheduler place a pod if it left its node?
 
-Problem: a node with room by measured use may still not fit the pod: requests, taints, affinity, spread, devices,
-volumes, quotas and gangs decide. Choice: the move is carried out in the scheduling engine itself: the pod leaves, a pod
-with the same spec arrives, and the ordinary cycle decides. Nodes that are not offered are cordoned. A pod that lands
-stays there, so later moves of a plan see it; one that does not is put back. A placement that would evict other pods is
-refused. The engine is the planner's own, fed by the same watches as a scheduler's. Limits: pods that wait are placed
-first, as a scheduler would; pods evicted by preemption of others while they are placed are not created again; a pod
-that tolerates cordoned nodes may land on one that was not offered, which is refused; the source node's freed room may
-be taken by waiting pods.
+A node with room by measured use may still not fit the pod: requests, taints, affinity, spread, devices, volumes, quotas
+and gangs decide. The move is carried out in the scheduling engine itself: the pod leaves, a pod with the same spec
+arrives, and the ordinary cycle decides. Nodes that are not offered are cordoned. A pod that lands stays there, so later
+moves of a plan see it; one that does not is put back. A placement that would evict other pods is refused. The engine is
+the planner's own, fed by the same watches as a scheduler's.
+Limits: pods that wait are placed first, as a scheduler would; pods evicted by preemption of others while they are
+placed are not created again; a pod that tolerates cordoned nodes may land on one that was not offered, which is
+refused; the source node's freed room may be taken by waiting pods.
 """
 
 from __future__ import annotations

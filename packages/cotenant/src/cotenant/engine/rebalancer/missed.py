@@ -1,13 +1,13 @@
 """Moves for pods whose objective keeps being missed: of the pod, or of a neighbour that is the cause.
 
-Problem: the pod that suffers is often the dearest to move, and few moves are allowed. Choice: the victim and the
-neighbours that are predicted to press most on it are candidates; of those whose leaving relieves the node by at least
-half of what the best of them does, for as long as they are expected to run, the first in the order of what a move costs
-(class, priority, QoS, costs), then the others, whose landing lowers the victim's predicted use of its objective by the
-configured gain without a larger predicted violation on both nodes. Victims are relieved in the order of the best
-relief, those of burning budgets first. With an allowance (policy/rebalance/allowance.py) no more pods move than are
-left of it. Which pods are victims: where ServiceObjectives cover a service (policy/rebalance/standings.py), their
-alerts decide and the worst replica is the victim; elsewhere, and where they have no data, the pods' own reports.
+The pod that suffers is often the dearest to move, and few moves are allowed. The victim and the neighbours that are
+predicted to press most on it are candidates; of those whose leaving relieves the node by at least half of what the best
+of them does, for as long as they are expected to run, the first in the order of what a move costs (class, priority,
+QoS, costs), then the others, whose landing lowers the victim's predicted use of its objective by the configured gain
+without a larger predicted violation on both nodes. Victims are relieved in the order of the best relief, those of
+burning budgets first. With an allowance (policy/rebalance/allowance.py) no more pods move than are left of it. Which
+pods are victims: where ServiceObjectives cover a service (policy/rebalance/standings.py), their alerts decide and the
+worst replica is the victim; elsewhere, and where they have no data, the pods' own reports.
 Limits: where nothing is predicted, only the victim moves, to a node that the scheduler prefers; windows are those of
 NodeMetrics, whose number of requests is not reported.
 """

@@ -1,12 +1,12 @@
 """One round of planning: from measured nodes and placed pods to moves with reasons and expected effect.
 
-Problem: a move must be allowed (filters, limits, budgets), must help (LowNodeLoad's thresholds) and must be possible
-(the scheduler places the pod). Choice: `LowNodeLoad` proposes candidates in order; for each, this planner asks the
-limits with the moves chosen so far counted, then simulates the placement on the scheduling engine (landing.py). What
-does not move is kept with the reason. Use of a node is that of system, applications and pods as its NodeMetric reports
-them; the number of pods is that of the engine. Limits: one round at a time; nodes without a current NodeMetric take no
-part; the use of a moved pod is taken to be the same elsewhere; budgets are those of the last status of each
-PodDisruptionBudget.
+A move must be allowed (filters, limits, budgets), must help (LowNodeLoad's thresholds) and must be possible (the
+scheduler places the pod). `LowNodeLoad` proposes candidates in order; for each, this planner asks the limits with the
+moves chosen so far counted, then simulates the placement on the scheduling engine (landing.py). What does not move is
+kept with the reason. Use of a node is that of system, applications and pods as its NodeMetric reports them; the number
+of pods is that of the engine.
+Limits: one round at a time; nodes without a current NodeMetric take no part; the use of a moved pod is taken to be the
+same elsewhere; budgets are those of the last status of each PodDisruptionBudget.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The predicted effect of a move on objectives, from what the engine knows of the pods of both nodes.
 
-Choice: the parameters are those of the placement scores: learned per application where the profile learns
-(`cotenant-learned`), else declared estimates. Computed after the move was simulated, when the pod counts on the target.
+The parameters are those of the placement scores: learned per application where the profile learns (`cotenant-learned`),
+else declared estimates. Computed after the move was simulated, when the pod counts on the target.
 """
 
 from __future__ import annotations

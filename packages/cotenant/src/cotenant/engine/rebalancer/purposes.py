@@ -1,14 +1,15 @@
 """Whether what a move was made for is so now, for the proof after it (engine/migration/proof.py).
 
-Problem: moves other than those of LowNodeLoad do not change a node's use by a planned amount, so figures of nodes do
-not show whether they helped. Choice: each kind is judged by its purpose: the pod or gang member that waited has a node;
-the replacement satisfies the rule that the moved pod violated; the service's p99, averaged over the windows after the
-move, is within its objective, or where a ServiceObjective's budget burnt, no alert fires any more or its shortest
-window's burn rate is half of what it was. What a move is to lower (`MoveAim`) is compared with what it was: pods in a
-forbidden common domain, those that came to the old place since included; the skew of a constraint, and what the left
-domain exceeds the smallest by; the pods that keep a node from being empty, of which at most half of those that left may
-have been followed by others. Limits: what is compared is counted once, at the end of the time of watching; of the pods
-that an anti-affinity kept apart at most 16 are followed; load and other moves meanwhile count as effects.
+Moves other than those of LowNodeLoad do not change a node's use by a planned amount, so figures of nodes do not show
+whether they helped. Each kind is judged by its purpose: the pod or gang member that waited has a node; the replacement
+satisfies the rule that the moved pod violated; the service's p99, averaged over the windows after the move, is within
+its objective, or where a ServiceObjective's budget burnt, no alert fires any more or its shortest window's burn rate is
+half of what it was. What a move is to lower (`MoveAim`) is compared with what it was: pods in a forbidden common
+domain, those that came to the old place since included; the skew of a constraint, and what the left domain exceeds the
+smallest by; the pods that keep a node from being empty, of which at most half of those that left may have been followed
+by others.
+Limits: what is compared is counted once, at the end of the time of watching; of the pods that an anti-affinity kept
+apart at most 16 are followed; load and other moves meanwhile count as effects.
 """
 
 from __future__ import annotations

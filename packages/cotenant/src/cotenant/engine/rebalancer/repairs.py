@@ -1,8 +1,8 @@
 """Moves of pods that violate a hard rule where they are (policy/rebalance/violations).
 
-Choice: pods that may violate a rule are collected once (suspects.py for rules between pods); the policy proposes in
-order, the round's choice answers. Limits: an engine's node that the profile does not select takes no part, neither as
-source nor as target.
+Pods that may violate a rule are collected once (suspects.py for rules between pods); the policy proposes in order, the
+round's choice answers.
+Limits: an engine's node that the profile does not select takes no part, neither as source nor as target.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The what-if of a move that another process asks for: which of the named pods should move, and where it lands.
 
-Problem: the agent's recovery or an operator knows that a pod suffers, or which neighbour is the cause, and not whether
-there is a better place. Choice: each named pod is simulated on the scheduling engine with the limits of the moves under
-way; only nodes are offered whose measured CPU use stays below that of the pod's node, where both are measured. A
-landing is refused where the predicted violation on both nodes grows. Of the pods that land, the first in the order of
-what a move costs is chosen (class, priority, QoS, costs). Nothing remains in the engine. Limits: the request itself is
-not questioned: whether the pod does suffer is not measured here.
+The agent's recovery or an operator knows that a pod suffers, or which neighbour is the cause, and not whether there is
+a better place. Each named pod is simulated on the scheduling engine with the limits of the moves under way; only nodes
+are offered whose measured CPU use stays below that of the pod's node, where both are measured. A landing is refused
+where the predicted violation on both nodes grows. Of the pods that land, the first in the order of what a move costs is
+chosen (class, priority, QoS, costs). Nothing remains in the engine.
+Limits: the request itself is not questioned: whether the pod does suffer is not measured here.
 """
 
 from __future__ import annotations

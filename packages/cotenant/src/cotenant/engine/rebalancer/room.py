@@ -1,11 +1,12 @@
 """Moves that make room: for pods and gangs that wait, and to empty nodes (policy/rebalance/packing).
 
-Problem: a pod fits on no node although enough is free in all, or few pods keep a node from being removed. Choice: sets
-of pods proposed by the policy are simulated in a trial: every pod must land elsewhere, and for a waiting pod the
-scheduler must place it then; otherwise all of it is taken back. Within limits and budgets: a set that they do not admit
-at once is not begun, except that a node is emptied over several rounds. Where the scheduler placed the waiting pods in
-the simulation is part of the plan, so that the room can be kept for them. Limits: at most `_ATTEMPTS` sets and `_NODES`
-nodes are tried for each pod; a waiting pod with gates or of another scheduler is left out.
+A pod fits on no node although enough is free in all, or few pods keep a node from being removed. Sets of pods proposed
+by the policy are simulated in a trial: every pod must land elsewhere, and for a waiting pod the scheduler must place it
+then; otherwise all of it is taken back. Within limits and budgets: a set that they do not admit at once is not begun,
+except that a node is emptied over several rounds. Where the scheduler placed the waiting pods in the simulation is part
+of the plan, so that the room can be kept for them.
+Limits: at most `_ATTEMPTS` sets and `_NODES` nodes are tried for each pod; a waiting pod with gates or of another
+scheduler is left out.
 """
 
 from __future__ import annotations

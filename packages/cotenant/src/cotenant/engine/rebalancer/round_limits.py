@@ -1,10 +1,10 @@
 """Limits of one round: how many pods may move of the cluster, a node, a namespace and a workload, and what disruption
 budgets allow.
 
-Problem: each move of a plan must still be allowed after the moves before it. Choice: moves chosen so far count as under
-way; a workload's unavailable pods are those that are not ready and those that its controller has not created yet, and
-the pods of a workload are looked up once. Limits: moves that another process carries out at the same time are seen only
-as pods that are not ready.
+Each move of a plan must still be allowed after the moves before it. Moves chosen so far count as under way; a
+workload's unavailable pods are those that are not ready and those that its controller has not created yet, and the pods
+of a workload are looked up once.
+Limits: moves that another process carries out at the same time are seen only as pods that are not ready.
 """
 
 from __future__ import annotations

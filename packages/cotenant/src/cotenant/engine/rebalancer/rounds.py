@@ -1,8 +1,9 @@
 """One round of a rebalancer: from the jobs that are stored to the jobs of the next moves.
 
-Problem: what is under way, what was moved lately and what did not help decide with the plan which moves are made, and a
-process in a cluster and the lab must decide alike. Choice: one function over planner and migrations; whoever drives it
-creates the jobs. Limits: scales and amplified nodes are read by the driver before it.
+What is under way, what was moved lately and what did not help decide with the plan which moves are made, and a process
+in a cluster and the lab must decide alike. One function over planner and migrations; whoever drives it creates the
+jobs.
+Limits: scales and amplified nodes are read by the driver before it.
 """
 
 from __future__ import annotations

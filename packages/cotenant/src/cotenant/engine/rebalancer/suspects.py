@@ -1,10 +1,10 @@
 """Pods that may violate a rule between pods, found without looking at each of them.
 
-Problem: a round must not compare 50,000 pods that satisfy their rules, and usually all of them do. Choice: pods that no
-rule distinguishes (`Cluster.alike`) are one group, and rules are evaluated once per group: an anti-affinity term by how
-many selected pods are in each of its domains, a spread constraint by its skew. Only the groups of a rule that is
-violated, and all that their rules count, are given to the repairs, which find the same violations in them as in all
-pods. Limits: a rule that the moves of a round violate is repaired in the next one.
+A round must not compare 50,000 pods that satisfy their rules, and usually all of them do. Pods that no rule
+distinguishes (`Cluster.alike`) are one group, and rules are evaluated once per group: an anti-affinity term by how many
+selected pods are in each of its domains, a spread constraint by its skew. Only the groups of a rule that is violated,
+and all that their rules count, are given to the repairs, which find the same violations in them as in all pods.
+Limits: a rule that the moves of a round violate is repaired in the next one.
 """
 
 from __future__ import annotations

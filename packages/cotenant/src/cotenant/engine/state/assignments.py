@@ -1,9 +1,9 @@
 """Assignments of a cluster's pods to its nodes, by name, over the encoder, the ledger and the narrowing.
 
-Problem: the arrays use rows and numbers; a cluster has names that are deleted and reused, and pods on nodes that are
-not known yet. Choice: a pod is assigned to a node's *name*; it has a row only while that node is known, so no order of
-events loses a pod or counts it twice. Changes are written to the arrays together, before the next scheduling round;
-rows and bits of removed pods are reclaimed from time to time.
+The arrays use rows and numbers; a cluster has names that are deleted and reused, and pods on nodes that are not known
+yet. A pod is assigned to a node's *name*; it has a row only while that node is known, so no order of events loses a pod
+or counts it twice. Changes are written to the arrays together, before the next scheduling round; rows and bits of
+removed pods are reclaimed from time to time.
 Limits: tenants, groups and resources keep their columns for good, as in the encoder.
 """
 

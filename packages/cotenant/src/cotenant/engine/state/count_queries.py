@@ -1,8 +1,8 @@
 """What pod counts can count: the queries, and a query's counter.
 
-Problem: affinity between pods, spread and host ports each count residents by different criteria. Choice: four queries,
-as values, so that equal queries of different pods share one counter. Limits: a term that appears twice in one pod is
-counted twice, as in kube-scheduler's score.
+Affinity between pods, spread and host ports each count residents by different criteria. Four queries, as values, so
+that equal queries of different pods share one counter.
+Limits: a term that appears twice in one pod is counted twice, as in kube-scheduler's score.
 """
 
 from __future__ import annotations

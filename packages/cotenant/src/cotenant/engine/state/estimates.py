@@ -1,12 +1,12 @@
 """Estimated use and remaining slack of each pod shape, corrected by measurement.
 
-Problem: a decision is as good as its estimates, and two of them become outdated: how much pods use, and how much delay
-a job still tolerates. Choice: pods of one shape are similar, so the first ones that run show what the others will use,
-and how far to trust the estimates of shapes that have not run; slack is recomputed from the current time. Then the
-shapes' rows are rewritten, and pods on nodes count with the corrected values (`Ledger.revise`). Limits: pods that are
-declared alike (equal requests, tenant, constraints, estimate) share one correction; a service's estimate is of its
-daily peak, which only a full day can measure, so it is raised by measurement and never lowered; the progress of a
-running pod is not visible, only for how long pods of its shape have run.
+A decision is as good as its estimates, and two of them become outdated: how much pods use, and how much delay a job
+still tolerates. Pods of one shape are similar, so the first ones that run show what the others will use, and how far to
+trust the estimates of shapes that have not run; slack is recomputed from the current time. Then the shapes' rows are
+rewritten, and pods on nodes count with the corrected values (`Ledger.revise`).
+Limits: pods that are declared alike (equal requests, tenant, constraints, estimate) share one correction; a service's
+estimate is of its daily peak, which only a full day can measure, so it is raised by measurement and never lowered; the
+progress of a running pod is not visible, only for how long pods of its shape have run.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The images that nodes have, and the score of each row for the images of a pod.
 
-Problem: every pod has images and every node reports dozens, while their score rarely distinguishes nodes: small images
-count nothing, and those of every node the same. Choice: sizes by image and node name; a pod's scores are computed once
-for a list of images and kept until a node's images or the set of nodes change, and count as no preference where they
-are equal on all rows. Limits: a node's images take part when its Node object is next seen.
-Formula: policy/placement/scores/images.py.
+Every pod has images and every node reports dozens, while their score rarely distinguishes nodes: small images count
+nothing, and those of every node the same. Sizes by image and node name; a pod's scores are computed once for a list of
+images and kept until a node's images or the set of nodes change, and count as no preference where they are equal on all
+rows.
+Limits: a node's images take part when its Node object is next seen. Formula: policy/placement/scores/images.py.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Workload profiles of the applications of one cluster, learned from windows of measurements.
 
-Problem: pods come and go, arrays are rebuilt and rows reused, while what was learned of an application must last for
-days in bounded memory. Choice: an application is its owner and shape (tenant, requests, class, constraints, declared
-estimate, WorkloadProfile); `ProfileStore` keeps one row of the model per application, least recently measured dropped
-first, and outlives rebuilds; `LearnedProfiles` maps the shapes of one ledger to those rows, and writes what was learned
-into the shapes' parameters. Limits: pods that are described alike and have no WorkloadProfile share one profile,
-whatever program they run, as with estimates; a window counts for the pods that are on the node when it is reported; a
-restart learns anew, from the WorkloadProfile where there is one.
+Pods come and go, arrays are rebuilt and rows reused, while what was learned of an application must last for days in
+bounded memory. An application is its owner and shape (tenant, requests, class, constraints, declared estimate,
+WorkloadProfile); `ProfileStore` keeps one row of the model per application, least recently measured dropped first, and
+outlives rebuilds; `LearnedProfiles` maps the shapes of one ledger to those rows, and writes what was learned into the
+shapes' parameters.
+Limits: pods that are described alike and have no WorkloadProfile share one profile, whatever program they run, as with
+estimates; a window counts for the pods that are on the node when it is reported; a restart learns anew, from the
+WorkloadProfile where there is one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The ledger: assignments and the resources that they leave, as arrays.
 
-Problem: every scheduling decision needs the state of all nodes at once, and float bookkeeping drifts over millions of
-changes. Choice: structure of arrays (`NodeArrays`) changed by events only; what a pod added is kept as a row of
-integers, and exactly that is subtracted again. `validate()` recomputes every sum from the residents. Limits: pods are
-small integers here (the caller maps names), and a pod is assigned to at most one node.
+Every scheduling decision needs the state of all nodes at once, and float bookkeeping drifts over millions of changes.
+Structure of arrays (`NodeArrays`) changed by events only; what a pod added is kept as a row of integers, and exactly
+that is subtracted again. `validate()` recomputes every sum from the residents.
+Limits: pods are small integers here (the caller maps names), and a pod is assigned to at most one node.
 """
 
 from __future__ import annotations

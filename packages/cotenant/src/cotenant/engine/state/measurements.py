@@ -1,8 +1,8 @@
 """What agents measured of pods since estimates were last corrected.
 
-Problem: every node reports the use of its pods about once a minute, each at its own time, and a correction of estimates
-costs a pass over all pods. Choice: the last use of each pod is kept until the next correction, which takes all of them
-at once. Limits: a metric older than two of its intervals is ignored; a pod that has left meanwhile is left out when the
+Every node reports the use of its pods about once a minute, each at its own time, and a correction of estimates costs a
+pass over all pods. The last use of each pod is kept until the next correction, which takes all of them at once.
+Limits: a metric older than two of its intervals is ignored; a pod that has left meanwhile is left out when the
 correction takes place.
 """
 

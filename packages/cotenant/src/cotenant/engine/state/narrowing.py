@@ -1,13 +1,12 @@
 """Excludes rows by rules that are not row-local, and scores soft terms, as the cluster fills.
 
-Problem: affinity between pods, spread, host ports and volumes depend on other pods, so every placement changes their
-result. Choice: residents are counted per node for every query that a rule needs (engine/state/pod_counts.py); a pod's
-rows are narrowed by sums over domains before the compiled filters and scores run on the rest, and soft terms are added
-to the profile's score over the feasible rows. Pods without such rules, and that no resident's rule selects, are placed
-in one compiled run. Pods found on nodes are added in the same way: `add_pod`, then `assign`. Limits: a pod with rules
-costs a few NumPy passes over all nodes. The rules between pods: engine/state/term_rules.py; volumes:
-engine/state/storage/volumes.py;
-queues: engine/cycle/runs.py.
+Affinity between pods, spread, host ports and volumes depend on other pods, so every placement changes their result.
+Residents are counted per node for every query that a rule needs (engine/state/pod_counts.py); a pod's rows are narrowed
+by sums over domains before the compiled filters and scores run on the rest, and soft terms are added to the profile's
+score over the feasible rows. Pods without such rules, and that no resident's rule selects, are placed in one compiled
+run. Pods found on nodes are added in the same way: `add_pod`, then `assign`.
+Limits: a pod with rules costs a few NumPy passes over all nodes. The rules between pods: engine/state/term_rules.py;
+volumes: engine/state/storage/volumes.py; queues: engine/cycle/runs.py.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What preemption, moves and gangs read of pods, as columns by pod number.
 
-Problem: the choice of victims compares thousands of residents by priority and age. Choice: a column for each, written
-when a pod is added or updated; numbers are reused, so `generation` tells two pods of one number apart. Limits: an entry
-of a freed number keeps its last values; readers select assigned pods first.
+The choice of victims compares thousands of residents by priority and age. A column for each, written when a pod is
+added or updated; numbers are reused, so `generation` tells two pods of one number apart.
+Limits: an entry of a freed number keeps its last values; readers select assigned pods first.
 """
 
 from __future__ import annotations

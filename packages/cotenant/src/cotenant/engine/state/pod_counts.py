@@ -1,10 +1,10 @@
 """Number of residents per node for each query that a rule between pods needs.
 
-Problem: affinity between pods, spread and host ports need the number of residents of some sort on each node, and a
-cluster has thousands of such queries and a hundred thousand pods. Choice: pods that rules cannot distinguish form one
-*kind* (a Deployment's replicas); a query (engine/state/count_queries.py) is counted once per node and kept up to date
-as pods are assigned and unassigned. A kind knows the counts it enters, so a change costs as many additions; a new query
-is evaluated on kinds, not on pods. Kinds and queries that are no longer used are dropped. One pod may have ten thousand
+Affinity between pods, spread and host ports need the number of residents of some sort on each node, and a cluster has
+thousands of such queries and a hundred thousand pods. Pods that rules cannot distinguish form one *kind* (a
+Deployment's replicas); a query (engine/state/count_queries.py) is counted once per node and kept up to date as pods are
+assigned and unassigned. A kind knows the counts it enters, so a change costs as many additions; a new query is
+evaluated on kinds, not on pods. Kinds and queries that are no longer used are dropped. One pod may have ten thousand
 terms or ports, so nothing here looks at every term of a kind for every other: terms, ports and kinds are looked up in
 indexes.
 Limits: pods with unique labels (a StatefulSet's) are one kind each.

@@ -1,8 +1,9 @@
 """The rules of a kind of pods about other pods, with the counts that they need.
 
-Problem: the same selector in a spread constraint, an affinity and an anti-affinity term needs one count. Choice: rules
-are read once per kind, when one of its pods is first evaluated, and acquire their counts from the pod counts; topology
-key and weight are not part of the query, so equal queries share a count. Limits: none of its own.
+The same selector in a spread constraint, an affinity and an anti-affinity term needs one count. Rules are read once per
+kind, when one of its pods is first evaluated, and acquire their counts from the pod counts; topology key and weight are
+not part of the query, so equal queries share a count.
+Limits: none of its own.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The last report of each node, with freshness and bounded memory.
 
-Problem: reports arrive late, twice, out of order, with wrong timestamps and from deleted nodes, and must neither
-exhaust memory nor mislead a score. Choice: one report per node, the newest by its timestamp, dated no later than its
-arrival; a full store drops expired reports first and then refuses new nodes. Limits: a report whose timestamp is more
-than the TTL behind the receiver's clock, or more than 5 s ahead of it, is refused, so a node whose clock is wrong gets
-an error to log instead of being ignored silently; a report from the future would otherwise keep out the true ones that
-follow.
+Reports arrive late, twice, out of order, with wrong timestamps and from deleted nodes, and must neither exhaust memory
+nor mislead a score. One report per node, the newest by its timestamp, dated no later than its arrival; a full store
+drops expired reports first and then refuses new nodes.
+Limits: a report whose timestamp is more than the TTL behind the receiver's clock, or more than 5 s ahead of it, is
+refused, so a node whose clock is wrong gets an error to log instead of being ignored silently; a report from the future
+would otherwise keep out the true ones that follow.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Residents' terms, looked up by the labels of a pod; and the terms of a pod that has very many of them.
 
-Problem: every new kind of pods must know which residents' terms select it, a cluster has thousands of terms, and one
-pod may have ten thousand. Choice: a term is filed under a label that the pods which it selects must have
-(`PodTerm.needed_label`), so that a kind evaluates only the terms filed under its own labels, and those that require
-none. A pod with very many terms has one count instead of one for each, and for each kind that asks it keeps the sum of
-what its terms say. Limits: a term with several such requirements is filed under the one with the fewest values.
+Every new kind of pods must know which residents' terms select it, a cluster has thousands of terms, and one pod may
+have ten thousand. A term is filed under a label that the pods which it selects must have (`PodTerm.needed_label`), so
+that a kind evaluates only the terms filed under its own labels, and those that require none. A pod with very many terms
+has one count instead of one for each, and for each kind that asks it keeps the sum of what its terms say.
+Limits: a term with several such requirements is filed under the one with the fewest values.
 """
 
 from __future__ import annotations

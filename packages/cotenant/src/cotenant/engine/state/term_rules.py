@@ -1,10 +1,10 @@
 """Evaluates the rules between pods, and soft terms, for one kind and shape of pods.
 
-Problem: spread and affinity between pods depend on the residents of whole topology domains, so no row-local filter can
-evaluate them. Choice: a rule is a mask over all rows, from the counts of its query summed by domain; soft terms are
-score parts over the feasible rows. Rules are read once per kind (engine/state/pod_terms.py). The formulas are in
-policy/placement/topology, the weights in policy/placement/preference.py. Limits: a few NumPy passes over all nodes for
-each rule.
+Spread and affinity between pods depend on the residents of whole topology domains, so no row-local filter can evaluate
+them. A rule is a mask over all rows, from the counts of its query summed by domain; soft terms are score parts over the
+feasible rows. Rules are read once per kind (engine/state/pod_terms.py). The formulas are in policy/placement/topology,
+the weights in policy/placement/preference.py.
+Limits: a few NumPy passes over all nodes for each rule.
 """
 
 from __future__ import annotations

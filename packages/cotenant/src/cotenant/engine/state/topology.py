@@ -1,9 +1,9 @@
 """Topology domains of nodes, and the rows that a node selector matches, cached until labels change.
 
-Problem: rules need a zone's nodes thousands of times between two changes of a label, and a cluster may have a volume
-per node, each with its own selector. Choice: domains and matching rows are cached per key and selector; a selector with
-`In` values looks them up in an index and evaluates only the nodes found. Limits: any change of labels, and any node
-added or removed, empties the caches (about 1 us per node and key).
+Rules need a zone's nodes thousands of times between two changes of a label, and a cluster may have a volume per node,
+each with its own selector. Domains and matching rows are cached per key and selector; a selector with `In` values looks
+them up in an index and evaluates only the nodes found.
+Limits: any change of labels, and any node added or removed, empties the caches (about 1 us per node and key).
 """
 
 from __future__ import annotations

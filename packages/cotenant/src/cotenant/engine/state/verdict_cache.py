@@ -1,11 +1,11 @@
 """Exact placement of a queue, with verdicts and scores cached per pod shape, and a record of every choice.
 
-Problem: every bind has a decision record, and pods of one template repeat the same evaluation on thousands of nodes of
-which one has changed. Choice: the verdicts and scores of the shapes evaluated last are cached with the version of each
-row, so that only changed rows are evaluated again; the verdicts are counted and the best few scores of each block of
-rows kept, so that the next pod of the shape costs one block. This is the only exact placement of the scheduling cycle,
-in the lab, in a local cluster and in a real one (bench/placement.py compares it with a scan). Limits: every change of
-the ledger must be reported to `VerdictCache`; names of resources and taints are not known here
+Every bind has a decision record, and pods of one template repeat the same evaluation on thousands of nodes of which one
+has changed. The verdicts and scores of the shapes evaluated last are cached with the version of each row, so that only
+changed rows are evaluated again; the verdicts are counted and the best few scores of each block of rows kept, so that
+the next pod of the shape costs one block. This is the only exact placement of the scheduling cycle, in the lab, in a
+local cluster and in a real one (bench/placement.py compares it with a scan).
+Limits: every change of the ledger must be reported to `VerdictCache`; names of resources and taints are not known here
 (engine/cycle/rejections.py names them for pending pods); scores that depend on the time are computed in full once per
 call.
 """

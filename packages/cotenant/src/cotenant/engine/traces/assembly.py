@@ -1,11 +1,11 @@
 """Spans of finished traces into trees.
 
-Problem: spans arrive in any order, twice, without their parents, or with parents in a circle. Choice: compiled: a table
-of span ids per trace, parents by lookup, then an order in which parents stand before children. The second span of an id
-is dropped. A span whose parent is missing, or that stands in a circle, becomes a root of its own and the trace is
-partial; the root that starts first among those without a parent id is the trace's. Limits: a trace has at most
-`MAX_IN_TRACE` spans; those that arrived later are dropped and counted, and so are those whose ids are made to meet in
-the table.
+Spans arrive in any order, twice, without their parents, or with parents in a circle. Compiled: a table of span ids per
+trace, parents by lookup, then an order in which parents stand before children. The second span of an id is dropped. A
+span whose parent is missing, or that stands in a circle, becomes a root of its own and the trace is partial; the root
+that starts first among those without a parent id is the trace's.
+Limits: a trace has at most `MAX_IN_TRACE` spans; those that arrived later are dropped and counted, and so are those
+whose ids are made to meet in the table.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Values numbered in the order of their first appearance, up to a bound.
 
-Problem: hosts, sources and peers become integers in arrays, a sender may invent them without end, and pods come and go
-for weeks. Choice: number 0 stands for `other`, which also takes what comes after the bound, and what comes after the
-share of its holder (`shares.py`); a part is reserved for proven holders. Where there is no room, values that were not
-used for `IDLE_S` give their numbers back: nothing that has such a number is held for so long. Limits: a value is
-reckoned to the holder that brought it first.
+Hosts, sources and peers become integers in arrays, a sender may invent them without end, and pods come and go for
+weeks. Number 0 stands for `other`, which also takes what comes after the bound, and what comes after the share of its
+holder (`shares.py`); a part is reserved for proven holders. Where there is no room, values that were not used for
+`IDLE_S` give their numbers back: nothing that has such a number is held for so long.
+Limits: a value is reckoned to the holder that brought it first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The traces that can be looked at: the last ones, and the slowest of each operation.
 
-Problem: all traces do not fit, and the last ones seldom have the slow ones. Choice: a ring of the last traces, and for
-each root operation those that took longest within the last hour; both bounded by number and together by bytes. Limits:
-everything is lost with the process.
+All traces do not fit, and the last ones seldom have the slow ones. A ring of the last traces, and for each root
+operation those that took longest within the last hour; both bounded by number and together by bytes.
+Limits: everything is lost with the process.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Requests, errors and latency by operation: totals, and a sliding window of sketches.
 
-Problem: ten thousand operations times twelve windows times four kilobytes is half a gigabyte. Choice: only the open
-slot is dense; a slot that closes keeps its counts as sorted pairs (operation x bucket, count), which most operations
-hardly have. Sums since the start are exact. For the hour before the window, the closed slots keep the `MAX_KEPT`
-operations with the most requests only. Limits: a request counts in the slot in which its span arrived, not in the one
-in which it ended; one that ended long before it arrived is in the sums only.
+Ten thousand operations times twelve windows times four kilobytes is half a gigabyte. Only the open slot is dense; a
+slot that closes keeps its counts as sorted pairs (operation x bucket, count), which most operations hardly have. Sums
+since the start are exact. For the hour before the window, the closed slots keep the `MAX_KEPT` operations with the most
+requests only.
+Limits: a request counts in the slot in which its span arrived, not in the one in which it ended; one that ended long
+before it arrived is in the sums only.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Objectives counted from spans: exact good and bad requests by objective and by replica.
 
-Problem: a burn rate from a sketch carries the sketch's error, and an objective may concern one operation, a service, or
-nothing that was ever seen. Choice: each SERVER and CONSUMER span of a service with objectives is compared with their
-thresholds when it arrives; one that ended long before counts at its own time, and not before the objective was known;
-operations map to objectives by a table that is made again when either changes. What an objective names is reserved in
-the table of operations, so a million other operations do not hide it. Limits: counts are in memory and begin when the
-objective is first seen, or where a saved state ends.
+A burn rate from a sketch carries the sketch's error, and an objective may concern one operation, a service, or nothing
+that was ever seen. Each SERVER and CONSUMER span of a service with objectives is compared with their thresholds when it
+arrives; one that ended long before counts at its own time, and not before the objective was known; operations map to
+objectives by a table that is made again when either changes. What an objective names is reserved in the table of
+operations, so a million other operations do not hide it.
+Limits: counts are in memory and begin when the objective is first seen, or where a saved state ends.
 """
 
 from __future__ import annotations

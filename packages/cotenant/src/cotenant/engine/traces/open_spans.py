@@ -1,10 +1,10 @@
 """Spans whose traces are not finished.
 
-Problem: nothing in the protocol says that a trace is complete. Choice: a trace is finished when none of its spans has
-arrived for `QUIET_S` (Grafana Tempo waits as long for an edge), or `LONGEST_S` after its first. Spans are held in
-columns and sorted by trace when traces are taken out. The ids of finished traces are remembered for a while, so that a
-late span is known as one. Limits: taking out sorts all that is held; the engine divides traces over several of these
-tables.
+Nothing in the protocol says that a trace is complete. A trace is finished when none of its spans has arrived for
+`QUIET_S` (Grafana Tempo waits as long for an edge), or `LONGEST_S` after its first. Spans are held in columns and
+sorted by trace when traces are taken out. The ids of finished traces are remembered for a while, so that a late span is
+known as one.
+Limits: taking out sorts all that is held; the engine divides traces over several of these tables.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Operations, numbered.
 
-Problem: span names often contain ids, so one bad instrumentation makes a million operations. Choice: an operation is
-(namespace, service, name, kind); each service has at most `PER_SERVICE`, and all have at most `MOST`, of which no
-namespace takes everything (`shares.py`). What comes later is counted under `OTHER`, of its service where that is known,
-so totals stay right. Limits: names are not guessed into patterns; an operation that is no longer seen keeps its number
-until the process ends.
+Span names often contain ids, so one bad instrumentation makes a million operations. An operation is (namespace,
+service, name, kind); each service has at most `PER_SERVICE`, and all have at most `MOST`, of which no namespace takes
+everything (`shares.py`). What comes later is counted under `OTHER`, of its service where that is known, so totals stay
+right.
+Limits: names are not guessed into patterns; an operation that is no longer seen keeps its number until the process
+ends.
 """
 
 from __future__ import annotations

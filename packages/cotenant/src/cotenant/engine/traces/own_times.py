@@ -1,13 +1,14 @@
 """The own time of requests when their spans arrive: duration without the calls to other services.
 
-Problem: whether a service or one that it calls is slow must be known when its latency is, and a trace is finished ten
-seconds later. Choice: the calls of a request are CLIENT and PRODUCER spans of the same process, and a process exports
-spans when they end, children before parents. So each span adds its calls to an entry of its parent, and a request finds
-its own calls there. INTERNAL spans pass on those below them. Calls that overlap count once where that can be told from
-their sum and their hull: the smaller of both. Spans of one batch are taken in the order of their ends, since a batch is
-grouped by instrumentation. Limits: a table of `SLOTS` entries without chaining, so an entry may be overwritten by
-another request, and a child that arrives after its parent is not seen: both make the own time too long, which leaves
-the cause where it was looked for before.
+Whether a service or one that it calls is slow must be known when its latency is, and a trace is finished ten seconds
+later. The calls of a request are CLIENT and PRODUCER spans of the same process, and a process exports spans when they
+end, children before parents. So each span adds its calls to an entry of its parent, and a request finds its own calls
+there. INTERNAL spans pass on those below them. Calls that overlap count once where that can be told from their sum and
+their hull: the smaller of both. Spans of one batch are taken in the order of their ends, since a batch is grouped by
+instrumentation.
+Limits: a table of `SLOTS` entries without chaining, so an entry may be overwritten by another request, and a child that
+arrives after its parent is not seen: both make the own time too long, which leaves the cause where it was looked for
+before.
 """
 
 from __future__ import annotations

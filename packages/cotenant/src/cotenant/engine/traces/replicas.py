@@ -1,11 +1,11 @@
 """Replicas under objectives: requests, bad requests and latency of the last seconds of each.
 
-Problem: a node acts within seconds on one replica, and a burn rate over minutes of the whole service tells it nothing.
-Choice: for each pair of objective and source of spans three slots of two seconds with counts and a sketch of latency,
-and one of own time, so all figures are of the same last four to six seconds. A replica that has been idle for ten
-minutes is forgotten. No namespace's objectives take all the room (`shares.py`), and a part is kept from those whose
-senders are not believed. Limits: 26 KB a pair, at most `MOST` of them; requests of further ones count for the objective
-only.
+A node acts within seconds on one replica, and a burn rate over minutes of the whole service tells it nothing. For each
+pair of objective and source of spans three slots of two seconds with counts and a sketch of latency, and one of own
+time, so all figures are of the same last four to six seconds. A replica that has been idle for ten minutes is
+forgotten. No namespace's objectives take all the room (`shares.py`), and a part is kept from those whose senders are
+not believed.
+Limits: 26 KB a pair, at most `MOST` of them; requests of further ones count for the objective only.
 """
 
 from __future__ import annotations

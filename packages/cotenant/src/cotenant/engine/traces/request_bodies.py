@@ -1,10 +1,11 @@
 """The requests whose spans are held: who sent them, and their bytes for the spans' attributes.
 
-Problem: a span's attributes are read seldom, and copying them out of every request costs more than counting the span.
-Choice: a request's bytes are kept until its last span is released, and up to a bound; beyond it the oldest requests
-lose theirs, and their spans stay. How many spans each sender has held is counted here, too, so that none takes all the
-room (`shares.py`). Limits: one long-lived span keeps the bytes of its whole request; a span of more than
-`MAX_MESSAGE_BYTES` is shown without attributes.
+A span's attributes are read seldom, and copying them out of every request costs more than counting the span. A
+request's bytes are kept until its last span is released, and up to a bound; beyond it the oldest requests lose theirs,
+and their spans stay. How many spans each sender has held is counted here, too, so that none takes all the room
+(`shares.py`).
+Limits: one long-lived span keeps the bytes of its whole request; a span of more than `MAX_MESSAGE_BYTES` is shown
+without attributes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Questions to the kept traces: which match, and what the requests of a service spend their time on.
 
-Problem: "what makes the slow ones slow" must be answered from the same spans that are shown. Choice: plain functions
-over kept traces; the critical path of a service is taken below each of its own requests (SERVER and CONSUMER spans), so
-a service in the middle of a call chain has one too. Limits: kept traces only; they are the last and the slowest, not a
-random sample.
+"what makes the slow ones slow" must be answered from the same spans that are shown. Plain functions over kept traces;
+the critical path of a service is taken below each of its own requests (SERVER and CONSUMER spans), so a service in the
+middle of a call chain has one too.
+Limits: kept traces only; they are the last and the slowest, not a random sample.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Which spans were counted already.
 
-Problem: OTLP delivers at least once: an exporter whose answer was lost sends its batch again, minutes later or to the
-next process, and the same requests would count twice. Choice: 64-bit prints of trace id, span id and kind (client and
-server of a Zipkin call share their ids) in two generations of an open table. The newer one takes prints until it is
-`GENERATION_S` old or full; then the older one is dropped. The last prints can be saved over a restart. Limits: a repeat
-is known for one to two generations, at 20,000 spans a second for two minutes or more; 64 MB at most. A print is looked
-for in `_MAX_PROBES` places, so ids that are chosen to meet cost no more than others: they are then counted each time.
+OTLP delivers at least once: an exporter whose answer was lost sends its batch again, minutes later or to the next
+process, and the same requests would count twice. 64-bit prints of trace id, span id and kind (client and server of a
+Zipkin call share their ids) in two generations of an open table. The newer one takes prints until it is `GENERATION_S`
+old or full; then the older one is dropped. The last prints can be saved over a restart.
+Limits: a repeat is known for one to two generations, at 20,000 spans a second for two minutes or more; 64 MB at most. A
+print is looked for in `_MAX_PROBES` places, so ids that are chosen to meet cost no more than others: they are then
+counted each time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Who calls whom, with counts and durations, in the terms of Tempo's service graph.
 
-Problem: users have dashboards for `traces_service_graph_*`. Choice: the same pairing: a CLIENT span and the SERVER span
-below it, a PRODUCER and its CONSUMER (connection type messaging_system); a CLIENT span without a partner is an edge to
-a database or to a peer by its attributes; a SERVER span without a parent is called by `user`. A call failed if either
-side did. Limits: a sampling multiplier is not read, so counts are those of the spans that arrived.
+Users have dashboards for `traces_service_graph_*`. The same pairing: a CLIENT span and the SERVER span below it, a
+PRODUCER and its CONSUMER (connection type messaging_system); a CLIENT span without a partner is an edge to a database
+or to a peer by its attributes; a SERVER span without a parent is called by `user`. A call failed if either side did.
+Limits: a sampling multiplier is not read, so counts are those of the spans that arrived.
 
 Source: grafana/tempo, modules/generator/processor/servicegraphs.
 """

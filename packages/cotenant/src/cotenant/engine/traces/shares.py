@@ -1,9 +1,9 @@
 """Room that many share, of which nobody takes the rest.
 
-Problem: tables and buffers are bounded, and the first that sends without end fills them for everybody. Choice: dynamic
-thresholds: one holder may have at most `FAVOUR` times what is free afterwards, so one alone has three quarters, and
-there is always some for the next. A part can be kept from holders of whom nothing is proven, since one that invents
-holders takes what there is.
+Tables and buffers are bounded, and the first that sends without end fills them for everybody. Dynamic thresholds: one
+holder may have at most `FAVOUR` times what is free afterwards, so one alone has three quarters, and there is always
+some for the next. A part can be kept from holders of whom nothing is proven, since one that invents holders takes what
+there is.
 
 Source: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.
 """

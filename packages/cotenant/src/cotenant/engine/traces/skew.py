@@ -1,9 +1,9 @@
 """Clock skew between pairs of hosts, and spans with it taken out.
 
-Problem: one call says little about a skew, because its network time may be one-sided. Choice: the last `SAMPLES` calls
-of a pair vote by median (policy/objective/clock_skew.py), and a child's whole subtree moves with its host. Shifts
-beyond the bound are counted and not applied. Limits: hosts that never call each other are related through their callers
-only.
+One call says little about a skew, because its network time may be one-sided. The last `SAMPLES` calls of a pair vote by
+median (policy/objective/clock_skew.py), and a child's whole subtree moves with its host. Shifts beyond the bound are
+counted and not applied.
+Limits: hosts that never call each other are related through their callers only.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Requests and bad requests of one objective by slots of time, so that any window can be summed.
 
-Problem: alerts look at windows from ten seconds to months, and keeping every slot of ten seconds for months is
-megabytes an objective. Choice: three rings of slots, 10 s for an hour, a minute for a day and a thousandth of the
-objective's window for all of it; a window is summed from the finest ring that covers it. Counts are exact; a window
-begins at the edge of a slot. Limits: 45 KB an objective; a clock that goes back counts into the newest slot.
+Alerts look at windows from ten seconds to months, and keeping every slot of ten seconds for months is megabytes an
+objective. Three rings of slots, 10 s for an hour, a minute for a day and a thousandth of the objective's window for all
+of it; a window is summed from the finest ring that covers it. Counts are exact; a window begins at the edge of a slot.
+Limits: 45 KB an objective; a clock that goes back counts into the newest slot.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The trace engine: span batches and the time in; counts, sketches, the service graph and finished traces out.
 
-Problem: a collector that keeps every span needs a database, and one that keeps nothing cannot explain a slow request.
-Choice: every span is counted when it arrives; a finished trace is assembled, corrected for clock skew and counted in
-the graph; the last and the slowest can be looked at. All state is bounded, and what a bound dropped is counted; no
-sender takes all the room for open spans. A repeated span counts once. One that ended more than `NOW_WITHIN_S` ago is no
-request of now: it counts in the totals and for objectives at its own time, and is left out of the sliding windows.
+A collector that keeps every span needs a database, and one that keeps nothing cannot explain a slow request. Every span
+is counted when it arrives; a finished trace is assembled, corrected for clock skew and counted in the graph; the last
+and the slowest can be looked at. All state is bounded, and what a bound dropped is counted; no sender takes all the
+room for open spans. A repeated span counts once. One that ended more than `NOW_WITHIN_S` ago is no request of now: it
+counts in the totals and for objectives at its own time, and is left out of the sliding windows.
 Limits: one process, no disk; a span that arrives after its trace is finished is counted, and not shown; a node whose
 clock is late by more than `NOW_WITHIN_S` sends such spans only.
 """

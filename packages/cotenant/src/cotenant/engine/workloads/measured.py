@@ -1,9 +1,9 @@
 """What was measured of running pods, and what follows: estimates, slack, interference, workload profiles, moves.
 
-Problem: measurements arrive node by node and window by window, and each must correct the figures that placement reads
-before the next round. Choice: NodeMetrics are gathered and used together once a minute (`correct`); columns of
-measurements, as the lab has them, are used at once. Limits: what is corrected is of a pod's shape or application, not
-of the single pod.
+Measurements arrive node by node and window by window, and each must correct the figures that placement reads before the
+next round. NodeMetrics are gathered and used together once a minute (`correct`); columns of measurements, as the lab
+has them, are used at once.
+Limits: what is corrected is of a pod's shape or application, not of the single pod.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """WorkloadProfiles as the scheduling engine follows them: pods by workload, sums by axis, and statuses that are worth a
 write.
 
-Problem: a profile is needed per workload, while measurements come per pod and pods may arrive before or after the
-object; a status that is written with every window is a load on the API server. Choice: a pod belongs to the workload of
-its controller (a ReplicaSet with a template hash stands for its Deployment); only workloads that have an object are
-followed, at most `MOST`. A status is given when a figure appears, disappears or changed by more than
-`policy.interference.axes.differs` asks. A stored figure stays until as many windows support the new one, so a restart
-does not erase it. Limits: two objects for one workload: the one with the first key counts; the CPU use of neighbours is
-that of the pods which were measured in the same round.
+A profile is needed per workload, while measurements come per pod and pods may arrive before or after the object; a
+status that is written with every window is a load on the API server. A pod belongs to the workload of its controller (a
+ReplicaSet with a template hash stands for its Deployment); only workloads that have an object are followed, at most
+`MOST`. A status is given when a figure appears, disappears or changed by more than `policy.interference.axes.differs`
+asks. A stored figure stays until as many windows support the new one, so a restart does not erase it.
+Limits: two objects for one workload: the one with the first key counts; the CPU use of neighbours is that of the pods
+which were measured in the same round.
 """
 
 from __future__ import annotations

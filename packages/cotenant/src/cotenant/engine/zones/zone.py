@@ -1,13 +1,13 @@
 """One Control Zone: a state machine without I/O. Events in, instructions out.
 
-Problem: a kernel scheduler may be refused, attach without running, make a service slower, or be ejected; in each case
-the zone's tasks must go on, under the best setting that is known to work, and a user must be able to ask why. Choice:
-one setting at a time, each on trial first. A change of rows or setting is measured for `canary_s` against the reading
-before it, and undone where the policy judges it worse. An ejection or a refusal bans the setting for a time that
-doubles with each further one; the zone returns to the setting that last proved itself, else to the first on its ladder
-that is not banned, down to the fair class (state `failed`). No change is made within `dwell_s` of the last one. Limits:
-the first setting has nothing to be compared with unless a reading is given to `start`; the zone trusts the caller's
-clock to be monotonic. Groups may come and go (`members`); a zone without any keeps its setting.
+A kernel scheduler may be refused, attach without running, make a service slower, or be ejected; in each case the zone's
+tasks must go on, under the best setting that is known to work, and a user must be able to ask why. One setting at a
+time, each on trial first. A change of rows or setting is measured for `canary_s` against the reading before it, and
+undone where the policy judges it worse. An ejection or a refusal bans the setting for a time that doubles with each
+further one; the zone returns to the setting that last proved itself, else to the first on its ladder that is not
+banned, down to the fair class (state `failed`). No change is made within `dwell_s` of the last one.
+Limits: the first setting has nothing to be compared with unless a reading is given to `start`; the zone trusts the
+caller's clock to be monotonic. Groups may come and go (`members`); a zone without any keeps its setting.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Admission rules for pods: QoS class, priority and co-location resources, on create and update.
 
-Problem: the API server would accept an illegal combination (a best-effort pod at production priority, a pinned pod with
-half a CPU), which breaks the node's guarantees later. Choice: one pure function that returns every violated rule, so
-the user sees all of them at once. Limits: it checks what was *declared*, before defaults; pods without any class pass,
-as they do upstream. Upstream lets LSE below production priority pass; here the rule of LSR is that of LSE too.
+The API server would accept an illegal combination (a best-effort pod at production priority, a pinned pod with half a
+CPU), which breaks the node's guarantees later. One pure function that returns every violated rule, so the user sees all
+of them at once.
+Limits: it checks what was *declared*, before defaults; pods without any class pass, as they do upstream. Upstream lets
+LSE below production priority pass; here the rule of LSR is that of LSE too.
 
 Source: Koordinator's validating webhook for co-location profiles.
 """

@@ -1,10 +1,10 @@
 """Where a pod may run and prefers to run, as values: node affinity, affinity and anti-affinity between pods, topology
 spread.
 
-Problem: these features are nested lists whose empty cases differ in meaning. Choice: frozen values that document each
-empty case; rules that need the whole cluster (affinity between pods, spread) are evaluated in policy/placement. Limits:
-`matchLabelKeys` and `mismatchLabelKeys` are not
-modelled: the reader of a manifest merges them into the selector, as the API server does.
+These features are nested lists whose empty cases differ in meaning. Frozen values that document each empty case; rules
+that need the whole cluster (affinity between pods, spread) are evaluated in policy/placement.
+Limits: `matchLabelKeys` and `mismatchLabelKeys` are not modelled: the reader of a manifest merges them into the
+selector, as the API server does.
 Source: Kubernetes API reference (NodeAffinity, PodAffinity, PodAntiAffinity, TopologySpreadConstraint).
 """
 

@@ -1,9 +1,9 @@
 """The annotations that this project reads and writes on Kubernetes objects, each defined once.
 
-Problem: a scheduler, a simulated node and a workload must agree on where a pod states its needs, and Kubernetes has no
-field for them. Choice: flat names under one prefix; amounts are decimal text with the unit in the name, structured
-values are JSON objects with the field names of the corresponding value. Limits: only `SIMULATED` may hold the true
-behaviour of a simulated pod; no scheduler reads it.
+A scheduler, a simulated node and a workload must agree on where a pod states its needs, and Kubernetes has no field for
+them. Flat names under one prefix; amounts are decimal text with the unit in the name, structured values are JSON
+objects with the field names of the corresponding value.
+Limits: only `SIMULATED` may hold the true behaviour of a simulated pod; no scheduler reads it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Colocation profiles: rules by which pods become best-effort, mid or production pods as they are created.
 
-Problem: users mark whole namespaces or kinds of pods for co-location without changing their manifests. Choice: a frozen
-value of a ClusterColocationProfile; what it does to a pod is in policy/admission. Limits: `patch` is JSON text, since a
-frozen value cannot hold a document.
+Users mark whole namespaces or kinds of pods for co-location without changing their manifests. A frozen value of a
+ClusterColocationProfile; what it does to a pod is in policy/admission.
+Limits: `patch` is JSON text, since a frozen value cannot hold a document.
 
 Source: Koordinator, apis/config/v1alpha1/cluster_colocation_profile_types.go (fields),
 pkg/webhook/pod/mutating/cluster_colocation_profile.go (annotation).

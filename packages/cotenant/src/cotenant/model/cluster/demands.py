@@ -1,8 +1,8 @@
 """What a pod requests beyond resource amounts, and what the scheduler allocated for it.
 
-Problem: gangs, quotas, CPUs, devices and reservations are requested in annotations, and the allocation has to survive a
-scheduler restart. Choice: two frozen values beside the pod: `Demands`, written by its owner, and `Holdings`, written by
-a scheduler; equal demands are scheduled alike. What a pod's *labels* say (its quota, its PodGroup) stays in its labels.
+Gangs, quotas, CPUs, devices and reservations are requested in annotations, and the allocation has to survive a
+scheduler restart. Two frozen values beside the pod: `Demands`, written by its owner, and `Holdings`, written by a
+scheduler; equal demands are scheduled alike. What a pod's *labels* say (its quota, its PodGroup) stays in its labels.
 Limits: what cannot be parsed becomes a message in `ObservedPod.unsupported`.
 """
 

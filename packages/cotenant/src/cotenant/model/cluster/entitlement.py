@@ -1,10 +1,10 @@
 """What a pod may hold at all, by its own class and requests.
 
-Problem: what a pod was given stands in annotations, which its owner can write. Choice: without a seal of the scheduler
-(seal.py), what an annotation says is believed as far as the pod could have been given it: own CPUs for a class that
-gets them and as many as it requests, NUMA amounts and devices within its requests. The rest counts as absent. Limits:
-which CPUs, and which devices, an entitled pod's owner can still choose: only a seal stops that. Of a shared GPU's
-memory, the form that the pod did not request is not checked; nor is the reservation that a pod says it drew from.
+What a pod was given stands in annotations, which its owner can write. Without a seal of the scheduler (seal.py), what
+an annotation says is believed as far as the pod could have been given it: own CPUs for a class that gets them and as
+many as it requests, NUMA amounts and devices within its requests. The rest counts as absent.
+Limits: which CPUs, and which devices, an entitled pod's owner can still choose: only a seal stops that. Of a shared
+GPU's memory, the form that the pod did not request is not checked; nor is the reservation that a pod says it drew from.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What a pod's object says about evicting it, beyond what a scheduler reads.
 
-Problem: costs, exemptions and readiness are annotations and statuses that a scheduler does not need. Choice: a value
-beside `ObservedPod`, read only for pods that are considered for a move. Source: Kubernetes (pod-deletion-cost, mirror
-pods, QoS class); Koordinator (eviction cost); the descheduler (evict annotation).
+Costs, exemptions and readiness are annotations and statuses that a scheduler does not need. A value beside
+`ObservedPod`, read only for pods that are considered for a move.
+Source: Kubernetes (pod-deletion-cost, mirror pods, QoS class); Koordinator (eviction cost); the descheduler (evict
+annotation).
 """
 
 from __future__ import annotations

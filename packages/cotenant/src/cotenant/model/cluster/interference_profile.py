@@ -1,9 +1,9 @@
 """What is known of how an application and its neighbours slow each other down.
 
-Problem: placement, explanations and people need the same figures about an application, with how certain they are.
-Choice: one frozen value with the two parameters of the contention model, what a service tolerates, their standard
-deviations and the number of observations behind them. Limits: one number each for all shared resources of a machine
-together (caches, memory bandwidth, hardware threads).
+Placement, explanations and people need the same figures about an application, with how certain they are. One frozen
+value with the two parameters of the contention model, what a service tolerates, their standard deviations and the
+number of observations behind them.
+Limits: one number each for all shared resources of a machine together (caches, memory bandwidth, hardware threads).
 """
 
 from __future__ import annotations

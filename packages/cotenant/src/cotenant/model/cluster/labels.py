@@ -1,8 +1,8 @@
 """Labels and label selectors.
 
-Problem: node affinity, anti-affinity and spread all select by labels, with small differences in the meaning of an
-absent key or an empty selector. Choice: `Labels` is an immutable sorted list of pairs, `Requirement` one expression
-with every Kubernetes operator, validated on construction.
+Node affinity, anti-affinity and spread all select by labels, with small differences in the meaning of an absent key or
+an empty selector. `Labels` is an immutable sorted list of pairs, `Requirement` one expression with every Kubernetes
+operator, validated on construction.
 Limits: keys and values are not checked against Kubernetes' name syntax; the API server does that.
 
 Sources: Kubernetes API reference (LabelSelector, NodeSelectorRequirement); label names of Koordinator's protocol.

@@ -1,8 +1,9 @@
 """A node as the manager of lent resources sees it.
 
-Problem: a node object changes with every heartbeat, and a manager needs its size, what is lent on it already, and what
-administrators annotated. Choice: a value of exactly those, so that equal values mean that there is nothing to do.
-Annotations that cannot be read are listed and take no part. Limits: CPU and memory.
+A node object changes with every heartbeat, and a manager needs its size, what is lent on it already, and what
+administrators annotated. A value of exactly those, so that equal values mean that there is nothing to do. Annotations
+that cannot be read are listed and take no part.
+Limits: CPU and memory.
 Source: Koordinator, apis/extension (node annotations).
 """
 

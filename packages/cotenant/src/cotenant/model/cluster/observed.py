@@ -1,9 +1,9 @@
 """API objects of a cluster as values: what scheduling needs beyond a pod's or a node's own spec.
 
-Problem: scheduling depends on a pod's state besides its spec (its node, deletion, the claims it waits for), and the
-engine must not parse manifests. Choice: drivers translate every object once into these frozen values. Identity is the
-UID, because a name may be reused. Limits: only what a scheduler uses is kept; features that it cannot evaluate are
-listed in `unsupported`.
+Scheduling depends on a pod's state besides its spec (its node, deletion, the claims it waits for), and the engine must
+not parse manifests. Drivers translate every object once into these frozen values. Identity is the UID, because a name
+may be reused.
+Limits: only what a scheduler uses is kept; features that it cannot evaluate are listed in `unsupported`.
 """
 
 from __future__ import annotations

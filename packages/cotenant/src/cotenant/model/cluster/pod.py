@@ -1,8 +1,8 @@
 """What a scheduler needs to know about a pod.
 
-Problem: a Pod object has hundreds of fields; placement depends on few, and pods equal in those are interchangeable.
-Choice: a frozen value with exactly those; `shape()` keeps the part that is evaluated on a node's own row. Rules about
-other pods, host ports and the node name of a DaemonSet's pod are evaluated by narrowing (engine/state/narrowing.py).
+A Pod object has hundreds of fields; placement depends on few, and pods equal in those are interchangeable. A frozen
+value with exactly those; `shape()` keeps the part that is evaluated on a node's own row. Rules about other pods, host
+ports and the node name of a DaemonSet's pod are evaluated by narrowing (engine/state/narrowing.py).
 Limits: resource claims are not modelled; volumes are kept beside the pod (model/cluster/observed.py).
 """
 

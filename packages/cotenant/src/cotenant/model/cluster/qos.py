@@ -1,8 +1,8 @@
 """QoS classes and priority bands of the co-location protocol.
 
-Problem: a pod's class decides which resources it may borrow, how it may be throttled, and its order; users declare it
-with labels, with `spec.priority`, or not at all. Choice: two enumerations and pure defaulting functions. Limits: a
-label with an unknown value counts as absent, as it does upstream, so that foreign manifests keep working.
+A pod's class decides which resources it may borrow, how it may be throttled, and its order; users declare it with
+labels, with `spec.priority`, or not at all. Two enumerations and pure defaulting functions.
+Limits: a label with an unknown value counts as absent, as it does upstream, so that foreign manifests keep working.
 
 Source: Koordinator's protocol (QoS classes, priority bands, their defaults and legal pairs); Kubernetes' QoS classes.
 """

@@ -1,9 +1,9 @@
 """A node's report to the scheduler: the founding payload, validated.
 
-Problem: a score computed from an invalid report (a missing capacity, a share of 40, a clock one hour ahead) is wrong,
-and the sender must learn which field is invalid. Choice: one frozen value that validates itself, and its row for the
-arrays. Limits: the founding document names no units; here CPU is in cores and memory in bytes, as its agent reads them
-from cgroup files.
+A score computed from an invalid report (a missing capacity, a share of 40, a clock one hour ahead) is wrong, and the
+sender must learn which field is invalid. One frozen value that validates itself, and its row for the arrays.
+Limits: the founding document names no units; here CPU is in cores and memory in bytes, as its agent reads them from
+cgroup files.
 
 Fields: founding document, "sidecar-agent" (node, allocatable and used, p99, violation rate, dominant share, fairness,
 timestamp).

@@ -1,10 +1,11 @@
 """The seals of a pod: which texts the scheduler signs, and how much of what a pod says is believed.
 
-Problem: whoever may write a pod can write the annotations that say what it holds, and neither `managedFields` (the
-manager's name is the client's to choose) nor a webhook (it may be away) proves who wrote them. Choice: the scheduler
-signs the pod's uid, its node and these annotations as they are written, and the signature is bound with them; a reader
-with the scheduler's certificate believes nothing else. Limits: a seal says that the scheduler gave this once: a pod's
-owner can delete it, and lose what it holds, or put back an older one of the same pod and node, which says the same.
+Whoever may write a pod can write the annotations that say what it holds, and neither `managedFields` (the manager's
+name is the client's to choose) nor a webhook (it may be away) proves who wrote them. The scheduler signs the pod's uid,
+its node and these annotations as they are written, and the signature is bound with them; a reader with the scheduler's
+certificate believes nothing else.
+Limits: a seal says that the scheduler gave this once: a pod's owner can delete it, and lose what it holds, or put back
+an older one of the same pod and node, which says the same.
 
 Class, quota and tenant are the owner's to choose until the pod is bound, and no longer: `SETTLED` states them as they
 stood at the bind, signed, and readers go by the statement.

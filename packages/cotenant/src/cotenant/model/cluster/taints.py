@@ -1,8 +1,8 @@
 """Taints on nodes and tolerations of pods.
 
-Problem: whether a taint repels a pod depends on its effect, and an empty key, value or effect in a toleration widens
-it. Choice: two values with one function each. Limits: `tolerationSeconds` only says when a running pod is evicted,
-which is not placement.
+Whether a taint repels a pod depends on its effect, and an empty key, value or effect in a toleration widens it. Two
+values with one function each.
+Limits: `tolerationSeconds` only says when a running pod is evicted, which is not placement.
 Source: Kubernetes' taint and toleration rules.
 """
 

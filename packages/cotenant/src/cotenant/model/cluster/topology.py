@@ -1,7 +1,8 @@
 """Topology domains: which nodes share a zone, a rack, a host.
 
-Problem: spread and anti-affinity count pods per value of a node label. Choice: each node has the number of its domain,
-so that counting is an indexed sum. Limits: numbers are valid only for the list of nodes they were computed from.
+Spread and anti-affinity count pods per value of a node label. Each node has the number of its domain, so that counting
+is an indexed sum.
+Limits: numbers are valid only for the list of nodes they were computed from.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The profile of one workload: what its pods use and what they suffer from, resource by resource.
 
-Problem: placement, people and the console need one form of what is known of a workload, from three sources of different
-quality, and must tell a low value from an unknown one. Choice: eight axes, each with a tendency and a sensitivity; a
-figure is an integer in [0, 1000] with its interval, its number of samples and its source, or it is absent with the
-reason. A measured sensitivity (`cotenant profile run`) counts before a learned one, and that before a declared one.
+Placement, people and the console need one form of what is known of a workload, from three sources of different quality,
+and must tell a low value from an unknown one. Eight axes, each with a tendency and a sensitivity; a figure is an
+integer in [0, 1000] with its interval, its number of samples and its source, or it is absent with the reason. A
+measured sensitivity (`cotenant profile run`) counts before a learned one, and that before a declared one.
 Limits: a sensitivity of 1000 means twice the time or more, so beyond that axes are not told apart.
 
 Units: tendency is the mean use of one pod, in thousandths of its node's capacity (start-up: CPU use in the first two

@@ -1,6 +1,7 @@
 """What a node reports of its CPU: model, hyper-threading and turbo, by which CPU normalization chooses a ratio.
 
-Choice: Koordinator's annotation on the NodeResourceTopology, as a value. Limits: one model a node.
+Koordinator's annotation on the NodeResourceTopology, as a value.
+Limits: one model a node.
 Source: Koordinator, apis/extension (cpu normalization).
 """
 

@@ -1,8 +1,8 @@
 """CPU lists in the kernel's notation: "0-3,8".
 
-Problem: cpusets, sysfs and policies exchange sets of CPUs as text. Choice: one parser and one formatter; the output is
-the shortest text, as the kernel prints it, so equal sets have equal text. Limits: no strides ("0-10:2/4"); numbers
-below 8192, the largest NR_CPUS of Linux.
+Cpusets, sysfs and policies exchange sets of CPUs as text. One parser and one formatter; the output is the shortest
+text, as the kernel prints it, so equal sets have equal text.
+Limits: no strides ("0-10:2/4"); numbers below 8192, the largest NR_CPUS of Linux.
 
 Source: Linux, `bitmap_parselist` and "%*pbl" (lib/bitmap-str.c).
 """

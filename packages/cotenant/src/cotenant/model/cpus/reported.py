@@ -1,9 +1,9 @@
 """What a node reports about its CPUs: topology, CPUs reserved by others, and the kubelet's own policies.
 
-Problem: which CPUs may be allocated depends on facts that a node's agent and kubelet write to one object beside the
-node. Choice: that object as a value; reserved CPUs are masks with their holders. Nodes that report the same text share
-one `CpuTopology`, so that comparing identity is enough. Limits: of NUMA nodes only CPU and memory; labels of the node
-itself are not included.
+Which CPUs may be allocated depends on facts that a node's agent and kubelet write to one object beside the node. That
+object as a value; reserved CPUs are masks with their holders. Nodes that report the same text share one `CpuTopology`,
+so that comparing identity is enough.
+Limits: of NUMA nodes only CPU and memory; labels of the node itself are not included.
 
 Source: Koordinator, apis/extension/numa_aware.go (names of annotations); NodeResourceTopology of
 topology.node.k8s.io/v1alpha1 (zones).

@@ -1,8 +1,9 @@
 """A pod's demands on CPUs and NUMA nodes beyond amounts, and its allocation: annotations as values.
 
-Problem: Koordinator's users write these demands as JSON in annotations, and the node's agent reads the allocation
-there. Choice: one frozen value per annotation, parsed strictly (an unknown word is an error that lists the known ones),
-formatted canonically. Limits: of `numaNodeResources` only CPU and memory are read.
+Koordinator's users write these demands as JSON in annotations, and the node's agent reads the allocation there. One
+frozen value per annotation, parsed strictly (an unknown word is an error that lists the known ones), formatted
+canonically.
+Limits: of `numaNodeResources` only CPU and memory are read.
 
 Source: Koordinator, apis/extension/resource.go and numa_aware.go (names and values).
 """

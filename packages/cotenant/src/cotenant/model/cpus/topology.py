@@ -1,8 +1,8 @@
 """Topology of a node's hardware threads: cores, NUMA nodes, sockets.
 
-Problem: CPU allocation asks constantly which CPUs are free on which core. Choice: a set of CPUs is one integer, bit n
-for CPU n; cores, NUMA nodes and sockets are such masks, so "free and whole" is two operations regardless of the
-machine's size. Limits: immutable; a CPU that goes offline makes another topology.
+CPU allocation asks constantly which CPUs are free on which core. A set of CPUs is one integer, bit n for CPU n; cores,
+NUMA nodes and sockets are such masks, so "free and whole" is two operations regardless of the machine's size.
+Limits: immutable; a CPU that goes offline makes another topology.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Answers to "why" queries about one pod or node, for users and scripts.
 
-Problem: the reasons why a pod waits, or runs where it runs, are spread over many components, each with figures that
-must reach the user intact. Choice: frozen values that the engine fills in, the scheduler process sends as JSON, and the
-command line reads back; every sentence comes with its figures. Limits: lists of nodes and victims are truncated and
-state the full count.
+The reasons why a pod waits, or runs where it runs, are spread over many components, each with figures that must reach
+the user intact. Frozen values that the engine fills in, the scheduler process sends as JSON, and the command line reads
+back; every sentence comes with its figures.
+Limits: lists of nodes and victims are truncated and state the full count.
 """
 
 from __future__ import annotations

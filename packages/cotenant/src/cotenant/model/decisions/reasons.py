@@ -1,8 +1,9 @@
 """Why nodes were rejected, counted per reason, in kube-scheduler's wording.
 
-Problem: "Pending" alone explains nothing, and a list of thousands of nodes is unreadable. Choice: one count per reason,
-rendered like kube-scheduler's FitError so that existing dashboards can parse it. Limits: as in kube-scheduler, a node
-that lacks two resources is counted under both, so the counts may add up to more than the number of nodes.
+"Pending" alone explains nothing, and a list of thousands of nodes is unreadable. One count per reason, rendered like
+kube-scheduler's FitError so that existing dashboards can parse it.
+Limits: as in kube-scheduler, a node that lacks two resources is counted under both, so the counts may add up to more
+than the number of nodes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The record of one placement decision: what was decided, when, and why.
 
-Problem: operators, tests and reports need the same answer to "why is it pending" and "why is it there". Choice: a
-frozen value that the engine builds on request only, and lines of text derived from it. Limits: candidates are the best
-few, not every node; equal scores keep the given order.
+Operators, tests and reports need the same answer to "why is it pending" and "why is it there". A frozen value that the
+engine builds on request only, and lines of text derived from it.
+Limits: candidates are the best few, not every node; equal scores keep the given order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The parts of devices allocated to a pod, as a value and as the annotation that node agents and device plugins read.
 
-Problem: the allocation has to survive a scheduler restart. Choice: the annotation is the record; what is written parses
-back to the same value.
+The allocation has to survive a scheduler restart. The annotation is the record; what is written parses back to the same
+value.
 Limits: unknown device types are an error, not ignored: otherwise their devices would be allocated twice.
 
 Source: Koordinator, apis/extension/device_share.go (DeviceAllocations); amounts as Kubernetes writes quantities.

@@ -1,9 +1,9 @@
 """Devices of a node that are allocated in parts: GPUs, network cards, FPGAs.
 
-Problem: allocation depends on where a device is attached and whether it is healthy, and every kind is described
-differently. Choice: one value per device, of any kind; amounts by resource name (percent of the device, bytes), and its
-location as the ids of its NUMA node, PCIe switch and link domain. Limits: an unknown location is None, and such a
-device belongs to no group.
+Allocation depends on where a device is attached and whether it is healthy, and every kind is described differently. One
+value per device, of any kind; amounts by resource name (percent of the device, bytes), and its location as the ids of
+its NUMA node, PCIe switch and link domain.
+Limits: an unknown location is None, and such a device belongs to no group.
 
 Source of the kinds and names: Koordinator, Device CRD (apis/scheduling/v1alpha1/device_types.go).
 """

@@ -1,9 +1,10 @@
 """How a pod's devices are to be chosen: three annotations as values.
 
-Problem: network cards follow GPUs, a job may require one PCIe switch or NUMA node, a partition table may be enforced.
-Choice: Koordinator's annotations, parsed strictly; a selector that cannot be parsed makes the pod unschedulable rather
-than select anything. Limits: `exclusivePolicy` PCIeLevel is parsed, but nothing here keeps other pods off that switch
-(nor does upstream's allocator).
+Network cards follow GPUs, a job may require one PCIe switch or NUMA node, a partition table may be enforced.
+Koordinator's annotations, parsed strictly; a selector that cannot be parsed makes the pod unschedulable rather than
+select anything.
+Limits: `exclusivePolicy` PCIeLevel is parsed, but nothing here keeps other pods off that switch (nor does upstream's
+allocator).
 
 Source: Koordinator, apis/extension/device_share.go.
 """

@@ -1,7 +1,7 @@
 """All devices of one node, from its Device object.
 
-Problem: a scheduler tracks the devices of thousands of nodes, and one invalid entry must not invalidate the others.
-Choice: one frozen value per node; an invalid entry is a device that is never allocated, with a message about it.
+A scheduler tracks the devices of thousands of nodes, and one invalid entry must not invalidate the others. One frozen
+value per node; an invalid entry is a device that is never allocated, with a message about it.
 Limits: free amounts are not included; they depend on the allocations (policy/placement/devices/ledger.py).
 
 Source: Koordinator, Device CRD and the labels and annotations beside it (apis/extension/device_share.go).

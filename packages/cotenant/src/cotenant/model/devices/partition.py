@@ -1,8 +1,9 @@
 """GPU partitions: sets of GPUs that can be allocated together.
 
-Problem: on machines whose links are partitioned by a fabric manager only certain sets work. Choice: a table from a
-number of GPUs to sets, each a mask of minors with a score; any size and any numbers, as the node reports. Machines of a
-known model that report no table have the table of aligned halves. Limits: the same table for all pods of a node.
+On machines whose links are partitioned by a fabric manager only certain sets work. A table from a number of GPUs to
+sets, each a mask of minors with a score; any size and any numbers, as the node reports. Machines of a known model that
+report no table have the table of aligned halves.
+Limits: the same table for all pods of a node.
 
 Source: Koordinator, gpu-partitions of the Device object and the built-in table of 8-GPU Hopper machines.
 """

@@ -1,10 +1,10 @@
 """A pod's device request in one normal form.
 
-Problem: the same request has many spellings (`nvidia.com/gpu: 2`, `koordinator.sh/gpu: 200`, core and memory each),
-some of them contradictory, and memory may be given in bytes or in percent. Choice, in four steps: `check_request`
-validates the combination of resources; `canonical` converts whole-card names to core and memory ratio; `per_device`
-divides by the number of devices; `filled` adds, for one concrete device, the missing form of memory. Limits: Hygon's
-form by card count with amounts per card (`dcunum`) and vendor templates are not supported.
+The same request has many spellings (`nvidia.com/gpu: 2`, `koordinator.sh/gpu: 200`, core and memory each), some of them
+contradictory, and memory may be given in bytes or in percent. Choice, in four steps: `check_request` validates the
+combination of resources; `canonical` converts whole-card names to core and memory ratio; `per_device` divides by the
+number of devices; `filled` adds, for one concrete device, the missing form of memory.
+Limits: Hygon's form by card count with amounts per card (`dcunum`) and vendor templates are not supported.
 
 Source: Koordinator, DeviceShare (utils, devicehandler_gpu, devicehandler_default) and apis/extension/device_share.go.
 Upstream computes the percentage of bytes in floats; here it is computed in integers, rounded down, so the two can

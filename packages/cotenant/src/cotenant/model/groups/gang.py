@@ -1,10 +1,10 @@
 """Gangs: pods that are scheduled only if enough of them can be, and the labels and annotations that declare them.
 
-Problem: a PodGroup, Koordinator's annotations on it, and the same annotations on bare pods declare the same thing in
-three places. Choice: one value for a gang's specification (`GangSpec`), one for what a single object declares
-(`GangNotes`, from the annotations of a pod or PodGroup), and one for the PodGroup itself with its status.
-policy/placement/gangs/spec.py merges them into a spec. Limits: an invalid value falls back to its default; the notes
-keep a message about it.
+A PodGroup, Koordinator's annotations on it, and the same annotations on bare pods declare the same thing in three
+places. One value for a gang's specification (`GangSpec`), one for what a single object declares (`GangNotes`, from the
+annotations of a pod or PodGroup), and one for the PodGroup itself with its status. policy/placement/gangs/spec.py
+merges them into a spec.
+Limits: an invalid value falls back to its default; the notes keep a message about it.
 
 Source: Koordinator, apis/extension/coscheduling.go; PodGroup of scheduling.sigs.k8s.io/v1alpha1 (Koordinator, older
 scheduler-plugins) and of scheduling.x-k8s.io/v1alpha1 (scheduler-plugins since 0.24); the Workload API,

@@ -1,9 +1,9 @@
 """PodMigrationJobs: the move of one pod to another node, as a record of how far it has come.
 
-Problem: a move has several steps (reserve, evict, wait for the replacement), a rebalancer may be killed between any two
-of them, and users and other controllers create moves too. Choice: Koordinator's PodMigrationJob as a frozen value. Its
-status is the only memory of a move: whoever reads it knows the next step. Limits: `reservationOptions.template` and
-`preemptionOptions` are not read.
+A move has several steps (reserve, evict, wait for the replacement), a rebalancer may be killed between any two of them,
+and users and other controllers create moves too. Koordinator's PodMigrationJob as a frozen value. Its status is the
+only memory of a move: whoever reads it knows the next step.
+Limits: `reservationOptions.template` and `preemptionOptions` are not read.
 Source: Koordinator, apis/scheduling/v1alpha1/pod_migration_job_types.go.
 """
 

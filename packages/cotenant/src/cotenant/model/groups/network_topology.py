@@ -1,8 +1,8 @@
 """Layers of a cluster's network, and the layers in which a gang should be gathered.
 
-Problem: a job names layers (accelerator, block, spine), nodes have labels, and a cluster-wide object maps the first to
-the second. Choice: one value per side; policy/placement/gangs/gather.py joins them. Limits: one label key per layer
-counts.
+A job names layers (accelerator, block, spine), nodes have labels, and a cluster-wide object maps the first to the
+second. One value per side; policy/placement/gangs/gather.py joins them.
+Limits: one label key per layer counts.
 
 Source: Koordinator, apis/extension/network_topology.go and apis/scheduling/v1alpha1/cluster_network_topology_types.go.
 """

@@ -1,13 +1,12 @@
 """Elastic quotas: the guaranteed minimum and the maximum of a group of pods, and the labels and annotations that
 declare them.
 
-Problem: organisations divide a cluster by a tree of quotas, each with a guaranteed `minimum` and a `maximum`, and users
-already have such objects. Choice: a frozen value for a quota and one for a pod as its quota sees it; amounts in each
-resource's unit (model/resources.py). Rules over several quotas (parents, children, pods) are in
-policy/quota/admission.py. Limits: annotations that a scheduler writes as results (`runtime`, `request`, `guaranteed`
-...) are not part of the value: reading them as input would create a feedback loop. A maximum too large to be meant
-(upstream writes the largest integer, divided) is `NO_LIMIT`: it limits nothing, and as a weight it still claims a share
-of the parent's resources.
+Organisations divide a cluster by a tree of quotas, each with a guaranteed `minimum` and a `maximum`, and users already
+have such objects. A frozen value for a quota and one for a pod as its quota sees it; amounts in each resource's unit
+(model/resources.py). Rules over several quotas (parents, children, pods) are in policy/quota/admission.py.
+Limits: annotations that a scheduler writes as results (`runtime`, `request`, `guaranteed` ...) are not part of the
+value: reading them as input would create a feedback loop. A maximum too large to be meant (upstream writes the largest
+integer, divided) is `NO_LIMIT`: it limits nothing, and as a weight it still claims a share of the parent's resources.
 
 Source: Koordinator's ElasticQuota labels and annotations (apis/extension/elastic_quota.go).
 """

@@ -1,8 +1,8 @@
 """ElasticQuotaProfile: a quota tree for the nodes that a selector names, as large as they are.
 
-Problem: a cluster of several pools (architectures, tenants, GPU types) needs a quota tree a pool, and an administrator
-who writes each tree's total by hand is wrong after the next node. Choice: values of a profile, of a node as it counts,
-and of the tree's root quota as stored. What of a profile cannot be read is a sentence, and the profile is not used.
+A cluster of several pools (architectures, tenants, GPU types) needs a quota tree a pool, and an administrator who
+writes each tree's total by hand is wrong after the next node. Values of a profile, of a node as it counts, and of the
+tree's root quota as stored. What of a profile cannot be read is a sentence, and the profile is not used.
 Limits: amounts are in each resource's unit (model/resources.py).
 
 Source: Koordinator, apis/quota/v1alpha1 (ElasticQuotaProfile) and apis/extension/elastic_quota.go.

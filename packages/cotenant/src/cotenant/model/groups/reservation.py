@@ -1,8 +1,9 @@
 """Reservations: resources of a node that are held for pods to come.
 
-Problem: a rebalancer must know that there is capacity before it evicts, and a team wants to hold capacity that others
-do not use meanwhile. Choice: Koordinator's Reservation as a frozen value: the template as a `Pod`, its owners, its
-lifetime, and its progress from its status. It is identified by its UID. Limits: volumes of the template are not read.
+A rebalancer must know that there is capacity before it evicts, and a team wants to hold capacity that others do not use
+meanwhile. Koordinator's Reservation as a frozen value: the template as a `Pod`, its owners, its lifetime, and its
+progress from its status. It is identified by its UID.
+Limits: volumes of the template are not read.
 
 Source: Koordinator, apis/scheduling/v1alpha1/reservation_types.go.
 """

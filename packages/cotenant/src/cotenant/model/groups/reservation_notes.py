@@ -1,8 +1,7 @@
 """A pod's annotations and labels about reservations, with their names.
 
-Problem: a pod may require reservations or exclude them, and records from which it drew once it is bound; all of it is
-JSON under names that Koordinator's users already write. Choice: frozen values and the names; a driver parses the
-affinity's JSON.
+A pod may require reservations or exclude them, and records from which it drew once it is bound; all of it is JSON under
+names that Koordinator's users already write. Frozen values and the names; a driver parses the affinity's JSON.
 
 Source: Koordinator, apis/extension/reservation.go.
 """

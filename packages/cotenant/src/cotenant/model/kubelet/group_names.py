@@ -1,10 +1,10 @@
 """Parsing of the names that kubelet and container runtimes give to cgroups.
 
-Problem: the owner of a group is only in its path, and there are two formats: systemd's slices, where `-` means "below"
-and a UID's dashes become `_`, and plain folders. Containers may create groups of any name below their own. Choice: a
-path is a pod's or a container's only if every part from kubelet's root down is in its place and consistent; groups
-below a container are never parsed. Guaranteed pods are directly below the root. Limits: kubelet's root may be below
-other groups (`--cgroup-root`); a UID is a UUID, or the 32 digits of a static pod.
+The owner of a group is only in its path, and there are two formats: systemd's slices, where `-` means "below" and a
+UID's dashes become `_`, and plain folders. Containers may create groups of any name below their own. A path is a pod's
+or a container's only if every part from kubelet's root down is in its place and consistent; groups below a container
+are never parsed. Guaranteed pods are directly below the root.
+Limits: kubelet's root may be below other groups (`--cgroup-root`); a UID is a UUID, or the 32 digits of a static pod.
 
     kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podUID.slice/cri-containerd-ID.scope
     kubepods/burstable/podUID/ID

@@ -1,11 +1,11 @@
 """The owner's table: who else writes a knob of a kubelet's group, when, with what, and what our value does to that
 write.
 
-Problem: a value of ours can be undone by the next write of a group's owner, or make that write fail, and then a pod
-does not start or the kubelet itself does not. Choice: one row for each writer of a knob, as data. `ruling.py` derives
-from the rows how a knob may be held; the stand-in of a kubelet in the tests makes the same writes and is compared with
-a real one. Limits: kubelets 1.30 to 1.37, runc 1.1 and newer by containerd or CRI-O, systemd 245 and newer. What an
-administrator's own tools write is not known here.
+A value of ours can be undone by the next write of a group's owner, or make that write fail, and then a pod does not
+start or the kubelet itself does not. One row for each writer of a knob, as data. `ruling.py` derives from the rows how
+a knob may be held; the stand-in of a kubelet in the tests makes the same writes and is compared with a real one.
+Limits: kubelets 1.30 to 1.37, runc 1.1 and newer by containerd or CRI-O, systemd 245 and newer. What an administrator's
+own tools write is not known here.
 
 Source: Kubernetes, pkg/kubelet/cm (qos_container_manager_linux.go, pod_container_manager_linux.go,
 node_container_manager_linux.go, cgroup_manager_linux.go, cpumanager), pkg/kubelet/kuberuntime (in-place resize);

@@ -1,11 +1,12 @@
 """How a knob of a group may be held beside its owners: by writing its file, through systemd, or not at all.
 
-Problem: the rows of the owner's table concern some nodes only, and several may concern one knob. Choice: a row that
-makes another's write fail refuses the hold; so does one by which the other replaces our value on its own account, again
-and again; one of systemd asks for its own means, where systemd can be reached and has such a property. What is undone
-only when a pod's own spec changes (a resize) is written all the same: its owner has asked for another value, and the
-policy computes ours from that. Limits: a kubelet whose version is not known counts as one that resizes; one whose CPU
-manager is not known as one without the static policy.
+The rows of the owner's table concern some nodes only, and several may concern one knob. A row that makes another's
+write fail refuses the hold; so does one by which the other replaces our value on its own account, again and again; one
+of systemd asks for its own means, where systemd can be reached and has such a property. What is undone only when a
+pod's own spec changes (a resize) is written all the same: its owner has asked for another value, and the policy
+computes ours from that.
+Limits: a kubelet whose version is not known counts as one that resizes; one whose CPU manager is not known as one
+without the static policy.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The partitionable last-level cache and memory bandwidth of a machine.
 
-Problem: a driver reads these properties and a policy decides by them. Choice: one value, validated on construction.
+A driver reads these properties and a policy decides by them. One value, validated on construction.
 Limits: level 3 only, one mask for code and data.
 
 Source: Linux, Documentation/filesystems/resctrl.rst.

@@ -1,8 +1,8 @@
 """Readings of a node at one instant: monotonic counters, and levels. No rates; the engine computes those.
 
-Problem: real files, a recording and a simulated node must be interchangeable to the agent. Choice: plain values; None
-where this machine does not provide a reading (`Gap` says why, once per field). Limits: one monotonic clock in
-microseconds, and the wall clock for display.
+Real files, a recording and a simulated node must be interchangeable to the agent. Plain values; None where this machine
+does not provide a reading (`Gap` says why, once per field).
+Limits: one monotonic clock in microseconds, and the wall clock for display.
 """
 
 from __future__ import annotations

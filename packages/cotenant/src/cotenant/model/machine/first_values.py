@@ -1,9 +1,10 @@
 """The values that a container starts with: its cgroup's knobs, its environment, its devices.
 
-Problem: a container runs from its first instruction, and whoever acts on groups that exist comes later. Choice: what a
-runtime should be asked for at a container's creation is one value, in the units of the knobs that hold it afterwards,
-so that both can be compared. Limits: there is no field for cpu.idle: while it stands the kernel refuses every weight,
-and a runtime writes the weight again at each update.
+A container runs from its first instruction, and whoever acts on groups that exist comes later. What a runtime should be
+asked for at a container's creation is one value, in the units of the knobs that hold it afterwards, so that both can be
+compared.
+Limits: there is no field for cpu.idle: while it stands the kernel refuses every weight, and a runtime writes the weight
+again at each update.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Knobs of a node, requests to set them, and leases of knobs.
 
-Problem: policies, the process that writes, the state file and the simulated node must identify "the quota of that
-group" alike, on cgroup v1, v2 and outside cgroups. Choice: a knob is named by its cgroup v2 interface file, and its
-value is that file's text in one canonical form; drivers translate to what the machine has. The previous value is kept
-as the driver read it (`raw`), so that restoring is exact even where a translation is not. Limits: knobs of other trees
-(resctrl, tc, the runtime) follow the same rule under names of their own.
+Policies, the process that writes, the state file and the simulated node must identify "the quota of that group" alike,
+on cgroup v1, v2 and outside cgroups. A knob is named by its cgroup v2 interface file, and its value is that file's text
+in one canonical form; drivers translate to what the machine has. The previous value is kept as the driver read it
+(`raw`), so that restoring is exact even where a translation is not.
+Limits: knobs of other trees (resctrl, tc, the runtime) follow the same rule under names of their own.
 
 Source of the canonical forms: Linux, Documentation/admin-guide/cgroup-v2.rst.
 """

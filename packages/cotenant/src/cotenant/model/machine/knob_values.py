@@ -1,9 +1,9 @@
 """Canonical text of knob values: validation, parsing, formatting.
 
-Problem: desired values, readings, a state file and a simulated node are compared as text, so one value must have one
-text, and invalid values must be rejected before anything is written. Choice: `canonical` parses the text of a cgroup v2
-knob and formats it in the one form; callers that need the numbers use the parsers here. Limits: knobs of resctrl and tc
-are checked by their own drivers; only the kernel decides whether it accepts a value.
+Desired values, readings, a state file and a simulated node are compared as text, so one value must have one text, and
+invalid values must be rejected before anything is written. `canonical` parses the text of a cgroup v2 knob and formats
+it in the one form; callers that need the numbers use the parsers here.
+Limits: knobs of resctrl and tc are checked by their own drivers; only the kernel decides whether it accepts a value.
 
 Source of forms and ranges: Linux, Documentation/admin-guide/cgroup-v2.rst; kernel/sched/core.c for the bounds of CFS
 bandwidth.

@@ -1,7 +1,8 @@
 """Reasons of node decisions: a rule, a sentence, and the numbers behind it.
 
-Problem: "why is my job throttled" must be answerable from the decision itself, later and by a program. Choice: every
-decision carries a `Reason` whose terms add up to it. Limits: terms are integers with a unit; text is English.
+"why is my job throttled" must be answerable from the decision itself, later and by a program. Every decision carries a
+`Reason` whose terms add up to it.
+Limits: terms are integers with a unit; text is English.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Use of a node and its pods as reported by its agent, as a value.
 
-Problem: a scheduler must decide by current use, while the object that reports it (NodeMetric) is stale when it is read,
-may lack any part, and is stamped by another machine's clock. Choice: amounts as integers, the age when read instead of
-a time, percentiles by statistic and window. Limits: CPU and memory only; use of a container is only in its pod's.
+A scheduler must decide by current use, while the object that reports it (NodeMetric) is stale when it is read, may lack
+any part, and is stamped by another machine's clock. Amounts as integers, the age when read instead of a time,
+percentiles by statistic and window.
+Limits: CPU and memory only; use of a container is only in its pod's.
 Source: Koordinator, apis/slo/v1alpha1 (NodeMetric).
 """
 

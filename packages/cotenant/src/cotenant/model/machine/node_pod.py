@@ -1,10 +1,10 @@
 """Workloads of one node as its agent sees them: pods, containers, and programs outside Kubernetes, with their cgroups.
 
-Problem: the same policies must apply to a kubelet's pods, to the founding document's pod directories and to plain
-cgroups on a machine without Kubernetes. Choice: all three become `NodePod`; what a source does not provide has the
-default. Amounts of batch and mid resources (kubernetes.io/batch-cpu, mid-memory, ...) use the same fields as native
-ones and are marked, since a kubelet enforces native ones only. Limits: amounts are those of the specification, whatever
-the groups have.
+The same policies must apply to a kubelet's pods, to the founding document's pod directories and to plain cgroups on a
+machine without Kubernetes. All three become `NodePod`; what a source does not provide has the default. Amounts of batch
+and mid resources (kubernetes.io/batch-cpu, mid-memory, ...) use the same fields as native ones and are marked, since a
+kubelet enforces native ones only.
+Limits: amounts are those of the specification, whatever the groups have.
 """
 
 from __future__ import annotations

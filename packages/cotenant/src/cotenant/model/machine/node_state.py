@@ -1,9 +1,9 @@
 """A node's state as its policies see it: use and waiting over an interval, pods, health of services, current knob
 values.
 
-Problem: a policy must be a pure function of one value that the real agent, a recording and the lab can all produce.
-Choice: `NodeState`, rates and levels as integers with the unit in the name; None = unknown, which is not 0. Limits: one
-interval (the agent's period); policies that need longer windows get them as separate values (`Window`).
+A policy must be a pure function of one value that the real agent, a recording and the lab can all produce. `NodeState`,
+rates and levels as integers with the unit in the name; None = unknown, which is not 0.
+Limits: one interval (the agent's period); policies that need longer windows get them as separate values (`Window`).
 """
 
 from __future__ import annotations

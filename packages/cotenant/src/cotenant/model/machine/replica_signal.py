@@ -1,9 +1,9 @@
 """What the trace process measured of one replica under one objective, as the agent of its node gets it.
 
-Problem: the guard, the search for a cause and its proof must judge by the same figures, and a service should not have
-to report on itself. Choice: one frozen value a replica and objective, over the last `window_us`, sent when it changes
-and at least once a second (docs/architecture.md, "How a request travels"). The agent keeps the last one and adds the
-time since then to `age_us`, so a silent source ages.
+The guard, the search for a cause and its proof must judge by the same figures, and a service should not have to report
+on itself. One frozen value a replica and objective, over the last `window_us`, sent when it changes and at least once a
+second (docs/architecture.md, "How a request travels"). The agent keeps the last one and adds the time since then to
+`age_us`, so a silent source ages.
 Limits: latency is that of SERVER and CONSUMER spans: what happens before the service accepts a request is not in it.
 """
 

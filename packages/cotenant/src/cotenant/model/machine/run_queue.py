@@ -1,9 +1,9 @@
 """Run-queue latency of groups and the groups that ran meanwhile: the run-queue probe's counters as values.
 
-Problem: the probe, a recording and a simulated node must define a wait alike, and a percentile must not require every
-wait to be kept. Choice: monotonic counters, waits in buckets of doubling width; two readings are subtracted from one
-another. Limits: a percentile is exact within its bucket, so at worst off by a factor of two; throttling by the group's
-own quota is counted separately, not in the buckets.
+The probe, a recording and a simulated node must define a wait alike, and a percentile must not require every wait to be
+kept. Monotonic counters, waits in buckets of doubling width; two readings are subtracted from one another.
+Limits: a percentile is exact within its bucket, so at worst off by a factor of two; throttling by the group's own quota
+is counted separately, not in the buckets.
 
 Source of interpolation in a bucket: as Prometheus' histogram_quantile does.
 """

@@ -1,7 +1,7 @@
 """How much of a node's CPU is meant to be used.
 
-Problem: an agent gives best-effort work what is left of its node up to a share, and a rebalancer that calls the same
-share too much moves pods for ever. Choice: one figure for both; what is too much begins a band above what is meant.
+An agent gives best-effort work what is left of its node up to a share, and a rebalancer that calls the same share too
+much moves pods for ever. One figure for both; what is too much begins a band above what is meant.
 Limits: the defaults only; who sets the agent's share by a NodeSLO sets the rebalancer's thresholds too.
 """
 

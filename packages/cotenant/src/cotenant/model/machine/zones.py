@@ -1,6 +1,6 @@
 """The NUMA zones of a node's NodeResourceTopology, as the manager of lent resources sees them.
 
-Choice: a value with each zone's size and what is lent in it, so that equal values mean that there is nothing to do.
+A value with each zone's size and what is lent in it, so that equal values mean that there is nothing to do.
 Limits: zones of type Node that have a number; CPU and memory.
 Source: Koordinator, NodeResourceTopology of topology.node.k8s.io/v1alpha1 (zones node-0 and so on).
 """

@@ -1,9 +1,9 @@
 """ServiceObjective: which share of a service's requests must be good over a window, and what a node may do for it.
 
-Problem: an objective is read from a cluster or a file, counted by the trace engine, judged by a policy and enforced on
-a node, and all must mean the same. Choice: one frozen value; shares are integers in millionths, so the counts at the
-threshold stay exact. What cannot be read is in `wrong`, and the objective is then not counted. Limits: one indicator an
-objective; requests, not time slices.
+An objective is read from a cluster or a file, counted by the trace engine, judged by a policy and enforced on a node,
+and all must mean the same. One frozen value; shares are integers in millionths, so the counts at the threshold stay
+exact. What cannot be read is in `wrong`, and the objective is then not counted.
+Limits: one indicator an objective; requests, not time slices.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Spans of one export request, in columns.
 
-Problem: a collector receives tens of thousands of spans a second, and an object for each costs more than everything
-that is done with it. Choice: one array per field; names and sources are indices into the batch's own tables, and a
-span's attributes stay in the request's bytes until something asks for them. Ids are unsigned integers in big-endian
-order, as their hexadecimal form reads. Limits: events and links stay in the bytes too.
+A collector receives tens of thousands of spans a second, and an object for each costs more than everything that is done
+with it. One array per field; names and sources are indices into the batch's own tables, and a span's attributes stay in
+the request's bytes until something asks for them. Ids are unsigned integers in big-endian order, as their hexadecimal
+form reads.
+Limits: events and links stay in the bytes too.
 
 Source: opentelemetry-proto, opentelemetry/proto/trace/v1/trace.proto.
 """

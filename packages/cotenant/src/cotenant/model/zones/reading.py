@@ -1,8 +1,8 @@
 """What a zone measured over a while, and the decision made of it.
 
-Problem: a canary compares two readings, a policy decides on one, and `why` shows both later. Choice: late dispatches
-per group with the time they were counted over, and the CPU time that batch groups got. Limits: a late dispatch is what
-the row's threshold says; a group without a threshold has none.
+A canary compares two readings, a policy decides on one, and `why` shows both later. Late dispatches per group with the
+time they were counted over, and the CPU time that batch groups got.
+Limits: a late dispatch is what the row's threshold says; a group without a threshold has none.
 """
 
 from __future__ import annotations

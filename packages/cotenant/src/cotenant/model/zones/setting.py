@@ -1,8 +1,9 @@
 """What runs the tasks of a zone: a back end and its scheduler.
 
-Problem: "which scheduler" depends on what a host offers, from cgroup weights on any kernel to a kernel scheduler of the
-zone's own. Choice: a setting is a back end with a mode; back ends have an order of preference, and a zone that loses
-one continues on the next. Limits: VM back ends are not settings: a zone in a VM has these settings inside.
+"which scheduler" depends on what a host offers, from cgroup weights on any kernel to a kernel scheduler of the zone's
+own. A setting is a back end with a mode; back ends have an order of preference, and a zone that loses one continues on
+the next.
+Limits: VM back ends are not settings: a zone in a VM has these settings inside.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The policy table of a zone's kernel scheduler, and what that scheduler reports.
 
-Problem: a decision changes a row, the kernel reads it at the next dispatch, and an event reports what came of it; all
-three must mean the same by class and unit. Choice: one row per cgroup, in microseconds, with zero for the scheduler's
-default. Limits: a row applies to the tasks in that cgroup, not to the groups below it.
+A decision changes a row, the kernel reads it at the next dispatch, and an event reports what came of it; all three must
+mean the same by class and unit. One row per cgroup, in microseconds, with zero for the scheduler's default.
+Limits: a row applies to the tasks in that cgroup, not to the groups below it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Defaulting and validation of the GPU resources of a pod's containers.
 
-Problem: one request for GPUs has several spellings, and what a scheduler divides must be divisible. Choice: on creation
+One request for GPUs has several spellings, and what a scheduler divides must be divisible. On creation
 `koordinator.sh/gpu: n` becomes gpu-core and gpu-memory-ratio of n percent, and a request in percent or bytes gets the
 number of devices (`gpu.shared`) that it is divided over; both in requests and in limits. Validation is optional, as
 upstream: the scheduler checks requests by stricter rules (model/devices/request.py) and says so on the pod.
-Koordinator's earlier names (`kubernetes.io/gpu-core`) become today's. Limits: Koordinator's names only.
+Koordinator's earlier names (`kubernetes.io/gpu-core`) become today's.
+Limits: Koordinator's names only.
 
 Source: Koordinator, pkg/webhook/pod/{mutating,validating} (device resources). Upstream fails on requests without
 limits; the limits are made here.

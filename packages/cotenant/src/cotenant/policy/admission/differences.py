@@ -1,9 +1,9 @@
 """The difference of two documents as a JSON patch (RFC 6902).
 
-Problem: an API server rejects the pod when a webhook's patch does not apply, under failurePolicy Ignore too, and `add`
-below an absent parent does not. Choice: walk both documents together; whatever is absent from the first is added whole
-at its nearest present ancestor, so that the patch always applies to the first and gives the second. Limits: a list of
-another length is replaced whole, so the patch is not always the shortest.
+An API server rejects the pod when a webhook's patch does not apply, under failurePolicy Ignore too, and `add` below an
+absent parent does not. Walk both documents together; whatever is absent from the first is added whole at its nearest
+present ancestor, so that the patch always applies to the first and gives the second.
+Limits: a list of another length is replaced whole, so the patch is not always the shortest.
 """
 
 from __future__ import annotations

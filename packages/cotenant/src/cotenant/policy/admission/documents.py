@@ -1,8 +1,9 @@
 """Access to API documents: plain JSON values, as decoded from a request or a manifest.
 
-Problem: a webhook must keep every field that it does not know, so it cannot work on values that name only some of them.
-Choice: documents stay what they are, plain dicts and lists; these functions read and copy them, and name the field
-where one has the wrong type. Limits: a null map or list is an absent one, as to Kubernetes.
+A webhook must keep every field that it does not know, so it cannot work on values that name only some of them.
+Documents stay what they are, plain dicts and lists; these functions read and copy them, and name the field where one
+has the wrong type.
+Limits: a null map or list is an absent one, as to Kubernetes.
 """
 
 from __future__ import annotations

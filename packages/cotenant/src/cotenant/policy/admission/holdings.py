@@ -1,9 +1,9 @@
 """Admission of what a pod says that it holds: the scheduler writes it, and nobody else.
 
-Problem: a pod's owner can write the annotations that say which CPUs, devices and reservation a pod was given. Choice: a
-write by anybody else that adds or changes one is refused; the caller knows who writes. Limits: a Binding's annotations
-and writes of the status do not pass here: the admission policy of the chart covers those, and the seal
-(model/cluster/seal.py) stands without either.
+A pod's owner can write the annotations that say which CPUs, devices and reservation a pod was given. A write by anybody
+else that adds or changes one is refused; the caller knows who writes.
+Limits: a Binding's annotations and writes of the status do not pass here: the admission policy of the chart covers
+those, and the seal (model/cluster/seal.py) stands without either.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Validation of pods: the classes, priorities and resources of the co-location protocol, as a webhook refuses them.
 
-Problem: a pod that declares an impossible combination breaks what a node guarantees to others. Choice: the rules of
+A pod that declares an impossible combination breaks what a node guarantees to others. The rules of
 model/cluster/admission.py on what the pod declares, and those that need the document: an unknown QoS class, the
 scheduler's own annotation. All broken rules are returned, each with the field that is at fault.
 Limits: rules about quotas are in policy/quota/pods.py, rules about devices in devices.py.

@@ -1,10 +1,10 @@
 """What colocation profiles make of a new pod or reservation.
 
-Problem: several profiles may match one pod, each may act on a share of the pods only, and a mistake in one of them must
-not change pods that it does not mean. Choice: all profiles are matched against the pod as it was submitted; those that
-match act in ascending order of their names, so the last one wins; afterwards the resources are translated
-(translation.py), where at least one profile matched. Each step is a reason in the result; two profiles that set
-different QoS classes are a warning.
+Several profiles may match one pod, each may act on a share of the pods only, and a mistake in one of them must not
+change pods that it does not mean. All profiles are matched against the pod as it was submitted; those that match act in
+ascending order of their names, so the last one wins; afterwards the resources are translated (translation.py), where at
+least one profile matched. Each step is a reason in the result; two profiles that set different QoS classes are a
+warning.
 
 Order of one profile's steps: labels, annotations, label keys, annotation keys, label suffixes, scheduler, QoS, priority
 class, priority within the class, patch.

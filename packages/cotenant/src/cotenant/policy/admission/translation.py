@@ -1,10 +1,10 @@
 """Translation of a pod's CPU and memory into the resources of its class, and the record of them that a node's agent
 reads.
 
-Problem: batch and mid pods use what is lent to them, which a kubelet counts apart from CPU and memory. Choice: in every
-container, init container and in the overhead, `cpu` becomes batch-cpu or mid-cpu in whole milli-CPU (rounded up) and
-`memory` becomes batch-memory or mid-memory as it was written; the native names are removed, so the pod is BestEffort to
-Kubernetes. A limit without a request becomes the request. Prod, free and pods without a class keep their resources.
+Batch and mid pods use what is lent to them, which a kubelet counts apart from CPU and memory. In every container, init
+container and in the overhead, `cpu` becomes batch-cpu or mid-cpu in whole milli-CPU (rounded up) and `memory` becomes
+batch-memory or mid-memory as it was written; the native names are removed, so the pod is BestEffort to Kubernetes. A
+limit without a request becomes the request. Prod, free and pods without a class keep their resources.
 Limits: resources of the pod as a whole (`spec.resources`) may only be native ones, so a batch or mid pod that has them
 is refused. A RuntimeClass with overhead does not accept a translated overhead.
 

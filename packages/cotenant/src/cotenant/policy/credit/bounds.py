@@ -1,10 +1,10 @@
 """Decay and bounds of balances.
 
-Problem: without them a tenant that lent for a month could take precedence for the next month, and one in debt could
-never recover. Choice: every balance moves towards zero with a half-life, and the part beyond a bound goes back to the
-house (a debt beyond it is forgiven). Both are entries like any other, so that the sum stays zero. Limits: the half-life
-is applied at the end of each period, rounded towards keeping the balance; below about a thousandth of a credit nothing
-decays.
+Without them a tenant that lent for a month could take precedence for the next month, and one in debt could never
+recover. Every balance moves towards zero with a half-life, and the part beyond a bound goes back to the house (a debt
+beyond it is forgiven). Both are entries like any other, so that the sum stays zero.
+Limits: the half-life is applied at the end of each period, rounded towards keeping the balance; below about a
+thousandth of a credit nothing decays.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Journal entries: double-entry transfers of milli-credits between accounts.
 
-Problem: credit that appears or vanishes by an error of rounding or of booking makes every balance meaningless. Choice:
-one entry moves a positive integer from a payer to a payee, so the sum over all accounts is zero by construction; what
-does not come from another tenant comes from the house account. An entry has its cause and the figures from which its
-amount was computed. Limits: one credit is one core borrowed for one hour; other resources are priced in it
-(pricing.py).
+Credit that appears or vanishes by an error of rounding or of booking makes every balance meaningless. One entry moves a
+positive integer from a payer to a payee, so the sum over all accounts is zero by construction; what does not come from
+another tenant comes from the house account. An entry has its cause and the figures from which its amount was computed.
+Limits: one credit is one core borrowed for one hour; other resources are priced in it (pricing.py).
 """
 
 from __future__ import annotations

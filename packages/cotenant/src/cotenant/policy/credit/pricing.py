@@ -1,7 +1,7 @@
 """What earns and what costs in one period, as journal entries.
 
-Problem: a tenant that lends its guaranteed quota gets nothing for it, and one that borrows, declares too much or
-disturbs others pays nothing. Choice:
+A tenant that lends its guaranteed quota gets nothing for it, and one that borrows, declares too much or disturbs others
+pays nothing.
 
     borrowed    pays 1 credit for a core-hour above its guarantee
     lent        the idle guarantee earns the same, for the part that others borrowed; idle guarantees share it in

@@ -1,7 +1,8 @@
 """A tenant's standing: its balance as a number of -1000 to 1000, the only form in which credit reaches a scheduler.
 
-Choice: the standing is the balance over the bound, rounded to steps of 50 towards zero, so that schedulers see a change
-only when it matters. Limits: what the standing influences is bounded where it acts (engine/plugins/quotas/credit.py).
+The standing is the balance over the bound, rounded to steps of 50 towards zero, so that schedulers see a change only
+when it matters.
+Limits: what the standing influences is bounded where it acts (engine/plugins/quotas/credit.py).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The search for antagonists as one node policy: detect a victim, rank suspects, cap the first, and check whether the
 cap helped.
 
-Problem: a service is slower than it should be, and a best-effort pod may or may not be the reason. Choice: the
-published loop. A sample above the service's usual values is an outlier; three in five minutes are an anomaly; then
-best-effort pods are ranked, and the first one is capped if its score is high enough. A service that ran little or was
-throttled by its own quota blames no pod; where another service is to blame, no pod is capped. Limits: acts on CPU only;
-finds one antagonist at a time.
+A service is slower than it should be, and a best-effort pod may or may not be the reason. The published loop. A sample
+above the service's usual values is an outlier; three in five minutes are an anomaly; then best-effort pods are ranked,
+and the first one is capped if its score is high enough. A service that ran little or was throttled by its own quota
+blames no pod; where another service is to blame, no pod is capped.
+Limits: acts on CPU only; finds one antagonist at a time.
 
 Source: Zhang et al., CPI2, EuroSys'13.
 """

@@ -1,8 +1,9 @@
 """Capping of antagonists: a hard cap for a limited time, its effect on the victim, and eviction of repeat offenders.
 
-Problem: a cap on the wrong pod costs work and helps no service. Choice: while a pod is capped the victim's signal is
-compared with its level before; only caps that helped count as offences, and a pod whose cap did not help is exempt from
-caps for that victim for a while. Limits: two pods capped for one victim at the same time share the credit.
+A cap on the wrong pod costs work and helps no service. While a pod is capped the victim's signal is compared with its
+level before; only caps that helped count as offences, and a pod whose cap did not help is exempt from caps for that
+victim for a while.
+Limits: two pods capped for one victim at the same time share the credit.
 
 Source: Zhang et al., CPI2, EuroSys'13, section 5 (0.1 core, 0.01 for the lowest class, 5 minutes; repeat offenders go
 elsewhere).

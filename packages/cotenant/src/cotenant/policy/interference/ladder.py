@@ -1,10 +1,10 @@
 """A sensitivity from a ladder of loads: what a replica suffers at rising levels of one resource's load.
 
-Problem: one comparison with and without a load is mostly noise, other work comes and goes, and a tail at one level says
-nothing of the others. Choice: each rung is compared with windows just before it; the line through the undisturbed state
-with the least squares over all windows of all levels, `ratio - 1 = s x level`; its slope is the sensitivity, its
-standard error the interval. `must_abort` stops a ladder when the replica suffers more than was agreed. Limits: a curve
-with a knee is described by its mean slope; windows count as independent.
+One comparison with and without a load is mostly noise, other work comes and goes, and a tail at one level says nothing
+of the others. Each rung is compared with windows just before it; the line through the undisturbed state with the least
+squares over all windows of all levels, `ratio - 1 = s x level`; its slope is the sensitivity, its standard error the
+interval. `must_abort` stops a ladder when the replica suffers more than was agreed.
+Limits: a curve with a knee is described by its mean slope; windows count as independent.
 Source: Mars et al., Bubble-Up, MICRO'11.
 """
 

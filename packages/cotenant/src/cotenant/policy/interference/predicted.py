@@ -1,10 +1,10 @@
 """Predicted use of objectives on one node: how much of the slowdown that each pod tolerates its neighbours cause.
 
-Problem: a move should say what it does to the moved pod and to its new neighbours before it is made. Choice: the law of
-the placement scores (policy/placement/scores/interference): pod i slows down by (1 + a_i (B - o_i)) smt(u), where B is
-the pressure of all pods and o_i its own, in halves of the node, and u the node's utilisation. The result is the excess
-slowdown relative to the allowance: 1 = at the limit of the objective, more = a predicted violation. Limits: a linear
-law, and one allowance for each application; without an allowance nothing is predicted (NaN).
+A move should say what it does to the moved pod and to its new neighbours before it is made. The law of the placement
+scores (policy/placement/scores/interference): pod i slows down by (1 + a_i (B - o_i)) smt(u), where B is the pressure
+of all pods and o_i its own, in halves of the node, and u the node's utilisation. The result is the excess slowdown
+relative to the allowance: 1 = at the limit of the objective, more = a predicted violation.
+Limits: a linear law, and one allowance for each application; without an allowance nothing is predicted (NaN).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Ranking of the suspects of one victim, by correlation or by direct blame.
 
-Problem: correlation needs a window with variation; which group ran while the victim waited is known at once, but does
-not cover caches or disks. Choice: both, by the settings; each suspect with the inputs of its score. Limits: direct
-blame counts only samples in which the victim suffered.
+Correlation needs a window with variation; which group ran while the victim waited is known at once, but does not cover
+caches or disks. Both, by the settings; each suspect with the inputs of its score.
+Limits: direct blame counts only samples in which the victim suffered.
 """
 
 from __future__ import annotations

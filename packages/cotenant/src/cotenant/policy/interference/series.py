@@ -1,8 +1,9 @@
 """Samples for the search, made from the agent's intervals, and the window of recent samples.
 
-Problem: evaluating every second would find an outlier every minute by chance. Choice: as published, one sample per
-minute over ten seconds, means weighted by time. Victims and suspects share one record per sample, so that memory is
-samples x (victims + suspects). Limits: a pod that appears within a sample has the mean over its part of it.
+Evaluating every second would find an outlier every minute by chance. As published, one sample per minute over ten
+seconds, means weighted by time. Victims and suspects share one record per sample, so that memory is samples x (victims
++ suspects).
+Limits: a pod that appears within a sample has the mean over its part of it.
 
 Source: Zhang et al., CPI2, EuroSys'13, section 4 (10 s of every 60 s).
 """

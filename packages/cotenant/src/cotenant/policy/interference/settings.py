@@ -1,8 +1,8 @@
 """Settings of the search for antagonists, with the published values as defaults.
 
-Problem: the published rule was tuned for cycles per instruction in a large cluster; a node without counters has other
-signals and fewer tasks. Choice: every number is a setting. Limits: a window holds at most `MAX_SLICES` samples, so that
-memory stays small.
+The published rule was tuned for cycles per instruction in a large cluster; a node without counters has other signals
+and fewer tasks. Every number is a setting.
+Limits: a window holds at most `MAX_SLICES` samples, so that memory stays small.
 
 Source: Zhang et al., CPI2: CPU performance isolation for shared compute clusters, EuroSys'13, table of parameters.
 Departures: the victim's signal (run delay instead of CPI), floors under the threshold of such signals, and one task,

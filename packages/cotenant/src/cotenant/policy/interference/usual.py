@@ -1,7 +1,7 @@
 """Usual values of a service: mean and deviation of its signal, with recent days weighing more.
 
-Problem: "slow" means slower than this service is elsewhere or on other days. Choice: as published, sums over all
-samples; once a day the earlier sums are weighted down and the day's are added. Memory is six numbers per service.
+"slow" means slower than this service is elsewhere or on other days. As published, sums over all samples; once a day the
+earlier sums are weighted down and the day's are added. Memory is six numbers per service.
 Limits: the first values are available as soon as there are enough samples, not after a day; interference that was
 always present looks usual.
 

@@ -1,6 +1,7 @@
 """Exact amounts in the text of a reason, to the milli-CPU.
 
-Problem: the numbers in a reason's text must add up like its terms. Choice: no rounding. Limits: CPU only.
+The numbers in a reason's text must add up like its terms. No rounding.
+Limits: CPU only.
 """
 
 from __future__ import annotations

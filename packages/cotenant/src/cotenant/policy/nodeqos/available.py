@@ -1,7 +1,7 @@
 """Filter desired knobs by what the machine supports, with one reason per unsupported knob.
 
-Problem: a desired knob that the machine lacks would be rejected again at every tick. Choice: it is left out, and the
-policy reports it once per knob.
+A desired knob that the machine lacks would be rejected again at every tick. It is left out, and the policy reports it
+once per knob.
 Limits: whether the group exists is not checked here.
 """
 

@@ -1,15 +1,15 @@
 """Weights, quotas and memory limits of pods with batch or mid resources.
 
-Problem: a kubelet computes groups from native requests and limits. A pod that requests batch-cpu and batch-memory has
-none: its groups get the least weight, no quota and no memory limit, so batch pods share CPU equally whatever they
-requested, and one that leaks memory takes it from others. Choice: what the kubelet would write if the amounts were
-native, on the pod's group and its containers': cpu.weight from the request, cpu.max and memory.max from the limits; on
-the pod only where every container has a limit. Containers with native amounts keep the kubelet's values. Where the
-node's CPUs are faster than the reference (its CPU normalization ratio is above 1) quotas are divided by the ratio,
-since batch CPU is lent multiplied by it. Limits: on cgroup v2 older runtimes convert shares to smaller weights than the
-kernel does, so a pod with native and batch CPU has more weight than native pods beside it. A container that already
-uses more memory than its limit is reclaimed from, and killed by the kernel where that is not enough, as with a limit
-from the start.
+A kubelet computes groups from native requests and limits. A pod that requests batch-cpu and batch-memory has none: its
+groups get the least weight, no quota and no memory limit, so batch pods share CPU equally whatever they requested, and
+one that leaks memory takes it from others. What the kubelet would write if the amounts were native, on the pod's group
+and its containers': cpu.weight from the request, cpu.max and memory.max from the limits; on the pod only where every
+container has a limit. Containers with native amounts keep the kubelet's values. Where the node's CPUs are faster than
+the reference (its CPU normalization ratio is above 1) quotas are divided by the ratio, since batch CPU is lent
+multiplied by it.
+Limits: on cgroup v2 older runtimes convert shares to smaller weights than the kernel does, so a pod with native and
+batch CPU has more weight than native pods beside it. A container that already uses more memory than its limit is
+reclaimed from, and killed by the kernel where that is not enough, as with a limit from the start.
 
 Source: Koordinator, pkg/koordlet/runtimehooks/hooks/batchresource (BE pods and batch resources only); kubelet,
 MilliCPUToQuota; kernel/sched/core.c (cpu.weight 100 is 1024 shares, those of one CPU).

@@ -1,7 +1,7 @@
 """Rounded amounts in the text of a reason: `3.2 CPU`, `25.2 GB`, `95 %`.
 
-Problem: users read the sentence, programs read the terms, and both must agree. Choice: the sentence rounds, the terms
-are exact. Limits: decimal units only.
+Users read the sentence, programs read the terms, and both must agree. The sentence rounds, the terms are exact.
+Limits: decimal units only.
 """
 
 from __future__ import annotations

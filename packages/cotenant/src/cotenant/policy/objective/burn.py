@@ -1,11 +1,11 @@
 """Burn rates of an objective's error budget, the alerts over two windows, and its state.
 
-Problem: one threshold on the error ratio either misses a slow loss or fires on every short one. Choice: the
-multi-window alerts of the SRE workbook: a rule names the share of the budget that may be used up within its long
-window; the factor follows, share x period / long window, and both the long and the short window must exceed it, the
-short one with enough requests. Windows are those of 30 days; a period below seven days scales them, down to one slot of
-the counts. Without requests there is no burn rate, and no data is a state of its own. Limits: requests are judged, not
-time slices; a factor above 1 / (1 - target) cannot be reached.
+One threshold on the error ratio either misses a slow loss or fires on every short one. The multi-window alerts of the
+SRE workbook: a rule names the share of the budget that may be used up within its long window; the factor follows, share
+x period / long window, and both the long and the short window must exceed it, the short one with enough requests.
+Windows are those of 30 days; a period below seven days scales them, down to one slot of the counts. Without requests
+there is no burn rate, and no data is a state of its own.
+Limits: requests are judged, not time slices; a factor above 1 / (1 - target) cannot be reached.
 
 Source: B. Beyer et al., The Site Reliability Workbook, chapter 5, table 5-8.
 """

@@ -1,8 +1,8 @@
 """Clock skew between hosts, estimated from spans whose parents ran on another host.
 
-Problem: the clocks of two hosts differ by more than a call takes, so a callee seems to start before its caller. Choice:
-for one call, Jaeger's rule gives the shift that puts the child inside its parent with equal network time both ways; for
-a pair of hosts, the median of the last shifts is applied to all their calls, so one odd call does not move a trace.
+The clocks of two hosts differ by more than a call takes, so a callee seems to start before its caller. For one call,
+Jaeger's rule gives the shift that puts the child inside its parent with equal network time both ways; for a pair of
+hosts, the median of the last shifts is applied to all their calls, so one odd call does not move a trace.
 Limits: a skew that changes within a few calls is followed late; shifts above the bound are ignored.
 
 Source: jaegertracing/jaeger, clock skew adjuster.

@@ -1,10 +1,10 @@
 """The critical path of a request: which span is responsible for which part of its duration.
 
-Problem: the sum of all spans says nothing about what made a request slow where work overlaps. Choice: backwards from
-the end of the root, the child that finished last is responsible until its start, then the one that finished last before
-that, and so on in each child. Children are clipped to their (clipped) parents, so the self times on the path always sum
-to the duration of the root, whatever the clocks did. Compiled for every request, with a plain form that the tests
-compare. Limits: a CONSUMER works after its producer has gone on, so it and what is below it have no part in the path
+The sum of all spans says nothing about what made a request slow where work overlaps. Backwards from the end of the
+root, the child that finished last is responsible until its start, then the one that finished last before that, and so
+on in each child. Children are clipped to their (clipped) parents, so the self times on the path always sum to the
+duration of the root, whatever the clocks did. Compiled for every request, with a plain form that the tests compare.
+Limits: a CONSUMER works after its producer has gone on, so it and what is below it have no part in the path
 (`blocking_parents`).
 
 Sources: CRISP (Zhang et al., USENIX ATC 2022, section 4), which drops children that start before and end after their

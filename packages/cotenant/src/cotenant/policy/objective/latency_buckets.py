@@ -1,10 +1,11 @@
 """Logarithmic latency buckets: quantiles within 1 % from counts that can be added.
 
-Problem: a p99 of many replicas over many windows needs a summary that merges, costs nanoseconds to update and has a
-known error. Choice: bucket i covers (LOWEST g^(i-1), LOWEST g^i] with g = (1 + a) / (1 - a) and a = 1 %; a quantile is
-answered with 2 g^i / (g + 1) times LOWEST, which is at most a away from any value of its bucket (Masson et al.,
-DDSketch, VLDB 2019, section 2.1). From 1 us to 4,000 s that is 1,107 buckets; merging is addition. Limits: below 1 us
-and above 4,000 s values are counted in the first and the last bucket; the minimum and the maximum are not kept.
+A p99 of many replicas over many windows needs a summary that merges, costs nanoseconds to update and has a known error.
+Bucket i covers (LOWEST g^(i-1), LOWEST g^i] with g = (1 + a) / (1 - a) and a = 1 %; a quantile is answered with 2 g^i /
+(g + 1) times LOWEST, which is at most a away from any value of its bucket (Masson et al., DDSketch, VLDB 2019, section
+2.1). From 1 us to 4,000 s that is 1,107 buckets; merging is addition.
+Limits: below 1 us and above 4,000 s values are counted in the first and the last bucket; the minimum and the maximum
+are not kept.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Amplified allocatable: a node whose CPUs are faster offers more of them, by a ratio on the node.
 
-Problem: the amplified value is stored in the field that the kubelet writes, so every writer of the status must know
-which of both it sees. Upstream tells by a changed value: it misses a kubelet that reports exactly the amplified one,
-leaves the amplified value standing when the ratio becomes 1, and compounds when amplification is switched off and on
-without a report between. Choice: the caller says who wrote (the kubelet, by its user name, or another); the raw value
-is restored when amplification ends. Limits: CPU and memory.
+The amplified value is stored in the field that the kubelet writes, so every writer of the status must know which of
+both it sees. Upstream tells by a changed value: it misses a kubelet that reports exactly the amplified one, leaves the
+amplified value standing when the ratio becomes 1, and compounds when amplification is switched off and on without a
+report between. The caller says who wrote (the kubelet, by its user name, or another); the raw value is restored when
+amplification ends.
+Limits: CPU and memory.
 Source: Koordinator, pkg/webhook/node/plugins/resourceamplification and
 pkg/slo-controller/noderesource/plugins/resourceamplification.
 """

@@ -1,11 +1,12 @@
 """Amounts of all nodes of a cluster at once: the formulas of `batch`, `peak`, `hysteresis` and `writing` over columns.
 
-Problem: the lab asks for the amounts of hundreds of nodes every simulated minute, and an `Amount` with its terms for
-each of them costs more than the simulated world. Choice: the same arithmetic over arrays, one row per node; the plain
-forms are the specification, and tests compare both, and the lab's step with the manager's engine, to the unit (ADR 2).
-What is learned from all nodes together is the plain `Pool`. Limits: high-priority pods of one class, policies `usage`
-and `peak` without the N-sigma and percentile parts, no normalization, zones or third parties; a sum of many floats may
-differ in its last bit from the plain form's, which sums in another order.
+The lab asks for the amounts of hundreds of nodes every simulated minute, and an `Amount` with its terms for each of
+them costs more than the simulated world. The same arithmetic over arrays, one row per node; the plain forms are the
+specification, and tests compare both, and the lab's step with the manager's engine, to the unit (ADR 2). What is
+learned from all nodes together is the plain `Pool`.
+Limits: high-priority pods of one class, policies `usage` and `peak` without the N-sigma and percentile parts, no
+normalization, zones or third parties; a sum of many floats may differ in its last bit from the plain form's, which sums
+in another order.
 """
 
 from __future__ import annotations

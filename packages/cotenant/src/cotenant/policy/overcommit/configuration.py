@@ -1,9 +1,10 @@
 """The state of the configuration as ConfigMap events come: the last good one stays.
 
-Problem: a typing error in a ConfigMap must change nothing, must be visible, and must not stop a manager that starts
-while it stands. Choice: a state that keeps the last good configuration beside the error; without a ConfigMap, or
-without the key, the defaults (colocation off) are in force. Limits: a manager that starts while the ConfigMap is bad
-knows no good one; then nothing is written and nothing is withdrawn (`is_available` is false).
+A typing error in a ConfigMap must change nothing, must be visible, and must not stop a manager that starts while it
+stands. A state that keeps the last good configuration beside the error; without a ConfigMap, or without the key, the
+defaults (colocation off) are in force.
+Limits: a manager that starts while the ConfigMap is bad knows no good one; then nothing is written and nothing is
+withdrawn (`is_available` is false).
 Source: Koordinator, pkg/slo-controller/config/colocation_cm_event_handler.go.
 """
 

@@ -1,9 +1,9 @@
 """What a policy of overcommitment knows of one node, and the amounts that it answers with.
 
-Problem: upstream writes one number on the node and nobody can recompute it (issues 2297, 1729). Choice: an amount
-carries the terms that it is the sum of, as signed integers in the resource's unit, so that `sum(terms) == value` holds
-to the milli-CPU and to the byte; every cut (floor at zero, upper limit, rounding) is a term too. Limits: CPU and memory
-only; GPUs and RDMA devices are sums over their Device object.
+Upstream writes one number on the node and nobody can recompute it (issues 2297, 1729). An amount carries the terms that
+it is the sum of, as signed integers in the resource's unit, so that `sum(terms) == value` holds to the milli-CPU and to
+the byte; every cut (floor at zero, upper limit, rounding) is a term too.
+Limits: CPU and memory only; GPUs and RDMA devices are sums over their Device object.
 Source: Koordinator, pkg/slo-controller/noderesource.
 """
 

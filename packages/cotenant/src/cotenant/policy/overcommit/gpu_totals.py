@@ -1,11 +1,12 @@
 """A node's GPU resources: the sums over the healthy GPUs of its Device object.
 
-Problem: a kubelet knows whole cards at most, and pods request parts of them; a card that fails must leave the totals,
-and a total must be recomputable. Choice: each resource is the sum over healthy GPUs with one term for each size of GPU,
-as all amounts of the manager have; `koordinator.sh/gpu` is the sum of gpu-core on NVIDIA GPUs and on those without a
-vendor. Resources that a kubelet counts itself (`cpu`, `memory`, `nvidia.com/gpu` and the like) are never totals,
-whatever a Device object lists. Limits: healthy GPUs only; RDMA cards and FPGAs have no totals;
-`koordinator.sh/gpu.shared` (behind a gate upstream, off by default) is not written.
+A kubelet knows whole cards at most, and pods request parts of them; a card that fails must leave the totals, and a
+total must be recomputable. Each resource is the sum over healthy GPUs with one term for each size of GPU, as all
+amounts of the manager have; `koordinator.sh/gpu` is the sum of gpu-core on NVIDIA GPUs and on those without a vendor.
+Resources that a kubelet counts itself (`cpu`, `memory`, `nvidia.com/gpu` and the like) are never totals, whatever a
+Device object lists.
+Limits: healthy GPUs only; RDMA cards and FPGAs have no totals; `koordinator.sh/gpu.shared` (behind a gate upstream, off
+by default) is not written.
 Source: Koordinator, pkg/slo-controller/noderesource/plugins/gpudeviceresource (calculate, Prepare).
 """
 

@@ -1,8 +1,8 @@
 """Histograms whose weights decay with age: quantiles and moments of recent use in a few hundred bytes.
 
-Problem: what may be lent depends on the recent distribution of use, of every pod, and keeping samples costs megabytes a
-pod. Choice: exponential buckets, weights that halve every `half_life_s`; a histogram is a value, adding returns a new
-one. A quantile is the upper edge of its bucket, so it never understates.
+What may be lent depends on the recent distribution of use, of every pod, and keeping samples costs megabytes a pod.
+Exponential buckets, weights that halve every `half_life_s`; a histogram is a value, adding returns a new one. A
+quantile is the upper edge of its bucket, so it never understates.
 Limits: resolution is one bucket, by default 10 percent of the value; what is beyond the last bucket counts as in it.
 Source: the Vertical Pod Autoscaler's recommender (decaying exponential histograms).
 """

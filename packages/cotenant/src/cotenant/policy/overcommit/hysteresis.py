@@ -1,9 +1,10 @@
 """Which amount is written for a computed one, so that nodes are not rewritten at every measurement.
 
-Problem: computed amounts follow use, and each write of a node's status goes to every watcher of nodes. Choice: a
-smaller amount than the one on the node is written at once, with some slack below it, so that a further small fall needs
-no write; a larger one only when it exceeds the present by a band. Both are shares of the capacity. Limits: up to slack
-+ band of the capacity is not lent for the sake of fewer writes; bench.lending measures what that costs.
+Computed amounts follow use, and each write of a node's status goes to every watcher of nodes. A smaller amount than the
+one on the node is written at once, with some slack below it, so that a further small fall needs no write; a larger one
+only when it exceeds the present by a band. Both are shares of the capacity.
+Limits: up to slack + band of the capacity is not lent for the sake of fewer writes; bench.lending measures what that
+costs.
 """
 
 from __future__ import annotations

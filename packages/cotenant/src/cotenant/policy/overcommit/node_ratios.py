@@ -1,10 +1,10 @@
 """CPU normalization and amplification ratios of a node, from the ConfigMap and the node's CPU.
 
-Problem: a cluster of several CPU generations wants a CPU to mean the same work everywhere; the ratio depends on the
-model, hyper-threading and turbo, and a typing error would resize every node. Choice: two keys of the ConfigMap, each
-read as a whole or refused with its path; a node's normalization ratio is the model's, else the default, from 1 to 5
-with two decimals; its amplification ratios are the configured ones, CPU's times the normalization ratio. A node whose
-ratio is not known keeps what it has. Where a key is absent, nothing of it is written: ratios that people annotate stay.
+A cluster of several CPU generations wants a CPU to mean the same work everywhere; the ratio depends on the model,
+hyper-threading and turbo, and a typing error would resize every node. Two keys of the ConfigMap, each read as a whole
+or refused with its path; a node's normalization ratio is the model's, else the default, from 1 to 5 with two decimals;
+its amplification ratios are the configured ones, CPU's times the normalization ratio. A node whose ratio is not known
+keeps what it has. Where a key is absent, nothing of it is written: ratios that people annotate stay.
 Limits: the table is measured by the administrator, and a ratio below 1 in it (upstream's own example has one) is
 refused for the nodes that it would apply to; a switched-off normalization writes 1.00 only where there is a ratio
 already.

@@ -1,12 +1,12 @@
 """The NodeSLO of each node, rendered from the ConfigMap `slo-controller-config`.
 
-Problem: five keys, each with a cluster strategy and node strategies, become one object a node; one bad key must not
-stop the others, and a bad value must not reach an agent. Choice: each key is a part. A part that cannot be read keeps
-what was in force (its defaults where nothing was) and is reported with field and value; an absent key means the
-defaults. Node strategies are merged with the cluster's once, and a node takes the first that selects it. Maps merge by
-key, lists are replaced, null and empty text keep the level below.
-Beyond upstream: a bad bandwidth annotation is ignored with a reason, where upstream drops the whole part; percents are
-range-checked. Limits: fields that no agent of ours reads are passed on unchecked.
+Five keys, each with a cluster strategy and node strategies, become one object a node; one bad key must not stop the
+others, and a bad value must not reach an agent. Each key is a part. A part that cannot be read keeps what was in force
+(its defaults where nothing was) and is reported with field and value; an absent key means the defaults. Node strategies
+are merged with the cluster's once, and a node takes the first that selects it. Maps merge by key, lists are replaced,
+null and empty text keep the level below. Beyond upstream: a bad bandwidth annotation is ignored with a reason, where
+upstream drops the whole part; percents are range-checked.
+Limits: fields that no agent of ours reads are passed on unchecked.
 Source: Koordinator, pkg/slo-controller/nodeslo (resource_strategy.go, nodeslo_cm_event_handler.go) and
 pkg/util/sloconfig/nodeslo_config.go.
 """

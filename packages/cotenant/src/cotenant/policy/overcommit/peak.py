@@ -1,8 +1,8 @@
 """The peak policy: lend what prod pods will not use, at a stated risk.
 
-Problem: upstream lends a fixed share of the capacity minus present use. On a calm node that leaves a third of the
-machine idle, on a restless one it is no protection, and the administrator cannot say which risk the share stands for.
-Choice: lend down to the predicted peak of high-priority use until the next measurement,
+Upstream lends a fixed share of the capacity minus present use. On a calm node that leaves a third of the machine idle,
+on a restless one it is no protection, and the administrator cannot say which risk the share stands for. Lend down to
+the predicted peak of high-priority use until the next measurement,
 
     batch = capacity - level - reserve - requests of unmeasured pods
 

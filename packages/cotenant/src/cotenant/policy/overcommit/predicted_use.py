@@ -1,13 +1,13 @@
 """How much CPU and memory a pod on a node is expected to use at most, at a stated risk.
 
-Problem: a node's lent amounts say how much batch pods may request, not how much they and the services beside them will
-use: batch pods may use more than they request, and an amount is as old as the last measurement. Choice: each pod counts
-with mean + z x standard deviation of its measured use, weights halving every `half_life_s`, never with less than its
-last measurement; z is the standard normal quantile of the stated risk. Once there are 1 / risk measurements, a pod
-counts with no more than the highest of them, which fades towards the mean with the same half-life: a day's sine curve
-has a large deviation and a known peak. The request counts like `prior_samples` measurements as long as it is the
-larger, so a pod without history counts with its request, and one with a short history between both. Where the node's
-measurement is stale, each pod counts with the larger of its request and its last prediction.
+A node's lent amounts say how much batch pods may request, not how much they and the services beside them will use:
+batch pods may use more than they request, and an amount is as old as the last measurement. Each pod counts with mean +
+z x standard deviation of its measured use, weights halving every `half_life_s`, never with less than its last
+measurement; z is the standard normal quantile of the stated risk. Once there are 1 / risk measurements, a pod counts
+with no more than the highest of them, which fades towards the mean with the same half-life: a day's sine curve has a
+large deviation and a known peak. The request counts like `prior_samples` measurements as long as it is the larger, so a
+pod without history counts with its request, and one with a short history between both. Where the node's measurement is
+stale, each pod counts with the larger of its request and its last prediction.
 
 Limits: for normally distributed use the sum over pods is exceeded with at most the stated risk, however the pods are
 correlated, because standard deviations are subadditive; for heavy tails it is exceeded more often. The risk is of means

@@ -1,13 +1,13 @@
 """Prediction of a pod's use from its request, its estimate, and the measured accuracy of estimates.
 
-Problem: fitting by estimates lends idle capacity, but with inaccurate estimates it overfills nodes and all pods slow
-down. Choice: requests count until enough shapes have been measured. Then empirical Bayes in logarithms: the measured
-shapes show how use relates to requests (a prior with mean and spread) and how far estimates deviate (a bias and a
-spread); an unmeasured shape's use is a quantile of the posterior between its estimate and the prior, so accurate
-estimates have a high weight and inaccurate ones a low weight, and requests may exceed a node in proportion to that
-weight (`lent_cap`). The quantile states the risk: with `caution` c a shape uses more than is predicted with probability
-1 - Phi(c + sd / 2), at most 1 - Phi(c), 40 % for the default 0.25; the sd / 2 makes the sum over many shapes unbiased
-at c = 0. Limits: log-normal errors, equal for all shapes; a measured shape uses its measurement.
+Fitting by estimates lends idle capacity, but with inaccurate estimates it overfills nodes and all pods slow down.
+Requests count until enough shapes have been measured. Then empirical Bayes in logarithms: the measured shapes show how
+use relates to requests (a prior with mean and spread) and how far estimates deviate (a bias and a spread); an
+unmeasured shape's use is a quantile of the posterior between its estimate and the prior, so accurate estimates have a
+high weight and inaccurate ones a low weight, and requests may exceed a node in proportion to that weight (`lent_cap`).
+The quantile states the risk: with `caution` c a shape uses more than is predicted with probability 1 - Phi(c + sd / 2),
+at most 1 - Phi(c), 40 % for the default 0.25; the sd / 2 makes the sum over many shapes unbiased at c = 0.
+Limits: log-normal errors, equal for all shapes; a measured shape uses its measurement.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """What prod pods request and are predicted not to use, from decayed histograms of their use: a NodeMetric's
 `prodReclaimableMetric`.
 
-Problem: mid pods may request what prod pods will not use for hours; a mean of minutes does not know the daily peak.
-Choice: upstream's two predictions, of which the smaller counts. By pods: the sum over prod pods of what is left of each
-request above its peak (p95 of CPU, p98 of memory, and a margin). By class: all requests less the peak of what prod
-pods, programs of their class and the system use together, with the margin. A pod that has been observed for less than
-the cold start counts with its full request in the first. Time is the time observed, so a clock that jumps and a process
-that is down age nothing. Limits: CPU of pods on CPUs of their own is left out of both, since no other pod may run there
-(upstream counts it); a pod's history begins anew with its UID.
+Mid pods may request what prod pods will not use for hours; a mean of minutes does not know the daily peak. Upstream's
+two predictions, of which the smaller counts. By pods: the sum over prod pods of what is left of each request above its
+peak (p95 of CPU, p98 of memory, and a margin). By class: all requests less the peak of what prod pods, programs of
+their class and the system use together, with the margin. A pod that has been observed for less than the cold start
+counts with its full request in the first. Time is the time observed, so a clock that jumps and a process that is down
+age nothing.
+Limits: CPU of pods on CPUs of their own is left out of both, since no other pod may run there (upstream counts it); a
+pod's history begins anew with its UID.
 
 Source: Koordinator, pkg/koordlet/prediction (histograms of 5 % growth, half-lives, percentiles, margin, cold start and
 expiry).

@@ -1,7 +1,7 @@
 """JSON in ConfigMaps and annotations, and the label selectors in it.
 
-Choice: a selector that cannot be read refuses the configuration with its path; upstream skips it silently, so that the
-nodes it was meant for get the cluster's strategy. An absent selector selects nothing, an empty one everything.
+A selector that cannot be read refuses the configuration with its path; upstream skips it silently, so that the nodes it
+was meant for get the cluster's strategy. An absent selector selects nothing, an empty one everything.
 Source: Koordinator, pkg/util/sloconfig (node strategies); Kubernetes API reference (LabelSelector).
 """
 

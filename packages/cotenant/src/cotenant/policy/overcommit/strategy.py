@@ -1,12 +1,12 @@
 """The colocation strategy: how much is lent, how often it is written, and when it is withdrawn.
 
-Problem: administrators write a cluster strategy with exceptions for nodes, upstream merges them silently, and a bad
-value makes it fall back without a word. Choice: a struct of optional fields under upstream's JSON names; a field that
-is absent or null keeps the level below, and every refusal names the field and the value. Levels, the later wins:
-defaults, cluster, the first matching node configuration, the node's annotation, the node's ratio labels. Beyond
-upstream: percents above 100 and unknown policies are refused, and ratio labels are read as decimals, so that 0.57 is 57
-percent, not 56. `cpuCalculatePolicy: peak` with `peakRiskPercent` and `peakHistoryMinutes` is ours. Limits:
-`extensions` are kept out; other unknown fields are skipped, as upstream does.
+Administrators write a cluster strategy with exceptions for nodes, upstream merges them silently, and a bad value makes
+it fall back without a word. A struct of optional fields under upstream's JSON names; a field that is absent or null
+keeps the level below, and every refusal names the field and the value. Levels, the later wins: defaults, cluster, the
+first matching node configuration, the node's annotation, the node's ratio labels. Beyond upstream: percents above 100
+and unknown policies are refused, and ratio labels are read as decimals, so that 0.57 is 57 percent, not 56.
+`cpuCalculatePolicy: peak` with `peakRiskPercent` and `peakHistoryMinutes` is ours.
+Limits: `extensions` are kept out; other unknown fields are skipped, as upstream does.
 Source: Koordinator, pkg/util/sloconfig/colocation_config.go and pkg/slo-controller/config.
 """
 

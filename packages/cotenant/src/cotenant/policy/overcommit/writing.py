@@ -1,11 +1,10 @@
 """When new amounts are written to a node, and what the node's resources are then.
 
-Problem: a write per measurement would rewrite every node every minute, and an error that removes amounts evicts the
-pods that hold them. Choice: an amount is written when it appears, disappears, or moves by more than a share of the
-present one, and at the latest after a while. A tier is in one of three states: computed, failed (the amounts on the
-node stay) or withdrawn (stale measurements, colocation off: the amounts are removed, those of the NUMA zones with them;
-upstream leaves the zones' and removes a failed tier). Third-party allocations are subtracted, and what was before them
-is kept for readers.
+A write per measurement would rewrite every node every minute, and an error that removes amounts evicts the pods that
+hold them. An amount is written when it appears, disappears, or moves by more than a share of the present one, and at
+the latest after a while. A tier is in one of three states: computed, failed (the amounts on the node stay) or withdrawn
+(stale measurements, colocation off: the amounts are removed, those of the NUMA zones with them; upstream leaves the
+zones' and removes a failed tier). Third-party allocations are subtracted, and what was before them is kept for readers.
 Source: Koordinator, pkg/slo-controller/noderesource (resource_calculator.go, plugins/batchresource Prepare, NeedSync).
 """
 

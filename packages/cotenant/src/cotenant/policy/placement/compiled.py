@@ -1,10 +1,11 @@
 """Filters and scores of one pod shape over the rows of nodes, compiled, each beside its plain form.
 
-Problem: a scheduling cycle may judge thousands of pods against thousands of nodes. Choice: filters and scores are
-chosen by integer codes in two compiled dispatches, `rejection` and `score_rows`; every caller (the verdict cache of the
-scheduling cycle, the extender, the lab's replays) goes through them, so a score is compiled in one place. An unknown
-score code raises. The plain forms in NumPy are the specification; property tests compare both. Limits: row-local
-judgements only; what depends on other rows (spread over zones, affinity between pods) narrows the rows before the call.
+A scheduling cycle may judge thousands of pods against thousands of nodes. Filters and scores are chosen by integer
+codes in two compiled dispatches, `rejection` and `score_rows`; every caller (the verdict cache of the scheduling cycle,
+the extender, the lab's replays) goes through them, so a score is compiled in one place. An unknown score code raises.
+The plain forms in NumPy are the specification; property tests compare both.
+Limits: row-local judgements only; what depends on other rows (spread over zones, affinity between pods) narrows the
+rows before the call.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The contribution of one pod to its node's sums, from its estimate.
 
-Problem: a score that evaluates the effect of an incoming pod on every resident costs a loop over residents. Choice: the
-damage is linear in the pressure, so residents enter only through a few sums (`model.arrays.Sum`); each pod adds a row
-of integers when it is placed and the same row is subtracted when it leaves, so the sums never drift. Limits: quantities
-that change while a pod runs (its slack) are fixed at placement or at the next update of its shape.
+A score that evaluates the effect of an incoming pod on every resident costs a loop over residents. The damage is linear
+in the pressure, so residents enter only through a few sums (`model.arrays.Sum`); each pod adds a row of integers when
+it is placed and the same row is subtracted when it leaves, so the sums never drift.
+Limits: quantities that change while a pod runs (its slack) are fixed at placement or at the next update of its shape.
 """
 
 from __future__ import annotations

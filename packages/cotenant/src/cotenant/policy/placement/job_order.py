@@ -1,10 +1,9 @@
 """Order of ready tasks: compiled keys for jobs that are graphs of tasks with a deadline.
 
-Problem: a deadline belongs to the job, but tasks are placed, and under overload some jobs will be late. Choice: one key
-per ready task, the smallest first; it depends on the task's own state only, so a heap can hold it. Orders: arrival of
-the job, deadline of the job, estimated work left in the job, and the latest start: deadline - margin x estimated path
-from the task's start to the job's end. For two tasks with equal slack now, the order by latest start is the order by
-slack.
+A deadline belongs to the job, but tasks are placed, and under overload some jobs will be late. One key per ready task,
+the smallest first; it depends on the task's own state only, so a heap can hold it. Orders: arrival of the job, deadline
+of the job, estimated work left in the job, and the latest start: deadline - margin x estimated path from the task's
+start to the job's end. For two tasks with equal slack now, the order by latest start is the order by slack.
 
 Four refinements are ours. A wide job also needs time for its width: its remaining work divided by a share of the
 cluster. A task past its latest start waits behind all that can still meet their deadline, the job with least remaining

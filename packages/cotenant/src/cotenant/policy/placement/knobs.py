@@ -1,8 +1,8 @@
 """The parameters of a profile, as one array that compiled kernels read.
 
-Problem: a kernel compiled once must serve many profiles and every tuning trial. Choice: all knobs are fields of one
-frozen value, passed to the kernels as a float array indexed by `column`. Limits: a knob that a score does not read has
-no effect.
+A kernel compiled once must serve many profiles and every tuning trial. All knobs are fields of one frozen value, passed
+to the kernels as a float array indexed by `column`.
+Limits: a knob that a score does not read has no effect.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Placement by least leftover cost: expected waste plus scarcity (scores/leftover.py), compiled.
 
-Problem: long-running containers arrive one by one until the machines are full, and none that fits somewhere may be
-rejected. Choice: among all rows that pass the filters and the anti-affinity rules, the smallest sum of both prices;
-ties go to the lowest row.
+long-running containers arrive one by one until the machines are full, and none that fits somewhere may be rejected.
+Among all rows that pass the filters and the anti-affinity rules, the smallest sum of both prices; ties go to the lowest
+row.
 Limits: slots of a watched shape are only ever closed here; where pods leave, `watch` must be rebuilt.
 """
 

@@ -1,9 +1,9 @@
 """NUMA alignment: the NUMA nodes on which all of a pod's resources can be allocated together.
 
-Problem: CPUs, memory and devices are allocated separately, but should end up on the same NUMA nodes. Choice: for each
-resource the sets of NUMA nodes that could serve it (`Hint`), intersected over the resources; the best intersection is
-chosen by whether all resources prefer it and how narrow it is. The policy then decides whether that is acceptable.
-Callers provide the hints and allocate within the result: cpus/ and devices/.
+CPUs, memory and devices are allocated separately, but should end up on the same NUMA nodes. For each resource the sets
+of NUMA nodes that could serve it (`Hint`), intersected over the resources; the best intersection is chosen by whether
+all resources prefer it and how narrow it is. The policy then decides whether that is acceptable. Callers provide the
+hints and allocate within the result: cpus/ and devices/.
 Limits: at most eight NUMA nodes, as the number of sets doubles with each, with ids below 31.
 
 Source: Kubernetes' topology manager (merging of hints, its four policies); Koordinator, NodeNUMAResource

@@ -1,11 +1,11 @@
 """Preemption: the victims on each node for a pod of higher priority, and the node with the lowest cost.
 
-Problem: thousands of nodes times dozens of residents, each of which may stay or be evicted. Choice: every constraint
-that residents can violate on a node is a *column*: residents add up to something (`held`) that may be at most `limit`
-beside the incoming pod: milli-CPU, bytes, conflicting ports, pods selected by an anti-affinity term, pods above a
-spread's skew. All columns are evaluated for all rows at once: remove every resident of lower priority, check where the
-pod then fits, and reprieve residents as long as it still does: first those whose eviction would violate a disruption
-budget, then the others, each by priority and then by age. One compiled pass over the rows.
+Thousands of nodes times dozens of residents, each of which may stay or be evicted. Every constraint that residents can
+violate on a node is a *column*: residents add up to something (`held`) that may be at most `limit` beside the incoming
+pod: milli-CPU, bytes, conflicting ports, pods selected by an anti-affinity term, pods above a spread's skew. All
+columns are evaluated for all rows at once: remove every resident of lower priority, check where the pod then fits, and
+reprieve residents as long as it still does: first those whose eviction would violate a disruption budget, then the
+others, each by priority and then by age. One compiled pass over the rows.
 
 Where a node rule allocates what no sum describes (devices, CPUs, NUMA nodes), its columns are necessary conditions
 only: they order the rows, and on the first rows that can be cleared the victims are searched by the node rules' own

@@ -1,11 +1,13 @@
 """Preferences of a pod besides its profile's score: soft terms with kube-scheduler's weights.
 
-Problem: preferred affinity, ScheduleAnyway spread and PreferNoSchedule taints are not row-local: each is relative to
-the rows that pass the filters. Choice: a pod with such preferences is evaluated separately: the compiled filters give
-the feasible rows, the profile scores them, the preferences are added, and the best row is taken. Other pods stay in the
-compiled queue. The profile's score has weight 1 on a scale of 0 to 100 over the feasible rows; kube-scheduler's own
-resource score already has that scale. Source: kube-scheduler's default plugin weights. Limits: with kube-scheduler's
-system defaults of topology spread (topology/spread.py), replicas of controllers are evaluated separately too.
+Preferred affinity, ScheduleAnyway spread and PreferNoSchedule taints are not row-local: each is relative to the rows
+that pass the filters. A pod with such preferences is evaluated separately: the compiled filters give the feasible rows,
+the profile scores them, the preferences are added, and the best row is taken. Other pods stay in the compiled queue.
+The profile's score has weight 1 on a scale of 0 to 100 over the feasible rows; kube-scheduler's own resource score
+already has that scale.
+Source: kube-scheduler's default plugin weights.
+Limits: with kube-scheduler's system defaults of topology spread (topology/spread.py), replicas of controllers are
+evaluated separately too.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Profile files: a placement profile with its knobs, as YAML.
 
-Problem: a tuned profile must reach a scheduler without a change of code, and a misspelt knob must not be ignored.
-Choice: a file names a built-in profile and the knobs that differ; it is read strictly. `cotenant lab tune` writes such
-files, `cotenant scheduler --profile FILE` reads them. Limits: orders, fits and scores are those of the built-in
-profile.
+A tuned profile must reach a scheduler without a change of code, and a misspelt knob must not be ignored. A file names a
+built-in profile and the knobs that differ; it is read strictly. `cotenant lab tune` writes such files, `cotenant
+scheduler --profile FILE` reads them.
+Limits: orders, fits and scores are those of the built-in profile.
 
     profile: founding
     knobs: {founding_capacity: 62.1, founding_latency: 8.5}

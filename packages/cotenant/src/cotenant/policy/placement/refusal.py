@@ -1,8 +1,8 @@
 """Why one node cannot provide a request, and what it lacks.
 
-Problem: reasons are counted over nodes, so their text must be equal on many; the missing amount differs on each.
-Choice: two texts, one to count by and one with the figures of this node. Limits: the nearest miss is one of possibly
-several.
+Reasons are counted over nodes, so their text must be equal on many; the missing amount differs on each. Two texts, one
+to count by and one with the figures of this node.
+Limits: the nearest miss is one of possibly several.
 """
 
 from __future__ import annotations

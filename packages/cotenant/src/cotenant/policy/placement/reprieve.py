@@ -1,18 +1,18 @@
 """The victims on one node where no sum describes what an eviction frees: GPUs, exclusive CPUs, NUMA nodes.
 
-Problem: whether a pod gets two free GPUs, whole cores or one NUMA node depends on which residents leave together; sums
-of what they hold do not tell (policy/placement/preemption.py uses such sums to order the nodes). Choice: the node rules
-answer whether the pod fits without a given set of residents (`Vacate`), and the search is by that answer and by the
-columns together. First kube-scheduler's procedure: remove every candidate, then reprieve them, those whose eviction
-violates a disruption budget first, each class by importance, while the pod still fits. That is not optimal: reprieving
-one pod of two GPUs may cost two pods of one GPU, and a pod is classed as violating although its budget is not exhausted
-by the victims in the end. So the result is improved by branch and bound over the candidates: fewest violated budgets,
-least important victim, lowest sum of priorities, fewest victims (kube-scheduler's criteria for nodes), then the
-smallest amount of devices and CPUs taken from victims, then the latest start. The amount is our addition: of two equal
-pods, the one with half a GPU is evicted, not the one with six. Every candidate set that can be better is visited up to
-`_MAX_TRIALS` per node, after which the best set found so far is taken; it is always one from which no victim can be
-returned. Pods whose constraints are all sums keep kube-scheduler's procedure unchanged, in which a large important pod
-may be kept at the price of several small ones.
+Whether a pod gets two free GPUs, whole cores or one NUMA node depends on which residents leave together; sums of what
+they hold do not tell (policy/placement/preemption.py uses such sums to order the nodes). The node rules answer whether
+the pod fits without a given set of residents (`Vacate`), and the search is by that answer and by the columns together.
+First kube-scheduler's procedure: remove every candidate, then reprieve them, those whose eviction violates a disruption
+budget first, each class by importance, while the pod still fits. That is not optimal: reprieving one pod of two GPUs
+may cost two pods of one GPU, and a pod is classed as violating although its budget is not exhausted by the victims in
+the end. So the result is improved by branch and bound over the candidates: fewest violated budgets, least important
+victim, lowest sum of priorities, fewest victims (kube-scheduler's criteria for nodes), then the smallest amount of
+devices and CPUs taken from victims, then the latest start. The amount is our addition: of two equal pods, the one with
+half a GPU is evicted, not the one with six. Every candidate set that can be better is visited up to `_MAX_TRIALS` per
+node, after which the best set found so far is taken; it is always one from which no victim can be returned. Pods whose
+constraints are all sums keep kube-scheduler's procedure unchanged, in which a large important pod may be kept at the
+price of several small ones.
 Limits: assumes that removing more residents never makes the pod infeasible; that fails where whole cores are required
 on one NUMA node, of which only the first that could serve is tried (policy/placement/cpus/node_fit.py), and then the
 set may be larger than necessary. Jobs (`Jobs`) are lost by the first procedure only; the improvement considers sets

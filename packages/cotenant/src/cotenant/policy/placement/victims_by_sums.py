@@ -1,10 +1,10 @@
 """Victims by sums: the compiled procedure over all rows.
 
-Problem: thousands of nodes times dozens of residents. Choice: kube-scheduler's procedure in one compiled pass: remove
-every candidate, then reprieve them while the columns allow it, members that a job cannot spare first, then those whose
-eviction violates a disruption budget, then the others, each by importance. Limits: the procedure is greedy, so a row
-may be cleared of more pods than necessary, as in kube-scheduler; policy/placement/reprieve.py improves it where node
-rules decide.
+Thousands of nodes times dozens of residents. kube-scheduler's procedure in one compiled pass: remove every candidate,
+then reprieve them while the columns allow it, members that a job cannot spare first, then those whose eviction violates
+a disruption budget, then the others, each by importance.
+Limits: the procedure is greedy, so a row may be cleared of more pods than necessary, as in kube-scheduler;
+policy/placement/reprieve.py improves it where node rules decide.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Validation of quotas: whether a quota may be created, changed or deleted, and which rules it violates.
 
-Problem: one invalid quota (a cycle, a minimum above its maximum, children guaranteed more than their parent)
-invalidates the runtimes of the whole tree. Choice: each rule is a small function that returns messages for users;
-`check` applies all of them to one quota among the existing ones. An object that is already there is never refused but
-selected (usable.py). Limits: the caller supplies which quotas have pods; no webhook calls this yet, so only a cluster's
-existing quotas are judged, and reported in their annotation and events.
+One invalid quota (a cycle, a minimum above its maximum, children guaranteed more than their parent) invalidates the
+runtimes of the whole tree. Each rule is a small function that returns messages for users; `check` applies all of them
+to one quota among the existing ones. An object that is already there is never refused but selected (usable.py).
+Limits: the caller supplies which quotas have pods; no webhook calls this yet, so only a cluster's existing quotas are
+judged, and reported in their annotation and events.
 
 Source: Koordinator's pkg/webhook/elasticquota and the rules of its 0.7 release; names of rules are ours.
 """

@@ -1,11 +1,11 @@
 """Lazy division of a tree's amounts among its quotas, from the root downwards.
 
-Problem: a thousand quotas cannot be divided anew for every pod that arrives or leaves. Choice: each quota records for
-which resources, and for which children, its division is out of date, and divisions are computed when a runtime is read.
-Where a division satisfies all children before and after, only the changed ones are updated; a child that was short and
-requests even more changes nothing; otherwise the division is recomputed by the plain arithmetic of runtime.py, and
-continues only below children whose runtime changed. Limits: demand and use are those of the nodes' columns, kept by
-tree.py.
+A thousand quotas cannot be divided anew for every pod that arrives or leaves. Each quota records for which resources,
+and for which children, its division is out of date, and divisions are computed when a runtime is read. Where a division
+satisfies all children before and after, only the changed ones are updated; a child that was short and requests even
+more changes nothing; otherwise the division is recomputed by the plain arithmetic of runtime.py, and continues only
+below children whose runtime changed.
+Limits: demand and use are those of the nodes' columns, kept by tree.py.
 """
 
 from __future__ import annotations

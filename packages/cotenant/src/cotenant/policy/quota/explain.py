@@ -1,8 +1,9 @@
 """Explanation of a quota's runtime: every term, for users and programs.
 
-Problem: "why may my team use only 35 cores" has an answer with a dozen numbers. Choice: one Reason per resource; its
-first two terms, the amount before sharing and the share of the remainder, add up to the runtime, and the others are the
-inputs of those two. Limits: siblings are not listed by name.
+"why may my team use only 35 cores" has an answer with a dozen numbers. One Reason per resource; its first two terms,
+the amount before sharing and the share of the remainder, add up to the runtime, and the others are the inputs of those
+two.
+Limits: siblings are not listed by name.
 """
 
 from __future__ import annotations

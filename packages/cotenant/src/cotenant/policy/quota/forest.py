@@ -1,10 +1,10 @@
 """All quota trees of a cluster, pods outside of them, and the assignment of pods to quotas.
 
-Problem: a cluster may be divided into pools, each with its own tree and total, while some pods belong to no tree:
-system pods and pods without a quota. Choice: one QuotaTree per tree id; the use of the system and default quotas is
-subtracted from the default tree's total. A pod belongs to the quota that its label names, else to that of its
-namespace, else to the default quota; a name that does not exist, or that of a parent, also leads to the default quota,
-and the result says so. Limits: quotas must be consistent (usable.select_usable); the caller supplies totals.
+A cluster may be divided into pools, each with its own tree and total, while some pods belong to no tree: system pods
+and pods without a quota. One QuotaTree per tree id; the use of the system and default quotas is subtracted from the
+default tree's total. A pod belongs to the quota that its label names, else to that of its namespace, else to the
+default quota; a name that does not exist, or that of a parent, also leads to the default quota, and the result says so.
+Limits: quotas must be consistent (usable.select_usable); the caller supplies totals.
 
 Source: Koordinator's group_quota_manager.go and elasticquota/plugin.go.
 """

@@ -1,11 +1,11 @@
 """Quota headroom: whether a pod fits within its quota, and which limits it exceeds.
 
-Problem: the owner of a pod that waits for its quota wants to know which of several limits it exceeds and by how much.
-Choice: all limits in one list, each with what it allows, what is used and what is requested: the quota's runtime (or
-its maximum, where runtimes are not limits), the same of its ancestors if enabled, and the minimum for non-preemptible
-pods, since only the guarantee can be held indefinitely. Only resources that the pod requests count. Limits: quotas
-only; capacity of nodes is checked by placement. This is the plain form, microseconds per pod; headroom_arrays.py
-answers yes or no inside compiled placement.
+The owner of a pod that waits for its quota wants to know which of several limits it exceeds and by how much. All limits
+in one list, each with what it allows, what is used and what is requested: the quota's runtime (or its maximum, where
+runtimes are not limits), the same of its ancestors if enabled, and the minimum for non-preemptible pods, since only the
+guarantee can be held indefinitely. Only resources that the pod requests count.
+Limits: quotas only; capacity of nodes is checked by placement. This is the plain form, microseconds per pod;
+headroom_arrays.py answers yes or no inside compiled placement.
 
 Source: Koordinator's elasticquota plugin (PreFilter); upstream compares every resource of the quota, so that overuse of
 one also blocks pods that do not request it.

@@ -1,10 +1,11 @@
 """The headroom check as compiled code over arrays: many pods in order, each accounted before the next is checked.
 
-Problem: the plain check costs microseconds per pod, placement itself about one. Choice: limits, use and parents of all
-quotas as int64 arrays, one row per quota and one column per resource; the check and the accounting of a pod are inlined
-into the compiled loop that calls them, such as `admit_in_order`. Limits: amounts below 2^62; the arrays are a copy: the
-caller applies the same pods to the tree once they are placed, and refreshes limits (`renew`, one quota at a time) when
-a runtime may have changed: with guarantees by use, after each pod. A property test compares both forms.
+The plain check costs microseconds per pod, placement itself about one. Limits, use and parents of all quotas as int64
+arrays, one row per quota and one column per resource; the check and the accounting of a pod are inlined into the
+compiled loop that calls them, such as `admit_in_order`.
+Limits: amounts below 2^62; the arrays are a copy: the caller applies the same pods to the tree once they are placed,
+and refreshes limits (`renew`, one quota at a time) when a runtime may have changed: with guarantees by use, after each
+pod. A property test compares both forms.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Per-quota records of a tree, and the terms of a runtime.
 
-Problem: dividing a resource among a parent's children needs a dozen current numbers of each child. Choice: plain
-records, one per quota and resource, written by tree.py only. Limits: no arithmetic here.
+Dividing a resource among a parent's children needs a dozen current numbers of each child. Plain records, one per quota
+and resource, written by tree.py only.
+Limits: no arithmetic here.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Pods at admission, as their quotas see them: whether a pod may belong to its quota, and whether its request still
 fits.
 
-Problem: a pod of a parent quota is counted nowhere, and a full quota is better said when a pod is created than while it
-waits. Choice: two pure functions; the caller knows the quota of a pod (forest.py) and what its pods request together.
-The optional limit at creation is the quota's annotation `admission`, and its maximum for each resource that the
-annotation does not name. Limits: an update is judged only where it changes the quota; upstream judges every update, so
-a pod whose quota became a parent later cannot be changed at all.
+A pod of a parent quota is counted nowhere, and a full quota is better said when a pod is created than while it waits.
+Two pure functions; the caller knows the quota of a pod (forest.py) and what its pods request together. The optional
+limit at creation is the quota's annotation `admission`, and its maximum for each resource that the annotation does not
+name.
+Limits: an update is judged only where it changes the quota; upstream judges every update, so a pod whose quota became a
+parent later cannot be changed at all.
 
 Source: Koordinator, pkg/webhook/pod/validating (quota rules), pkg/webhook/quotaevaluate (admission); a partial
 annotation removes the other limits there.

@@ -1,10 +1,11 @@
 """Preemption within a quota: which pods a more important pod of the same quota may evict to fit.
 
-Problem: within a quota important pods come first; across quotas there is no preemption (borrowed resources are returned
-by revocation.py and reclaim.py). Choice: remove every preemptible pod of lower priority, check whether the preemptor
-fits, and keep pods again while it still does: first gangs that would be evicted whole, then pods whose eviction would
-violate a disruption budget, then the most important. Limits: quotas only; whether the victims' nodes have room is
-checked by placement. The default quota is in no tree, so its pods are never victims, as upstream does by default.
+Within a quota important pods come first; across quotas there is no preemption (borrowed resources are returned by
+revocation.py and reclaim.py). Remove every preemptible pod of lower priority, check whether the preemptor fits, and
+keep pods again while it still does: first gangs that would be evicted whole, then pods whose eviction would violate a
+disruption budget, then the most important.
+Limits: quotas only; whether the victims' nodes have room is checked by placement. The default quota is in no tree, so
+its pods are never victims, as upstream does by default.
 
 Source: Koordinator's elasticquota/preempt.go.
 """

@@ -1,14 +1,14 @@
 """Reclaim: which jobs of borrowing quotas are evicted so that a quota gets its guarantee.
 
-Problem: revoking pods one by one leaves partial jobs that hold resources without progress, evicts from whichever quota
-is over its runtime at that moment, and may evict without any benefit. Choice: a claim is a request within the
-claimant's scaled minimum, and the missing amount is computed at every ancestor and the root. Whole jobs are evicted,
-only from quotas above their runtime: from the quota with the largest relative excess, its least important job, the
-latest started among equals. Jobs that turn out to be unnecessary are kept, the most important first. Either everything
-missing is freed, or no job is evicted and the result says what is missing. Limits: greedy, so no single job can be
-spared, but another set may be smaller; a job may hold more than its quota's excess, and the quota then falls below its
-runtime; free capacity on nodes is checked by placement; the claimant must have requested what it claims, since runtimes
-follow requests. Upstream has no such reclaim.
+Revoking pods one by one leaves partial jobs that hold resources without progress, evicts from whichever quota is over
+its runtime at that moment, and may evict without any benefit. A claim is a request within the claimant's scaled
+minimum, and the missing amount is computed at every ancestor and the root. Whole jobs are evicted, only from quotas
+above their runtime: from the quota with the largest relative excess, its least important job, the latest started among
+equals. Jobs that turn out to be unnecessary are kept, the most important first. Either everything missing is freed, or
+no job is evicted and the result says what is missing.
+Limits: greedy, so no single job can be spared, but another set may be smaller; a job may hold more than its quota's
+excess, and the quota then falls below its runtime; free capacity on nodes is checked by placement; the claimant must
+have requested what it claims, since runtimes follow requests. Upstream has no such reclaim.
 """
 
 from __future__ import annotations

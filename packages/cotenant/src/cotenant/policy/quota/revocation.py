@@ -1,11 +1,11 @@
 """Revocation: when a quota that uses more than its runtime must return resources, and which of its pods are evicted.
 
-Problem: A borrowed what B did not need; B's requests grow, A's runtime falls, and A's pods still run. Choice: overuse
-must last for a delay, which restarts when it ends or was acted on; then the least important pods are removed until the
-others fit, and the most important of the removed are kept again while they fit in the resources that they use. Where a
-resource cannot fit even so, all its preemptible users are evicted; upstream evicts all preemptible pods, users of it or
-not. Limits: pods are evaluated one by one; reclaim.py evaluates whole jobs, and evicts nothing without benefit.
-Upstream leaves this off by default; the caller decides when to check.
+A borrowed what B did not need; B's requests grow, A's runtime falls, and A's pods still run. Overuse must last for a
+delay, which restarts when it ends or was acted on; then the least important pods are removed until the others fit, and
+the most important of the removed are kept again while they fit in the resources that they use. Where a resource cannot
+fit even so, all its preemptible users are evicted; upstream evicts all preemptible pods, users of it or not.
+Limits: pods are evaluated one by one; reclaim.py evaluates whole jobs, and evicts nothing without benefit. Upstream
+leaves this off by default; the caller decides when to check.
 
 Source: Koordinator's quota_overuse_revoke.go.
 """

@@ -1,15 +1,16 @@
 """Division of a parent's amount of one resource among siblings: each one's *runtime*, the most that it may use now.
 
-Problem: a quota is guaranteed its minimum, what it does not request is lent to others, and not one milli-CPU or byte
-may be lost or created. Choice: every member starts at its request, or at its floor (the minimum) where it requests
-more; the remainder is shared by weight, and members that need less than their share return the difference to the
-others, until nothing is left or no member wants more. The limit of that repeated sharing is computed directly: members
-in the order of want / weight, each satisfied while its want is within its share of the remainder. The others split the
-remainder by weight in one apportionment of whole units by largest remainder, ties by position. All of it is exact
-integer arithmetic. Consequences: the sum never exceeds the total as long as the floors do not, and a member's runtime
-never falls when its weight grows. Limits: as in every apportionment by largest remainder, one more unit of total may
-cost one member a unit. Upstream apportions in every round instead of once, so single units may differ. A member of
-weight 0 gets its floor and no share of the remainder.
+A quota is guaranteed its minimum, what it does not request is lent to others, and not one milli-CPU or byte may be lost
+or created. Every member starts at its request, or at its floor (the minimum) where it requests more; the remainder is
+shared by weight, and members that need less than their share return the difference to the others, until nothing is left
+or no member wants more. The limit of that repeated sharing is computed directly: members in the order of want / weight,
+each satisfied while its want is within its share of the remainder. The others split the remainder by weight in one
+apportionment of whole units by largest remainder, ties by position. All of it is exact integer arithmetic.
+Consequences: the sum never exceeds the total as long as the floors do not, and a member's runtime never falls when its
+weight grows.
+Limits: as in every apportionment by largest remainder, one more unit of total may cost one member a unit. Upstream
+apportions in every round instead of once, so single units may differ. A member of weight 0 gets its floor and no share
+of the remainder.
 
 Sources: Koordinator's runtime_quota_calculator.go and scale_minquota_when_over_root_res.go; Hamilton's method of
 apportionment.

@@ -1,14 +1,14 @@
 """One tree of quotas: requests and use of each, and from those each one's runtime, kept up to date as pods arrive and
 leave.
 
-Problem: a change at one leaf changes the demand of all its ancestors and, where something is short, the runtime of its
-siblings and their descendants; a thousand quotas cannot be recomputed for every pod. Choice: demand propagates upwards
-at once, to the first ancestor whose limited demand does not change. Runtime propagates downwards when it is read
-(division.py).
-`runtime` of one quota refreshes its path, `refresh` everything. Limits: adding, changing or removing a quota rebuilds
-the tree (`put`, `remove`); the tree accepts any quotas whose parents exist, and admission.py checks the rest. A parent
-that does not mention a resource has none of it to divide. Resources that no maximum mentions are counted but never
-limited. With `guarantee_use`, guarantees may exceed the total when that shrinks.
+A change at one leaf changes the demand of all its ancestors and, where something is short, the runtime of its siblings
+and their descendants; a thousand quotas cannot be recomputed for every pod. Demand propagates upwards at once, to the
+first ancestor whose limited demand does not change. Runtime propagates downwards when it is read (division.py).
+`runtime` of one quota refreshes its path, `refresh` everything.
+Limits: adding, changing or removing a quota rebuilds the tree (`put`, `remove`); the tree accepts any quotas whose
+parents exist, and admission.py checks the rest. A parent that does not mention a resource has none of it to divide.
+Resources that no maximum mentions are counted but never limited. With `guarantee_use`, guarantees may exceed the total
+when that shrinks.
 
 Source: Koordinator's group_quota_manager.go (propagation of requests, scaled minima, usage guarantees).
 """

@@ -1,9 +1,10 @@
 """Which of a cluster's quotas can be used together.
 
-Problem: quotas are objects that people write one by one, without a webhook that refuses a bad one, and one inconsistent
-quota invalidates the runtimes of its tree. Choice: keep the largest consistent part; each rejected quota has its
-reason, and so has each problem that is tolerated. Limits: the rules are those of admission.py that would break a tree;
-sums of minima that are too large are scaled, and reported.
+Quotas are objects that people write one by one, without a webhook that refuses a bad one, and one inconsistent quota
+invalidates the runtimes of its tree. Keep the largest consistent part; each rejected quota has its reason, and so has
+each problem that is tolerated.
+Limits: the rules are those of admission.py that would break a tree; sums of minima that are too large are scaled, and
+reported.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """How many pods may be moved for their objectives in the long run: a share of them an hour, which may be saved for a
 day.
 
-Problem: the peak of the day needs most moves, so a limit of every single hour is missed at the peak and wasted beside
-it; and a cluster that was packed badly needs many moves once. Choice: each pod with an objective earns `share` of a
-move an hour, kept for up to a day; the pods that it finds when it begins have earned a day's. Over days no more than
-`share` an hour are moved. Limits: what was moved before it began counts only as far as it is told so; a move that fails
-before its pod is evicted counts too.
+The peak of the day needs most moves, so a limit of every single hour is missed at the peak and wasted beside it; and a
+cluster that was packed badly needs many moves once. Each pod with an objective earns `share` of a move an hour, kept
+for up to a day; the pods that it finds when it begins have earned a day's. Over days no more than `share` an hour are
+moved.
+Limits: what was moved before it began counts only as far as it is told so; a move that fails before its pod is evicted
+counts too.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Evidence that a replica misses its objective, from windows whose p99 is a sample.
 
-Problem: the p99 of a window is an order statistic of its requests, so a replica near its objective is above it in half
-of its windows; counting windows above the objective moves replicas that meet it, and a move costs a minute of service.
-Choice: a cumulative sum (Page, Biometrika 1954) of the standardised log ratio of p99 to objective. The standard error
-is that of the order statistic for a tail that is exponential beyond the p99, 1 / (ln 100 sqrt(0.01 n)), and an
-allowance for what the sample does not show. A window counts at most `CLIP` standard errors, so one outlier never
-suffices, and `DRIFT` is subtracted from each, so a replica that is just at its objective gathers nothing for long.
+The p99 of a window is an order statistic of its requests, so a replica near its objective is above it in half of its
+windows; counting windows above the objective moves replicas that meet it, and a move costs a minute of service. A
+cumulative sum (Page, Biometrika 1954) of the standardised log ratio of p99 to objective. The standard error is that of
+the order statistic for a tail that is exponential beyond the p99, 1 / (ln 100 sqrt(0.01 n)), and an allowance for what
+the sample does not show. A window counts at most `CLIP` standard errors, so one outlier never suffices, and `DRIFT` is
+subtracted from each, so a replica that is just at its objective gathers nothing for long.
 Limits: heavy-tailed services have a larger error than is assumed here; windows count as independent.
 """
 

@@ -1,11 +1,11 @@
 """Services whose objective keeps being missed: which of victim and culprits should move.
 
-Problem: a pod beside its neighbours may miss its latency objective for as long as it stays, and moving the cause may be
-cheaper than moving the service. Choice: evidence is gathered over measured windows (misses.py) and a pod with enough of
-it is a victim, the one with the largest miss first; for each, the pod and its neighbours are proposed in the order of
-what a move costs, and the first one is chosen that lands where the predicted violation of all pods of both nodes falls
-by at least `min_gain`, with hysteresis: a victim whose pods were moved is left alone for `rest_s`. Limits: without
-predictions (policy/interference/predicted) only the victim itself is proposed.
+A pod beside its neighbours may miss its latency objective for as long as it stays, and moving the cause may be cheaper
+than moving the service. Evidence is gathered over measured windows (misses.py) and a pod with enough of it is a victim,
+the one with the largest miss first; for each, the pod and its neighbours are proposed in the order of what a move
+costs, and the first one is chosen that lands where the predicted violation of all pods of both nodes falls by at least
+`min_gain`, with hysteresis: a victim whose pods were moved is left alone for `rest_s`.
+Limits: without predictions (policy/interference/predicted) only the victim itself is proposed.
 """
 
 from __future__ import annotations

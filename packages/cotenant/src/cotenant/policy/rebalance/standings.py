@@ -1,13 +1,14 @@
 """How the ServiceObjectives that cover a pod stand: whether their budgets burn, as evidence for or against a move.
 
-Problem: the p99 that a pod reports is of one window, and a service within its budget should not be disturbed for it; an
+The p99 that a pod reports is of one window, and a service within its budget should not be disturbed for it; an
 objective's alerts over two windows are the better evidence, but an objective selects no pods, and its status stays when
-nobody counts any more. Choice: an objective covers the pods whose application label is its service, in the namespace of
-the service or of the object, and the pods of the workloads that its worst replicas were of. An alert that fires is
-evidence for a move, an objective without one is evidence against it, and one without data (no requests, alerts that are
-off, no status, or one that has not changed for `CURRENT_S`) is none. Of several objectives of a pod, one that burns
-counts before one that holds. Limits: objectives of errors do not count, since another place mends no errors; when the
-process starts, every status counts as new.
+nobody counts any more. An objective covers the pods whose application label is its service, in the namespace of the
+service or of the object, and the pods of the workloads that its worst replicas were of. An alert that fires is evidence
+for a move, an objective without one is evidence against it, and one without data (no requests, alerts that are off, no
+status, or one that has not changed for `CURRENT_S`) is none. Of several objectives of a pod, one that burns counts
+before one that holds.
+Limits: objectives of errors do not count, since another place mends no errors; when the process starts, every status
+counts as new.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Choice of replicas to move: those that have missed their objective for long enough.
 
-Problem: services are placed once and run for days, while the pods beside them change every minute. Choice: a replica
-that misses its p99 objective in several windows, beyond their sampling error (`misses`), is a victim; the largest
-misses by cores are moved first, a few per minute, and a replica that was moved has a back-off.
+Services are placed once and run for days, while the pods beside them change every minute. A replica that misses its p99
+objective in several windows, beyond their sampling error (`misses`), is a victim; the largest misses by cores are moved
+first, a few per minute, and a replica that was moved has a back-off.
 Limits: it looks at latency alone; whether and where a better node exists is decided by the placement score.
 """
 

@@ -1,8 +1,8 @@
 """Which CPUs only services use under the exclusive scheduler.
 
-Problem: two hardware threads of a core share its caches, so a CPU beside batch on the other thread is not a service's
-own; and the kernel's interrupts and the rest of the machine prefer the first CPUs. Choice: whole cores, the last ones
-in the order of NUMA node, socket and core, so that they are close to one another; one core at least is left to batch.
+Two hardware threads of a core share its caches, so a CPU beside batch on the other thread is not a service's own; and
+the kernel's interrupts and the rest of the machine prefer the first CPUs. Whole cores, the last ones in the order of
+NUMA node, socket and core, so that they are close to one another; one core at least is left to batch.
 Limits: cores of different speed count alike.
 """
 

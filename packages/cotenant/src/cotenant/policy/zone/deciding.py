@@ -1,13 +1,14 @@
 """Decisions of a zone: rows first, a switch second, each with its reason.
 
-Problem: late dispatches of services ask for a scheduler that serves them first, batch that nobody waits for asks for
-long slices, and each switch puts all tasks under the fair class for some milliseconds. Choice: a service is *pressed*
-while its late dispatches exceed `late_per_s` or its objective burns faster than `burn`. Then rows are changed while the
-running scheduler obeys them (weights under `weighted`, shorter slices of batch under `latency`), and the zone switches
-to latency once rows are used up, and from there to exclusive where its author allows that. After `calm_s` without
-pressure it goes back: rows first, then throughput if batch runs. Pressure ends below half of both limits, so that a
-load at the limit changes nothing. Limits: it never leaves the back end; it knows of the past only what is in `Memory`;
-under `throughput` and the weights back end rows change nothing.
+Late dispatches of services ask for a scheduler that serves them first, batch that nobody waits for asks for long
+slices, and each switch puts all tasks under the fair class for some milliseconds. A service is *pressed* while its late
+dispatches exceed `late_per_s` or its objective burns faster than `burn`. Then rows are changed while the running
+scheduler obeys them (weights under `weighted`, shorter slices of batch under `latency`), and the zone switches to
+latency once rows are used up, and from there to exclusive where its author allows that. After `calm_s` without pressure
+it goes back: rows first, then throughput if batch runs. Pressure ends below half of both limits, so that a load at the
+limit changes nothing.
+Limits: it never leaves the back end; it knows of the past only what is in `Memory`; under `throughput` and the weights
+back end rows change nothing.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Whether a change of a zone is kept: the canary's comparison.
 
-Problem: a scheduler's gain must be shown for the workload at hand; under the fair class with the right weights many
-services are served as well. Choice: late dispatches decide, and burn rates of objectives where both readings have them.
-A change that leaves more of either than before, beyond a margin and the zone's limit, is undone; so is one that helps
-neither and takes CPU time from batch. Limits: both readings must be of the same load; a load that rose meanwhile counts
-against the change.
+A scheduler's gain must be shown for the workload at hand; under the fair class with the right weights many services are
+served as well. Late dispatches decide, and burn rates of objectives where both readings have them. A change that leaves
+more of either than before, beyond a margin and the zone's limit, is undone; so is one that helps neither and takes CPU
+time from batch.
+Limits: both readings must be of the same load; a load that rose meanwhile counts against the change.
 """
 
 from __future__ import annotations

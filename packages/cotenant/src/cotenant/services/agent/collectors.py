@@ -1,7 +1,7 @@
 """The further sources of the agent's samples, one entry each.
 
-Problem: what a machine can report beside its own counters and those of its groups differs, and a new figure should be
-one entry. Choice: a `Collector` for each source that works when the agent starts, in the order in which they are read.
+What a machine can report beside its own counters and those of its groups differs, and a new figure should be one entry.
+A `Collector` for each source that works when the agent starts, in the order in which they are read.
 Limits: a source that does not work then is not tried again.
 """
 

@@ -1,8 +1,8 @@
 """The components that the agent's process is given: the machine, the keeper, the cluster.
 
-Problem: the process must run over this machine and over one in memory, and most parts of a machine may be missing.
-Choice: one value with all parts; those that may be missing have a neutral default. Limits: what is missing at the start
-is not looked for again, apart from groups.
+The process must run over this machine and over one in memory, and most parts of a machine may be missing. One value
+with all parts; those that may be missing have a neutral default.
+Limits: what is missing at the start is not looked for again, apart from groups.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ latency.
     GET  /v1/explain?service=S           the incidents of a service on this node: cause, actions, proofs, recovery
     POST /v1/latency                     a service's latency report (latency.py)
 
-Problem: an operator asks these while something is on fire, from a shell, and a monitor asks every few seconds. Choice:
-plain ASGI in the agent's own event loop, answers made from what the engine keeps; nothing here can change a knob.
+An operator asks these while something is on fire, from a shell, and a monitor asks every few seconds. Plain ASGI in the
+agent's own event loop, answers made from what the engine keeps; nothing here can change a knob.
 Limits: no TLS and no authentication: it listens on loopback or on a unix socket of its own user, unless the
 configuration says that the network is trusted.
 """

@@ -1,10 +1,11 @@
 """The agent's metrics, for Prometheus.
 
-Problem: a node has many groups and each has many figures, and keeping a time series object for each would cost more
-memory than the agent itself. Choice: nearly everything is read from the engine and the loop at a scrape, so nothing is
-kept between scrapes; a figure that is not known is left out, never 0. Units are Prometheus' own: seconds, bytes, cores,
-and ratios where 1 is the whole. Limits: a ratio of waiting may exceed 1, since several tasks of a group wait at once.
-Series end when their pod does; `pod` and `group` are labels, so their number is that of the pods on a node.
+A node has many groups and each has many figures, and keeping a time series object for each would cost more memory than
+the agent itself. Nearly everything is read from the engine and the loop at a scrape, so nothing is kept between
+scrapes; a figure that is not known is left out, never 0. Units are Prometheus' own: seconds, bytes, cores, and ratios
+where 1 is the whole.
+Limits: a ratio of waiting may exceed 1, since several tasks of a group wait at once. Series end when their pod does;
+`pod` and `group` are labels, so their number is that of the pods on a node.
 """
 
 from __future__ import annotations

@@ -13,13 +13,14 @@
     incidents   engine -> credit process                         when one has a verdict
     http        queries, metrics, services' latency
 
-Problem: a node must stay under control while the cluster, a receiver, the keeper or a source of pods is unavailable for
-hours, and nothing may be left behind at the end. Choice: the loop that holds knobs depends only on the machine and the
-keeper; everything else may fail alone, is counted, and is reported in `/metrics`. At the end (SIGTERM) every lease is
-given back, within a time limit; the rest expires at the keeper. A reload (SIGHUP) reads the file again: a faulty one is
+A node must stay under control while the cluster, a receiver, the keeper or a source of pods is unavailable for hours,
+and nothing may be left behind at the end. The loop that holds knobs depends only on the machine and the keeper;
+everything else may fail alone, is counted, and is reported in `/metrics`. At the end (SIGTERM) every lease is given
+back, within a time limit; the rest expires at the keeper. A reload (SIGHUP) reads the file again: a faulty one is
 reported and changes nothing; a change of engine settings restarts the engine, which gets the held leases from the
-keeper. Limits: what was opened at the start stays until a restart (`FIXED`); a discovery waits for its slowest source,
-20 s at most.
+keeper.
+Limits: what was opened at the start stays until a restart (`FIXED`); a discovery waits for its slowest source, 20 s at
+most.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The doctor's check of an agent that is to act, at its start.
 
-Problem: an agent that acts beside another writer harms both, and nobody looks at a node before a rollout reaches it.
-Choice: the same check as `cotenant node doctor`; with a conflict the agent starts as observe and says so, unless its
-configuration says that it acts all the same. Limits: it is made once; what changes later is seen by the keeper, which
-refuses, and by the engine, which stands off.
+An agent that acts beside another writer harms both, and nobody looks at a node before a rollout reaches it. The same
+check as `cotenant node doctor`; with a conflict the agent starts as observe and says so, unless its configuration says
+that it acts all the same.
+Limits: it is made once; what changes later is seen by the keeper, which refuses, and by the engine, which stands off.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The agent's connection to the trace process: signals of its replicas come in, what was done goes out.
 
-Problem: signals must arrive within two seconds without polling, and the agent must not depend on their source. Choice:
-one stream per agent, opened by the agent with the pods that it has and opened anew when these change; a stream that is
-silent for `SILENT_S` (its source sends a line each second) is dropped and tried again with a back-off. Whatever fails
-here is counted and leaves the loop that holds knobs alone; signals then age and the guard falls back. Limits: one trace
-process; actions and stories that cannot be delivered are dropped, the oldest first, when the queue is full.
+Signals must arrive within two seconds without polling, and the agent must not depend on their source. One stream per
+agent, opened by the agent with the pods that it has and opened anew when these change; a stream that is silent for
+`SILENT_S` (its source sends a line each second) is dropped and tried again with a back-off. Whatever fails here is
+counted and leaves the loop that holds knobs alone; signals then age and the guard falls back.
+Limits: one trace process; actions and stories that cannot be delivered are dropped, the oldest first, when the queue is
+full.
 """
 
 from __future__ import annotations

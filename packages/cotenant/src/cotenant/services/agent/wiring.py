@@ -1,9 +1,9 @@
 """Opens the components of an agent on this machine: drivers, keeper, cluster, and closes them.
 
-Problem: the machine determines which parts exist, and a missing part must only disable itself. Choice: one async
-context manager that opens what the configuration asks for and this machine has; what is missing is a `Gap` in every
-answer. Heavy modules are imported where they are used: an agent without a cluster and without receivers never loads an
-HTTP client. Limits: what is missing at the start is not looked for again, apart from groups.
+The machine determines which parts exist, and a missing part must only disable itself. One async context manager that
+opens what the configuration asks for and this machine has; what is missing is a `Gap` in every answer. Heavy modules
+are imported where they are used: an agent without a cluster and without receivers never loads an HTTP client.
+Limits: what is missing at the start is not looked for again, apart from groups.
 """
 
 from __future__ import annotations

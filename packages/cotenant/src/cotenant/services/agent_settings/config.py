@@ -1,9 +1,9 @@
 """The configuration of a node's agent, validated before anything starts.
 
-Problem: a wrong setting of a process that writes kernel knobs must be one clear line, at the start and at a reload.
-Choice: one frozen value read from YAML or TOML; errors have the file, the path to the field, its value and what was
-expected. Paths of groups are relative to the cgroup tree's root, as everywhere here. Limits: what needs the machine
-(does the group exist, can the socket be reached) shows when it runs.
+A wrong setting of a process that writes kernel knobs must be one clear line, at the start and at a reload. One frozen
+value read from YAML or TOML; errors have the file, the path to the field, its value and what was expected. Paths of
+groups are relative to the cgroup tree's root, as everywhere here.
+Limits: what needs the machine (does the group exist, can the socket be reached) shows when it runs.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Settings that co-location users already have, as ours: a NodeSLO, or the data of the ConfigMap
 `slo-controller-config`.
 
-Problem: a node's strategies have been tuned for years under Koordinator's names, and retyping them makes mistakes.
-Choice: a pure function from the document to `PolicySettings`; absent settings take Koordinator's own defaults, and
-settings without a counterpart here are listed, so that they are not believed to be in force. A negative group identity
-of best-effort work becomes the idle class, its nearest counterpart of the mainline kernel. Limits: strategies of single
-nodes (nodeStrategies) and host applications are not taken; other group identities, core scheduling, memory watermarks
-and memory reaping, features of other kernels, have no counterpart.
+A node's strategies have been tuned for years under Koordinator's names, and retyping them makes mistakes. A pure
+function from the document to `PolicySettings`; absent settings take Koordinator's own defaults, and settings without a
+counterpart here are listed, so that they are not believed to be in force. A negative group identity of best-effort work
+becomes the idle class, its nearest counterpart of the mainline kernel.
+Limits: strategies of single nodes (nodeStrategies) and host applications are not taken; other group identities, core
+scheduling, memory watermarks and memory reaping, features of other kernels, have no counterpart.
 
     threshold   -> best_effort_cpu.suppress, cpu_eviction, memory_eviction       resource-threshold-config
     memory QoS  -> memory;  resctrl QoS -> cache;  cpu QoS -> best_effort_cpu.idle   resource-qos-config

@@ -1,10 +1,10 @@
 """The node's NodeSLO, read from the cluster while the agent runs.
 
-Problem: a manager changes nodes' strategies at any time, and an agent must keep protecting services while the API
-server is away or a NodeSLO makes no sense. Choice: the object is read once a period; a changed spec goes the way of a
-reload (SIGHUP), which refuses a faulty one as a whole and restarts the engine with its leases. An object that is
-deleted gives the file's own configuration back; a server that does not answer changes nothing. Limits: a change is up
-to a period late; a NodeSLO that was refused is tried again when it changes.
+A manager changes nodes' strategies at any time, and an agent must keep protecting services while the API server is away
+or a NodeSLO makes no sense. The object is read once a period; a changed spec goes the way of a reload (SIGHUP), which
+refuses a faulty one as a whole and restarts the engine with its leases. An object that is deleted gives the file's own
+configuration back; a server that does not answer changes nothing.
+Limits: a change is up to a period late; a NodeSLO that was refused is tried again when it changes.
 """
 
 from __future__ import annotations

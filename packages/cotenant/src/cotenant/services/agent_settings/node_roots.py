@@ -1,10 +1,10 @@
 """The groups that this node's agent may act on: kubelet's, where the configuration leaves finding them to the node, and
 whether those that are named exist.
 
-Problem: a root that no group of the node has is a valid configuration under which nothing is ever held, and nobody is
-told. Choice: with `kubelet_groups` the agent looks into its own tree; what stays missing for `PATIENCE_S` is a sentence
-in the log, in `/readyz` (503) and in the gaps. Limits: a kubelet that changes its driver empties its node first, so a
-found root is kept until the restart.
+A root that no group of the node has is a valid configuration under which nothing is ever held, and nobody is told. With
+`kubelet_groups` the agent looks into its own tree; what stays missing for `PATIENCE_S` is a sentence in the log, in
+`/readyz` (503) and in the gaps.
+Limits: a kubelet that changes its driver empties its node first, so a found root is kept until the restart.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The settings of the node's runtime hook (`cotenant nri`), a part of the agent's configuration.
 
-Problem: the hook and the agent act on the same containers one after the other, and must not disagree. Choice: one file
-for both: mode and batch resources are the agent's, and this part says what is the hook's alone. Limits: what
-annotations ask for is off until namespaces are named whose pods are believed.
+The hook and the agent act on the same containers one after the other, and must not disagree. One file for both: mode
+and batch resources are the agent's, and this part says what is the hook's alone.
+Limits: what annotations ask for is off until namespaces are named whose pods are believed.
 """
 
 from __future__ import annotations

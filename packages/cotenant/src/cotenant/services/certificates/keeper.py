@@ -1,10 +1,11 @@
 """The certificates of one Service in a Secret, and in files for the server.
 
-Problem: replicas must serve certificates of one authority, and none may start without. Choice: a Secret is the only
-state; each replica takes the step that certificates.py says is due and writes it only over what it has read, so that of
-several one succeeds and the others read its result. What is kept goes to a private folder, from where the server loads
-it again when it changes. Limits: a Secret with a certificate that we did not make (cert-manager's) is refused: mount it
-and name its files instead.
+Replicas must serve certificates of one authority, and none may start without. A Secret is the only state; each replica
+takes the step that certificates.py says is due and writes it only over what it has read, so that of several one
+succeeds and the others read its result. What is kept goes to a private folder, from where the server loads it again
+when it changes.
+Limits: a Secret with a certificate that we did not make (cert-manager's) is refused: mount it and name its files
+instead.
 """
 
 from __future__ import annotations

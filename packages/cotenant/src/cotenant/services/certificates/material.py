@@ -1,10 +1,10 @@
 """The certificates of one Service: what is made, when it is renewed, and in which order an authority is replaced.
 
-Problem: clients trust a bundle that was given to them, and a server certificate that the bundle does not cover stops
-every call (for an API server: every review). Choice: `advance` is a pure step from what is kept to what should be kept.
-A new authority enters the bundle `OVERLAP` before it signs anything; the old one stays in the bundle until it ends. So
-each bundle covers the certificates that replicas serve while it is distributed. Renewal begins when a third of the time
-is left. Limits: what cannot be read is made anew at once, and calls fail until the bundle is distributed.
+Clients trust a bundle that was given to them, and a server certificate that the bundle does not cover stops every call
+(for an API server: every review). `advance` is a pure step from what is kept to what should be kept. A new authority
+enters the bundle `OVERLAP` before it signs anything; the old one stays in the bundle until it ends. So each bundle
+covers the certificates that replicas serve while it is distributed. Renewal begins when a third of the time is left.
+Limits: what cannot be read is made anew at once, and calls fail until the bundle is distributed.
 """
 
 from __future__ import annotations

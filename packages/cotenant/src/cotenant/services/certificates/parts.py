@@ -1,12 +1,13 @@
 """The certificates of all parts of an installation, and the bundle of their authorities for clients in another
 namespace.
 
-Problem: every port should have TLS without a tool that has to be installed first, and a part must not be able to pose
-as another. Choice: each Service has an authority of its own, in the Secret SERVICE-tls beside the server's certificate;
-a part mounts `tls.crt` and `tls.key` of its Secret, a client `ca.crt` of the server's. Any replica takes the step that
-is due, whether it leads or not, so that a first installation waits for no election. A ConfigMap has all authorities,
-for clients that may not read Secrets (agents). Limits: kubelets bring a changed Secret to pods within a minute or two,
-less than the overlap of two authorities (material.py).
+Every port should have TLS without a tool that has to be installed first, and a part must not be able to pose as
+another. Each Service has an authority of its own, in the Secret SERVICE-tls beside the server's certificate; a part
+mounts `tls.crt` and `tls.key` of its Secret, a client `ca.crt` of the server's. Any replica takes the step that is due,
+whether it leads or not, so that a first installation waits for no election. A ConfigMap has all authorities, for
+clients that may not read Secrets (agents).
+Limits: kubelets bring a changed Secret to pods within a minute or two, less than the overlap of two authorities
+(material.py).
 """
 
 from __future__ import annotations

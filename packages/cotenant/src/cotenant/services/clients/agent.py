@@ -1,8 +1,9 @@
 """A client of a running agent's HTTP endpoint, over a TCP port or a Unix socket.
 
-Problem: the command line and the experiments make the same few queries, and must distinguish "no agent runs" from "the
-agent refuses". Choice: the standard library's HTTP client, one connection per query, blocking; answers are the
-endpoint's JSON objects. Limits: no TLS, as the endpoint has none.
+The command line and the experiments make the same few queries, and must distinguish "no agent runs" from "the agent
+refuses". The standard library's HTTP client, one connection per query, blocking; answers are the endpoint's JSON
+objects.
+Limits: no TLS, as the endpoint has none.
 """
 
 from __future__ import annotations

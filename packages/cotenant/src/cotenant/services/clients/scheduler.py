@@ -1,9 +1,9 @@
 """A client of a running scheduler's debug API, for `cotenant explain`.
 
-Problem: a person does not know the port of the scheduler that `cotenant up` started, and must be able to tell "none
-runs" from "it refuses". Choice: the scheduler is the one that is named, or the one beside the kubeconfig in use, or in
-the directory of `cotenant up`, or at the default port; the standard library's HTTP client, one connection a question,
-blocking. Limits: where two schedulers answer and none is named, neither is asked.
+A person does not know the port of the scheduler that `cotenant up` started, and must be able to tell "none runs" from
+"it refuses". The scheduler is the one that is named, or the one beside the kubeconfig in use, or in the directory of
+`cotenant up`, or at the default port; the standard library's HTTP client, one connection a question, blocking.
+Limits: where two schedulers answer and none is named, neither is asked.
 """
 
 from __future__ import annotations

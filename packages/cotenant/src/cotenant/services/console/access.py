@@ -6,14 +6,14 @@
     X-Forwarded-User: ... or another header of a proxy that logs viewers in (OpenID Connect), from that proxy's address
     only
 
-Problem: a page about a cluster shows what runs where, and a browser cannot send a header with its first request.
-Choice: a session is a random cookie that scripts cannot read and that other sites' pages do not send (HttpOnly,
-SameSite=Strict). The one-time token may be in a file, which is removed when it is used, so a parent process can hand
-one to its console without showing it in the process list. With `Reviewer`, a viewer logs in with a token of the
-cluster, and must be allowed to list nodes and pods in all namespaces: the page shows no less. That right is asked for
-again every `REVIEW_S`, and parts of the page about other kinds (`RIGHTS`) need the right to list those. Limits:
-sessions end after `SESSION_S`, and at a restart unless a file keeps them (kept_sessions.py); everything is read-only,
-so there are no roles.
+A page about a cluster shows what runs where, and a browser cannot send a header with its first request. A session is a
+random cookie that scripts cannot read and that other sites' pages do not send (HttpOnly, SameSite=Strict). The one-time
+token may be in a file, which is removed when it is used, so a parent process can hand one to its console without
+showing it in the process list. With `Reviewer`, a viewer logs in with a token of the cluster, and must be allowed to
+list nodes and pods in all namespaces: the page shows no less. That right is asked for again every `REVIEW_S`, and parts
+of the page about other kinds (`RIGHTS`) need the right to list those.
+Limits: sessions end after `SESSION_S`, and at a restart unless a file keeps them (kept_sessions.py); everything is
+read-only, so there are no roles.
 """
 
 from __future__ import annotations

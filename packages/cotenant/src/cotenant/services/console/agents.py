@@ -5,10 +5,10 @@
     --agents http://127.0.0.1:10262 one agent; only its own node has answers
     --agents http://HOST:PORT/{node}  several behind one address, as in `cotenant up`
 
-Problem: an agent listens on its own node, and nothing in the cluster says where. Choice: one pattern for all nodes;
-only names and addresses of nodes that the API server knows are put into it. Limits: agents have no TLS of their own and
-listen on loopback unless their configuration says that the network is trusted; `AT_ONCE` questions at a time, and a
-node that does not answer within `ANSWER_S` counts as away.
+An agent listens on its own node, and nothing in the cluster says where. One pattern for all nodes; only names and
+addresses of nodes that the API server knows are put into it.
+Limits: agents have no TLS of their own and listen on loopback unless their configuration says that the network is
+trusted; `AT_ONCE` questions at a time, and a node that does not answer within `ANSWER_S` counts as away.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@
     GET  /api/...                questions.py
     GET  /healthz, /readyz, /metrics
 
-Problem: names, labels and reasons are written by whoever may create a pod, and end in a page with an administrator's
-session. Choice: the page makes text nodes only, and the browser is told to run nothing but our script: a
-Content-Security-Policy without inline script or style, no framing, no sniffing. Everything except the log-in, its style
-and health needs a session. Limits: static files are read once, at the start.
+Names, labels and reasons are written by whoever may create a pod, and end in a page with an administrator's session.
+The page makes text nodes only, and the browser is told to run nothing but our script: a Content-Security-Policy without
+inline script or style, no framing, no sniffing. Everything except the log-in, its style and health needs a session.
+Limits: static files are read once, at the start.
 """
 
 from __future__ import annotations

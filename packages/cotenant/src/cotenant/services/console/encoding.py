@@ -12,10 +12,10 @@
       {"epoch", "seq", "at", "tenants": [first, [names]], "rows": [[position, 9 numbers, 6 numbers a cell...], ...],
       "totals"}
 
-Problem: as JSON the state of 5,000 nodes is 0.9 MB and takes a browser 125 ms to parse. Choice: typed arrays that the
-page reads without a copy. Labels are sent as values with an index per node, and only those with 2 to `MAX_VALUES`
-values: the others group nothing. What NodeResourceTopologies say is sent like a label. Limits: little-endian browsers,
-which is all of them.
+As JSON the state of 5,000 nodes is 0.9 MB and takes a browser 125 ms to parse. Typed arrays that the page reads without
+a copy. Labels are sent as values with an index per node, and only those with 2 to `MAX_VALUES` values: the others group
+nothing. What NodeResourceTopologies say is sent like a label.
+Limits: little-endian browsers, which is all of them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The cluster as the machine map shows it: one row per node, and in it one cell per tenant and class.
 
-Problem: 5,000 nodes with 100,000 pods change all the time, and hundreds of viewers want the same picture. Choice: pods
-are kept as small rows by node; a change marks its node, and `settle` recomputes the marked nodes only. A row whose
-integers changed gets the next sequence number, so what changed since any earlier number is known without a log: a
-viewer that was away for an hour and one that was away for a second ask the same question. The set of nodes, their
-labels and their sizes have a number of their own, the epoch; when it changes, viewers load everything again. Limits: a
-cell is a tenant and a class, not a pod; pods by name are in `pods`. CPU in milli-CPU, memory in MiB, cells in
+5,000 nodes with 100,000 pods change all the time, and hundreds of viewers want the same picture. Pods are kept as small
+rows by node; a change marks its node, and `settle` recomputes the marked nodes only. A row whose integers changed gets
+the next sequence number, so what changed since any earlier number is known without a log: a viewer that was away for an
+hour and one that was away for a second ask the same question. The set of nodes, their labels and their sizes have a
+number of their own, the epoch; when it changes, viewers load everything again.
+Limits: a cell is a tenant and a class, not a pod; pods by name are in `pods`. CPU in milli-CPU, memory in MiB, cells in
 thousandths of the node's allocatable amounts.
 """
 

@@ -1,7 +1,7 @@
 """The last hour, for the time slider and the curves.
 
-Problem: what happened ten minutes ago is the usual question, and a console must not need a database for it. Choice: a
-compressed snapshot every `KEEP_S` for an hour, and the cluster's sums every `SUM_S`, in memory.
+What happened ten minutes ago is the usual question, and a console must not need a database for it. A compressed
+snapshot every `KEEP_S` for an hour, and the cluster's sums every `SUM_S`, in memory.
 Limits: lost at a restart; 5,000 nodes cost about 27 MB for the hour.
 """
 

@@ -1,9 +1,9 @@
 """A file of the sessions that a restart of the console does not end.
 
-Problem: whoever restarts `cotenant up` has pages open, and links to them in other places, which all asked to log in
-again. Choice: a private file of digests of the sessions' cookies with their ends: who reads it cannot make a cookie
-from it. Limits: sessions that a Kubernetes token began are not kept, for that token would have to be; a file that
-cannot be read or written costs the sessions only, and is logged.
+Whoever restarts `cotenant up` has pages open, and links to them in other places, which all asked to log in again. A
+private file of digests of the sessions' cookies with their ends: who reads it cannot make a cookie from it.
+Limits: sessions that a Kubernetes token began are not kept, for that token would have to be; a file that cannot be read
+or written costs the sessions only, and is logged.
 """
 
 from __future__ import annotations

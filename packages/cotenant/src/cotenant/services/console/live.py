@@ -5,10 +5,10 @@
     event: sources                  data: which sources answer, and since when one does not
     event: beat                     data: the time; every `BEAT_S`, so that a viewer notices a dead connection
 
-Problem: a viewer that reads slowly must not make the process hold a backlog for it. Choice: nothing is queued. A viewer
-has a position, and whenever it can take more it gets one frame with all that changed since; frames are encoded once for
-all viewers at the same position. An id that a browser sends after a reconnect is such a position, so no log of past
-frames is needed. The connection's flow control is what makes a slow viewer wait.
+A viewer that reads slowly must not make the process hold a backlog for it. Nothing is queued. A viewer has a position,
+and whenever it can take more it gets one frame with all that changed since; frames are encoded once for all viewers at
+the same position. An id that a browser sends after a reconnect is such a position, so no log of past frames is needed.
+The connection's flow control is what makes a slow viewer wait.
 Limits: a reader that takes nothing for 30 s is disconnected by the server's limits.
 """
 

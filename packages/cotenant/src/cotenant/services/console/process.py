@@ -1,9 +1,9 @@
 """The console process: watches, polls, and the server, joined.
 
-Problem: it must never disturb what it shows, and must come up before the cluster's lists are complete. Choice: it only
-reads; every source may be absent. Changes are collected and settled once a `SETTLE_S`, a few hundred nodes at a time,
-so that the server answers meanwhile. Limits: one process, one core; each replica watches by itself, and sessions are of
-one replica.
+It must never disturb what it shows, and must come up before the cluster's lists are complete. It only reads; every
+source may be absent. Changes are collected and settled once a `SETTLE_S`, a few hundred nodes at a time, so that the
+server answers meanwhile.
+Limits: one process, one core; each replica watches by itself, and sessions are of one replica.
 """
 
 from __future__ import annotations

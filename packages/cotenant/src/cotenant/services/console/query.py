@@ -1,7 +1,7 @@
 """Values of the page's query strings.
 
-Problem: several answers are limited in length by the page, and a bad limit must be named. Choice: one reader. Limits:
-other values are read where they are used.
+Several answers are limited in length by the page, and a bad limit must be named. One reader.
+Limits: other values are read where they are used.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@
     /api/scheduler/PAGE/...            a page of the scheduler's debug API, as it is (`PAGES`)
     /api/traces/PAGE                   a page of the trace process, as it is
 
-Problem: the page must explain everything it colours, and the explanations exist in other processes. Choice: those
-answers are passed on unchanged, from a fixed list of pages, so that neither process needs to know the console. Limits:
-only GET; the pages that change something in the scheduler are not in the list.
+The page must explain everything it colours, and the explanations exist in other processes. Those answers are passed on
+unchanged, from a fixed list of pages, so that neither process needs to know the console.
+Limits: only GET; the pages that change something in the scheduler are not in the list.
 """
 
 from __future__ import annotations

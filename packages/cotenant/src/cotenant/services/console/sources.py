@@ -1,7 +1,7 @@
 """Which of the console's sources answer, and since when one does not.
 
-Problem: a picture that stands still looks like a calm cluster. Choice: every source says after each attempt how it
-went; viewers get the list whenever an entry changes, and name what is out of date.
+A picture that stands still looks like a calm cluster. Every source says after each attempt how it went; viewers get the
+list whenever an entry changes, and name what is out of date.
 Limits: a source that answers with old data counts as answering.
 """
 

@@ -1,8 +1,8 @@
 """Questions to the other processes over HTTP: the scheduler and the trace process.
 
-Problem: a viewer must be told which process does not answer, not "error 500". Choice: one client with a few
-connections; a failure is an `Unanswered` with the name of the source and a sentence. The scheduler that `cotenant up`
-starts has another port after each start, so its address is read from the file beside the kubeconfig at each question.
+A viewer must be told which process does not answer, not "error 500". One client with a few connections; a failure is an
+`Unanswered` with the name of the source and a sentence. The scheduler that `cotenant up` starts has another port after
+each start, so its address is read from the file beside the kubeconfig at each question.
 Limits: nothing is retried and nothing kept; at most `AT_ONCE` questions at a time.
 """
 

@@ -1,9 +1,9 @@
 """Booking: accounts in memory and the journal on disk, kept equal.
 
-Problem: a commit whose answer is lost may or may not have been stored, and another replica may have booked meanwhile.
-Choice: the accounts change only after a successful commit; after any error they are loaded again before the next
-posting, whose keys then say what is still missing. One posting at a time. Limits: a database call may take as long as
-the database needs; it runs in a thread.
+A commit whose answer is lost may or may not have been stored, and another replica may have booked meanwhile. The
+accounts change only after a successful commit; after any error they are loaded again before the next posting, whose
+keys then say what is still missing. One posting at a time.
+Limits: a database call may take as long as the database needs; it runs in a thread.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """What the cluster's objects say about tenants: guarantees, requests of running pods, and measured use.
 
-Problem: the same pod must belong to the same tenant here and in the scheduler. Choice: a tenant is a quota that holds
-pods, and pods are mapped to quotas by the scheduler's own rules (engine/plugins/quotas/objects.py). Memory and GPUs
-(nvidia.com/gpu) count for tenants whose guarantee names them. A pod that left is remembered for a while, so that an
-incident of it finds its tenant. Limits: lent resources (batch-cpu) and shared GPUs are neither earned with nor paid
-for; a tenant of which any running pod has no recent measurement is not measured.
+The same pod must belong to the same tenant here and in the scheduler. A tenant is a quota that holds pods, and pods are
+mapped to quotas by the scheduler's own rules (engine/plugins/quotas/objects.py). Memory and GPUs (nvidia.com/gpu) count
+for tenants whose guarantee names them. A pod that left is remembered for a while, so that an incident of it finds its
+tenant.
+Limits: lent resources (batch-cpu) and shared GPUs are neither earned with nor paid for; a tenant of which any running
+pod has no recent measurement is not measured.
 """
 
 from __future__ import annotations

@@ -4,12 +4,12 @@
     200  nothing to book: known      422  a pod that is not known here          503  not stored: send it again
     already, no harm, one tenant, or too little confidence
 
-Problem: agents on many nodes report, an answer may be lost, and an agent knows pods, not tenants. Choice: an incident
-has a key and is answered after the commit, so that a sender repeats it under the same key until it is answered. Pods
-are mapped to tenants here, by the rules of the scheduler; a pod that left is remembered for an hour. A sender is on
-this machine, has the token, or has the token of its node, which may report pods of that node only. A replica that does
-not lead closes the connection, so that the next attempt may reach another. Limits: whether the harm is right cannot be
-checked here.
+Agents on many nodes report, an answer may be lost, and an agent knows pods, not tenants. An incident has a key and is
+answered after the commit, so that a sender repeats it under the same key until it is answered. Pods are mapped to
+tenants here, by the rules of the scheduler; a pod that left is remembered for an hour. A sender is on this machine, has
+the token, or has the token of its node, which may report pods of that node only. A replica that does not lead closes
+the connection, so that the next attempt may reach another.
+Limits: whether the harm is right cannot be checked here.
 """
 
 from __future__ import annotations

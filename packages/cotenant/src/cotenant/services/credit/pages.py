@@ -7,7 +7,8 @@
     GET  /credit/v1/entries/NUMBER                one entry with its explanation
     POST /credit/v1/incidents                     interference that was attributed (incidents.py)
 
-Choice: the routes and the guard of the scheduler's debug API. Limits: no TLS.
+The routes and the guard of the scheduler's debug API.
+Limits: no TLS.
 """
 
 from __future__ import annotations

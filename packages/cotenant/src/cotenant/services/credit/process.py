@@ -1,10 +1,10 @@
 """The credit process: watches give facts, the leader books them each period and writes standings.
 
-Problem: a replica that is killed, loses its lease or its database must not book a period twice, and must go on by
-itself. Choice: every replica watches; the leader samples use, books a period when it ends, and keeps the observed means
-until they are stored. Periods are numbered by wall-clock time, so a successor continues with the next number. Standings
-are annotations of quota objects, written when they differ from what is there. Limits: what a killed leader observed
-since its last booking is not booked.
+A replica that is killed, loses its lease or its database must not book a period twice, and must go on by itself. Every
+replica watches; the leader samples use, books a period when it ends, and keeps the observed means until they are
+stored. Periods are numbered by wall-clock time, so a successor continues with the next number. Standings are
+annotations of quota objects, written when they differ from what is there.
+Limits: what a killed leader observed since its last booking is not booked.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
     POST /metrics/report                        a node's report (services/reporting)
     GET  /healthz /readyz /metrics              200 while it runs; 200 once it can judge; Prometheus text
 
-Problem: kube-scheduler blocks while it waits, treats any status but 200 as a failure of the pod's cycle, and then drops
-its connection. Choice: a plain ASGI application; an error in filter or bind is answered with 200 and the protocol's own
-`Error`, defects of ours included, which are counted and logged. prioritize and preempt have no such field: 400 with one
-line of text, which kube-scheduler logs.
+kube-scheduler blocks while it waits, treats any status but 200 as a failure of the pod's cycle, and then drops its
+connection. A plain ASGI application; an error in filter or bind is answered with 200 and the protocol's own `Error`,
+defects of ours included, which are counted and logged. prioritize and preempt have no such field: 400 with one line of
+text, which kube-scheduler logs.
 Limits: one call at a time is judged, as kube-scheduler makes them; binds overlap.
 """
 

@@ -1,15 +1,14 @@
 """The founding filter and score over the mirror's rows: filter by what is unused, score to the letter.
 
-Problem: a call must not compute six terms for five hundred nodes when a handful of reports arrived since the last one.
-Choice: the founding score depends on the pod only through its base by priority and, where credit is considered, its
-tenant's level of debt, so a table keeps every row's score for every pair of them, once with a fresh report and once
-without; rows that changed are recomputed together, by the very function of policy/placement/scores/founding.py. A call
-is two gathers and a comparison of ages.
-Filter: a fresh report rules a node out where a request exceeds allocatable minus used; without one, Kubernetes'
-allocatable minus the residents' requests decides; where neither is known, the node passes. A pod that requests none of
-a resource is not ruled out for it. Reasons: kube-scheduler counts equal texts together and writes all others one after
-another into the pod's condition, so beyond a few nodes the text has the range of what they have, one text for all nodes
-that lack the same.
+A call must not compute six terms for five hundred nodes when a handful of reports arrived since the last one. The
+founding score depends on the pod only through its base by priority and, where credit is considered, its tenant's level
+of debt, so a table keeps every row's score for every pair of them, once with a fresh report and once without; rows that
+changed are recomputed together, by the very function of policy/placement/scores/founding.py. A call is two gathers and
+a comparison of ages. Filter: a fresh report rules a node out where a request exceeds allocatable minus used; without
+one, Kubernetes' allocatable minus the residents' requests decides; where neither is known, the node passes. A pod that
+requests none of a resource is not ruled out for it. Reasons: kube-scheduler counts equal texts together and writes all
+others one after another into the pod's condition, so beyond a few nodes the text has the range of what they have, one
+text for all nodes that lack the same.
 Limits: without residents a node without a report counts as half full in the score, so that silence neither attracts nor
 repels pods.
 Source: founding document, "scheduler-extender".

@@ -1,9 +1,9 @@
 """The interface between the protocol and the profiles: what a pod demands, and what a profile answers about nodes.
 
-Problem: kube-scheduler names a pod and some nodes and waits; the answer must come from arrays that are ready, and a
-rejection must carry its figures. Choice: a pod becomes a `PodDemand` once, nodes are rows of the mirror, and every
-profile is a `Judge` over rows. Limits: what kube-scheduler checks itself (taints, selectors, affinity, ports, volumes)
-is not checked again.
+kube-scheduler names a pod and some nodes and waits; the answer must come from arrays that are ready, and a rejection
+must carry its figures. A pod becomes a `PodDemand` once, nodes are rows of the mirror, and every profile is a `Judge`
+over rows.
+Limits: what kube-scheduler checks itself (taints, selectors, affinity, ports, volumes) is not checked again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The extender's `/metrics`.
 
-Problem: a figure that costs more than the answer would change what it measures. Choice: durations are observed by the
-Prometheus client, everything else is read from the parts' own counts at a scrape. Limits: one process, one registry.
+A figure that costs more than the answer would change what it measures. Durations are observed by the Prometheus client,
+everything else is read from the parts' own counts at a scrape.
+Limits: one process, one registry.
 """
 
 from __future__ import annotations

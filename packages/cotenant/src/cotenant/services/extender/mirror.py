@@ -1,13 +1,13 @@
 """Nodes and their residents as arrays by row, from three sources.
 
-Problem: nodes are known from their own reports, from full-node requests, and, with access to one, from the API
-server with all residents; the sources come and go in any order. Choice: one row for each node in an encoder and a
-ledger, facts kept by name so that everything can be rebuilt, and two flags for each row: whether its size is from
-Kubernetes, and whether its residents are counted. Row `UNKNOWN` stands for every unknown node; a node that can
-hold no pod, such as one without CPU, has a reason instead of a row. Changes of residents are
-applied together, before the next answer. Limits: taints, labels and readiness are left out (kube-scheduler checks
-them), so nodes here are always ready. Nodes known only from requests are forgotten when there are too many, and learnt
-again from the next request. What kube-scheduler has assumed but not yet bound is not seen until the bind.
+Nodes are known from their own reports, from full-node requests, and, with access to one, from the API server with all
+residents; the sources come and go in any order. One row for each node in an encoder and a ledger, facts kept by name so
+that everything can be rebuilt, and two flags for each row: whether its size is from Kubernetes, and whether its
+residents are counted. Row `UNKNOWN` stands for every unknown node; a node that can hold no pod, such as one without
+CPU, has a reason instead of a row. Changes of residents are applied together, before the next answer.
+Limits: taints, labels and readiness are left out (kube-scheduler checks them), so nodes here are always ready. Nodes
+known only from requests are forgotten when there are too many, and learnt again from the next request. What
+kube-scheduler has assumed but not yet bound is not seen until the bind.
 """
 
 from __future__ import annotations

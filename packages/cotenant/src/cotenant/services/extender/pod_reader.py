@@ -1,9 +1,9 @@
 """From the pod inside a request to its demand.
 
-Problem: filter and prioritize each carry the whole pod, some kilobytes for a few dozen bytes that matter, and the same
-pod twice in a row. Choice: only the fields used are decoded, and the last pods are cached by their bytes, which cannot
-be confused. Limits: a field that cannot be read counts as absent, as it does where pods are listed
-(drivers/kube/kinds/pod): kube-scheduler has validated it already.
+Filter and prioritize each carry the whole pod, some kilobytes for a few dozen bytes that matter, and the same pod twice
+in a row. Only the fields used are decoded, and the last pods are cached by their bytes, which cannot be confused.
+Limits: a field that cannot be read counts as absent, as it does where pods are listed (drivers/kube/kinds/pod):
+kube-scheduler has validated it already.
 """
 
 from __future__ import annotations

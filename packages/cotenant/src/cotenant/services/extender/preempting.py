@@ -1,10 +1,10 @@
 """The answer to a planned preemption: on which nodes it can help.
 
-Problem: kube-scheduler chose victims by requests alone; where a node is rejected for its measured use, evicting pods
-there may not make room. Choice: a node stays unless it is certain that it stays rejected without its victims: the pod
-requests more than the whole node, or more than what is free and all its victims request together. A victim that is
-unknown, or that requests none of the resource that is short (it may use much of it), gives the node the benefit of the
-doubt. Victims are returned as they came: never more, never fewer.
+kube-scheduler chose victims by requests alone; where a node is rejected for its measured use, evicting pods there may
+not make room. A node stays unless it is certain that it stays rejected without its victims: the pod requests more than
+the whole node, or more than what is free and all its victims request together. A victim that is unknown, or that
+requests none of the resource that is short (it may use much of it), gives the node the benefit of the doubt. Victims
+are returned as they came: never more, never fewer.
 Limits: what victims use is taken to be what they request.
 Source: scheduler extender protocol, `ProcessPreemption`.
 """

@@ -1,9 +1,10 @@
 """The extender process: arguments are checked, parts joined, signals set up.
 
-Problem: an open extender lets anyone steer pods, and a wrong argument must be one clear line before anything is served.
-Choice: loopback by default; on other addresses it listens only with client certificates, or with `--insecure` where the
-network is trusted. A profile that uses residents needs a cluster; the founding one works with or without. Limits: one
-process; two replicas each have their own reports, so agents must send to both or the replicas answer differently.
+An open extender lets anyone steer pods, and a wrong argument must be one clear line before anything is served. Loopback
+by default; on other addresses it listens only with client certificates, or with `--insecure` where the network is
+trusted. A profile that uses residents needs a cluster; the founding one works with or without.
+Limits: one process; two replicas each have their own reports, so agents must send to both or the replicas answer
+differently.
 """
 
 from __future__ import annotations

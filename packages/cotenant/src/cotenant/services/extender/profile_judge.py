@@ -1,11 +1,10 @@
 """Any other profile over the mirror's rows: its own fit, its own score scaled to 0..100.
 
-Problem: the profiles of the lab rank nodes in cores, fractions or points, by what residents are estimated to use, and
-the extender must answer with them too. Choice: the scheduler's compiled kernels evaluate every row of the mirror, and
-the given rows are read from the result; scores are scaled so that the best of the given nodes has 100 and the worst 0.
+The profiles of the lab rank nodes in cores, fractions or points, by what residents are estimated to use, and the
+extender must answer with them too. The scheduler's compiled kernels evaluate every row of the mirror, and the given
+rows are read from the result; scores are scaled so that the best of the given nodes has 100 and the worst 0.
 Limits: a profile without residents knows nothing, so it needs access to a cluster; rows whose residents are not counted
-pass with a middle score. Estimates are the pods' annotations or
-requests: nothing is measured here.
+pass with a middle score. Estimates are the pods' annotations or requests: nothing is measured here.
 """
 
 from __future__ import annotations

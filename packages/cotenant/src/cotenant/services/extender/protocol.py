@@ -1,10 +1,10 @@
 """The extender protocol: a request's bytes in, an answer's bytes out.
 
-Problem: kube-scheduler fails a pod's whole cycle for an answer it does not expect, drops the connection after any
-status but 200, and reports only what FailedNodes contains. Choice: filter answers bad requests in its own `Error`;
-every rejection has a reason; names are only ever taken from the request. A list that passes whole is answered with the
-bytes that came. Limits: prioritize and preempt have no field for an error, so theirs are raised and become a plain 400,
-which kube-scheduler logs.
+kube-scheduler fails a pod's whole cycle for an answer it does not expect, drops the connection after any status but
+200, and reports only what FailedNodes contains. Filter answers bad requests in its own `Error`; every rejection has a
+reason; names are only ever taken from the request. A list that passes whole is answered with the bytes that came.
+Limits: prioritize and preempt have no field for an error, so theirs are raised and become a plain 400, which
+kube-scheduler logs.
 Source: Kubernetes, staging/src/k8s.io/kube-scheduler/extender/v1 (v1.36), and the observed behaviour of v1.36.
 """
 

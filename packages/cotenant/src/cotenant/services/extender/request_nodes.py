@@ -1,9 +1,9 @@
 """The nodes of one request, as rows.
 
-Problem: each call names hundreds of nodes, mostly the same ones in the same order as the call before it (prioritize
-repeats what filter let through), and mapping names to rows is the most expensive part of an answer. Choice: the last
-lists are cached by their bytes; a list that came once costs a comparison the next time. Duplicate names are kept once.
-In full-node mode a node is read again only when its resourceVersion changed, and its own bytes are kept for the answer.
+Each call names hundreds of nodes, mostly the same ones in the same order as the call before it (prioritize repeats what
+filter let through), and mapping names to rows is the most expensive part of an answer. The last lists are cached by
+their bytes; a list that came once costs a comparison the next time. Duplicate names are kept once. In full-node mode a
+node is read again only when its resourceVersion changed, and its own bytes are kept for the answer.
 Limits: a few lists are cached; rows are looked up again whenever the mirror renumbers nodes.
 """
 

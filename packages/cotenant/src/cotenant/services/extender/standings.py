@@ -1,9 +1,9 @@
 """The credit of quotas as the extender sees it: the level of debt of a pod's quota.
 
-Problem: the extender must see the same standing as the scheduler, which maps pods to quotas with a plugin that the
-extender does not run. Choice: ElasticQuota objects are watched, and pods mapped to them by the plugin's own rules
-(engine/plugins/quotas/objects.py). Limits: of a standing only debt matters here; the order of the queue and shares of
-quotas are kube-scheduler's.
+The extender must see the same standing as the scheduler, which maps pods to quotas with a plugin that the extender does
+not run. ElasticQuota objects are watched, and pods mapped to them by the plugin's own rules
+(engine/plugins/quotas/objects.py).
+Limits: of a standing only debt matters here; the order of the queue and shares of quotas are kube-scheduler's.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The extender's watches: a cluster's nodes and bound pods, kept in the mirror.
 
-Problem: profiles that look at residents need all of them, and the founding fallback is better with them. Choice: two
-watches, nodes and pods that have a node and have not ended; each change goes straight into the mirror, which is what
-the next request sees. Limits: a node that cannot be read counts as unknown; pods that kube-scheduler has assumed are
-not seen before their bind.
+Profiles that look at residents need all of them, and the founding fallback is better with them. Two watches, nodes and
+pods that have a node and have not ended; each change goes straight into the mirror, which is what the next request
+sees.
+Limits: a node that cannot be read counts as unknown; pods that kube-scheduler has assumed are not seen before their
+bind.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The scheduler extender protocol, as kube-scheduler writes and reads it.
 
-Problem: the protocol's Go structs have no JSON tags, so its keys are capitalised, unused ones are null, and an answer
-that kube-scheduler does not expect fails a pod's whole cycle. Choice: strict structs of what we use; a node is kept as
-the bytes that came, so that an answer in full-node mode returns exactly what was given. Limits: the deprecated `Nodes`
-of a preemption is refused with what to change.
+The protocol's Go structs have no JSON tags, so its keys are capitalised, unused ones are null, and an answer that
+kube-scheduler does not expect fails a pod's whole cycle. Strict structs of what we use; a node is kept as the bytes
+that came, so that an answer in full-node mode returns exactly what was given.
+Limits: the deprecated `Nodes` of a preemption is refused with what to change.
 
 Source: Kubernetes, staging/src/k8s.io/kube-scheduler/extender/v1/types.go (v1.36); real requests in reference form in
 tests/kube.

@@ -1,11 +1,12 @@
 """The keeper's process: check arguments, drop privileges, restore leftovers of an earlier keeper, and only then open
 the socket.
 
-Problem: between a crash and the next start, knobs keep the last keeper's values; no request may be served before they
-are restored. Choice: lock the state folder, restore everything, then listen; SIGTERM or SIGINT stops listening and
-restores everything again. Leases are not adopted: an agent that still needs one asks again within a second. A state
-file with unreadable lines is kept aside and fails this start after the readable leases are restored, so that an
-operator looks; the next start continues without it. Limits: logs are lines on standard error.
+Between a crash and the next start, knobs keep the last keeper's values; no request may be served before they are
+restored. Lock the state folder, restore everything, then listen; SIGTERM or SIGINT stops listening and restores
+everything again. Leases are not adopted: an agent that still needs one asks again within a second. A state file with
+unreadable lines is kept aside and fails this start after the readable leases are restored, so that an operator looks;
+the next start continues without it.
+Limits: logs are lines on standard error.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Pressure triggers opened on an agent's behalf.
 
-Problem: windows under two seconds need CAP_SYS_RESOURCE, and the files belong to root; the agent has neither. Choice:
-the keeper opens the trigger and passes its descriptor, which is all that polling needs. The agent wraps it in a
-`PressureTrigger`. Limits: any group may be watched: pressure reveals how long tasks waited, and nothing else. How many
-may be opened is bounded in `server.py`.
+Windows under two seconds need CAP_SYS_RESOURCE, and the files belong to root; the agent has neither. The keeper opens
+the trigger and passes its descriptor, which is all that polling needs. The agent wraps it in a `PressureTrigger`.
+Limits: any group may be watched: pressure reveals how long tasks waited, and nothing else. How many may be opened is
+bounded in `server.py`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Dropping the privileges that the keeper does not need.
 
-Problem: the keeper runs as root because cgroup files belong to root; it needs none of root's other powers. Choice: at
-start, before any thread, no new privileges ever (not through exec either), and only the capabilities that its arguments
-call for. A capability that the unit or container does not grant is not missed until it is needed: that one operation
-then fails. Limits: the user stays root, so files of root stay writable; a container or unit restricts that further
-(deploy/node). Capabilities are per thread: threads started later have no more.
+The keeper runs as root because cgroup files belong to root; it needs none of root's other powers. At start, before any
+thread, no new privileges ever (not through exec either), and only the capabilities that its arguments call for. A
+capability that the unit or container does not grant is not missed until it is needed: that one operation then fails.
+Limits: the user stays root, so files of root stay writable; a container or unit restricts that further (deploy/node).
+Capabilities are per thread: threads started later have no more.
 
 Source: capabilities(7), prctl(2), capset(2).
 """

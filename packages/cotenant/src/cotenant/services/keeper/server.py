@@ -1,9 +1,9 @@
 """The keeper's socket: which peers may connect, how much they may send, and how requests are served.
 
-Problem: a process that reaches the socket may flood it or send half a message, a huge one, or none; expiry must
-continue meanwhile. Choice: the socket is open to one group, the kernel identifies the peer, and unauthorized peers are
-disconnected before anything is read and take no connection; few connections, one request at a time on each, bounded in
-size and time. Rounds of all connections and expiry are serialized in the keeper's own thread, in order of arrival.
+A process that reaches the socket may flood it or send half a message, a huge one, or none; expiry must continue
+meanwhile. The socket is open to one group, the kernel identifies the peer, and unauthorized peers are disconnected
+before anything is read and take no connection; few connections, one request at a time on each, bounded in size and
+time. Rounds of all connections and expiry are serialized in the keeper's own thread, in order of arrival.
 Limits: an authorized peer can use up the few connections; it only hurts other authorized peers.
 """
 

@@ -1,9 +1,9 @@
 """How far the knobs of an allowed root itself may go: never above what stood before.
 
-Problem: what is below a root can only affect what is below it, but the root's own knobs act on its siblings: its memory
-protection is taken from them, its weight outweighs them, and a lifted limit lets all of it grow into them. Choice: a
-root's own knob may be set to what it had before the lease or to something more restrictive, limit by limit. Limits:
-knobs of resctrl and tc have no roots; they are named one by one.
+What is below a root can only affect what is below it, but the root's own knobs act on its siblings: its memory
+protection is taken from them, its weight outweighs them, and a lifted limit lets all of it grow into them. A root's own
+knob may be set to what it had before the lease or to something more restrictive, limit by limit.
+Limits: knobs of resctrl and tc have no roots; they are named one by one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The agent's side of the keeper's socket. Implements engine/node/interfaces.Keeper.
 
-Problem: the keeper may be down, restart between two requests, or stop answering; the agent's loop must continue.
-Choice: one connection, opened on demand and closed at the first error, which is raised as `Transient`; the next request
-reconnects. A request that may have been carried out is not sent again: the agent repeats all it needs anyway, and
-leases expire. Limits: batches above `wire.MAX_IN_ONE` go as several messages.
+The keeper may be down, restart between two requests, or stop answering; the agent's loop must continue. One connection,
+opened on demand and closed at the first error, which is raised as `Transient`; the next request reconnects. A request
+that may have been carried out is not sent again: the agent repeats all it needs anyway, and leases expire.
+Limits: batches above `wire.MAX_IN_ONE` go as several messages.
 """
 
 from __future__ import annotations

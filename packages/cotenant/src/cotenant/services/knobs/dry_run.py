@@ -1,9 +1,9 @@
 """The ports of a dry-run keeper, which writes no knob.
 
-Problem: "what would it do to my machine" must be answered by the same code that would do it. Choice: the same engine
-and the same rounds, over ports that read the real knobs and overlay what is written; the audit trail records what would
-happen. Limits: the kernel's own refusals and rounding do not show, and the machine does not react. An overlaid value
-ends with its group.
+"what would it do to my machine" must be answered by the same code that would do it. The same engine and the same
+rounds, over ports that read the real knobs and overlay what is written; the audit trail records what would happen.
+Limits: the kernel's own refusals and rounding do not show, and the machine does not react. An overlaid value ends with
+its group.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Executes the lease engine's instructions: reads and writes knobs through their ports, updates the state file, appends
 to the audit trail.
 
-Problem: reads, writes and syncs block, and must happen in exactly the engine's order. Choice: plain blocking calls, one
-round at a time, by one thread; an event loop calls through `local_keeper.py`. A port's error becomes a `Failure` for
-the engine, including unexpected ones: an error must not end the round halfway, since no other could start after it.
+Reads, writes and syncs block, and must happen in exactly the engine's order. Plain blocking calls, one round at a time,
+by one thread; an event loop calls through `local_keeper.py`. A port's error becomes a `Failure` for the engine,
+including unexpected ones: an error must not end the round halfway, since no other could start after it.
 Limits: knobs that cannot be undone (memory.reclaim) are not leases: `once` writes them, outside the rounds, because the
 kernel may take seconds.
 """

@@ -1,7 +1,8 @@
 """The host as a keeper opens it: the machine's knobs, this process's cgroups, and the state file of one folder.
 
-Problem: the keeper's process, an agent that is its own keeper, and the command that restores knobs by hand must open
-the same host. Choice: all of them do it here. Limits: trees that are mounted later are not seen.
+The keeper's process, an agent that is its own keeper, and the command that restores knobs by hand must open the same
+host. All of them do it here.
+Limits: trees that are mounted later are not seen.
 """
 
 from __future__ import annotations

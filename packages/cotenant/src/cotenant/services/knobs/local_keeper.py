@@ -1,10 +1,10 @@
 """A keeper within this process: used by `--single`, and by the privileged process behind its socket.
 
-Problem: rounds block (a CPU set, a sync, memory.high that reclaims) and the event loop must not; a cancelled caller
-must not leave half a round behind. Choice: one dedicated thread that executes rounds one after another, each to its
-end, while the loop waits. One-shot knobs (memory.reclaim), for which the kernel may take many seconds, have another
-thread; a caller waits for them no longer than `ONE_SHOT_WAIT_S`, and their outcome is in the audit trail. Limits: a
-round that the kernel delays also delays those behind it, including expiry.
+Rounds block (a CPU set, a sync, memory.high that reclaims) and the event loop must not; a cancelled caller must not
+leave half a round behind. One dedicated thread that executes rounds one after another, each to its end, while the loop
+waits. One-shot knobs (memory.reclaim), for which the kernel may take many seconds, have another thread; a caller waits
+for them no longer than `ONE_SHOT_WAIT_S`, and their outcome is in the audit trail.
+Limits: a round that the kernel delays also delays those behind it, including expiry.
 """
 
 from __future__ import annotations

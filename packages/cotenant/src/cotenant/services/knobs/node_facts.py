@@ -1,8 +1,8 @@
 """The facts about kubelet and systemd that this process reads for itself: for a keeper, a client's word does not count.
 
-Choice: the kubelet's checkpoints say with which policies it started, and win over its configuration file, which has the
-rest. Limits: what only the kubelet's own answer has (`services/agent/discovery/kubelet.py`) is not known here; files
-are read again after some seconds.
+The kubelet's checkpoints say with which policies it started, and win over its configuration file, which has the rest.
+Limits: what only the kubelet's own answer has (`services/agent/discovery/kubelet.py`) is not known here; files are read
+again after some seconds.
 """
 
 from __future__ import annotations

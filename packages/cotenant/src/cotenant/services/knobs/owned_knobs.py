@@ -1,11 +1,11 @@
 """Knobs of cgroups, each held by the means that its owner leaves: through systemd where the group is a unit of its,
 else by the group's files.
 
-Problem: systemd rewrites the files of its units from their properties; a file written beside it lasts until then.
-Choice: the owner's table (model/kubelet) decides once for each lease, when its original value is read, and the lease's
-raw value says which it was, so that it is restored the same way, also by a later keeper. Where systemd does not know
-the group or does not answer, the file is written; the keeper's watch then writes again what systemd undoes. Limits: a
-lease keeps its means; one taken while the bus was away goes over to systemd when it is taken anew.
+Systemd rewrites the files of its units from their properties; a file written beside it lasts until then. The owner's
+table (model/kubelet) decides once for each lease, when its original value is read, and the lease's raw value says which
+it was, so that it is restored the same way, also by a later keeper. Where systemd does not know the group or does not
+answer, the file is written; the keeper's watch then writes again what systemd undoes.
+Limits: a lease keeps its means; one taken while the bus was away goes over to systemd when it is taken anew.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """What the keeper grants at all: named knobs, below named groups, with values and times to live in bounds.
 
-Problem: the keeper has privileges that its clients lack; a confused or hostile agent must not be able to starve the
-machine through it. Choice: rules fixed at start. Whatever a knob's kind, it must be named: a cgroup below a root, a
-network interface, a resctrl class. The trees' roots are never written, nor a group that contains the keeper or the
-client (their own groups and all above): a throttled process cannot undo its own throttling in time. A root's own knobs
-are never raised above what stood before (`border.py`). Limits with which nothing can run are refused: a group that
-cannot run cannot release its locks either, and what a memory limit kills is not restored. Limits: within the rules the
-agent decides whether a group is the right one to throttle. How a path is resolved is the port's matter
-(`drivers/cgroup` follows no links).
+The keeper has privileges that its clients lack; a confused or hostile agent must not be able to starve the machine
+through it. Rules fixed at start. Whatever a knob's kind, it must be named: a cgroup below a root, a network interface,
+a resctrl class. The trees' roots are never written, nor a group that contains the keeper or the client (their own
+groups and all above): a throttled process cannot undo its own throttling in time. A root's own knobs are never raised
+above what stood before (`border.py`). Limits with which nothing can run are refused: a group that cannot run cannot
+release its locks either, and what a memory limit kills is not restored.
+Limits: within the rules the agent decides whether a group is the right one to throttle. How a path is resolved is the
+port's matter (`drivers/cgroup` follows no links).
 """
 
 from __future__ import annotations

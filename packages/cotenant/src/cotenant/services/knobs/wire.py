@@ -1,9 +1,9 @@
 """The messages between agent and keeper over the socket.
 
-Problem: the keeper reads what a process with fewer privileges sends it: half a message, a huge one, garbage. Choice: a
-four-byte length, then one typed JSON message, decoded strictly and bounded before it is read; one reply per request, in
-order. The descriptor of a pressure trigger comes with its reply as ancillary data. Limits: one host, one version on
-both sides; they are installed together.
+The keeper reads what a process with fewer privileges sends it: half a message, a huge one, garbage. A four-byte length,
+then one typed JSON message, decoded strictly and bounded before it is read; one reply per request, in order. The
+descriptor of a pressure trigger comes with its reply as ancillary data.
+Limits: one host, one version on both sides; they are installed together.
 """
 
 from __future__ import annotations

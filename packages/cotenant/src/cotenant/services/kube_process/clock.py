@@ -1,8 +1,9 @@
 """Unix time that never jumps.
 
-Problem: when the machine's clock is set, every back-off would last for hours or end at once. Choice: the Unix time of
-the start, advanced by the monotonic clock. Limits: after a jump this clock differs from the machine's by the jump until
-a restart; `ours` translates times that others wrote a moment ago.
+When the machine's clock is set, every back-off would last for hours or end at once. The Unix time of the start,
+advanced by the monotonic clock.
+Limits: after a jump this clock differs from the machine's by the jump until a restart; `ours` translates times that
+others wrote a moment ago.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The spans of one decision of a process, put together when it has ended.
 
-Problem: a decision takes seconds to minutes, and nothing should be kept for it in the meantime. Choice: a trace is made
-at the end, from times that the process has anyway: a root and the phases below it. The root is a SERVER span, so that
-decisions count as requests of the process. Limits: one level of phases.
+A decision takes seconds to minutes, and nothing should be kept for it in the meantime. A trace is made at the end, from
+times that the process has anyway: a root and the phases below it. The root is a SERVER span, so that decisions count as
+requests of the process.
+Limits: one level of phases.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Leader election on a thread of its own, so that a busy event loop does not lose the lease.
 
-Problem: renewals that share the event loop with decisions stop while a decision takes long, and a leader that is merely
-slow is replaced in the middle of its work. Choice: a `LeaderElector` with a client of its own runs in a second event
-loop on a thread; the process's loop only learns that leadership was gained or lost. Each look at the lease also asks
-the process's loop for a sign of life: without one for `dead_after_s` the lease is no longer renewed, so that another
-replica takes over from a process that hangs; if its loop turns again before, it leads on. The lease is released only
-after the work has ended.
+Renewals that share the event loop with decisions stop while a decision takes long, and a leader that is merely slow is
+replaced in the middle of its work. A `LeaderElector` with a client of its own runs in a second event loop on a thread;
+the process's loop only learns that leadership was gained or lost. Each look at the lease also asks the process's loop
+for a sign of life: without one for `dead_after_s` the lease is no longer renewed, so that another replica takes over
+from a process that hangs; if its loop turns again before, it leads on. The lease is released only after the work has
+ended.
 Limits: code that holds the interpreter's lock for longer than the renew deadline without a pause stops the thread too.
 """
 

@@ -1,9 +1,9 @@
 """Recording Events about objects, named by kind and key.
 
-Problem: an Event's message is limited to 1,024 bytes, and a process that records more Events than the API server should
-take must drop some and say so. Choice: messages are cut here, and rate, aggregation and retries are those of the
-driver's writer (drivers/kube/record). Limits: Events not yet written are lost where the process is killed; a clean stop
-flushes for a bounded time.
+An Event's message is limited to 1,024 bytes, and a process that records more Events than the API server should take
+must drop some and say so. Messages are cut here, and rate, aggregation and retries are those of the driver's writer
+(drivers/kube/record).
+Limits: Events not yet written are lost where the process is killed; a clean stop flushes for a bounded time.
 """
 
 from __future__ import annotations

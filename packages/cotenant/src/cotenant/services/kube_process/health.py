@@ -1,9 +1,10 @@
 """What `/healthz` and `/readyz` answer: named checks that say what is wrong.
 
-Problem: a loop that hangs must restart the process, and a replica that has not listed everything must not get traffic
-yet; both are a sentence to a person. Choice: a check is a function that returns what is wrong, or "" where nothing is;
-`Heartbeat` is the check of a loop that must turn. Limits: checks run in the event loop, so a loop blocked for good does
-not answer at all, which a probe counts as a failure too.
+A loop that hangs must restart the process, and a replica that has not listed everything must not get traffic yet; both
+are a sentence to a person. A check is a function that returns what is wrong, or "" where nothing is; `Heartbeat` is the
+check of a loop that must turn.
+Limits: checks run in the event loop, so a loop blocked for good does not answer at all, which a probe counts as a
+failure too.
 """
 
 from __future__ import annotations

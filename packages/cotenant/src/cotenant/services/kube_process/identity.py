@@ -1,11 +1,12 @@
 """Names of leases and of the replicas that compete for them.
 
-Problem: a lone replica that is killed and starts again must not wait until its own lease has run out, and two replicas
-must never have the same identity. Choice: an identity is kept in a file that its process holds locked: the kernel frees
-the lock when the process is gone, so whoever locks the file next is the successor and may use the name. Further
-replicas on the machine lock further files. Where no file can be kept, the identity is HOST-PID-RANDOM: host and process
-id are for people. Limits: a folder must not be shared by machines whose file system does not share locks; the file's
-name contains the host's.
+A lone replica that is killed and starts again must not wait until its own lease has run out, and two replicas must
+never have the same identity. An identity is kept in a file that its process holds locked: the kernel frees the lock
+when the process is gone, so whoever locks the file next is the successor and may use the name. Further replicas on the
+machine lock further files. Where no file can be kept, the identity is HOST-PID-RANDOM: host and process id are for
+people.
+Limits: a folder must not be shared by machines whose file system does not share locks; the file's name contains the
+host's.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Which replica works: one of several by a Lease, or the only one.
 
-Problem: two replicas that both act contradict each other, and a test or a local cluster with one replica should not
-need a Lease. Choice: a process asks a `Leadership` and does not know which kind it has; `leadership` makes the one that
-the command line asks for. Limits: a Lease is held per name and namespace; replicas with different names do not exclude
-each other.
+Two replicas that both act contradict each other, and a test or a local cluster with one replica should not need a
+Lease. A process asks a `Leadership` and does not know which kind it has; `leadership` makes the one that the command
+line asks for.
+Limits: a Lease is held per name and namespace; replicas with different names do not exclude each other.
 """
 
 from __future__ import annotations

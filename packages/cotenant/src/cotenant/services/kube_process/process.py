@@ -1,9 +1,9 @@
 """One replica of a process against an API server: its parts, and the order in which they start and stop.
 
-Problem: a scheduler, a manager and a rebalancer differ in what they decide and hardly in anything else, and the order
-of a shutdown is easy to get wrong: what is decided must be settled before the lease is released, and written before the
-client is closed. Choice: `KubeProcess` owns the parts that all of them need and runs them; the process adds its
-watches, writers, metrics and checks before `run`, and passes what it does while leading as `work`.
+A scheduler, a manager and a rebalancer differ in what they decide and hardly in anything else, and the order of a
+shutdown is easy to get wrong: what is decided must be settled before the lease is released, and written before the
+client is closed. `KubeProcess` owns the parts that all of them need and runs them; the process adds its watches,
+writers, metrics and checks before `run`, and passes what it does while leading as `work`.
 
 Start    1. watches, Events, status writers and background tasks
          2. servers: health and metrics answer while the first lists are on their way

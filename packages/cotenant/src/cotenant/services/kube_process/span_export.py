@@ -1,8 +1,8 @@
 """Sends a process's own spans to an OTLP/HTTP receiver.
 
-Problem: a receiver that is slow or away must cost the process neither time nor memory. Choice: finished spans wait in a
-bounded queue; a background task sends them in batches about once a second. What cannot be delivered now is sent again
-with a back-off; what a full queue cannot take, and what the receiver refuses, is dropped and counted.
+A receiver that is slow or away must cost the process neither time nor memory. Finished spans wait in a bounded queue; a
+background task sends them in batches about once a second. What cannot be delivered now is sent again with a back-off;
+what a full queue cannot take, and what the receiver refuses, is dropped and counted.
 Limits: one receiver; what waits when the process ends gets one attempt of `LAST_S`.
 """
 

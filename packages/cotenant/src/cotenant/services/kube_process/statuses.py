@@ -1,11 +1,11 @@
 """Writing statuses in the background: the newest of each object, at a limited rate.
 
-Problem: a gang of 512 changes its counts with every member, ten thousand pods that cannot be placed change their
-condition at once, and writes of status must not delay binds. Choice: the newest status of each object waits under its
-key, a newer one replaces it, and one worker writes at most `per_s` a second; each type of status has its own form of
-the write (`writers`). A status whose object is gone, or whose name has another object, is dropped: the watch reports
-that too. A refusal that may pass is tried again unless there is a newer status. Limits: a status may be late by as many
-seconds as there are objects over the rate.
+A gang of 512 changes its counts with every member, ten thousand pods that cannot be placed change their condition at
+once, and writes of status must not delay binds. The newest status of each object waits under its key, a newer one
+replaces it, and one worker writes at most `per_s` a second; each type of status has its own form of the write
+(`writers`). A status whose object is gone, or whose name has another object, is dropped: the watch reports that too. A
+refusal that may pass is tried again unless there is a newer status.
+Limits: a status may be late by as many seconds as there are objects over the rate.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The watches of one process, each bound to what handles its objects.
 
-Problem: every kind is listed, watched, read and handed on in the same way; one object that cannot be read must not stop
-the others, and a custom kind may not be installed. Choice: `ObjectHandler` is the usual binding: read an object, say
-that it was seen or is gone, and treat one that cannot be read as gone unless the handler says otherwise; it is counted
-by kind and logged. A handler that needs whole deliveries takes a function instead. `delivered` is called after each
-delivery. Limits: handlers run in the event loop and must not wait; an error that a handler raises, other than
-`InvalidInput` from `read`, ends the process.
+Every kind is listed, watched, read and handed on in the same way; one object that cannot be read must not stop the
+others, and a custom kind may not be installed. `ObjectHandler` is the usual binding: read an object, say that it was
+seen or is gone, and treat one that cannot be read as gone unless the handler says otherwise; it is counted by kind and
+logged. A handler that needs whole deliveries takes a function instead. `delivered` is called after each delivery.
+Limits: handlers run in the event loop and must not wait; an error that a handler raises, other than `InvalidInput` from
+`read`, ends the process.
 """
 
 from __future__ import annotations

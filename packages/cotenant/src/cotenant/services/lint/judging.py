@@ -1,10 +1,11 @@
 """What the webhook would do with each of a set of manifests, and a scheduler with a configuration file.
 
-Problem: a refused pod of a Deployment is found as an event of its ReplicaSet, long after the manifest was written.
-Choice: the rules of the webhook on every pod, pod template, reservation, profile and quota of the files; profiles,
-priority classes, namespaces and quotas in the files are what the cluster has. Limits: what is only in the cluster is
-not known: a profile that selects namespaces acts only where the Namespace is in the files, and limits of quotas at
-creation are not judged. Whoever applies them is not the scheduler. A share acts by workload, as the webhook's default.
+A refused pod of a Deployment is found as an event of its ReplicaSet, long after the manifest was written. The rules of
+the webhook on every pod, pod template, reservation, profile and quota of the files; profiles, priority classes,
+namespaces and quotas in the files are what the cluster has.
+Limits: what is only in the cluster is not known: a profile that selects namespaces acts only where the Namespace is in
+the files, and limits of quotas at creation are not judged. Whoever applies them is not the scheduler. A share acts by
+workload, as the webhook's default.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Manifests from YAML or JSON files, with the line of every field.
 
-Problem: a finding is of use where a person can go to it. Choice: YAML's nodes are kept beside the values; a field's
-dotted path is followed through them as far as they go. Lists of objects (`kind: List`) are taken apart. Limits: files
-of 16 MiB; dates stay text, as Kubernetes reads them.
+A finding is of use where a person can go to it. YAML's nodes are kept beside the values; a field's dotted path is
+followed through them as far as they go. Lists of objects (`kind: List`) are taken apart.
+Limits: files of 16 MiB; dates stay text, as Kubernetes reads them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The manager process: watches update the engine, and the leader carries out what it decides.
 
-Problem: several replicas run, and one that does not lead must be ready to lead at once. Choice: every replica watches
-and learns; only the leader decides and writes, through the status writer of the process home, where the newest write of
-an object replaces older ones and what may pass is tried again. Nothing is kept on disk. Limits: one core.
+Several replicas run, and one that does not lead must be ready to lead at once. Every replica watches and learns; only
+the leader decides and writes, through the status writer of the process home, where the newest write of an object
+replaces older ones and what may pass is tried again. Nothing is kept on disk.
+Limits: one core.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The manager's watches: from API objects to the engine's events.
 
-Problem: a ConfigMap with an error must be visible where administrators look. Choice: each refusal is an Event on the
-ConfigMap (under upstream's reasons), a line in the log, and a gauge. Limits: kinds that are not installed have no
-objects; they are looked for again from time to time.
+A ConfigMap with an error must be visible where administrators look. Each refusal is an Event on the ConfigMap (under
+upstream's reasons), a line in the log, and a gauge.
+Limits: kinds that are not installed have no objects; they are looked for again from time to time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """OpenTelemetry spans of the manager's writes.
 
-Problem: when amounts of a node come late it is not visible whether deciding, the limit of writes a second or the API
-server took the time. Choice: a trace for each write that was answered, named by what was written.
+When amounts of a node come late it is not visible whether deciding, the limit of writes a second or the API server took
+the time. A trace for each write that was answered, named by what was written.
 
     write Node          from the round that decided it to the answer
       decide            the round, shared by all of its writes

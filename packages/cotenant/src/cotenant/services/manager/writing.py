@@ -1,9 +1,10 @@
 """The writes of the manager, one for each instruction.
 
-Choice: amounts and the annotation with their terms go in one merge patch of the node's status, with the node's UID as a
+Amounts and the annotation with their terms go in one merge patch of the node's status, with the node's UID as a
 condition, so that a node that was created anew under the same name is not given the amounts of the old one (and the
-terms on a node always belong to its amounts). Limits: a server that ignores metadata in a patch of a status would not
-store the annotation; kube-apiserver stores it for nodes.
+terms on a node always belong to its amounts).
+Limits: a server that ignores metadata in a patch of a status would not store the annotation; kube-apiserver stores it
+for nodes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What an agent can measure and write on this machine, and what is required for the rest.
 
-Problem: "it does nothing on my nodes" is mostly a controller that is not mounted or a kernel option, which is hard to
-find in a log. Choice: one list, obtained from the drivers themselves, so that it reports what they would report.
+"it does nothing on my nodes" is mostly a controller that is not mounted or a kernel option, which is hard to find in a
+log. One list, obtained from the drivers themselves, so that it reports what they would report.
 Limits: knobs are not tested by writing them; the eBPF program is loaded for a moment.
 """
 

@@ -1,9 +1,9 @@
 """Looks at a live node for the doctor: trees, kubelet, systemd, keeper, other writers, and what the kernel grants.
 
-Problem: what would go wrong once an agent acts is spread over a dozen places, some of which are away, slow or not ours
-to read. Choice: each is asked once, within a time limit, and one that does not answer is "not known". The agent looks
-by itself at its start, so nothing here writes and nothing raises for a part that is missing. Limits: the eBPF probe is
-loaded for a moment, and only where asked; a kubelet's version and configz need a cluster.
+What would go wrong once an agent acts is spread over a dozen places, some of which are away, slow or not ours to read.
+Each is asked once, within a time limit, and one that does not answer is "not known". The agent looks by itself at its
+start, so nothing here writes and nothing raises for a part that is missing.
+Limits: the eBPF probe is loaded for a moment, and only where asked; a kubelet's version and configz need a cluster.
 """
 
 from __future__ import annotations

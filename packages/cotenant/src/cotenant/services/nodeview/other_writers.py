@@ -1,10 +1,10 @@
 """Other processes of this host that write knobs: Koordinator's koordlet, further keepers, agents that are their own
 keeper.
 
-Problem: two writers of one knob undo each other, and neither knows the other. Choice: command lines in /proc, in the
-form that the programs are started with. Limits: a container sees its own processes only, unless it shares the host's;
-there the cluster's pods say whether koordlet runs (`doctor.py`). A keeper started without `--cgroup-root` counts as one
-of the usual place.
+Two writers of one knob undo each other, and neither knows the other. Command lines in /proc, in the form that the
+programs are started with.
+Limits: a container sees its own processes only, unless it shares the host's; there the cluster's pods say whether
+koordlet runs (`doctor.py`). A keeper started without `--cgroup-root` counts as one of the usual place.
 """
 
 from __future__ import annotations

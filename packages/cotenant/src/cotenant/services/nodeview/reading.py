@@ -1,8 +1,8 @@
 """The machine and its groups over an interval, read by the command itself.
 
-Problem: a query about a node must be answered where no agent runs. Choice: the agent's own sensor and its own rates
-over two samples; the groups are those that exist, the busiest first. Limits: what only the agent knows (classes,
-objectives, reasons) is missing.
+A query about a node must be answered where no agent runs. The agent's own sensor and its own rates over two samples;
+the groups are those that exist, the busiest first.
+Limits: what only the agent knows (classes, objectives, reasons) is missing.
 """
 
 from __future__ import annotations

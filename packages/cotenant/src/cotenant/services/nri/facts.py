@@ -1,11 +1,10 @@
 """What the hook knows of its node when a container is created.
 
-Problem: a decision may not wait, and needs figures that others keep: the agent (GPUs and their health, the CPU
-normalization ratio), the kubelet (its CPU manager's policy), and the groups above a container. Choice: the former are
-read every few seconds beside the calls; the last two files at the moment itself, since a quota or a CPU set above what
-the groups above have is an error of the start. GPUs that no agent has told of for a minute are not known, and none is
-given to a container. Limits: on cgroup v1 a group above may still be lowered between the answer and the runtime's
-write.
+A decision may not wait, and needs figures that others keep: the agent (GPUs and their health, the CPU normalization
+ratio), the kubelet (its CPU manager's policy), and the groups above a container. The former are read every few seconds
+beside the calls; the last two files at the moment itself, since a quota or a CPU set above what the groups above have
+is an error of the start. GPUs that no agent has told of for a minute are not known, and none is given to a container.
+Limits: on cgroup v1 a group above may still be lowered between the answer and the runtime's write.
 
 Source: kernel/sched/core.c (`__cfs_schedulable_v1`, cgroup v1 alone) and cpusets(7) for what is refused below a group.
 """

@@ -1,9 +1,10 @@
 """Answers the runtime's calls from the node's facts, and counts what it answered.
 
-Problem: the same pod must be read alike here and by the agent. Choice: the kubelet's class from the pod's group, class
-and amounts from labels and annotations, by the readers that discovery uses. What runs already is left to the agent: its
-leases hold it, and an update by the runtime would write every knob of a container anew, against them. Limits: a pod is
-known by labels and annotations alone here: batch amounts by the annotation that admission leaves, no `spec.priority`.
+The same pod must be read alike here and by the agent. The kubelet's class from the pod's group, class and amounts from
+labels and annotations, by the readers that discovery uses. What runs already is left to the agent: its leases hold it,
+and an update by the runtime would write every knob of a container anew, against them.
+Limits: a pod is known by labels and annotations alone here: batch amounts by the annotation that admission leaves, no
+`spec.priority`.
 """
 
 from __future__ import annotations

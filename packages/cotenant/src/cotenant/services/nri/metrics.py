@@ -1,8 +1,8 @@
 """The hook's metrics, for Prometheus.
 
-Problem: a container's creation waits for the hook, so counting must cost it nothing. Choice: counters are read at a
-scrape; only the time of a decision is observed at once. Limits: times are the decision's own, without the runtime's and
-the socket's.
+A container's creation waits for the hook, so counting must cost it nothing. Counters are read at a scrape; only the
+time of a decision is observed at once.
+Limits: times are the decision's own, without the runtime's and the socket's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Keeps the hook connected to its runtime, for ever.
 
-Problem: runtimes restart, and their socket appears after this process. Choice: connect, answer until the runtime
-closes, and connect again after 0.1 s to 2 s; in between, containers start as the runtime was told and the agent's
-leases follow within a period. Facts of the node are renewed beside it. Limits: one runtime.
+Runtimes restart, and their socket appears after this process. Connect, answer until the runtime closes, and connect
+again after 0.1 s to 2 s; in between, containers start as the runtime was told and the agent's leases follow within a
+period. Facts of the node are renewed beside it.
+Limits: one runtime.
 """
 
 from __future__ import annotations

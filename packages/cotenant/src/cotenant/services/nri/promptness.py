@@ -1,10 +1,10 @@
 """Runs the calling thread before ordinary work, so that a creation does not wait for this process to be scheduled.
 
-Problem: a call needs a tenth of a millisecond of CPU, and on a busy node an ordinary process waits some ten
-milliseconds for it (`bench/nri.py`). Choice: the least real-time priority for the one thread that answers, not for
-those that it starts; where the process may not (no CAP_SYS_NICE), it stays ordinary. A defect that spins would hold a
-CPU, so the kernel ends a process that computes for a second without waiting (RLIMIT_RTTIME). Limits: kernels with
-CONFIG_RT_GROUP_SCHED and cgroup v1 give groups no real-time share unless told.
+A call needs a tenth of a millisecond of CPU, and on a busy node an ordinary process waits some ten milliseconds for it
+(`bench/nri.py`). The least real-time priority for the one thread that answers, not for those that it starts; where the
+process may not (no CAP_SYS_NICE), it stays ordinary. A defect that spins would hold a CPU, so the kernel ends a process
+that computes for a second without waiting (RLIMIT_RTTIME).
+Limits: kernels with CONFIG_RT_GROUP_SCHED and cgroup v1 give groups no real-time share unless told.
 
 Source: sched(7), getrlimit(2).
 """

@@ -1,10 +1,10 @@
 """Objectives of other systems as ServiceObjectives: OpenSLO, Pyrra and Sloth.
 
-Problem: teams have objectives already, as PromQL over metrics that are not read here. Choice: what such a query is
-about is taken from where these systems put it: the service and a histogram's bucket `le` with its label matchers, or an
-error query; the rest of a query is not interpreted, and each guess is a note beside the result. Where latency and
-errors cannot be told apart, or the budget is of time slices, the objective is refused with the reason. Limits: one
-operation an objective; queries are searched, not parsed.
+Teams have objectives already, as PromQL over metrics that are not read here. What such a query is about is taken from
+where these systems put it: the service and a histogram's bucket `le` with its label matchers, or an error query; the
+rest of a query is not interpreted, and each guess is a note beside the result. Where latency and errors cannot be told
+apart, or the budget is of time slices, the objective is refused with the reason.
+Limits: one operation an objective; queries are searched, not parsed.
 
 Source: OpenSLO/OpenSLO, README (v1); pyrra-dev/pyrra, slo/slo.go; slok/sloth, pkg/prometheus/api/v1.
 """

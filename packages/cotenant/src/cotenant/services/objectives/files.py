@@ -1,7 +1,8 @@
 """Objectives in files of YAML documents.
 
-Problem: a machine without a cluster has objectives too. Choice: the same manifests as in a cluster; a file with one
-document that cannot be used is refused as a whole, with its place. Limits: 4 MiB a file.
+A machine without a cluster has objectives too. The same manifests as in a cluster; a file with one document that cannot
+be used is refused as a whole, with its place.
+Limits: 4 MiB a file.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Why a node offers what it offers: one question to the API server, answered with the manager's own engine.
 
-Problem: batch-cpu is a number on a node that nobody can recompute. Choice: the node, its pods, its NodeMetric and the
-ConfigMap are read once, the engine computes, and both are shown with their terms: what is written on the node, and what
-the formula gives now. It needs no running manager, and works beside upstream's. Amounts of NUMA zones come from the
-NodeResourceTopology and GPU resources from the Device object, in the same form. Limits: the reserve of the peak policy
-comes from history, so `now` is not computed for its resources: the written terms are shown.
+batch-cpu is a number on a node that nobody can recompute. The node, its pods, its NodeMetric and the ConfigMap are read
+once, the engine computes, and both are shown with their terms: what is written on the node, and what the formula gives
+now. It needs no running manager, and works beside upstream's. Amounts of NUMA zones come from the NodeResourceTopology
+and GPU resources from the Device object, in the same form.
+Limits: the reserve of the peak policy comes from history, so `now` is not computed for its resources: the written terms
+are shown.
 """
 
 from __future__ import annotations

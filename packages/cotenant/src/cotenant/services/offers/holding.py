@@ -1,9 +1,8 @@
 """Which pods hold a node's lent resources, and which pods' idle requests they are.
 
-Problem: an amount says how much is lent and not where it went. Choice: of each lent resource the pods on the node that
-request it, largest first; beside them the pods of production and other classes that request more CPU or memory than
-they use. Limits: requests say what a pod holds, not what it uses; a pod that was not measured lends nothing that can be
-named.
+An amount says how much is lent and not where it went. Of each lent resource the pods on the node that request it,
+largest first; beside them the pods of production and other classes that request more CPU or memory than they use.
+Limits: requests say what a pod holds, not what it uses; a pod that was not measured lends nothing that can be named.
 """
 
 from __future__ import annotations

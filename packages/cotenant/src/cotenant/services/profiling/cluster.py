@@ -1,7 +1,8 @@
 """WorkloadProfiles of a cluster, for a command: list, get, and write what a run measured.
 
-Problem: a command asks once and ends. Choice: one request a question, with the rights of the user's kubeconfig; what a
-run measured replaces `status.measured` and nothing else. Limits: no paging, a cluster has few profiles.
+A command asks once and ends. One request a question, with the rights of the user's kubeconfig; what a run measured
+replaces `status.measured` and nothing else.
+Limits: no paging, a cluster has few profiles.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """A run: rungs of load beside one replica, its signal window by window, an abort when it suffers too much.
 
-Problem: a measurement in production may not cost more than was agreed, and must stop the load at once when it does.
-Choice: for each axis rising levels, some windows without and some with the load each; after every window the load is
-stopped for good if the replica is beyond the agreed limit. The machine is behind `Bench` and time behind it too, so
-this file is a plain loop. Limits: what is too bad for less than one window is seen at its end.
+A measurement in production may not cost more than was agreed, and must stop the load at once when it does. For each
+axis rising levels, some windows without and some with the load each; after every window the load is stopped for good if
+the replica is beyond the agreed limit. The machine is behind `Bench` and time behind it too, so this file is a plain
+loop.
+Limits: what is too bad for less than one window is seen at its end.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python -m cotenant.services.profiling.load AXIS LEVEL --seconds S --folder DIR --memory-mib M
 
-Problem: sensitivity by resource needs loads that press one resource each, at levels that mean the same on every
-machine. Choice: own loads, one process per CPU that this process may use: work for LEVEL of each 20 ms, then sleep. CPU
-and run queue compete at normal priority; the others run in the kernel's idle class, so that they take next to no CPU
-time from the replica and what remains is their resource. The end is bounded by `--seconds` even if nobody kills it.
+Sensitivity by resource needs loads that press one resource each, at levels that mean the same on every machine. Own
+loads, one process per CPU that this process may use: work for LEVEL of each 20 ms, then sleep. CPU and run queue
+compete at normal priority; the others run in the kernel's idle class, so that they take next to no CPU time from the
+replica and what remains is their resource. The end is bounded by `--seconds` even if nobody kills it.
 Limits: a core shared with a replica that never sleeps gives the idle class nothing; on a machine with hardware threads
 the core's own units are pressed too; disk and network are loopback and one file.
 """

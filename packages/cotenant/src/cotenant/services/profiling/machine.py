@@ -1,10 +1,11 @@
 """This machine as the bench of a run: a replica's group, loads in a group beside it, and everything removed afterwards.
 
-Problem: loads beside a service of production must leave nothing, also after SIGKILL of the run. Choice: the groups of
-node experiments (one run at a time on a machine, leftovers of earlier ones removed first), the weight of an ordinary
-pod, a reaper process that removes the group when this process is gone, and a time limit in each load. Loads may run on
-the CPUs that the replica may use. Limits: needs root and the cpu and cpuset controllers; with cgroup v2 the loads are a
-top level group, so they compete with all pods together rather than as one of them.
+Loads beside a service of production must leave nothing, also after SIGKILL of the run. The groups of node experiments
+(one run at a time on a machine, leftovers of earlier ones removed first), the weight of an ordinary pod, a reaper
+process that removes the group when this process is gone, and a time limit in each load. Loads may run on the CPUs that
+the replica may use.
+Limits: needs root and the cpu and cpuset controllers; with cgroup v2 the loads are a top level group, so they compete
+with all pods together rather than as one of them.
 """
 
 from __future__ import annotations

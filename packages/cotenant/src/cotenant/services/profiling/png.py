@@ -1,8 +1,8 @@
 """A chart's SVG as PNG, for places that show no SVG.
 
-Choice: resvg, which is one wheel, and a font file of the system that is named, so that the same chart looks the same on
-every machine that has it. Limits: a font of the list must be installed; nothing but the radar charts of this folder was
-tried.
+Resvg, which is one wheel, and a font file of the system that is named, so that the same chart looks the same on every
+machine that has it.
+Limits: a font of the list must be installed; nothing but the radar charts of this folder was tried.
 """
 
 from __future__ import annotations

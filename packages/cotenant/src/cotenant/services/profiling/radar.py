@@ -1,9 +1,9 @@
 """Radar charts of profiles as SVG, in a page of HTML, or as PNG.
 
-Problem: which of two workloads may share a node is seen at once in two shapes and not in a table. Choice: one polygon a
-series over the eight axes, from 0 in the middle to 1000; an axis that is not known has no corner, a hollow mark in the
-middle and its reason as a tooltip. SVG is written here: no plotting library is needed; PNG is rendered from it
-(png.py). Limits: PNG has no tooltips, so it does not say why an axis is not known.
+Which of two workloads may share a node is seen at once in two shapes and not in a table. One polygon a series over the
+eight axes, from 0 in the middle to 1000; an axis that is not known has no corner, a hollow mark in the middle and its
+reason as a tooltip. SVG is written here: no plotting library is needed; PNG is rendered from it (png.py).
+Limits: PNG has no tooltips, so it does not say why an axis is not known.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     python -m cotenant.services.profiling.reaper GROUP FOLDER        standard input: a pipe that the run holds open
 
-Problem: a run that is killed with SIGKILL can remove nothing itself, and a load that stays is a service's trouble for
-days. Choice: a process in a session of its own waits for the end of a pipe, which the kernel closes with the run; then
-it kills what is in the group, removes the group from every tree, and the scratch folder. Limits: a reaper that is
-killed too leaves the group to the next run, which removes leftovers first; the loads end by themselves at their time in
-any case.
+A run that is killed with SIGKILL can remove nothing itself, and a load that stays is a service's trouble for days. A
+process in a session of its own waits for the end of a pipe, which the kernel closes with the run; then it kills what is
+in the group, removes the group from every tree, and the scratch folder.
+Limits: a reaper that is killed too leaves the group to the next run, which removes leftovers first; the loads end by
+themselves at their time in any case.
 """
 
 from __future__ import annotations

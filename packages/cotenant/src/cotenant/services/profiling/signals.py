@@ -1,11 +1,12 @@
 """What a replica suffers, one number a window: latency where something reports it, else its wait for a CPU, else
 stalls.
 
-Problem: a replica's latency is known to a trace process, to a file, or to nobody, and a ratio needs a number that
-doubles when things are twice as bad. Choice: the p99 of an objective's replica from `cotenant traces`; the p99 that a
-service appends to a file as lines of JSON; time per CPU time (1 + wait / use) of its group from schedstat; time over
-time not stalled from PSI. Limits: the trace process's figure is of four to six seconds, so its windows overlap unless
-they are as long; a group that uses no CPU gives no signal.
+A replica's latency is known to a trace process, to a file, or to nobody, and a ratio needs a number that doubles when
+things are twice as bad. The p99 of an objective's replica from `cotenant traces`; the p99 that a service appends to a
+file as lines of JSON; time per CPU time (1 + wait / use) of its group from schedstat; time over time not stalled from
+PSI.
+Limits: the trace process's figure is of four to six seconds, so its windows overlap unless they are as long; a group
+that uses no CPU gives no signal.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The file of `--config`: a DeschedulerConfiguration as Koordinator's users have it, with the plugins that move pods
 and MigrationController.
 
-Problem: a misspelt threshold that is skipped moves the wrong pods, and a plugin that is enabled but not built must not
-be ignored. Choice: every key is checked and an unknown one refused by name; values out of range are refused with field,
-value and what is expected. Settings that matter only where moves are carried out are accepted and listed
-(`not_applied`). Differences from upstream: a pool's thresholds need not be repeated at the top level, and a high
-threshold without a low one is kept. The other plugins' args are in kinds.py. Limits: one profile; names of priority
-classes are not looked up.
+A misspelt threshold that is skipped moves the wrong pods, and a plugin that is enabled but not built must not be
+ignored. Every key is checked and an unknown one refused by name; values out of range are refused with field, value and
+what is expected. Settings that matter only where moves are carried out are accepted and listed (`not_applied`).
+Differences from upstream: a pool's thresholds need not be repeated at the top level, and a high threshold without a low
+one is kept. The other plugins' args are in kinds.py.
+Limits: one profile; names of priority classes are not looked up.
 Source: Koordinator, pkg/descheduler/apis/config/v1alpha2.
 """
 

@@ -1,8 +1,8 @@
 """The moves of a pod, for `cotenant explain pod`: from where, why, and what became better.
 
-Problem: a person who finds a pod on another node asks what moved it. Choice: the PodMigrationJobs about the pod, as the
-one that was moved or as its replacement, from the API server. Limits: jobs are kept for some hours; every job of the
-cluster is listed.
+A person who finds a pod on another node asks what moved it. The PodMigrationJobs about the pod, as the one that was
+moved or as its replacement, from the API server.
+Limits: jobs are kept for some hours; every job of the cluster is listed.
 """
 
 from __future__ import annotations

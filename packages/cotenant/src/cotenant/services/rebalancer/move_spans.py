@@ -1,8 +1,8 @@
 """OpenTelemetry spans of rounds and of moves.
 
-Problem: a move takes minutes, several processes take part in it, and the rebalancer may be restarted meanwhile. Choice:
-a trace for each round, and one for each job when it ends, made from the times of its conditions, which are stored; what
-was measured after a move is a trace of its own, since it comes minutes later.
+A move takes minutes, several processes take part in it, and the rebalancer may be restarted meanwhile. A trace for each
+round, and one for each job when it ends, made from the times of its conditions, which are stored; what was measured
+after a move is a trace of its own, since it comes minutes later.
 
     plan round          a round
       read workloads    replicas of workloads that are not watched

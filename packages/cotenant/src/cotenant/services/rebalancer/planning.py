@@ -1,8 +1,8 @@
 """A plan of moves for a person: the cluster is read once, and one round is planned.
 
-Problem: before anything is evicted, an administrator wants to see what would move, where it would land, and what would
-be better. Choice: a dry run that writes nothing: the watches of a scheduler feed an engine of the plan's own,
-NodeMetrics and the replicas of workloads are read beside them, and when everything is listed one round is planned.
+Before anything is evicted, an administrator wants to see what would move, where it would land, and what would be
+better. A dry run that writes nothing: the watches of a scheduler feed an engine of the plan's own, NodeMetrics and the
+replicas of workloads are read beside them, and when everything is listed one round is planned.
 Limits: it looks once, so the anomaly condition, which counts rounds, does not apply; the scheduler's names, profile and
 load thresholds must be given as its command line has them; its prediction of use from past measurements, and its other
 options, are not simulated.

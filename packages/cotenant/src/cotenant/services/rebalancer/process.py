@@ -1,11 +1,11 @@
 """The rebalancer process: rounds of planning become jobs, and jobs are carried out one write at a time.
 
-Problem: several replicas run, each may be killed at any moment, and nothing may be left half done. Choice: every
-replica watches; only the leader plans and writes. What is under way is stored in the jobs alone, so a replica that
-takes over continues where the other stood. A round is simulated in the engine, which is restored afterwards, with the
-moves under way counted; a planned move becomes a PodMigrationJob unless its kind is backed off or the replacement was
-moved less than an hour ago. In a dry run rounds are planned and logged, and nothing is written. Limits: a round is
-planned in the event loop, for as long as it takes.
+Several replicas run, each may be killed at any moment, and nothing may be left half done. Every replica watches; only
+the leader plans and writes. What is under way is stored in the jobs alone, so a replica that takes over continues where
+the other stood. A round is simulated in the engine, which is restored afterwards, with the moves under way counted; a
+planned move becomes a PodMigrationJob unless its kind is backed off or the replacement was moved less than an hour ago.
+In a dry run rounds are planned and logged, and nothing is written.
+Limits: a round is planned in the event loop, for as long as it takes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The replicas of custom workloads, by their scale subresource.
 
-Problem: the pods of OpenKruise's CloneSets and of other custom controllers may move only if it is known how many there
-should be. Choice: for controllers that no watch covers, `scale` is read before a plan, at most once a minute each; the
-plural of a kind comes from discovery, once. Replicas of Argo's Rollouts are those of their ReplicaSets, which are
-watched. Limits: a kind without the subresource, or one that may not be read, is asked again after ten minutes; its pods
-stay.
+The pods of OpenKruise's CloneSets and of other custom controllers may move only if it is known how many there should
+be. For controllers that no watch covers, `scale` is read before a plan, at most once a minute each; the plural of a
+kind comes from discovery, once. Replicas of Argo's Rollouts are those of their ReplicaSets, which are watched.
+Limits: a kind without the subresource, or one that may not be read, is asked again after ten minutes; its pods stay.
 Source: Kubernetes API, autoscaling/v1 Scale.
 """
 

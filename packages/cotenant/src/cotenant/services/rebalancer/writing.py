@@ -1,9 +1,9 @@
 """The API call of each instruction about migrations.
 
-Problem: the rebalancer may be killed between a call and its answer, or may have lost its lease, and another may have
-acted. Choice: every call is conditional: statuses on the resourceVersion that was read, evictions and deletions on the
-UID, and what is created has a name that belongs to one job, so repeating a call changes nothing. Limits: a server that
-ignores preconditions would break this; kube-apiserver does not.
+The rebalancer may be killed between a call and its answer, or may have lost its lease, and another may have acted.
+Every call is conditional: statuses on the resourceVersion that was read, evictions and deletions on the UID, and what
+is created has a name that belongs to one job, so repeating a call changes nothing.
+Limits: a server that ignores preconditions would break this; kube-apiserver does not.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`POST /metrics/report`: the endpoint of node reports.
 
-Problem: reports come from many agents, some outdated, broken or of another cluster, and the response alone must say
-what the sender must change. Choice: an ASGI application of its own that any of our servers mounts at the path, over a
-store that the server's placement reads.
+Reports come from many agents, some outdated, broken or of another cluster, and the response alone must say what the
+sender must change. An ASGI application of its own that any of our servers mounts at the path, over a store that the
+server's placement reads.
 
     204  taken                                  401  no token, or not the one
     200  a newer report of the node is known    413  more than 64 KiB        429  as many nodes report as are kept

@@ -1,11 +1,11 @@
 """Which node a report's bearer token belongs to, by the API server's TokenReview.
 
-Problem: with one shared token every node can report for every other. Choice: agents send the token that the kubelet
-projects into their pod, for an audience of its own (`AUDIENCE`), so that it is of no use at the API server. The API
-server says whose it is; it must be the agents' service account, and its claim `authentication.kubernetes.io/node-name`
-is the only node that it may report for. Answers are kept for a minute, refusals for ten seconds, by the token's digest,
-with a bound on their number; equal questions under way are asked once, and a bounded number of different ones. Limits:
-tokens carry the claim since Kubernetes 1.30; a token that is revoked is accepted for up to a minute.
+With one shared token every node can report for every other. Agents send the token that the kubelet projects into their
+pod, for an audience of its own (`AUDIENCE`), so that it is of no use at the API server. The API server says whose it
+is; it must be the agents' service account, and its claim `authentication.kubernetes.io/node-name` is the only node that
+it may report for. Answers are kept for a minute, refusals for ten seconds, by the token's digest, with a bound on their
+number; equal questions under way are asked once, and a bounded number of different ones.
+Limits: tokens carry the claim since Kubernetes 1.30; a token that is revoked is accepted for up to a minute.
 """
 
 from __future__ import annotations

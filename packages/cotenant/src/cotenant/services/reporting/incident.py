@@ -1,7 +1,7 @@
 """The report of an incident of interference, from a node's agent to the process that books credit.
 
-Problem: both sides must agree on names and bounds. Choice: one structure that both use; a report without its optional
-fields is short. Limits: one incident a request.
+Both sides must agree on names and bounds. One structure that both use; a report without its optional fields is short.
+Limits: one incident a request.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """`POST /v1/latency`: services report the latency of their requests.
 
-Problem: the guard decides by request latency, and only the service, its proxy or a load generator knows it. Choice: one
-small JSON object per window, either with the percentile computed by the sender or as a histogram from which it is
-computed here; everything is validated, because these values decide how much other pods may run. Any client that can
-connect may report: the endpoint is a loopback address or a unix socket.
+The guard decides by request latency, and only the service, its proxy or a load generator knows it. One small JSON
+object per window, either with the percentile computed by the sender or as a histogram from which it is computed here;
+everything is validated, because these values decide how much other pods may run. Any client that can connect may
+report: the endpoint is a loopback address or a unix socket.
 
     {"workload": "shop/web", "window_s": 10, "requests": 1200, "p99_us": 8300, "over_objective": 3}
     {"workload": "shop/web", "window_s": 10, "bounds_us": [1000, 5000, 20000], "counts": [900, 280, 19, 1]}

@@ -1,9 +1,9 @@
 """The founding payload on the wire.
 
-Problem: agents in several languages send it; the answer to a bad one must name the field. Choice: one strict msgspec
-struct with the founding document's names; the time is RFC 3339 text (what a Rust or Go agent writes) or a number of
-Unix seconds. Unknown fields are ignored, so that a newer agent may send more. Limits: JSON only, one node for each
-payload.
+Agents in several languages send it; the answer to a bad one must name the field. One strict msgspec struct with the
+founding document's names; the time is RFC 3339 text (what a Rust or Go agent writes) or a number of Unix seconds.
+Unknown fields are ignored, so that a newer agent may send more.
+Limits: JSON only, one node for each payload.
 """
 
 from __future__ import annotations

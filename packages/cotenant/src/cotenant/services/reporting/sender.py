@@ -1,9 +1,9 @@
 """Posts reports to their receivers: the same for a node's agent and for simulated nodes.
 
-Problem: a receiver may be away, slow, hanging or may refuse, and the sender must know which, because only some of that
-passes. Choice: one POST for each report over kept-alive connections, a bound on the time of each, and two errors:
-`Transient` for what may pass and `Permanent` for a refusal of this report. Limits: nothing is retried here; the next
-report is newer.
+A receiver may be away, slow, hanging or may refuse, and the sender must know which, because only some of that passes.
+One POST for each report over kept-alive connections, a bound on the time of each, and two errors: `Transient` for what
+may pass and `Permanent` for a refusal of this report.
+Limits: nothing is retried here; the next report is newer.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     agent -> trace process   POST /api/v1/signals    Subscription; the answer is a stream of lines, each a `SignalLine`
     agent -> trace process   POST /api/v1/actions    ActionTaken
 
-Problem: a node must hear of its replicas within two seconds, and neither side may poll for everything. Choice: the
-agent opens one connection and names its pods; the trace process sends a line of JSON when a replica's figures change,
-and at least once a second, so silence means that the source is gone. A changed set of pods is a new connection. Limits:
-no acknowledgement: the next line has the newest figures.
+A node must hear of its replicas within two seconds, and neither side may poll for everything. The agent opens one
+connection and names its pods; the trace process sends a line of JSON when a replica's figures change, and at least once
+a second, so silence means that the source is gone. A changed set of pods is a new connection.
+Limits: no acknowledgement: the next line has the newest figures.
 """
 
 from __future__ import annotations

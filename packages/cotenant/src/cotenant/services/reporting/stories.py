@@ -2,10 +2,10 @@
 
     agent -> trace process   POST /api/v1/stories    StoryReport
 
-Problem: agents listen on the loopback of their node, so a question such as "what happened to shop/cart" had no place in
-a cluster to be asked. Choice: the agent sends the story when it changes, and all of them after a new connection; the
-trace process keeps the last one of each service and node. The story is what `/v1/explain?service=` of the agent
-answers. Limits: the last `MAX_INCIDENTS` incidents of a service; a sender without a valid story is refused whole.
+Agents listen on the loopback of their node, so a question such as "what happened to shop/cart" had no place in a
+cluster to be asked. The agent sends the story when it changes, and all of them after a new connection; the trace
+process keeps the last one of each service and node. The story is what `/v1/explain?service=` of the agent answers.
+Limits: the last `MAX_INCIDENTS` incidents of a service; a sender without a valid story is refused whole.
 """
 
 from __future__ import annotations

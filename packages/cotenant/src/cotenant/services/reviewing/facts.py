@@ -1,10 +1,11 @@
 """What the webhook knows of the cluster: profiles, namespaces, priority classes, quotas, and where quotas are limited
 at creation, the requests of their pods.
 
-Problem: a review must be answered without asking the API server, and two reviews that come together must see each other
-although neither object is stored yet. Choice: values kept by watches; what a review admitted counts as provisional
-until the watch shows it, or for `PROVISIONAL_S` where the API server never stored it. Limits: replicas do not see each
-other's provisional values; a quota may be overrun by what several admit at once, and the scheduler still holds it.
+A review must be answered without asking the API server, and two reviews that come together must see each other although
+neither object is stored yet. Values kept by watches; what a review admitted counts as provisional until the watch shows
+it, or for `PROVISIONAL_S` where the API server never stored it.
+Limits: replicas do not see each other's provisional values; a quota may be overrun by what several admit at once, and
+the scheduler still holds it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Strategic merge patches of colocation profiles, applied to pods and reservations.
 
-Problem: a profile's patch merges lists by their keys, as kubectl does, and one with a wrong type must be refused with
-its path. Choice: the merge of an API server with the published schema of pods; a patch is checked once and kept, since
-the same few are applied to every pod. Limits: a Reservation has no merge keys, so its lists are replaced.
+A profile's patch merges lists by their keys, as kubectl does, and one with a wrong type must be refused with its path.
+The merge of an API server with the published schema of pods; a patch is checked once and kept, since the same few are
+applied to every pod.
+Limits: a Reservation has no merge keys, so its lists are replaced.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Amplification of a node's allocatable CPU and memory as its status is written.
 
-Problem: kubelets report what a machine has, other writers send the amplified amounts back, and both write the same
-field. Choice: a status whose CPU or memory differs from the stored one is a report of the kubelet; so is one that its
-own kubelet writes, if the amounts fit the capacity in it: a kubelet never reports more, but a patch of its may rest on
-an older status. The arithmetic is that of policy/overcommit/amplification.py. What cannot be used is ignored with a
-sentence and never refused: a node whose status cannot be written keeps its last one, so a dead node would stay Ready.
+Kubelets report what a machine has, other writers send the amplified amounts back, and both write the same field. A
+status whose CPU or memory differs from the stored one is a report of the kubelet; so is one that its own kubelet
+writes, if the amounts fit the capacity in it: a kubelet never reports more, but a patch of its may rest on an older
+status. The arithmetic is that of policy/overcommit/amplification.py. What cannot be used is ignored with a sentence and
+never refused: a node whose status cannot be written keeps its last one, so a dead node would stay Ready.
 Limits: acts when a status is written, so a changed ratio shows at the node's next report.
 """
 

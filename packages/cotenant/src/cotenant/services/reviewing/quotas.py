@@ -1,10 +1,10 @@
 """Reviews of ElasticQuotas: what a new or changed quota becomes, and which rules of its tree it breaks.
 
-Problem: one inconsistent quota makes the shares of its whole tree wrong, and quotas are written one by one. Choice:
-defaults are written into the document (parent, tree, one weight for each resource of the maximum), then the rules of
+One inconsistent quota makes the shares of its whole tree wrong, and quotas are written one by one. Defaults are written
+into the document (parent, tree, one weight for each resource of the maximum), then the rules of
 policy/quota/admission.py judge the quota among the others. A quota of scheduling.x-k8s.io without Koordinator's labels
-belongs to no tree: nothing is written into it, and only its own amounts are judged. Limits: guarantees of use are not
-judged.
+belongs to no tree: nothing is written into it, and only its own amounts are judged.
+Limits: guarantees of use are not judged.
 
 Source: Koordinator, pkg/webhook/elasticquota. Upstream writes defaults at creation only, so that a resource added to
 the maximum later has no weight.

@@ -1,9 +1,10 @@
 """AdmissionReview v1: requests as they come, and answers that an API server accepts.
 
-Problem: an answer with a wrong uid, without its kind, or with a patch but no patch type counts as a failed call, which
-lets the object through under failurePolicy Ignore. Choice: one struct for the request, its objects as plain documents,
-and one function for every answer. An empty list costs its decoder many times what a text of its length does, so lists
-and maps are counted before anything is decoded. Limits: version v1 only, as an API server since 1.16 sends it.
+An answer with a wrong uid, without its kind, or with a patch but no patch type counts as a failed call, which lets the
+object through under failurePolicy Ignore. One struct for the request, its objects as plain documents, and one function
+for every answer. An empty list costs its decoder many times what a text of its length does, so lists and maps are
+counted before anything is decoded.
+Limits: version v1 only, as an API server since 1.16 sends it.
 
 Source: Kubernetes, "Dynamic Admission Control".
 """

@@ -8,11 +8,12 @@
     /validate-quota        rules of the tree                                  CREATE, UPDATE, DELETE
     /mutate-node-status    amplification                                      UPDATE of nodes/status
 
-Problem: a webhook stands in the way of every pod of a cluster, its own included. Choice: whatever is not about the
-path's resource, its operations or one of its namespaces is allowed as it is; an object that cannot be read is refused
-with 400 and its field; everything else is a patch or a refusal with all broken rules. A write of a status is never
-refused, whatever is wrong with it: the sentence becomes a warning to the writer. Limits: an answer is made in the event
-loop, a pod at a time; only the rules of quotas ask the API server, whether a quota has pods.
+A webhook stands in the way of every pod of a cluster, its own included. Whatever is not about the path's resource, its
+operations or one of its namespaces is allowed as it is; an object that cannot be read is refused with 400 and its
+field; everything else is a patch or a refusal with all broken rules. A write of a status is never refused, whatever is
+wrong with it: the sentence becomes a warning to the writer.
+Limits: an answer is made in the event loop, a pod at a time; only the rules of quotas ask the API server, whether a
+quota has pods.
 
 Source: Koordinator, pkg/webhook; Kubernetes, "Dynamic Admission Control".
 """

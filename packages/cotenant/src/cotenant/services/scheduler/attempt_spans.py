@@ -1,9 +1,9 @@
 """OpenTelemetry spans of scheduling attempts.
 
-Problem: why one pod took long to be bound is not in a histogram, and spans must cost nothing where they are off.
-Choice: a trace for each attempt that ends in a bind or in a new reason to wait, made from times that the process has
-anyway: when the pod could first be judged, the round that decided it, when the bind was sent, and when it was answered.
-`TracedOutcomes` stands between the binder and the engine only where spans are on.
+Why one pod took long to be bound is not in a histogram, and spans must cost nothing where they are off. A trace for
+each attempt that ends in a bind or in a new reason to wait, made from times that the process has anyway: when the pod
+could first be judged, the round that decided it, when the bind was sent, and when it was answered. `TracedOutcomes`
+stands between the binder and the engine only where spans are on.
 
     schedule pod          from the first time that the pod could be judged to the answer
       queue wait          until the round that decided it; after a failed attempt it includes the earlier attempts and

@@ -1,9 +1,9 @@
 """The decision record as an annotation of the pod: compact JSON of bounded size.
 
-Problem: "why is it there" must be answered long after the scheduler forgot, and annotations cost memory in the API
-server, once for each pod. Choice: one annotation, sent inside the Binding, so that it exists exactly where the bind
-does; a few hundred bytes, never above
-`MAX_BYTES`: what does not fit is left out, the least important first. Limits: scores are rounded to four digits.
+"why is it there" must be answered long after the scheduler forgot, and annotations cost memory in the API server, once
+for each pod. One annotation, sent inside the Binding, so that it exists exactly where the bind does; a few hundred
+bytes, never above `MAX_BYTES`: what does not fit is left out, the least important first.
+Limits: scores are rounded to four digits.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@
     /apis/v1/..., /debug/...                        questions and switches, for callers on this machine or with a token
                                                     (pages.py)
 
-Problem: it must answer while ten thousand pods are judged. Choice: plain ASGI in the scheduler's own event loop; a
-batch of judgements takes some tens of milliseconds, so an answer waits no longer. The server is the one of
-`drivers/http`. Limits: metrics and health are open to whoever reaches the port, also with TLS.
+It must answer while ten thousand pods are judged. Plain ASGI in the scheduler's own event loop; a batch of judgements
+takes some tens of milliseconds, so an answer waits no longer. The server is the one of `drivers/http`.
+Limits: metrics and health are open to whoever reaches the port, also with TLS.
 """
 
 from __future__ import annotations

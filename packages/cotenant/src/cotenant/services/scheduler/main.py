@@ -1,8 +1,8 @@
 """Starting a scheduler process: arguments are checked, logging and signals set up.
 
-Problem: a wrong argument must be one clear line before any request to a server. Choice: everything is checked here,
-then one event loop runs until SIGTERM or SIGINT. A second signal does not wait for the hand-over. Limits: logs are
-lines on standard error.
+A wrong argument must be one clear line before any request to a server. Everything is checked here, then one event loop
+runs until SIGTERM or SIGINT. A second signal does not wait for the hand-over.
+Limits: logs are lines on standard error.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The scheduler's metrics: kube-scheduler's names where the meaning is the same, `cotenant_` for the rest.
 
-Problem: dashboards and alerts exist for kube-scheduler. Choice: its names, labels and buckets; counts that the engine
-keeps are read when a scrape asks for them. Limits: `profile` is the placement profile's name; extension points are not
-timed one by one, because they run as one kernel.
+Dashboards and alerts exist for kube-scheduler. Its names, labels and buckets; counts that the engine keeps are read
+when a scrape asks for them.
+Limits: `profile` is the placement profile's name; extension points are not timed one by one, because they run as one
+kernel.
 Source: Kubernetes documentation, "Kubernetes Metrics Reference", scheduler.
 """
 

@@ -1,13 +1,13 @@
 """The scheduler process: watches update the engine, the engine decides, and its instructions are carried out.
 
-Problem: all of it shares one event loop and one core, and must survive an API server that is away, the loss of
-leadership at any moment, and its own restart. Choice: the parts of a process and their order of start and stop are
-those of `KubeProcess`; this file adds the engine. State is only ever built from lists and watches, so a restart needs
-nothing else. The loop sleeps until something changed or until the engine's next deadline, decides in batches, and
-decides at most one batch ahead of the binds, so that the newest facts count. A round costs as much for one pod as for
-several, so the next round begins `ROUND_S` after the last one at the earliest: a pod that arrives alone is decided at
-once, pods that arrive one after the other share rounds. Limits: one core; a replica that does not lead keeps the
-cluster in memory too.
+All of it shares one event loop and one core, and must survive an API server that is away, the loss of leadership at any
+moment, and its own restart. The parts of a process and their order of start and stop are those of `KubeProcess`; this
+file adds the engine. State is only ever built from lists and watches, so a restart needs nothing else. The loop sleeps
+until something changed or until the engine's next deadline, decides in batches, and decides at most one batch ahead of
+the binds, so that the newest facts count. A round costs as much for one pod as for several, so the next round begins
+`ROUND_S` after the last one at the earliest: a pod that arrives alone is decided at once, pods that arrive one after
+the other share rounds.
+Limits: one core; a replica that does not lead keeps the cluster in memory too.
 
 When leadership ends (SIGTERM, or the lease lost): no more decisions, binds that are not sent are withheld, those under
 way are awaited; then the lease is released.

@@ -1,8 +1,8 @@
 """Why a pod is where it is, from what its scheduler wrote to the API server.
 
-Problem: the scheduler that decided may be gone, or may not be reachable, and the reasons are on the pod. Choice: the
-pod is read once: its decision annotation, its condition PodScheduled, and its newest events. Limits: the reasons are
-those of the time they were written.
+The scheduler that decided may be gone, or may not be reachable, and the reasons are on the pod. The pod is read once:
+its decision annotation, its condition PodScheduled, and its newest events.
+Limits: the reasons are those of the time they were written.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Binding the claims of a pod before the pod itself.
 
-Problem: a claim of a WaitForFirstConsumer class is bound only once a volume is chosen for it, or a node for which one
-is to be provisioned, and the pod must not start before. Choice: what kube-scheduler does: a reservation in the volume's
-claimRef, or the annotation with the selected node on the claim, then waiting until the claim is bound. It ends at once
-where that node cannot become the volume's any more: a provisioner that has no storage there removes the annotation,
-another one is written over it, or the node is deleted; then the annotation is taken away, as it would keep the pod from
-every other node. Limits: the persistent volume controller completes the binding; without one it never completes and the
-bind is given up; resource versions are compared as numbers.
+A claim of a WaitForFirstConsumer class is bound only once a volume is chosen for it, or a node for which one is to be
+provisioned, and the pod must not start before. What kube-scheduler does: a reservation in the volume's claimRef, or the
+annotation with the selected node on the claim, then waiting until the claim is bound. It ends at once where that node
+cannot become the volume's any more: a provisioner that has no storage there removes the annotation, another one is
+written over it, or the node is deleted; then the annotation is taken away, as it would keep the pod from every other
+node.
+Limits: the persistent volume controller completes the binding; without one it never completes and the bind is given up;
+resource versions are compared as numbers.
 Source: Kubernetes' VolumeBinding plugin; annotation volume.kubernetes.io/selected-node.
 """
 

@@ -1,9 +1,9 @@
 """The custom kinds that a scheduler reads, one line each.
 
-Problem: PodGroups, quotas, reservations, devices, topologies and metrics come the same way (list, watch, read, report
-to a plugin) and may not be installed. Choice: a `CustomKind` names the kind, its reading and the plugin's methods. An
-object that cannot be read counts as gone, is counted and logged (services/kube_process/watches.py). Limits: what is
-wrong with an object is written on it only where its status has a field for that.
+PodGroups, quotas, reservations, devices, topologies and metrics come the same way (list, watch, read, report to a
+plugin) and may not be installed. A `CustomKind` names the kind, its reading and the plugin's methods. An object that
+cannot be read counts as gone, is counted and logged (services/kube_process/watches.py).
+Limits: what is wrong with an object is written on it only where its status has a field for that.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """`--device-strategy` and `--usual-gpu-pods`: how devices are chosen, from the command line.
 
-Problem: a misspelt strategy that is skipped fills a cluster in the wrong way for weeks, and the strategy that goes by
-the usual pods does nothing without them. Choice: both options are read together, and a combination that makes no sense
-is refused by the option's name. Limits: one strategy for parts of devices and for whole ones.
+A misspelt strategy that is skipped fills a cluster in the wrong way for weeks, and the strategy that goes by the usual
+pods does nothing without them. Both options are read together, and a combination that makes no sense is refused by the
+option's name.
+Limits: one strategy for parts of devices and for whole ones.
 """
 
 from __future__ import annotations

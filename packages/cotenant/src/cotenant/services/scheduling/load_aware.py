@@ -1,10 +1,10 @@
 """The file of `--load-aware`: thresholds, percentiles, estimates and expiry, under the names that Koordinator's users
 know.
 
-Problem: a misspelt threshold that is skipped leaves nodes to be overfilled. Choice: LoadAwareSchedulingArgs as YAML or
-JSON, every key checked, an unknown one refused by name; an absent key has Koordinator's default. Additions of ours:
-`forecast` and `scoreWeight`. Limits: CPU and memory only; percentiles of the score and of the filter are one block, as
-in Koordinator.
+A misspelt threshold that is skipped leaves nodes to be overfilled. LoadAwareSchedulingArgs as YAML or JSON, every key
+checked, an unknown one refused by name; an absent key has Koordinator's default. Additions of ours: `forecast` and
+`scoreWeight`.
+Limits: CPU and memory only; percentiles of the score and of the filter are one block, as in Koordinator.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The scheduler names (`spec.schedulerName` of pods) that one scheduler process serves.
 
-Problem: the first name becomes part of a Lease's name, so a bad one would only fail at the API server, after seconds.
-Choice: every name is checked as a DNS subdomain before anything starts, with room for the Lease's suffix. A name may
-have a profile of its own, NAME=PROFILE, which scores its pods (docs/adr/0022). Limits: Leases are held by the first
-name; two processes with different first names and a name in common both schedule that name's pods.
+The first name becomes part of a Lease's name, so a bad one would only fail at the API server, after seconds. Every name
+is checked as a DNS subdomain before anything starts, with room for the Lease's suffix. A name may have a profile of its
+own, NAME=PROFILE, which scores its pods (docs/adr/0022).
+Limits: Leases are held by the first name; two processes with different first names and a name in common both schedule
+that name's pods.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The scheduler's watches: from API objects to the engine's events.
 
-Problem: the engine wants pods, nodes, claims and budgets in its own terms, a pod must be read again when a claim of it
-changes, and one object that cannot be read must not stop the others. Choice: each kind is bound to a handler of the
-process's `Watches`; a node that cannot be read counts as gone (nothing is placed on it), other objects keep what was
-last read of them. Limits: every pod with claims is read again after any change of volumes (those without a node after a
-change of free storage); that is a few microseconds each, once a delivery.
+The engine wants pods, nodes, claims and budgets in its own terms, a pod must be read again when a claim of it changes,
+and one object that cannot be read must not stop the others. Each kind is bound to a handler of the process's `Watches`;
+a node that cannot be read counts as gone (nothing is placed on it), other objects keep what was last read of them.
+Limits: every pod with claims is read again after any change of volumes (those without a node after a change of free
+storage); that is a few microseconds each, once a delivery.
 """
 
 from __future__ import annotations

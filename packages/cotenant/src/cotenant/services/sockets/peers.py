@@ -1,9 +1,10 @@
 """Who may connect to the keeper's socket: the file's mode and group, and the users that the kernel names.
 
-Problem: a socket that every user can connect to lets strangers take connections and fill the log. Choice: the file is
-writable by its owner and one group, and the kernel's credentials (SO_PEERCRED) decide in addition; refusals are logged
-once per interval with their number. Limits: a file has one group, so users of different groups need one that they
-share. Effective user and primary group count, at connect time.
+A socket that every user can connect to lets strangers take connections and fill the log. The file is writable by its
+owner and one group, and the kernel's credentials (SO_PEERCRED) decide in addition; refusals are logged once per
+interval with their number.
+Limits: a file has one group, so users of different groups need one that they share. Effective user and primary group
+count, at connect time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A Unix socket at a path that only authorized users can reach.
 
-Problem: an old socket file is left by a process that was killed, something else may be at the path, and another process
-may listen there. Choice: only a socket that no process listens on is replaced; the file is closed to others from its
-first moment (umask), then opened to one group. Limits: not a lock: of two processes that start in the same moment, the
-later one gets the path.
+An old socket file is left by a process that was killed, something else may be at the path, and another process may
+listen there. Only a socket that no process listens on is replaced; the file is closed to others from its first moment
+(umask), then opened to one group.
+Limits: not a lock: of two processes that start in the same moment, the later one gets the path.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@
     POST /api/v1/latency                 a service's report on itself, for selfReported objectives
     GET  /healthz /readyz /metrics
 
-Problem: an exporter must learn whether to send again. Choice: 400 for what cannot be read, 413 beyond the limit, 429
-with Retry-After where there is no room; partial success where single spans were bad. Senders take turns, and large
-bodies are decoded beside the event loop (intake.py). With a token every path but the health pages needs it; an agent
-may come with the token of its own pod instead, which is good for signals, actions and stories of its own node
-(`nodes`). Spans, and reports of services on themselves, are taken by the tokens of senders (senders.py).
+An exporter must learn whether to send again. 400 for what cannot be read, 413 beyond the limit, 429 with Retry-After
+where there is no room; partial success where single spans were bad. Senders take turns, and large bodies are decoded
+beside the event loop (intake.py). With a token every path but the health pages needs it; an agent may come with the
+token of its own pod instead, which is good for signals, actions and stories of its own node (`nodes`). Spans, and
+reports of services on themselves, are taken by the tokens of senders (senders.py).
 
 Source: opentelemetry-proto, docs/specification.md, "OTLP/HTTP".
 """

@@ -1,7 +1,8 @@
 """A client of the trace process's pages.
 
-Problem: the command line must tell "nothing listens there" from "it refuses". Choice: the standard library's HTTP
-client, one request a question. Limits: the system's certificate authorities are trusted, or those of `ca`.
+The command line must tell "nothing listens there" from "it refuses". The standard library's HTTP client, one request a
+question.
+Limits: the system's certificate authorities are trusted, or those of `ca`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """ServiceObjectives of a cluster: watched, counted here, their statuses written.
 
-Problem: objectives change while spans arrive, and a status that is written with every request is a load on the API
-server. Choice: a watch of all namespaces; a status is written at once when the state, an alert, a condition or the last
-action changes, else every `REFRESH_S` while figures change. There is no leader: one trace process is meant to run
-against a cluster. Limits: two processes write the same statuses in turn.
+Objectives change while spans arrive, and a status that is written with every request is a load on the API server. A
+watch of all namespaces; a status is written at once when the state, an alert, a condition or the last action changes,
+else every `REFRESH_S` while figures change. There is no leader: one trace process is meant to run against a cluster.
+Limits: two processes write the same statuses in turn.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where the trace process answers that a person means without naming it.
 
-Problem: `cotenant up` gives its trace process a free port where the usual one is taken. Choice: it writes the URL
-beside the kubeconfig, and commands take the one beside the kubeconfig in use, else that in the directory of `cotenant
-up`, else the usual one. Limits: a file of a cluster that was killed may name what is gone.
+`cotenant up` gives its trace process a free port where the usual one is taken. It writes the URL beside the kubeconfig,
+and commands take the one beside the kubeconfig in use, else that in the directory of `cotenant up`, else the usual one.
+Limits: a file of a cluster that was killed may name what is gone.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The order in which requests of exporters are taken.
 
-Problem: one sender's large requests must not hold the others, nor the event loop. Choice: bodies have a common room of
-`MAX_BYTES`, of which no sender takes everything (engine/traces/shares.py); requests are worked on one at a time, the
-senders in turn; what takes longer than a moment is decoded in a thread. A sender is the namespace that it has proven to
-be of, else the address that a request comes from; a part of the room is kept from the latter. Limits: senders behind
-one proxy are one; gRPC has received a whole request before it can be refused.
+One sender's large requests must not hold the others, nor the event loop. Bodies have a common room of `MAX_BYTES`, of
+which no sender takes everything (engine/traces/shares.py); requests are worked on one at a time, the senders in turn;
+what takes longer than a moment is decoded in a thread. A sender is the namespace that it has proven to be of, else the
+address that a request comes from; a part of the room is kept from the latter.
+Limits: senders behind one proxy are one; gRPC has received a whole request before it can be refused.
 """
 
 from __future__ import annotations

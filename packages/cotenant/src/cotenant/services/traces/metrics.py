@@ -1,9 +1,9 @@
 """`/metrics` of the trace process.
 
-Problem: Grafana's service map, and dashboards for span metrics, expect names that exist. Choice:
-`traces_service_graph_*` with Tempo's labels; what the process itself does is under `cotenant_traces_`. Everything is
-read from the engine when a scrape asks. Limits: latency by operation is exported as sum and count; its quantiles are on
-the pages; the page has a bounded size, beyond it operations and edges are summed up as `_other` (metrics_room.py).
+Grafana's service map, and dashboards for span metrics, expect names that exist. `traces_service_graph_*` with Tempo's
+labels; what the process itself does is under `cotenant_traces_`. Everything is read from the engine when a scrape asks.
+Limits: latency by operation is exported as sum and count; its quantiles are on the pages; the page has a bounded size,
+beyond it operations and edges are summed up as `_other` (metrics_room.py).
 
 Source: grafana/tempo, modules/generator/processor/servicegraphs.
 """

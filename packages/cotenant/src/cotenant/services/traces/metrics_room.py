@@ -1,9 +1,9 @@
 """How much of the metrics page operations and edges may take.
 
-Problem: ten thousand names of two hundred characters are tens of megabytes a scrape. Choice: each label set is reckoned
-with the lines that it makes, in the order in which it was first seen, so a series that is shown stays; of the room no
-namespace takes everything (engine/traces/shares.py). What has no room is summed up by the caller. Limits: what a line
-has beside its labels is reckoned as `_LINE_BYTES`.
+Ten thousand names of two hundred characters are tens of megabytes a scrape. Each label set is reckoned with the lines
+that it makes, in the order in which it was first seen, so a series that is shown stays; of the room no namespace takes
+everything (engine/traces/shares.py). What has no room is summed up by the caller.
+Limits: what a line has beside its labels is reckoned as `_LINE_BYTES`.
 """
 
 from __future__ import annotations

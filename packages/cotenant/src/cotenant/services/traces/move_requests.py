@@ -1,12 +1,12 @@
 """Moves that nodes ask for, made into PodMigrationJobs.
 
-Problem: an agent that has no permitted action left knows two pods that should not be on one node; no agent may create
-migrations, or every node could have every pod evicted. Choice: the agent reports it to this process, which has its own
-view: the objective must exist and allow evictions, its replica must burn now by the spans that were counted here, and
-the API server must say that both pods run on the node that asks. Then one job is created whose landing the rebalancer
-simulates first; either pod may move. The job's name follows from the request, so a repeated one changes nothing. At
-most `PER_MINUTE` requests a minute are made. Limits: whoever may ask with the token can name the pods of any node on
-which a service does burn.
+An agent that has no permitted action left knows two pods that should not be on one node; no agent may create
+migrations, or every node could have every pod evicted. The agent reports it to this process, which has its own view:
+the objective must exist and allow evictions, its replica must burn now by the spans that were counted here, and the API
+server must say that both pods run on the node that asks. Then one job is created whose landing the rebalancer simulates
+first; either pod may move. The job's name follows from the request, so a repeated one changes nothing. At most
+`PER_MINUTE` requests a minute are made.
+Limits: whoever may ask with the token can name the pods of any node on which a service does burn.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Every objective with what is known of it now: for the pages, the status of its object, and metrics.
 
-Problem: a status, a page and a metric must say the same, and a reader wants one answer: how it stands, which replica is
-worst, what was done. Choice: one view an objective, made from the engine's counts when it is asked for; conditions keep
-the time of their last change. Limits: actions are those that agents report to this process since its start.
+A status, a page and a metric must say the same, and a reader wants one answer: how it stands, which replica is worst,
+what was done. One view an objective, made from the engine's counts when it is asked for; conditions keep the time of
+their last change.
+Limits: actions are those that agents report to this process since its start.
 
 Source of the conditions' form: Kubernetes API conventions, "Typical status properties".
 """

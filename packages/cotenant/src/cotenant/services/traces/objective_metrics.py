@@ -1,9 +1,9 @@
 """Objectives in `/metrics`, under names that dashboards know.
 
-Problem: people have Grafana dashboards for Sloth and Pyrra, which read the names of their recording rules. Choice: the
-same names with the same labels, computed here from exact counts instead of by rules; what those tools have no name for
-is under `cotenant_objective_`. A series without requests is left out rather than 0. Limits: ratios of windows that an
-objective of another length does not have are left out.
+People have Grafana dashboards for Sloth and Pyrra, which read the names of their recording rules. The same names with
+the same labels, computed here from exact counts instead of by rules; what those tools have no name for is under
+`cotenant_objective_`. A series without requests is left out rather than 0.
+Limits: ratios of windows that an objective of another length does not have are left out.
 
 Source: slok/sloth, docs (SLI and metadata recording rules); pyrra-dev/pyrra, generic rules.
 """

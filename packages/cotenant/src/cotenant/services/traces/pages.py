@@ -12,9 +12,8 @@
     GET /api/v1/stories?service=                      incidents of services by node, as their agents sent them, the
                                                       newest first
 
-Problem: the command line and a console ask the same questions. Choice: one function a page, from the engine's state to
-frozen values. Limits: answers are computed in the process's event loop; searching by tag reads the attributes of every
-kept span.
+The command line and a console ask the same questions. One function a page, from the engine's state to frozen values.
+Limits: answers are computed in the process's event loop; searching by tag reads the attributes of every kept span.
 """
 
 from __future__ import annotations

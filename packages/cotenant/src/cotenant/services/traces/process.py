@@ -1,8 +1,9 @@
 """The trace process: arguments are checked, parts joined, time given to the engine.
 
-Problem: a used port or an open receiver must be one clear line before anything is served. Choice: loopback by default;
-on other addresses a token, client certificates or `--insecure` where the network is trusted. The engine gets the time
-every second; at the end its open traces are lost. Limits: one process, its state is in memory.
+A used port or an open receiver must be one clear line before anything is served. Loopback by default; on other
+addresses a token, client certificates or `--insecure` where the network is trusted. The engine gets the time every
+second; at the end its open traces are lost.
+Limits: one process, its state is in memory.
 """
 
 from __future__ import annotations

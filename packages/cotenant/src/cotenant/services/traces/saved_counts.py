@@ -1,10 +1,10 @@
 """The counts of objectives, kept in a file over a restart.
 
-Problem: a budget over four weeks is worth little where every restart empties it. Choice: a snapshot of every
-objective's rings each minute and at the end, written beside the file and renamed; at the start it is read back for
-objectives that still count the same, and with them which spans were counted, so that an exporter that repeats a batch
-after the restart counts once. Limits: what arrived after the last snapshot of a killed process is lost; sketches and
-replicas are not kept.
+A budget over four weeks is worth little where every restart empties it. A snapshot of every objective's rings each
+minute and at the end, written beside the file and renamed; at the start it is read back for objectives that still count
+the same, and with them which spans were counted, so that an exporter that repeats a batch after the restart counts
+once.
+Limits: what arrived after the last snapshot of a killed process is lost; sketches and replicas are not kept.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Who sends spans: which requests are taken, and which namespace their sender has proven to be of.
 
-Problem: what a span says of itself is its sender's to write, and an objective that may have pods evicted must not burn,
-or be diluted, by another tenant's spans. Choice: sending has tokens of its own. One that all senders share proves
-nothing; a token of a namespace (a file of its name in a folder), or of a service account of it, projected for
-`AUDIENCE` and reviewed by the API server, proves the namespace; collectors that forward others' spans are named.
-Without any of these the token for questions is also good for sending. Limits: a proof is of a namespace, not of a
-service in it.
+What a span says of itself is its sender's to write, and an objective that may have pods evicted must not burn, or be
+diluted, by another tenant's spans. Sending has tokens of its own. One that all senders share proves nothing; a token of
+a namespace (a file of its name in a folder), or of a service account of it, projected for `AUDIENCE` and reviewed by
+the API server, proves the namespace; collectors that forward others' spans are named. Without any of these the token
+for questions is also good for sending.
+Limits: a proof is of a namespace, not of a service in it.
 """
 
 from __future__ import annotations

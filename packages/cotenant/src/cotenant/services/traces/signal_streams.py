@@ -1,10 +1,10 @@
 """The streams of replica signals to agents.
 
-Problem: thousands of replicas, and each agent needs those of its node within a second. Choice: an agent's subscription
-names its pods; every `PERIOD_S` the figures of pairs that have counted requests since they were last sent, and of all
-others once a second, go into one line. A replica is matched by pod UID, else by namespace/name, else by the pod's name
-on the subscribing node. An agent that does not read gets the newest line only. Limits: a span source without a pod name
-(k8s.pod.name, or service.instance.id) reaches no agent.
+Thousands of replicas, and each agent needs those of its node within a second. An agent's subscription names its pods;
+every `PERIOD_S` the figures of pairs that have counted requests since they were last sent, and of all others once a
+second, go into one line. A replica is matched by pod UID, else by namespace/name, else by the pod's name on the
+subscribing node. An agent that does not read gets the newest line only.
+Limits: a span source without a pod name (k8s.pod.name, or service.instance.id) reaches no agent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The last story of each service on each node, as agents sent it.
 
-Problem: what happened to a service is asked for its name, and its replicas are on many nodes. Choice: the newest report
-of each service and node, in memory; agents send all of theirs after a restart of this process. Limits: `MOST` reports,
-then the one that was received first is dropped; a node that is gone is forgotten after a day.
+What happened to a service is asked for its name, and its replicas are on many nodes. The newest report of each service
+and node, in memory; agents send all of theirs after a restart of this process.
+Limits: `MOST` reports, then the one that was received first is dropped; a node that is gone is forgotten after a day.
 """
 
 from __future__ import annotations

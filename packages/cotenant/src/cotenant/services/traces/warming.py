@@ -1,7 +1,8 @@
 """Every compiled path of the trace engine, run once before spans are accepted.
 
-Problem: a kernel that compiles on the first span stops the event loop for seconds, and exporters time out. Choice: one
-small trace through decoding and an engine of its own. Limits: with an empty cache it takes half a minute.
+A kernel that compiles on the first span stops the event loop for seconds, and exporters time out. One small trace
+through decoding and an engine of its own.
+Limits: with an empty cache it takes half a minute.
 """
 
 from __future__ import annotations

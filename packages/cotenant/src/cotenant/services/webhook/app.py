@@ -3,11 +3,11 @@
     POST /mutate-pod ...                    AdmissionReview v1 in and out (reviewer.py)
     GET  /healthz /livez /readyz /metrics   200 while it runs; 200 once it can judge; Prometheus text
 
-Problem: what goes wrong here must not look like a verdict. Choice: a body that is no review is 400, a failure of ours
-or of the API server 500: both are failed calls to an API server, and the webhook's failurePolicy decides. So is a
-review before the first lists have arrived, since it would miss profiles. They are counted and logged. A write of a
-status is let through instead, whatever policy a configuration has, and what was ignored in it is logged once. Limits:
-one review at a time.
+What goes wrong here must not look like a verdict. A body that is no review is 400, a failure of ours or of the API
+server 500: both are failed calls to an API server, and the webhook's failurePolicy decides. So is a review before the
+first lists have arrived, since it would miss profiles. They are counted and logged. A write of a status is let through
+instead, whatever policy a configuration has, and what was ignored in it is logged once.
+Limits: one review at a time.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """The webhook configurations that make an API server call us.
 
-Problem: a webhook that is registered too broadly stops a cluster when it is down. Choice: one function makes both
-configurations; deploy/webhook has its result, and `--register` writes it. failurePolicy is Ignore unless told
-otherwise, and always Ignore for writes of a status: a node must not look alive because nobody answers; kube-system and
-the webhook's own namespace are exempt in any case; only the operations that the rules are about. Where another webhook
-changes a pod after us, e.g. adds a container, we are called again and translate that too; where pods draw one by one we
-are not, as they would draw twice. Limits: an API server calls again once; what is added after that gets a warning. Of
-two profiles, one that matches only by the other's labels acts in the second call only.
+A webhook that is registered too broadly stops a cluster when it is down. One function makes both configurations;
+deploy/webhook has its result, and `--register` writes it. failurePolicy is Ignore unless told otherwise, and always
+Ignore for writes of a status: a node must not look alive because nobody answers; kube-system and the webhook's own
+namespace are exempt in any case; only the operations that the rules are about. Where another webhook changes a pod
+after us, e.g. adds a container, we are called again and translate that too; where pods draw one by one we are not, as
+they would draw twice.
+Limits: an API server calls again once; what is added after that gets a warning. Of two profiles, one that matches only
+by the other's labels acts in the second call only.
 """
 
 from __future__ import annotations

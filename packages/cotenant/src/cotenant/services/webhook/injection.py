@@ -1,10 +1,10 @@
 """The CA bundle in our webhook configurations, and where asked for, the configurations themselves.
 
-Problem: an API server calls a webhook only if it trusts its certificate, and manifests that are applied again carry no
-bundle. Choice: the leader compares both configurations with the bundle every `every_s` and patches what differs, by a
-JSON patch that names the webhook it means; nothing else in them is touched. `register` writes them whole, once. Limits:
-up to `every_s` pass until a configuration that lost its bundle has it again; meanwhile calls fail, and failurePolicy
-decides.
+An API server calls a webhook only if it trusts its certificate, and manifests that are applied again carry no bundle.
+The leader compares both configurations with the bundle every `every_s` and patches what differs, by a JSON patch that
+names the webhook it means; nothing else in them is touched. `register` writes them whole, once.
+Limits: up to `every_s` pass until a configuration that lost its bundle has it again; meanwhile calls fail, and
+failurePolicy decides.
 """
 
 from __future__ import annotations

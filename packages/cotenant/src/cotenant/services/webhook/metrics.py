@@ -1,8 +1,9 @@
 """The webhook's metrics.
 
-Problem: a webhook that is slow or refuses too much is first noticed by others. Choice: reviews by path and verdict,
-their duration, and what the certificates and the injection stand at, read at a scrape. Limits: calls that never arrived
-are counted by the API server (`apiserver_admission_webhook_fail_open_count`), not here.
+A webhook that is slow or refuses too much is first noticed by others. Reviews by path and verdict, their duration, and
+what the certificates and the injection stand at, read at a scrape.
+Limits: calls that never arrived are counted by the API server (`apiserver_admission_webhook_fail_open_count`), not
+here.
 """
 
 from __future__ import annotations

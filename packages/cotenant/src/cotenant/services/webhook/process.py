@@ -1,9 +1,10 @@
 """The webhook process: arguments are checked, parts joined, and served until a signal.
 
-Problem: a webhook must have a certificate before it can listen, know the cluster before it may judge, and only one
-replica should write configurations. Choice: the home of processes against an API server (services/kube_process): every
-replica watches and answers; the one that holds the Lease injects the CA bundle. Certificates come from files, or from a
-Secret that the replicas keep themselves. Limits: a replica answers 503 until everything has been listed.
+A webhook must have a certificate before it can listen, know the cluster before it may judge, and only one replica
+should write configurations. The home of processes against an API server (services/kube_process): every replica watches
+and answers; the one that holds the Lease injects the CA bundle. Certificates come from files, or from a Secret that the
+replicas keep themselves.
+Limits: a replica answers 503 until everything has been listed.
 """
 
 from __future__ import annotations

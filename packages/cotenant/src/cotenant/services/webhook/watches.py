@@ -1,9 +1,9 @@
 """The webhook's watches: what reviews must know of the cluster, and the one question that is asked when it is needed.
 
-Problem: a review may not wait for lists, and a webhook must be small. Choice: profiles, namespaces, priority classes
-and quotas are watched; pods only where quotas are limited at creation. Whether a quota has pods is asked of the API
-server, with a limit of one, when a quota's change depends on it. Limits: a profile whose patch cannot be a pod's is not
-used.
+A review may not wait for lists, and a webhook must be small. Profiles, namespaces, priority classes and quotas are
+watched; pods only where quotas are limited at creation. Whether a quota has pods is asked of the API server, with a
+limit of one, when a quota's change depends on it.
+Limits: a profile whose patch cannot be a pod's is not used.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What an installation leaves behind: agents of nodes, priority classes, and what the processes made for themselves.
 
-Problem: an uninstallation removes what it installed, and some of it is another's by now (a pod that names a priority
-class cannot be made again without it), while what the processes made (Leases, Secrets, the keepers' folder on each
-node) belongs to nobody. Choice: agents end first and are waited for, so that their keepers restore every knob; classes
-go unless a pod names them, with a sentence on each that stays; Leases and Secrets go by name once no process is left
-that would make them again; a keeper's folder goes only where nothing is held in it. Repeating any of it is harmless.
+An uninstallation removes what it installed, and some of it is another's by now (a pod that names a priority class
+cannot be made again without it), while what the processes made (Leases, Secrets, the keepers' folder on each node)
+belongs to nobody. Agents end first and are waited for, so that their keepers restore every knob; classes go unless a
+pod names them, with a sentence on each that stays; Leases and Secrets go by name once no process is left that would
+make them again; a keeper's folder goes only where nothing is held in it. Repeating any of it is harmless.
 Limits: a workload without pods that names a class is not seen.
 """
 

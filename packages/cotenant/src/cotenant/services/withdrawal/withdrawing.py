@@ -1,10 +1,11 @@
 """Withdraw webhooks and lending, in that order, while the processes that serve them still run.
 
-Problem: a webhook configuration whose process is gone delays or refuses every pod, and a node whose manager is gone
-offers for ever what nobody measures. Choice: the webhook configurations are deleted first; then the manager's
-ConfigMap, whose text is printed, because without it the running manager takes all amounts back; then nodes are read
-until none offers any. Repeating it is harmless. Limits: knobs are not touched here: keepers restore them as they stop.
-Amounts of GPUs and ratios stay on nodes. Where no manager runs, the amounts stay, and that is reported.
+A webhook configuration whose process is gone delays or refuses every pod, and a node whose manager is gone offers for
+ever what nobody measures. The webhook configurations are deleted first; then the manager's ConfigMap, whose text is
+printed, because without it the running manager takes all amounts back; then nodes are read until none offers any.
+Repeating it is harmless.
+Limits: knobs are not touched here: keepers restore them as they stop. Amounts of GPUs and ratios stay on nodes. Where
+no manager runs, the amounts stay, and that is reported.
 """
 
 from __future__ import annotations

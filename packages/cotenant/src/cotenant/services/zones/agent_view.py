@@ -1,10 +1,11 @@
 """What the node's agent knows about a zone: its pods, and the burn rates of their objectives.
 
-Problem: pods have labels and groups that only the agent lists, and a late dispatch says that a task waited, not that
-requests were missed; what the trace process measures reaches the agent. Choice: once a period ask the agent's
-`/v1/state`. A selected pod's group is a group of the zone while it exists in the cgroup tree. A zone's group gets the
-highest burn rate of the pods in it or below it, of fresh signals only. Limits: while no agent answers there are no burn
-rates, the zone decides by late dispatches alone, and its groups stay; the first failure in a row is logged.
+Pods have labels and groups that only the agent lists, and a late dispatch says that a task waited, not that requests
+were missed; what the trace process measures reaches the agent. Once a period ask the agent's `/v1/state`. A selected
+pod's group is a group of the zone while it exists in the cgroup tree. A zone's group gets the highest burn rate of the
+pods in it or below it, of fresh signals only.
+Limits: while no agent answers there are no burn rates, the zone decides by late dispatches alone, and its groups stay;
+the first failure in a row is logged.
 """
 
 from __future__ import annotations

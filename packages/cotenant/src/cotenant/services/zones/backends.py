@@ -1,12 +1,13 @@
 """How a zone's settings reach the kernel: cgroup weights through the keeper, or a kernel scheduler that this process
 holds.
 
-Problem: the zone's engine asks for a setting, and what that takes differs by host. Choice: one interface. *Weights* are
-leases of the keeper, renewed with each reading: `cpu.idle` for batch groups, `cpu.weight` for services whose row has a
-weight; if this process dies they expire. *Root* loads the schedulers here, with rows for each group and all groups
-below it; if this process dies the kernel returns to the fair class. *Sub* does the same for the one cgroup that
-contains the zone's groups, beside other zones (Linux 7.3). Limits: both need cgroup v2 for the CPU
-controller and root's privileges; groups that appear get their row with the next reading.
+The zone's engine asks for a setting, and what that takes differs by host. One interface. *Weights* are leases of the
+keeper, renewed with each reading: `cpu.idle` for batch groups, `cpu.weight` for services whose row has a weight; if
+this process dies they expire. *Root* loads the schedulers here, with rows for each group and all groups below it; if
+this process dies the kernel returns to the fair class. *Sub* does the same for the one cgroup that contains the zone's
+groups, beside other zones (Linux 7.3).
+Limits: both need cgroup v2 for the CPU controller and root's privileges; groups that appear get their row with the next
+reading.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A client of the process that runs a host's zones, for commands and the agent.
 
-Problem: a user must see whether no keeper runs zones, or one refuses. Choice: one blocking connection a request;
-refusals are raised as what they were. Limits: as the server's.
+A user must see whether no keeper runs zones, or one refuses. One blocking connection a request; refusals are raised as
+what they were.
+Limits: as the server's.
 """
 
 from __future__ import annotations

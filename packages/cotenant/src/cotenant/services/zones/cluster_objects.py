@@ -1,11 +1,11 @@
 """The cluster's ControlZones on this node: the keeper is asked to run them, and their status says how it went.
 
-Problem: a ControlZone is for many nodes, its pods are where the scheduler put them, and the process that runs zones is
-privileged and knows no API server. Choice: once a period the agent lists the ControlZones and has the keeper create
-those for this node, and destroy those that are gone or changed; the keeper asks the agent for pods and burn rates. The
-status has one entry a node, patched where it changed. Limits: a change is up to a period late; zones that were created
-by hand are left alone, and a ControlZone of the same name is refused; the role that patches statuses is not limited to
-the node's own entry.
+A ControlZone is for many nodes, its pods are where the scheduler put them, and the process that runs zones is
+privileged and knows no API server. Once a period the agent lists the ControlZones and has the keeper create those for
+this node, and destroy those that are gone or changed; the keeper asks the agent for pods and burn rates. The status has
+one entry a node, patched where it changed.
+Limits: a change is up to a period late; zones that were created by hand are left alone, and a ControlZone of the same
+name is refused; the role that patches statuses is not limited to the node's own entry.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """A zone as its author defines it: the plain file, and the spec of a ControlZone.
 
-Problem: a zone writes kernel settings of the groups that its file names, so a wrong file must be one clear line before
-anything is written. Choice: one frozen value read from YAML, with groups named relative to the cgroup tree's root as
-everywhere here; a file can name no path outside that tree. Groups are listed by name, or found: pods of this node that
-one of `applications` selects, each with the row of the first of `rules` that its labels match. Limits: selectors are
-equality of labels and a namespace; a sub-scheduler needs listed groups, because it is attached to the group that
-contains them all.
+A zone writes kernel settings of the groups that its file names, so a wrong file must be one clear line before anything
+is written. One frozen value read from YAML, with groups named relative to the cgroup tree's root as everywhere here; a
+file can name no path outside that tree. Groups are listed by name, or found: pods of this node that one of
+`applications` selects, each with the row of the first of `rules` that its labels match.
+Limits: selectors are equality of labels and a namespace; a sub-scheduler needs listed groups, because it is attached to
+the group that contains them all.
 """
 
 from __future__ import annotations

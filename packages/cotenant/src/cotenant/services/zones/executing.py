@@ -1,8 +1,8 @@
 """Running a command in a group of a zone.
 
-Problem: to try how a program fares in a zone it must run in one of the zone's groups, and a wrong group must not run it
-elsewhere. Choice: this process writes itself into the group in every tree that has it, then runs the command as its
-child; nothing runs where a write fails. The command has the user's own privileges: no privileged process acts for it.
+To try how a program fares in a zone it must run in one of the zone's groups, and a wrong group must not run it
+elsewhere. This process writes itself into the group in every tree that has it, then runs the command as its child;
+nothing runs where a write fails. The command has the user's own privileges: no privileged process acts for it.
 Limits: a cgroup v2 group with groups below it that have controllers takes no processes (EBUSY), nor does a cgroup v1
 cpuset without CPUs: what it may use is its owner's to say, so that is an error and nothing is written.
 """

@@ -1,10 +1,10 @@
 """The zones of one host, in the process that runs them: made, switched and ended at a client's request, within quotas.
 
-Problem: several clients create zones on one machine, a zone that fails must not end another, and a client must learn at
-once whether its zone runs. Choice: each zone is a task of its own; `create` returns after its first setting was tried.
-What was created is kept as a file, so that zones are there again after a restart of this process. Limits: the folder is
-lost at a reboot; the groups of zones are not compared, so two zones with the same group write the same knobs by turns,
-unless they are refused here by name.
+Several clients create zones on one machine, a zone that fails must not end another, and a client must learn at once
+whether its zone runs. Each zone is a task of its own; `create` returns after its first setting was tried. What was
+created is kept as a file, so that zones are there again after a restart of this process.
+Limits: the folder is lost at a reboot; the groups of zones are not compared, so two zones with the same group write the
+same knobs by turns, unless they are refused here by name.
 """
 
 from __future__ import annotations

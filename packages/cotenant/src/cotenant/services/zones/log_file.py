@@ -1,8 +1,9 @@
 """The log of a zone as a file: what happened to it, a line an event.
 
-Problem: `cotenant zone logs` must answer without the zone's process, also after its end, and a zone that flaps must not
-fill a disk. Choice: JSON lines of time and text beside the zone's state; at `MAX_BYTES` the file becomes the older one,
-and the one before it is removed. Limits: the folder is on a file system that is lost at a reboot.
+`cotenant zone logs` must answer without the zone's process, also after its end, and a zone that flaps must not fill a
+disk. JSON lines of time and text beside the zone's state; at `MAX_BYTES` the file becomes the older one, and the one
+before it is removed.
+Limits: the folder is on a file system that is lost at a reboot.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """`cotenant zone run`: a zone of the keeper for as long as a command runs.
 
-Problem: to try a zone a user wants to see its changes as they come and to end it with Ctrl-C, and a kernel scheduler is
-loaded by the keeper alone. Choice: the zone is created in the keeper as by `create`, its changes are read from its
-state file and printed, and it is destroyed at the end. Limits: a zone whose command was killed (SIGKILL) goes on in the
-keeper until `cotenant zone destroy`.
+To try a zone a user wants to see its changes as they come and to end it with Ctrl-C, and a kernel scheduler is loaded
+by the keeper alone. The zone is created in the keeper as by `create`, its changes are read from its state file and
+printed, and it is destroyed at the end.
+Limits: a zone whose command was killed (SIGKILL) goes on in the keeper until `cotenant zone destroy`.
 """
 
 from __future__ import annotations

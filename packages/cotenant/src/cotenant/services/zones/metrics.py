@@ -1,9 +1,8 @@
 """Metrics of this host's Control Zones, from the files that the process of the zones writes.
 
-Problem: the process that runs zones is privileged and serves no metrics, and a zone that changes its scheduler, or was
-left without one, must be seen by a monitor. Choice: the agent reads the states at a scrape and exports those of zones
-that run. Limits: as old as one period of the zone; a zone that ended has no series; state files that cannot be read are
-left out.
+The process that runs zones is privileged and serves no metrics, and a zone that changes its scheduler, or was left
+without one, must be seen by a monitor. The agent reads the states at a scrape and exports those of zones that run.
+Limits: as old as one period of the zone; a zone that ended has no series; state files that cannot be read are left out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One zone with everything that its loop needs on this host: back ends, counters, the agent's view.
 
-Problem: a zone needs parts of several drivers, and a host that cannot run one must say what is missing before anything
-is opened. Choice: `check_host` first, then `opened`, which closes all of it at the end.
+A zone needs parts of several drivers, and a host that cannot run one must say what is missing before anything is
+opened. `check_host` first, then `opened`, which closes all of it at the end.
 Limits: kernel schedulers are loaded by the process that opens the zone, which is the keeper.
 """
 

@@ -2,10 +2,10 @@
 
     /api/zones   every zone: its definition, and what the agent of each node reports in the object's status
 
-Problem: a zone runs on many nodes, and where it does not, the reason is in one entry of many. Choice: the objects are
-watched, the spec is read by the parser that the agents use, and nodes without an active zone come first. Limits: the
-status has what changes with the zone's state; late dispatches and the log are on the node (`cotenant zone inspect`,
-`logs`).
+A zone runs on many nodes, and where it does not, the reason is in one entry of many. The objects are watched, the spec
+is read by the parser that the agents use, and nodes without an active zone come first.
+Limits: the status has what changes with the zone's state; late dispatches and the log are on the node (`cotenant zone
+inspect`, `logs`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Files that define zones: the plain format, and ControlZone manifests, read by the same parser.
 
-Problem: the same zone is written by hand on one machine and stored in a cluster for many, and both must mean the same
-and be refused with the same words. Choice: a ControlZone's spec has the fields of the plain file in camel case; it is
-checked against the kind's definition, renamed and built as the plain file is. An error has the field as its file spells
-it. Limits: one zone a file, 1 MiB.
+The same zone is written by hand on one machine and stored in a cluster for many, and both must mean the same and be
+refused with the same words. A ControlZone's spec has the fields of the plain file in camel case; it is checked against
+the kind's definition, renamed and built as the plain file is. An error has the field as its file spells it.
+Limits: one zone a file, 1 MiB.
 """
 
 from __future__ import annotations

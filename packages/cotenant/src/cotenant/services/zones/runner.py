@@ -1,9 +1,9 @@
 """The loop of one zone: readings to the engine, its instructions to the back ends.
 
-Problem: an instruction may fail, and the failure is an event for the engine, not an end of the process. Choice:
-instructions are carried out one after another, and what follows from each is carried out before the next reading; every
-way out of the loop detaches. A reading is taken once a period, and at once when late dispatches that the kernel reports
-press a service; such a reading has the period before it too, so that a few late dispatches in a row are no high rate.
+An instruction may fail, and the failure is an event for the engine, not an end of the process. Instructions are carried
+out one after another, and what follows from each is carried out before the next reading; every way out of the loop
+detaches. A reading is taken once a period, and at once when late dispatches that the kernel reports press a service;
+such a reading has the period before it too, so that a few late dispatches in a row are no high rate.
 Limits: one reading between periods at most.
 """
 

@@ -1,9 +1,9 @@
 """The socket at which the zones of a host are created, switched and ended.
 
-Problem: the process that runs zones is privileged, and its clients are not trusted to be well behaved. Choice: the same
-check of peers as the keeper's own socket; one JSON object a line, one request a connection, bounded in size, number and
-time. An answer is `{"ok": ...}` or `{"error": TEXT, "invalid": BOOL}`. Limits: what zones show (list, inspect, why,
-logs) is read from files, not here.
+The process that runs zones is privileged, and its clients are not trusted to be well behaved. The same check of peers
+as the keeper's own socket; one JSON object a line, one request a connection, bounded in size, number and time. An
+answer is `{"ok": ...}` or `{"error": TEXT, "invalid": BOOL}`.
+Limits: what zones show (list, inspect, why, logs) is read from files, not here.
 """
 
 from __future__ import annotations

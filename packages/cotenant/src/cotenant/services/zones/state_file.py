@@ -1,8 +1,9 @@
 """The state of a running zone as a file, for the commands that show it.
 
-Problem: `cotenant zone list` and `inspect` must answer without a server in each zone, also about a zone that ended.
-Choice: the running process writes one JSON file per zone, renamed into place after each period; a reader takes a zone
-for running while its process is alive. Limits: as old as one period; history as the engine keeps it.
+`cotenant zone list` and `inspect` must answer without a server in each zone, also about a zone that ended. The running
+process writes one JSON file per zone, renamed into place after each period; a reader takes a zone for running while its
+process is alive.
+Limits: as old as one period; history as the engine keeps it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A zone's back ends inside a virtual machine: the guest's weights, and the guest's root scheduler.
 
-Problem: a zone's loop asks its back end at once, and a guest answers by messages. Choice: one message a period
-(`refresh`) brings CPU time, late dispatches, what runs and why a scheduler ended; the loop reads what it brought. Rows
-are sent with the next message.
+A zone's loop asks its back end at once, and a guest answers by messages. One message a period (`refresh`) brings CPU
+time, late dispatches, what runs and why a scheduler ended; the loop reads what it brought. Rows are sent with the next
+message.
 Limits: a change of rows is up to a period late; weights in a guest count no late dispatches.
 """
 

@@ -1,10 +1,10 @@
 """The program of a zone's guest: groups, weights, schedulers and commands, by requests from the host.
 
-Problem: the guest has no network and its root is read-only, and Python starts slowly under emulation. Choice: one
-process of the standard library, started by the initial root, which answers JSON lines on a virtio-serial port: `{"id",
-"do", ...}` with `{"id", "ok"}` or `{"id", "error"}`. Each request has a thread, so that a long command delays no
-reading. Kernel schedulers are those of the host's package, imported when one is asked for. Limits: the output of a
-command is kept to `MAX_OUTPUT` bytes a stream.
+The guest has no network and its root is read-only, and Python starts slowly under emulation. One process of the
+standard library, started by the initial root, which answers JSON lines on a virtio-serial port: `{"id", "do", ...}`
+with `{"id", "ok"}` or `{"id", "error"}`. Each request has a thread, so that a long command delays no reading. Kernel
+schedulers are those of the host's package, imported when one is asked for.
+Limits: the output of a command is kept to `MAX_OUTPUT` bytes a stream.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The host's end of a guest's port: requests with their answers.
 
-Problem: several requests are under way at once (a command that runs for minutes beside readings), and a guest may be
-gone, stuck or hostile. Choice: one reader that gives each answer to its request; lines are bounded, and an answer that
-no request waits for is dropped. Limits: a request that was given up goes on in the guest.
+Several requests are under way at once (a command that runs for minutes beside readings), and a guest may be gone, stuck
+or hostile. One reader that gives each answer to its request; lines are bounded, and an answer that no request waits for
+is dropped.
+Limits: a request that was given up goes on in the guest.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A zone in a virtual machine, opened: accelerator, host group, machine, guest, and the zone's loop over it.
 
-Problem: whether KVM runs a stock kernel shows only when one boots (opening /dev/kvm succeeds where nested
-virtualisation does not work), and a machine that does not come up must leave nothing. Choice: KVM is tried once per
-kernel and boot of this host, for `PROBE_S`, until the guest's first line; else TCG. QEMU and virtiofsd are members of
-one host group, made here and removed at the end. The zone's engine runs on the host; its back ends are the guest's.
+Whether KVM runs a stock kernel shows only when one boots (opening /dev/kvm succeeds where nested virtualisation does
+not work), and a machine that does not come up must leave nothing. KVM is tried once per kernel and boot of this host,
+for `PROBE_S`, until the guest's first line; else TCG. QEMU and virtiofsd are members of one host group, made here and
+removed at the end. The zone's engine runs on the host; its back ends are the guest's.
 Limits: one outcome of the probe for all zones; a guest has one chance to start.
 """
 

@@ -1,9 +1,9 @@
 """Content negotiation: JSON, YAML, a Table, or metadata only.
 
-Problem: kubectl requests a Table with JSON as its second choice, client-go prefers protobuf with JSON as fallback, curl
-accepts anything. Choice: the first acceptable clause in the order of the q values wins, as Kubernetes does; protobuf
-clauses are skipped. If none is acceptable, 406. Results are cached by the header's text, since each client always sends
-the same one.
+Kubectl requests a Table with JSON as its second choice, client-go prefers protobuf with JSON as fallback, curl accepts
+anything. The first acceptable clause in the order of the q values wins, as Kubernetes does; protobuf clauses are
+skipped. If none is acceptable, 406. Results are cached by the header's text, since each client always sends the same
+one.
 """
 
 from __future__ import annotations

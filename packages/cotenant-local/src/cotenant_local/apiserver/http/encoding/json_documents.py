@@ -1,8 +1,8 @@
 """JSON request documents with bounded nesting.
 
-Problem: JSON arrives as a request body and inside protobuf messages, and a deeply nested document exhausts the
-decoder's stack. Choice: one decoder for both, which stops at the interpreter's limit; the decoded nesting is counted
-only if the number of brackets could exceed ours.
+JSON arrives as a request body and inside protobuf messages, and a deeply nested document exhausts the decoder's stack.
+One decoder for both, which stops at the interpreter's limit; the decoded nesting is counted only if the number of
+brackets could exceed ours.
 Limits: 256 levels (Kubernetes: 10,000).
 """
 

@@ -1,10 +1,10 @@
 """Request bodies in Kubernetes' protobuf encoding.
 
-Problem: typed Go clients since client-go 0.32 (kubectl 1.32's `create`, `auth can-i` and evictions among them) send
-protobuf and do not fall back when it is refused; they do accept JSON responses. Choice: bodies are decoded by a table
-of field numbers, responses stay JSON. The table (`protobuf_fields.json`) maps field numbers to JSON fields for each
-message of the served kinds, taken from the struct tags of Kubernetes' published API types, v1.34. A zero that such a
-client writes for an unset plain field is dropped, as JSON's omitempty drops it; fields that are pointers in Go keep it.
+Typed Go clients since client-go 0.32 (kubectl 1.32's `create`, `auth can-i` and evictions among them) send protobuf and
+do not fall back when it is refused; they do accept JSON responses. Bodies are decoded by a table of field numbers,
+responses stay JSON. The table (`protobuf_fields.json`) maps field numbers to JSON fields for each message of the served
+kinds, taken from the struct tags of Kubernetes' published API types, v1.34. A zero that such a client writes for an
+unset plain field is dropped, as JSON's omitempty drops it; fields that are pointers in Go keep it.
 Limits: decodes only; fields unknown to v1.34 are ignored; custom kinds have no protobuf form in Kubernetes either.
 Codes of the table: s text, b flag, i whole number, f real, y bytes, m message, l message that is a list, T Time, U
 MicroTime, Q Quantity, I IntOrString, R raw JSON; then * repeated, % map, ? pointer; ^ its fields belong to the

@@ -1,9 +1,9 @@
 """Response bodies from encoded objects.
 
-Problem: a list of 100,000 pods must be sent without decoding it, yet Tables, metadata, YAML and indented JSON are
-requested too. Choice: JSON lists are the stored bytes between a head and a tail, in pieces; only other forms decode,
-one object at a time. Large responses are compressed in a thread if the client accepts gzip. Source: Kubernetes API
-concepts (alternate representations; compression from 128 KiB).
+A list of 100,000 pods must be sent without decoding it, yet Tables, metadata, YAML and indented JSON are requested too.
+JSON lists are the stored bytes between a head and a tail, in pieces; only other forms decode, one object at a time.
+Large responses are compressed in a thread if the client accepts gzip.
+Source: Kubernetes API concepts (alternate representations; compression from 128 KiB).
 """
 
 from __future__ import annotations

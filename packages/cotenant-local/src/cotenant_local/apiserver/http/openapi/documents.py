@@ -1,9 +1,9 @@
 """/openapi/v2 and /openapi/v3: the schemas of all kinds, for kubectl explain, apply, validation and dry runs.
 
-Problem: the documents are megabytes, and CustomResourceDefinitions change them while the server runs. Choice: built on
-first use, kept until the registry's revision changes, with ETags; v3 is split by group version, and the index names
-each part with a hash of its inputs, so that caching clients fetch only what changed. v2 is served as JSON and in
-gnostic's protobuf. Building happens in a thread.
+The documents are megabytes, and CustomResourceDefinitions change them while the server runs. Built on first use, kept
+until the registry's revision changes, with ETags; v3 is split by group version, and the index names each part with a
+hash of its inputs, so that caching clients fetch only what changed. v2 is served as JSON and in gnostic's protobuf.
+Building happens in a thread.
 """
 
 from __future__ import annotations

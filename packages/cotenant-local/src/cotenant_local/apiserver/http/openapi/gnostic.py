@@ -1,11 +1,12 @@
 """OpenAPI v2 in gnostic's protobuf encoding, the only form in which client-go reads it (and kubectl before 1.27
 validates).
 
-Problem: kubectl up to 1.26 refuses to create or apply anything without this document in this form, and no maintained
-Python package writes it. Choice: the wire format is small, so the messages are written from a table of field numbers,
-limited to those that this document uses. Source: gnostic's OpenAPIv2.proto (message and field numbers); protobuf
-encoding. Extensions carry their value as YAML text, of which JSON is a subset. Limits: encodes only; security schemes,
-examples and headers are left out.
+Kubectl up to 1.26 refuses to create or apply anything without this document in this form, and no maintained Python
+package writes it. The wire format is small, so the messages are written from a table of field numbers, limited to those
+that this document uses.
+Source: gnostic's OpenAPIv2.proto (message and field numbers); protobuf encoding. Extensions carry their value as YAML
+text, of which JSON is a subset.
+Limits: encodes only; security schemes, examples and headers are left out.
 """
 
 from __future__ import annotations

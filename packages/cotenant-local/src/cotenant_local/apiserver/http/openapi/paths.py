@@ -1,9 +1,9 @@
 """The paths of the OpenAPI documents: the verbs of each resource, their parameters, bodies and responses.
 
-Problem: kubectl finds a kind's schema, and whether `--dry-run=server` and `--validate` are supported, in the paths of
-its resource. Choice: operations are described once in a neutral form and written in either version. Source: Kubernetes
-API reference, `x-kubernetes-action` and `x-kubernetes-group-version-kind`. Limits: parameters have no long
-descriptions.
+Kubectl finds a kind's schema, and whether `--dry-run=server` and `--validate` are supported, in the paths of its
+resource. Operations are described once in a neutral form and written in either version.
+Source: Kubernetes API reference, `x-kubernetes-action` and `x-kubernetes-group-version-kind`.
+Limits: parameters have no long descriptions.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The schemas of the OpenAPI documents, in the dialects of version 2 and version 3.
 
-Problem: the definitions come as JSON Schema (nullable types, `$defs`), custom resources bring structural schemas, and
-clients expect the two dialects that kube-apiserver serves. Choice: each is rewritten once, node by node; a document
-contains only the schemas it references. Source: Kubernetes API reference, OpenAPI v2 and v3; kubectl's reading of
-`x-kubernetes-*` extensions. Limits: v2 leaves out what it cannot express (oneOf, anyOf, not, nullable), as
-kube-apiserver does.
+The definitions come as JSON Schema (nullable types, `$defs`), custom resources bring structural schemas, and clients
+expect the two dialects that kube-apiserver serves. Each is rewritten once, node by node; a document contains only the
+schemas it references.
+Source: Kubernetes API reference, OpenAPI v2 and v3; kubectl's reading of `x-kubernetes-*` extensions.
+Limits: v2 leaves out what it cannot express (oneOf, anyOf, not, nullable), as kube-apiserver does.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Warnings for pods that Koordinator's webhook would refuse: classes, priorities and resources that do not go together.
 
-Problem: a pod such as a best-effort one at production priority runs on the local cluster and is refused on a cluster
-with Koordinator. Choice: the rules of `model/cluster/admission.py` as warnings of the API server, one for each broken
-rule; the pod is stored, because clusters without the webhook accept it. Limits: an update warns only of what it
-changes.
+A pod such as a best-effort one at production priority runs on the local cluster and is refused on a cluster with
+Koordinator. The rules of `model/cluster/admission.py` as warnings of the API server, one for each broken rule; the pod
+is stored, because clusters without the webhook accept it.
+Limits: an update warns only of what it changes.
 Source: Koordinator's validating webhook for pods.
 """
 

@@ -1,10 +1,10 @@
 """pods/eviction: deletes a pod if its disruption budget allows.
 
-Problem: two concurrent evictions must not both consume the last allowed disruption. Choice: budget and pod are read,
-checked and written in one step of the event loop, so no write can interleave (the real server retries on conflicts
-instead). The eviction is recorded in the budget's status (`disruptedPods`, one disruption fewer), which its controller
-confirms. Source: Kubernetes documentation "API-initiated Eviction", policy/v1 API reference; behaviour at an
-unprocessed budget as observed on a real server (429).
+Two concurrent evictions must not both consume the last allowed disruption. Budget and pod are read, checked and written
+in one step of the event loop, so no write can interleave (the real server retries on conflicts instead). The eviction
+is recorded in the budget's status (`disruptedPods`, one disruption fewer), which its controller confirms.
+Source: Kubernetes documentation "API-initiated Eviction", policy/v1 API reference; behaviour at an unprocessed budget
+as observed on a real server (429).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Validation errors of fields, worded as in Kubernetes, and the syntax checks of names, labels and numbers.
 
-Problem: clients match on these messages, and each kind needs the same few checks. Choice: one function per reason (as
-apimachinery's `field` package) and one per rule, with results cached for repeated texts. Sources: Kubernetes
-documentation, Object Names and IDs, Labels and Selectors; the reasons of `StatusCause`.
+Clients match on these messages, and each kind needs the same few checks. One function per reason (as apimachinery's
+`field` package) and one per rule, with results cached for repeated texts.
+Sources: Kubernetes documentation, Object Names and IDs, Labels and Selectors; the reasons of `StatusCause`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Pods and pod templates: defaults and rules.
 
-Problem: the kind that is written most often has the most rules. Choice: plain functions, each a check that costs
-nothing if its field is absent; a spec is validated the same in a pod and in a template, and where the API differs the
-caller passes the difference. Limits: security contexts are not validated; which fields of an existing pod may change is
-the pod's behaviour on update, not its schema. Sources: Kubernetes API reference v1 PodSpec; the defaults that a v1.36
-server shows on created pods; "Sidecar containers".
+The kind that is written most often has the most rules. Plain functions, each a check that costs nothing if its field is
+absent; a spec is validated the same in a pod and in a template, and where the API differs the caller passes the
+difference.
+Limits: security contexts are not validated; which fields of an existing pod may change is the pod's behaviour on
+update, not its schema.
+Sources: Kubernetes API reference v1 PodSpec; the defaults that a v1.36 server shows on created pods; "Sidecar
+containers".
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The objects of one kind as last received, and what changed.
 
-Problem: a server may send the same event twice, in the wrong order, or skip what happened while no watch was open;
-whoever keeps state must see each object's life as a consistent sequence. Choice: every event goes through here, and
-results in `Changed(old, new)` or nothing. An object never goes back to an older resource version, and one that was
-deleted is not restored by a late event. A name that is used again by another object (another UID) is a deletion
-followed by an addition.
+A server may send the same event twice, in the wrong order, or skip what happened while no watch was open; whoever keeps
+state must see each object's life as a consistent sequence. Every event goes through here, and results in `Changed(old,
+new)` or nothing. An object never goes back to an older resource version, and one that was deleted is not restored by a
+late event. A name that is used again by another object (another UID) is a deletion followed by an addition.
 Limits: versions are compared only where both are whole numbers, as the API conventions allow to assume since v1.35 and
 every server has done; otherwise the last event wins. The memory of deletions is bounded.
 """

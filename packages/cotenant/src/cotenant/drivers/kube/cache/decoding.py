@@ -1,9 +1,9 @@
 """Decodes lists and watch events of one kind into structs.
 
-Problem: decoding must be fast, and one object that does not match its kind must not hide the thousand others of the
-page. Choice: the whole is decoded into typed structs at once; only where that fails is it decoded item by item, and
-what cannot be decoded is reported with its key and the reason. Limits: bytes that are not JSON are no answer at all:
-`Unavailable` for a page, `InvalidLine` for a line.
+Decoding must be fast, and one object that does not match its kind must not hide the thousand others of the page. The
+whole is decoded into typed structs at once; only where that fails is it decoded item by item, and what cannot be
+decoded is reported with its key and the reason.
+Limits: bytes that are not JSON are no answer at all: `Unavailable` for a page, `InvalidLine` for a line.
 """
 
 from __future__ import annotations

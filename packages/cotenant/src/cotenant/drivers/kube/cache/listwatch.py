@@ -1,9 +1,9 @@
 """The state machine of a list/watch conversation with the API server, without I/O.
 
-Problem: a watch ends without an error, expires, repeats itself, stays silent, breaks off within a line, or meets a
-server that is away for half a minute; each needs a different next step, and none may lose or invent a change. Choice:
-the machine takes what was received and returns the next request: a page of a list, a watch, or a pause. Changes come
-back as `Notification`s (cache.py). The reflector (reflector.py) does the I/O.
+A watch ends without an error, expires, repeats itself, stays silent, breaks off within a line, or meets a server that
+is away for half a minute; each needs a different next step, and none may lose or invent a change. The machine takes
+what was received and returns the next request: a page of a list, a watch, or a pause. Changes come back as
+`Notification`s (cache.py). The reflector (reflector.py) does the I/O.
 
 - A list is read in pages. A page token that has expired (410) restarts the list in one piece.
 - With `streaming`, the list is requested as a watch (sendInitialEvents) and ends with a marked bookmark; a server that

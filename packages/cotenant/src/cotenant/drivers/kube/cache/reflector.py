@@ -1,9 +1,10 @@
 """Keeps the objects of one kind as the server has them and delivers the changes: the I/O of a list/watch conversation.
 
-Problem and rules: see listwatch.py, which decides every step. Choice: this loop sends requests, reads lines, passes
-events to the state machine, and delivers its notifications, in order, in batches of what one chunk held. `deliver` is
-called in the event loop and must not wait: it updates state or puts into a queue. Limits: an error raised by `deliver`
-ends `run`; errors of the server, or of our credentials, never do: check that they work before.
+Problem and rules: see listwatch.py, which decides every step. This loop sends requests, reads lines, passes events to
+the state machine, and delivers its notifications, in order, in batches of what one chunk held. `deliver` is called in
+the event loop and must not wait: it updates state or puts into a queue.
+Limits: an error raised by `deliver` ends `run`; errors of the server, or of our credentials, never do: check that they
+work before.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Pods of one controller share their equal parts in memory.
 
-Problem: a decoded pod takes about 5 KiB, most of it containers, tolerations and affinities that thousands of pods have
-alike; a cluster's worth of pods is half a gigabyte. Choice: before a pod is kept, its equal parts are replaced by those
-of an earlier pod, found by their encoded form; of its conditions only those stay that decide its requests (a pending
-resize). Limits: costs a few microseconds a pod; the known parts are cleared, all at once, when there are too many
-different ones.
+A decoded pod takes about 5 KiB, most of it containers, tolerations and affinities that thousands of pods have alike; a
+cluster's worth of pods is half a gigabyte. Before a pod is kept, its equal parts are replaced by those of an earlier
+pod, found by their encoded form; of its conditions only those stay that decide its requests (a pending resize).
+Limits: costs a few microseconds a pod; the known parts are cleared, all at once, when there are too many different
+ones.
 """
 
 from __future__ import annotations

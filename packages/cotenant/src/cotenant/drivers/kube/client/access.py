@@ -1,8 +1,8 @@
 """Which API server to use and with which credentials: from kubeconfig files or from inside a pod.
 
-Problem: kubeconfig has many forms, and an error in one must be named so that a person can fix it. Choice: one reader of
-the documented form (clusters, users and contexts of several files merged as kubectl merges them) into one value,
-`Access`; errors name file and field.
+Kubeconfig has many forms, and an error in one must be named so that a person can fix it. One reader of the documented
+form (clusters, users and contexts of several files merged as kubectl merges them) into one value, `Access`; errors name
+file and field.
 Limits: unknown keys are ignored, as kubectl does; the auth providers removed in Kubernetes v1.26 are refused by name.
 Source: Kubernetes documentation, "Organizing Cluster Access Using kubeconfig Files" (merging: the first file that sets
 a value wins; relative paths are relative to the file that names them) and "Accessing the API from a Pod".

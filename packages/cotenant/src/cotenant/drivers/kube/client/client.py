@@ -1,7 +1,8 @@
 """Calls to the Kubernetes API: CRUD on any kind, and the few that a scheduler makes.
 
-Problem: callers want objects and errors, not bodies and codes. Choice: one method a call over `Transport`
-(transport.py); bodies are encoded and answers decoded by msgspec. Limits: what has no method here goes by `request`.
+Callers want objects and errors, not bodies and codes. One method a call over `Transport` (transport.py); bodies are
+encoded and answers decoded by msgspec.
+Limits: what has no method here goes by `request`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """A pool of keep-alive HTTP/1.1 connections with one request at a time on each, for small and frequent requests such as
 binds.
 
-Problem: a scheduler makes a thousand small requests a second, and a general client spends three times as much on each
-as its parsing and writing cost (docs/adr/0010 has the figures). Choice: a protocol on httptools' parser; a request is
-one write of prepared headers and the body; a response is its status, its body and Retry-After. A connection that
-misbehaves in any way is closed and never used again. Limits: no proxies, redirects, pipelining, trailers or bodies that
-end with the connection: the client uses aiohttp where those may come. A GET is repeated once where a kept connection
-turns out to be closed before any byte of a response; nothing else is.
+A scheduler makes a thousand small requests a second, and a general client spends three times as much on each as its
+parsing and writing cost (docs/adr/0010 has the figures). A protocol on httptools' parser; a request is one write of
+prepared headers and the body; a response is its status, its body and Retry-After. A connection that misbehaves in any
+way is closed and never used again.
+Limits: no proxies, redirects, pipelining, trailers or bodies that end with the connection: the client uses aiohttp
+where those may come. A GET is repeated once where a kept connection turns out to be closed before any byte of a
+response; nothing else is.
 Source: RFC 9112.
 """
 

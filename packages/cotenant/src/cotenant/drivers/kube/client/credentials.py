@@ -1,11 +1,11 @@
 """Credentials for the API server: a fixed token or certificate, a token in a file that is replaced, or the output of an
 exec plugin.
 
-Problem: tokens expire while a scheduler runs for months. Choice: a source returns what is valid now without waiting
-(`current`), or None if it must be renewed, which may run a program (`renew`, one at a time); a refused credential is
-dropped (`reject`) and renewed once more. Limits: an exec plugin runs without a terminal, so one that must ask a person
-(interactiveMode Always) is refused. The old auth providers (gcp, azure, oidc inside the kubeconfig) left Kubernetes in
-v1.26 and are not here.
+Tokens expire while a scheduler runs for months. A source returns what is valid now without waiting (`current`), or None
+if it must be renewed, which may run a program (`renew`, one at a time); a refused credential is dropped (`reject`) and
+renewed once more.
+Limits: an exec plugin runs without a terminal, so one that must ask a person (interactiveMode Always) is refused. The
+old auth providers (gcp, azure, oidc inside the kubeconfig) left Kubernetes in v1.26 and are not here.
 Source: Kubernetes documentation, "Authenticating" (client-go credential plugins); service account tokens are read again
 every minute as in client-go.
 """

@@ -1,8 +1,8 @@
 """The API server's refusals as errors, by what the caller should do.
 
-Problem: a caller must know whether to try again, to read again, or to give up, and HTTP codes mix these. Choice: one
-class for each different reaction; `retry_helps` says whether the same request may succeed later. Limits: of a request
-whose answer was lost only `Unavailable.maybe_done` is known: it may have taken effect.
+A caller must know whether to try again, to read again, or to give up, and HTTP codes mix these. One class for each
+different reaction; `retry_helps` says whether the same request may succeed later.
+Limits: of a request whose answer was lost only `Unavailable.maybe_done` is known: it may have taken effect.
 Source: Kubernetes API conventions, HTTP status codes and `Status` reasons.
 """
 

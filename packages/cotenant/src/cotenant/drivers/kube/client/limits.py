@@ -1,8 +1,8 @@
 """Client-side limits of the request rate and of the requests in flight.
 
-Problem: a scheduler that can bind a thousand pods a second can also overload a small control plane, and the hidden
-default of other clients (50 requests/s) is often taken for the speed of scheduling. Choice: a token bucket for the rate
-and a count of the requests in flight, both given by the creator of the client. Requests wait in order of arrival.
+A scheduler that can bind a thousand pods a second can also overload a small control plane, and the hidden default of
+other clients (50 requests/s) is often taken for the speed of scheduling. A token bucket for the rate and a count of the
+requests in flight, both given by the creator of the client. Requests wait in order of arrival.
 Limits: the server has limits of its own; its 429 is an error of the request and does not slow the bucket.
 """
 

@@ -1,8 +1,8 @@
 """Splits a stream of chunks into lines.
 
-Problem: a watch sends one JSON document a line, lines may exceed what stream readers of libraries allow (aiohttp's
-readline stops at 512 KiB), and a chunk may end in the middle of a character. Choice: bytes are kept until a newline
-arrives and are decoded only then.
+A watch sends one JSON document a line, lines may exceed what stream readers of libraries allow (aiohttp's readline
+stops at 512 KiB), and a chunk may end in the middle of a character. Bytes are kept until a newline arrives and are
+decoded only then.
 Limits: a line longer than `max_bytes` is an error, so that a faulty server cannot fill the memory.
 """
 

@@ -1,9 +1,9 @@
 """Whether the API server answers, and the log lines about it.
 
-Problem: when the server is away, a dozen watches and the Lease fail at once, each with a line of its own at every
-attempt. Choice: the client records here whether requests get an answer, whatever its status. The first failure is one
-warning, a reminder follows every `REMIND_S`, and the first answer ends the outage with a line; whoever retries logs at
-`level`. Limits: a server that refuses everything with 5xx does answer.
+When the server is away, a dozen watches and the Lease fail at once, each with a line of its own at every attempt. The
+client records here whether requests get an answer, whatever its status. The first failure is one warning, a reminder
+follows every `REMIND_S`, and the first answer ends the outage with a line; whoever retries logs at `level`.
+Limits: a server that refuses everything with 5xx does answer.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Requests and streams to one API server: connections, credentials, limits.
 
-Problem: a scheduler's speed is bounded by the cost of a bind, and clients in general use spend more on models than on
-the wire. Choice: requests go over a pool of keep-alive connections (connections.py), streams and whatever needs a proxy
-over aiohttp; the rate and the number of requests in flight are limited by the arguments of the constructor (limits.py).
-Every failure is one of errors.py. Nothing is retried, except once after a 401 with a renewed credential, and a GET
-whose kept-alive connection turned out to be closed.
+A scheduler's speed is bounded by the cost of a bind, and clients in general use spend more on models than on the wire.
+Requests go over a pool of keep-alive connections (connections.py), streams and whatever needs a proxy over aiohttp; the
+rate and the number of requests in flight are limited by the arguments of the constructor (limits.py). Every failure is
+one of errors.py. Nothing is retried, except once after a 401 with a renewed credential, and a GET whose kept-alive
+connection turned out to be closed.
 Limits: HTTP/1.1; no compression (it costs more CPU than a local network saves); watches do not count as in flight.
 """
 

@@ -1,7 +1,8 @@
 """Reading part by part: an error in one part becomes a sentence, and the others still count.
 
-Problem: an object with one unreadable field must neither count as one without the field nor be lost. Choice: each part
-is read by itself, with a default. Limits: sentences name the field only where the reader's error does.
+An object with one unreadable field must neither count as one without the field nor be lost. Each part is read by
+itself, with a default.
+Limits: sentences name the field only where the reader's error does.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """A kind of object, its place in the API, and the base of the structs that objects are decoded into.
 
-Problem: a Pod of 3 KB becomes 8 to 22 KiB as a dict or as a generated model, and costs 200 us to read; a scheduler
-needs a few dozen of its fields. Choice: frozen msgspec structs that name exactly those, each in the module of its kind;
-the decoder skips what is not named without building it. A null means absent everywhere, as it does to Kubernetes.
-`Kind` ties a struct to its place in the API. Limits: fields that are not named are lost, so such a struct is never
-written back as an update of a foreign object: those go by patch.
+A Pod of 3 KB becomes 8 to 22 KiB as a dict or as a generated model, and costs 200 us to read; a scheduler needs a few
+dozen of its fields. Frozen msgspec structs that name exactly those, each in the module of its kind; the decoder skips
+what is not named without building it. A null means absent everywhere, as it does to Kubernetes. `Kind` ties a struct to
+its place in the API.
+Limits: fields that are not named are lost, so such a struct is never written back as an update of a foreign object:
+those go by patch.
 Source: Kubernetes API reference, v1.36.
 """
 

@@ -1,7 +1,7 @@
 """Node as the manager of lent resources reads it.
 
-Problem: annotations are written by people and by other components, and a bad one must not hide the node. Choice: what
-cannot be read is listed and takes no part; a node whose capacity cannot be read, or is not reported yet, is refused.
+Annotations are written by people and by other components, and a bad one must not hide the node. What cannot be read is
+listed and takes no part; a node whose capacity cannot be read, or is not reported yet, is refused.
 Limits: CPU and memory.
 Source: Koordinator, apis/extension/{node,node_reservation,resource,third_party}.go.
 """

@@ -1,8 +1,8 @@
 """Node: read for a scheduler, and its allocatable pools for the node's own agent.
 
-Problem: evictions against requests need the pools that requests are made from, batch and mid among them, and those
-change while the node runs. Choice: the agent reads the allocatable amounts of its Node object. Limits: for the agent,
-what is absent or cannot be read is none; a scheduler refuses a node whose size it cannot read.
+Evictions against requests need the pools that requests are made from, batch and mid among them, and those change while
+the node runs. The agent reads the allocatable amounts of its Node object.
+Limits: for the agent, what is absent or cannot be read is none; a scheduler refuses a node whose size it cannot read.
 Source: Koordinator's batch and mid resources (batch-cpu and mid-cpu are in milli-CPU).
 """
 

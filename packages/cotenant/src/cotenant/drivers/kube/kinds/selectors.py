@@ -1,8 +1,7 @@
 """Selectors over labels and over nodes: as the API writes them, and read as the model's values.
 
-Problem: the API's lists have empty and absent cases that mean different things, and values that a mistaken client may
-have written. Choice: one function each; anything that the API does not allow raises `InvalidInput` with the field's
-path.
+The API's lists have empty and absent cases that mean different things, and values that a mistaken client may have
+written. One function each; anything that the API does not allow raises `InvalidInput` with the field's path.
 Source: Kubernetes API reference (LabelSelector, NodeSelector).
 """
 

@@ -1,10 +1,11 @@
 """The controllers of pods whose number of replicas a rebalancer reads: ReplicaSet, StatefulSet, ReplicationController,
 Job.
 
-Problem: a Job near its end wants fewer pods than its parallelism; those that have succeeded must not look as if they
-were lacking. Choice: its status says how many are left to do. Limits: until the Job's controller has counted a pod that
-has just ended, one more is expected, and the replicas of a ReplicaSet are its own, not those of its Deployment, so
-during a rollout they are fewer; both err on the safe side. Custom controllers are not read.
+A Job near its end wants fewer pods than its parallelism; those that have succeeded must not look as if they were
+lacking. Its status says how many are left to do.
+Limits: until the Job's controller has counted a pod that has just ended, one more is expected, and the replicas of a
+ReplicaSet are its own, not those of its Deployment, so during a rollout they are fewer; both err on the safe side.
+Custom controllers are not read.
 Source: Kubernetes API reference, v1.36.
 """
 

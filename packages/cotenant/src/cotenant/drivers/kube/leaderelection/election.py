@@ -1,6 +1,6 @@
 """Leader election by a Lease that several processes compete for: a state machine without I/O.
 
-Problem: at most one scheduler should act, machines' clocks disagree and jump, and requests hang. Choice: as in
+At most one scheduler should act, machines' clocks disagree and jump, and requests hang. As in
 client-go, another's lease is judged only by how long this process has seen it unchanged, never by the times written in
 it, and every write names the version it was decided on, so of two writers one gets a conflict. A leader that has not
 renewed for `renew_deadline_s`, counted from the start of its last successful write, stops leading; that is shorter than

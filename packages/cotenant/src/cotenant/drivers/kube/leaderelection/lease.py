@@ -1,10 +1,10 @@
 """Leader election by a Lease: the I/O, and a clean hand-over.
 
-Problem: work must start only once the lease is held, stop before another may hold it, and be stopped before it is
-released. Choice: `run` campaigns, runs the work as a task, and renews beside it; election.py decides every step. A
-request that hangs is abandoned when the leadership it should prolong runs out. While the lease cannot be renewed the
-work must not write (`leading`), but it stays: where nobody else took the lease meanwhile it goes on with the next
-renewal, else it is stopped. On cancellation the work is stopped first, then the lease is released.
+Work must start only once the lease is held, stop before another may hold it, and be stopped before it is released.
+`run` campaigns, runs the work as a task, and renews beside it; election.py decides every step. A request that hangs is
+abandoned when the leadership it should prolong runs out. While the lease cannot be renewed the work must not write
+(`leading`), but it stays: where nobody else took the lease meanwhile it goes on with the next renewal, else it is
+stopped. On cancellation the work is stopped first, then the lease is released.
 Limits: work that does not let itself be cancelled delays the hand-over.
 """
 

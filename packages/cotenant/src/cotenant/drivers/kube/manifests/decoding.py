@@ -1,11 +1,12 @@
 """Kubernetes' typed decoding applied to a mapping in place: one walk over the object and its schema.
 
-Problem: a real API server decodes into Go structs, which refuses wrong types, drops unknown fields, nulls and empty
-values, and writes quantities and times in one canonical form. Clients rely on all of that. Choice: one walk that visits
-each value once, returns problems only if there are any, and builds a field's path only then. Limits: an empty value is
-dropped by its type and not by the Go field's own tag (`keeps_empty` marks the exceptions that matter); zero numbers and
-false are kept where Kubernetes may drop them. Sources: Kubernetes API conventions (unset, null and empty; strict field
-validation); apimachinery's Quantity and Time JSON forms.
+A real API server decodes into Go structs, which refuses wrong types, drops unknown fields, nulls and empty values, and
+writes quantities and times in one canonical form. Clients rely on all of that. One walk that visits each value once,
+returns problems only if there are any, and builds a field's path only then.
+Limits: an empty value is dropped by its type and not by the Go field's own tag (`keeps_empty` marks the exceptions that
+matter); zero numbers and false are kept where Kubernetes may drop them.
+Sources: Kubernetes API conventions (unset, null and empty; strict field validation); apimachinery's Quantity and Time
+JSON forms.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Decoding of patch bodies, with limits on depth and size.
 
-Problem: a body may be JSON or YAML and nested without bound. Choice: msgspec reads JSON, `yaml_documents` YAML, and
-both refuse a depth that no API object has. Limits: a YAML body must be a single document, as on the real server.
+A body may be JSON or YAML and nested without bound. Msgspec reads JSON, `yaml_documents` YAML, and both refuse a depth
+that no API object has.
+Limits: a YAML body must be a single document, as on the real server.
 """
 
 from __future__ import annotations

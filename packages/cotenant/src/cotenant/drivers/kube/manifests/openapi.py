@@ -1,10 +1,10 @@
 """Kubernetes' type definitions, read from the data files of the `kubernetes-validate` package and compiled to nodes.
 
-Problem: the fields of the built-in kinds, and how they merge, fill 1.5 MB of definitions that Kubernetes publishes as
-OpenAPI. Choice: the JSON schema files of that package (730 definitions with list types, merge keys and kinds), read on
-first use (about 10 ms); each definition is compiled when first reached. Limits: one minor version of Kubernetes is
-served, `PREFERRED` if the package has it, else the newest it has, with the Workload API of later ones (`_LATER`); the
-files contain neither defaults nor rules.
+The fields of the built-in kinds, and how they merge, fill 1.5 MB of definitions that Kubernetes publishes as OpenAPI.
+The JSON schema files of that package (730 definitions with list types, merge keys and kinds), read on first use (about
+10 ms); each definition is compiled when first reached.
+Limits: one minor version of Kubernetes is served, `PREFERRED` if the package has it, else the newest it has, with the
+Workload API of later ones (`_LATER`); the files contain neither defaults nor rules.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The order of a merged list.
 
-Problem: the patch lists its elements in an order, and the object has other elements among them. Choice: elements named
-by the patch come in its order, starting at the position of the first one present; other elements keep their position
-among their neighbours. Merging twice changes nothing.
+The patch lists its elements in an order, and the object has other elements among them. Elements named by the patch come
+in its order, starting at the position of the first one present; other elements keep their position among their
+neighbours. Merging twice changes nothing.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Strategic merge patches: merge patches that treat some lists as sets or as maps keyed by a field.
 
-Problem: kubectl apply and many controllers patch a container in a list by its name; directives in the patch delete,
-replace and reorder. Choice: one recursive merge guided by the kind's schema (merge keys and strategies as published by
-Kubernetes); the order of a merged list is that of `$setElementOrder` (elements that the patch does not name keep their
-position). Limits: built-in kinds only, as in Kubernetes. Source: Kubernetes' description of strategic merge patch
-(`$patch`, `$retainKeys`, `$deleteFromPrimitiveList`, `$setElementOrder`).
+Kubectl apply and many controllers patch a container in a list by its name; directives in the patch delete, replace and
+reorder. One recursive merge guided by the kind's schema (merge keys and strategies as published by Kubernetes); the
+order of a merged list is that of `$setElementOrder` (elements that the patch does not name keep their position).
+Limits: built-in kinds only, as in Kubernetes.
+Source: Kubernetes' description of strategic merge patch (`$patch`, `$retainKeys`, `$deleteFromPrimitiveList`,
+`$setElementOrder`).
 """
 
 from __future__ import annotations

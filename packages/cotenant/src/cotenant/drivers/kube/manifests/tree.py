@@ -1,10 +1,11 @@
 """The shape of a kind as a tree of nodes.
 
-Problem: decoding, pruning, strategic merge and server-side apply need the same facts about a field: whether it exists,
-what values it may have, and how its lists and maps merge. Choice: one slotted node per type, shared where the API
-shares a type (recursive types are cycles), compiled once from whichever schema language describes the kind. Limits: a
-node has no value rules (enums, ranges): validation is elsewhere. Source: the `x-kubernetes-*` extensions of the
-Kubernetes OpenAPI (list-type, list-map-keys, map-type, patch-strategy, patch-merge-key).
+Decoding, pruning, strategic merge and server-side apply need the same facts about a field: whether it exists, what
+values it may have, and how its lists and maps merge. One slotted node per type, shared where the API shares a type
+(recursive types are cycles), compiled once from whichever schema language describes the kind.
+Limits: a node has no value rules (enums, ranges): validation is elsewhere.
+Source: the `x-kubernetes-*` extensions of the Kubernetes OpenAPI (list-type, list-map-keys, map-type, patch-strategy,
+patch-merge-key).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """YAML documents of clients as JSON values, with bounds.
 
-Problem: YAML is read by Python code at some 10 microseconds a value, aliases expand without bound, and its types are
-more than JSON's. Choice: values and nesting are counted on the parser's events, before anything is built; aliases are
-refused, or counted as if written out; dates stay text, as Kubernetes reads them. A caller with an event loop decodes in
-a thread. Limits: one document; 100,000 values (a large manifest has 10,000).
+YAML is read by Python code at some 10 microseconds a value, aliases expand without bound, and its types are more than
+JSON's. Values and nesting are counted on the parser's events, before anything is built; aliases are refused, or counted
+as if written out; dates stay text, as Kubernetes reads them. A caller with an event loop decodes in a thread.
+Limits: one document; 100,000 values (a large manifest has 10,000).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Which Events to write: a bounded queue that combines repeated ones. A state machine without I/O.
 
-Problem: ten thousand pending pods report every few seconds that they are pending; an Event each would cost more than
-scheduling, and old ones hide what a person looks for. Choice: a repeated message about the same object raises the count
-of the existing Event (within `WINDOW_S`); an object with more than `DISTINCT` different messages for one reason has the
-further ones combined into one; the queue is bounded and what does not fit is dropped and counted.
+Ten thousand pending pods report every few seconds that they are pending; an Event each would cost more than scheduling,
+and old ones hide what a person looks for. A repeated message about the same object raises the count of the existing
+Event (within `WINDOW_S`); an object with more than `DISTINCT` different messages for one reason has the further ones
+combined into one; the queue is bounded and what does not fit is dropped and counted.
 Limits: an Event is a hint for people; nothing may depend on it.
 Source: Kubernetes API reference (v1 Event), and the behaviour of client-go's event correlator.
 """

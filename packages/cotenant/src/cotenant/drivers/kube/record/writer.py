@@ -1,9 +1,9 @@
 """Writes Events in the background.
 
-Problem: decisions must not wait for an Event to be written, nor lose throughput to them. Choice: `record` only queues
-the Event (correlator.py); `run` writes the queue at a rate of its own, a few at a time. Transient failures are retried
-a few times, others are dropped; both are counted. Limits: Events not yet written are lost when the process dies;
-`flush` writes them at a clean stop.
+Decisions must not wait for an Event to be written, nor lose throughput to them. `record` only queues the Event
+(correlator.py); `run` writes the queue at a rate of its own, a few at a time. Transient failures are retried a few
+times, others are dropped; both are counted.
+Limits: Events not yet written are lost when the process dies; `flush` writes them at a clean stop.
 """
 
 from __future__ import annotations

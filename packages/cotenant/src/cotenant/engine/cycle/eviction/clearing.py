@@ -1,12 +1,12 @@
 """Which waiting pods a changed node may help after evictions.
 
-Problem: a pod that fits nowhere and could evict nobody must be tried again once evictions would help: a more important
-pod left, a taint went, a pod became evictable. To search victims after each event for thousands of waiting pods costs
-too much. Choice: on a row that changed, a group is tried again if its pod would fit there by requests and by what no
-eviction changes, once everything that it may evict was gone. That is necessary for any preemption there, so nothing is
-missed; the search itself decides. One pass of array operations per changed row for all kinds of waiting pods. Limits:
-rules between pods, devices, CPUs and estimates are not looked at, so a group may be tried again in vain, after its
-back-off.
+A pod that fits nowhere and could evict nobody must be tried again once evictions would help: a more important pod left,
+a taint went, a pod became evictable. To search victims after each event for thousands of waiting pods costs too much.
+On a row that changed, a group is tried again if its pod would fit there by requests and by what no eviction changes,
+once everything that it may evict was gone. That is necessary for any preemption there, so nothing is missed; the search
+itself decides. One pass of array operations per changed row for all kinds of waiting pods.
+Limits: rules between pods, devices, CPUs and estimates are not looked at, so a group may be tried again in vain, after
+its back-off.
 """
 
 from __future__ import annotations

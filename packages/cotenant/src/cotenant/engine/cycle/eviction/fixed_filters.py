@@ -1,9 +1,9 @@
 """Filters that no eviction can change: a node's readiness, its taints, and its labels.
 
-Problem: reasons count the nodes that each filter rejects, and preemption must not clear a node that a filter rejects in
-any case. Choice: these filters are listed here once, in kube-scheduler's order of plugins; both read the list
-(engine/cycle/rejections.py, engine/cycle/eviction/preemption.py). Nodes with equal taints are evaluated once. Limits:
-rules of narrowing say themselves whether evictions help (`Rule.yields`).
+Reasons count the nodes that each filter rejects, and preemption must not clear a node that a filter rejects in any
+case. These filters are listed here once, in kube-scheduler's order of plugins; both read the list
+(engine/cycle/rejections.py, engine/cycle/eviction/preemption.py). Nodes with equal taints are evaluated once.
+Limits: rules of narrowing say themselves whether evictions help (`Rule.yields`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What a preemption would break: jobs that need all of their members, as reported by plugins.
 
-Problem: evicting one member of a job ends the job and frees one place. Choice: a job can spare the members above its
-minimum; evicting one more loses all of its placed members. It may be lost only if every one of its members may be
-evicted; otherwise only the spare members of lowest priority are candidates. The choice itself is pure
-(policy/placement/preemption.py, policy/quota/preemption.py). Limits: a job that needs another one which does not name
-it in turn is not lost with it.
+Evicting one member of a job ends the job and frees one place. A job can spare the members above its minimum; evicting
+one more loses all of its placed members. It may be lost only if every one of its members may be evicted; otherwise only
+the spare members of lowest priority are candidates. The choice itself is pure (policy/placement/preemption.py,
+policy/quota/preemption.py).
+Limits: a job that needs another one which does not name it in turn is not lost with it.
 """
 
 from __future__ import annotations

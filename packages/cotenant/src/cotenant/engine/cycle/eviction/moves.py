@@ -1,11 +1,11 @@
 """Moves replicas that keep missing their objective, and records the moves.
 
-Problem: a move costs a replica its first minute, and may gain nothing. Choice: the policy selects candidates from
-latency alone, beyond its sampling error (policy/rebalance); each is then removed from its node in a simulation and
-evaluated by the same rules, filters and score that placed it, and moves only if another node is better by a margin. A
-move is an eviction: the replica's owner creates a new pod, which the cycle places. The replacement has the same
-cool-down as the moved pod. Limits: the gain is an estimate; the replacement is recognised by its shape; the result of a
-move is visible only in missed windows.
+A move costs a replica its first minute, and may gain nothing. The policy selects candidates from latency alone, beyond
+its sampling error (policy/rebalance); each is then removed from its node in a simulation and evaluated by the same
+rules, filters and score that placed it, and moves only if another node is better by a margin. A move is an eviction:
+the replica's owner creates a new pod, which the cycle places. The replacement has the same cool-down as the moved pod.
+Limits: the gain is an estimate; the replacement is recognised by its shape; the result of a move is visible only in
+missed windows.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
 """Pods with a nominated node that wait for their victims to end, and the resources reserved for them.
 
-Problem: between the eviction and the bind the victims terminate, and the freed resources must neither go to pods of
-lower priority nor be withheld from pods of higher priority. Choice: a nominated pod's requests count on its node for
-pods of its own or lower priority, and are suspended while pods of higher priority, or the pod itself, are evaluated;
-its rules count as well. It waits in a group of its own, and is woken when its last victim is gone. The same holds for a
-pod for which a rebalancer makes room: it waits for the pods that are being moved, which are not victims, so another
-preemptor may still evict them; devices that are free already cannot be set aside, so other pods that ask for devices
-are kept off its node meanwhile. Source: kube-scheduler's nominator. Limits: a pod without rules of its own is not
-affected by the nominated pod's rules; a gang of which some members ask for devices is kept off such nodes as a whole.
+Between the eviction and the bind the victims terminate, and the freed resources must neither go to pods of lower
+priority nor be withheld from pods of higher priority. A nominated pod's requests count on its node for pods of its own
+or lower priority, and are suspended while pods of higher priority, or the pod itself, are evaluated; its rules count as
+well. It waits in a group of its own, and is woken when its last victim is gone. The same holds for a pod for which a
+rebalancer makes room: it waits for the pods that are being moved, which are not victims, so another preemptor may still
+evict them; devices that are free already cannot be set aside, so other pods that ask for devices are kept off its node
+meanwhile.
+Source: kube-scheduler's nominator.
+Limits: a pod without rules of its own is not affected by the nominated pod's rules; a gang of which some members ask
+for devices is kept off such nodes as a whole.
 """
 
 from __future__ import annotations

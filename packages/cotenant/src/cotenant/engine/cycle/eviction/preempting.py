@@ -1,13 +1,14 @@
 """When a pod without a feasible node may preempt, and its message if it may not.
 
-Problem: victims take their grace period to end, and a pod that is tried again meanwhile must not evict more; nominated
-pods are neither free resources nor victims. Choice: a pod that waits for victims, its own or any that end on its
-nominated node, may not preempt as long as it would fit there without them: a node that was tainted, or taken by others,
-is not waited for. A victim that has not ended `OVERDUE_S` after it should have is not waited for either, and room is
-made elsewhere if there is any. Resources reserved for pods of lower priority are suspended while victims are searched
+Victims take their grace period to end, and a pod that is tried again meanwhile must not evict more; nominated pods are
+neither free resources nor victims. A pod that waits for victims, its own or any that end on its nominated node, may not
+preempt as long as it would fit there without them: a node that was tainted, or taken by others, is not waited for. A
+victim that has not ended `OVERDUE_S` after it should have is not waited for either, and room is made elsewhere if there
+is any. Resources reserved for pods of lower priority are suspended while victims are searched
 (engine/cycle/eviction/preemption.py), and a victim that is ending already is waited for, not evicted again. Best-effort
 work evicts best-effort work only: the number of its priority class says how it compares with its like.
-Source: kube-scheduler's DefaultPreemption plugin, which waits for what never ends. Limits: extenders are not asked.
+Source: kube-scheduler's DefaultPreemption plugin, which waits for what never ends.
+Limits: extenders are not asked.
 """
 
 from __future__ import annotations

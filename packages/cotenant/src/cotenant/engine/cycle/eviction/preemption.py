@@ -1,13 +1,14 @@
 """Builds the preemption problem from the cluster's state: the constraints of a pod on each node, and the candidates for
 eviction.
 
-Problem: the choice of victims (policy/placement/preemption.py) is a pure function of columns of numbers, while a node
-is ruled out by requests, predicted use, ports, claims, anti-affinity in both directions and spread. Choice: each of
-them becomes a column here. For a rule over a domain the rest of the domain is subtracted from the limit, so the column
-is about the node alone. Required affinity can only be lost by removals, so it is checked once, with every candidate
-removed. Gangs that evictions would break come from engine/cycle/eviction/losses.py; resources that their members free
-on other nodes are not considered. Limits: as in kube-scheduler, a node on which a required neighbour has lower priority
-is not cleared; anti-affinity and spread of nominated pods are not counted.
+The choice of victims (policy/placement/preemption.py) is a pure function of columns of numbers, while a node is ruled
+out by requests, predicted use, ports, claims, anti-affinity in both directions and spread. Each of them becomes a
+column here. For a rule over a domain the rest of the domain is subtracted from the limit, so the column is about the
+node alone. Required affinity can only be lost by removals, so it is checked once, with every candidate removed. Gangs
+that evictions would break come from engine/cycle/eviction/losses.py; resources that their members free on other nodes
+are not considered.
+Limits: as in kube-scheduler, a node on which a required neighbour has lower priority is not cleared; anti-affinity and
+spread of nominated pods are not counted.
 """
 
 from __future__ import annotations

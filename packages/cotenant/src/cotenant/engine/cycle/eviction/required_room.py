@@ -1,10 +1,10 @@
 """What must be free on a node for a pod to fit, as amounts with limits.
 
-Problem: filters return yes or no, while an explanation needs the missing amount and preemption needs to know which pods
-could free it. Choice: the profile's fit, the group limit and the load limit as *demands*: residents add up to `held`,
-and the pod fits where that is at most `limit`. The verdict equals that of `compiled.rejection`, checked by a property
-test. Source: kube-scheduler's NodeResourcesFit for fit by requests. Limits: limits on predicted use are rounded down to
-whole units.
+Filters return yes or no, while an explanation needs the missing amount and preemption needs to know which pods could
+free it. The profile's fit, the group limit and the load limit as *demands*: residents add up to `held`, and the pod
+fits where that is at most `limit`. The verdict equals that of `compiled.rejection`, checked by a property test.
+Source: kube-scheduler's NodeResourcesFit for fit by requests.
+Limits: limits on predicted use are rounded down to whole units.
 """
 
 from __future__ import annotations

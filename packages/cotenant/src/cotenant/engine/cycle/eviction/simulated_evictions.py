@@ -1,9 +1,9 @@
 """Removes pods from their nodes temporarily, to test whether others would fit then.
 
-Problem: victims are computed node by node, and the joint effect of several evictions (a rule between pods loses its
-co-located pods, a domain its smallest count, a gang frees space on ten nodes) shows only in a placement. Choice: the
-pods are removed from the real arrays, placements are tried there, and at the end all pods are restored in reverse
-order. Limits: plugins are not notified, so quotas do not change; sampling cursor and random state are the caller's
+Victims are computed node by node, and the joint effect of several evictions (a rule between pods loses its co-located
+pods, a domain its smallest count, a gang frees space on ten nodes) shows only in a placement. The pods are removed from
+the real arrays, placements are tried there, and at the end all pods are restored in reverse order.
+Limits: plugins are not notified, so quotas do not change; sampling cursor and random state are the caller's
 (`Placing.mark`).
 """
 

@@ -1,11 +1,11 @@
 """The doctor's findings: what would be refused, fought over or missing if an agent with these settings acted on this
 node.
 
-Problem: an agent that acts beside other writers can undo their work, have its own undone, or do nothing at all, and
-each shows only later, on some pods. Choice: pure checks over what was found, by the owner's table. A conflict is what
-makes acting pointless or harmful: another writer of the same knobs, limits that would not stand, no group that may be
-written. A warning is a policy that is on and does less than it says. A note is what is left to its owner by design, or
-would help. Limits: knobs are not tried; what an administrator's own tools write is not known.
+An agent that acts beside other writers can undo their work, have its own undone, or do nothing at all, and each shows
+only later, on some pods. Pure checks over what was found, by the owner's table. A conflict is what makes acting
+pointless or harmful: another writer of the same knobs, limits that would not stand, no group that may be written. A
+warning is a policy that is on and does less than it says. A note is what is left to its owner by design, or would help.
+Limits: knobs are not tried; what an administrator's own tools write is not known.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The CPU lists that other parties set on groups: the current ones, or the ones from before ours.
 
-Problem: a policy that gives a group CPUs must not give it more than its owner (kubelet, runtime) did, and what is read
-of a group that we hold is our own value. Choice: a list counts as external while nothing of ours is held there; from
-then on it is remembered, and after a restart the keeper's leases supply it. Limits: an external change while we hold
-the group is seen after we have yielded; CPU lists only.
+A policy that gives a group CPUs must not give it more than its owner (kubelet, runtime) did, and what is read of a
+group that we hold is our own value. A list counts as external while nothing of ours is held there; from then on it is
+remembered, and after a restart the keeper's leases supply it.
+Limits: an external change while we hold the group is seen after we have yielded; CPU lists only.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The state of one knob between the agent and its keeper: statuses, legal transitions, pending requests.
 
-Problem: a knob that is requested, confirmed, refused and released at different times needs one record that cannot
-contradict itself. Choice: one entry per knob with a status, changed along `LEGAL` only. Limits: the rules of when to
-request and release are in `knob_tracker.py`.
+A knob that is requested, confirmed, refused and released at different times needs one record that cannot contradict
+itself. One entry per knob with a status, changed along `LEGAL` only.
+Limits: the rules of when to request and release are in `knob_tracker.py`.
 """
 
 from __future__ import annotations

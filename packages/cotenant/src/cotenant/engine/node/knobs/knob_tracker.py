@@ -1,12 +1,12 @@
 """Tracks what the keeper holds for the agent: the difference between the desired values and what was requested, over
 time.
 
-Problem: a value is desired every second, an answer may be lost, a knob may be refused for ever, and another process may
-keep writing it. Choice: one entry per knob with a small state machine (`knob_entry.py`). A value is requested when it
-is new, changed, or a third of its lease is over; a refused knob backs off, longer each time; a knob that another
-process wrote is left alone for a while; what is no longer desired is given back at once, and again until that is
-answered or the lease has expired. Limits: answers are matched to requests by their order only, as the keeper
-guarantees.
+A value is desired every second, an answer may be lost, a knob may be refused for ever, and another process may keep
+writing it. One entry per knob with a small state machine (`knob_entry.py`). A value is requested when it is new,
+changed, or a third of its lease is over; a refused knob backs off, longer each time; a knob that another process wrote
+is left alone for a while; what is no longer desired is given back at once, and again until that is answered or the
+lease has expired.
+Limits: answers are matched to requests by their order only, as the keeper guarantees.
 
 A knob that cannot be undone (memory.reclaim) is a one-shot write, not a lease: requested once for each new verdict that
 contains it, never renewed, never given back.

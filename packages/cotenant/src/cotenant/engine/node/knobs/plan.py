@@ -1,13 +1,13 @@
 """Resolves the desired values of all policies to one value per knob.
 
-Problem: several policies want the same knob, some want knobs that the agent may not write or that this machine lacks,
-and a value may be malformed. Choice: a desired value must pass four checks (below an allowed root, a knob that the
-machine has, a value that the knob accepts, not the weight of a group that is to be idle, which the kernel refuses); of
-those that pass, the most restrictive wins (`restrictiveness.py`), and of equal ones the policy that is first in the
-list; the overruled ones are kept with the winner. On cgroup v1 the kernel refuses a quota above the parent's, and a
-parent's below a child's, so a quota above the one of a group that contains it becomes that one; on v2 the kernel takes
-the smaller by itself. Limits: one value per knob; nothing here knows what is held, and a quota that no policy wants is
-not considered.
+Several policies want the same knob, some want knobs that the agent may not write or that this machine lacks, and a
+value may be malformed. A desired value must pass four checks (below an allowed root, a knob that the machine has, a
+value that the knob accepts, not the weight of a group that is to be idle, which the kernel refuses); of those that
+pass, the most restrictive wins (`restrictiveness.py`), and of equal ones the policy that is first in the list; the
+overruled ones are kept with the winner. On cgroup v1 the kernel refuses a quota above the parent's, and a parent's
+below a child's, so a quota above the one of a group that contains it becomes that one; on v2 the kernel takes the
+smaller by itself.
+Limits: one value per knob; nothing here knows what is held, and a quota that no policy wants is not considered.
 """
 
 from __future__ import annotations

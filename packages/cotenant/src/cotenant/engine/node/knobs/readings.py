@@ -1,8 +1,8 @@
 """The current values of the knobs that policies read: which to read next, and what was last read or confirmed.
 
-Problem: policies compare current with desired values, for some knobs of every group, and reading them all each second
-would cost more than the policies. Choice: a value is trusted for a while, ours from the keeper's answer; unknown values
-are read at once, old ones a few at a time, oldest first.
+Policies compare current with desired values, for some knobs of every group, and reading them all each second would cost
+more than the policies. A value is trusted for a while, ours from the keeper's answer; unknown values are read at once,
+old ones a few at a time, oldest first.
 Limits: a foreign write is seen when its knob is read again, or when the keeper finds it at the next renewal.
 """
 

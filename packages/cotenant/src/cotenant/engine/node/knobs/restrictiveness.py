@@ -1,8 +1,9 @@
 """The rank of a knob's value by how restrictive it is, so that of two desired values the more restrictive one wins.
 
-Problem: two policies want different values of one knob, and which one wins must not depend on the order in which they
-run. Choice: each knob's canonical text becomes a rank; the smaller rank wins. Limits: ranks are totally ordered, so one
-value wins as a whole; parts of two values are never mixed, since no policy asked for the mixture.
+Two policies want different values of one knob, and which one wins must not depend on the order in which they run. Each
+knob's canonical text becomes a rank; the smaller rank wins.
+Limits: ranks are totally ordered, so one value wins as a whole; parts of two values are never mixed, since no policy
+asked for the mixture.
 
     quota, burst, weights, memory.high, memory.max       less is more restrictive; "max" is least
     io.max                                               more limits over all devices, then smaller ones

@@ -1,7 +1,8 @@
 """What one step of an incident is decided on: the node's state and samples, and which pods are cleared.
 
-Problem: the order of the rungs and the choice of one need the same answers about pods, trouble and cause. Choice: one
-frozen value a sample with those questions. Limits: none.
+The order of the rungs and the choice of one need the same answers about pods, trouble and cause. One frozen value a
+sample with those questions.
+Limits: none.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """What incidents cost their victims and who caused it, for whoever books it.
 
-Problem: an incident names a culprit, tries actions on it for minutes, and may clear it again; a report must say once
-what stands. Choice: a pure reading of the incidents that are kept. For each culprit of an incident there is a verdict:
-`proven` where limiting it helped, `cleared` where it did not or another cause was found, `attributed` where the
-incident ended without a proof. While an action is measured there is none. The harm is the CPU that the victim requests,
-or uses where it requests none, times the time from the first bad sample to the first calm, times the share of the level
-above the threshold: a service at twice its threshold loses half. Limits: recurrences of an incident are not counted
-again; a victim that left has no harm.
+An incident names a culprit, tries actions on it for minutes, and may clear it again; a report must say once what
+stands. A pure reading of the incidents that are kept. For each culprit of an incident there is a verdict: `proven`
+where limiting it helped, `cleared` where it did not or another cause was found, `attributed` where the incident ended
+without a proof. While an action is measured there is none. The harm is the CPU that the victim requests, or uses where
+it requests none, times the time from the first bad sample to the first calm, times the share of the level above the
+threshold: a service at twice its threshold loses half.
+Limits: recurrences of an incident are not counted again; a victim that left has no harm.
 """
 
 from __future__ import annotations

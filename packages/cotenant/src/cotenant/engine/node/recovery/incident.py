@@ -1,10 +1,10 @@
 """One incident: a service in trouble, from the first bad samples to its recovery, with what was done and what it
 brought.
 
-Problem: the story must be told later from the incident alone, and memory must not grow while a service flaps. Choice: a
-frozen value with its stage, the attribution, the current lease, the proofs so far and the last events; proofs and
-events are bounded. Limits: a level is the deciding signal in millionths of the objective, or of the signal's unit where
-there is none.
+The story must be told later from the incident alone, and memory must not grow while a service flaps. A frozen value
+with its stage, the attribution, the current lease, the proofs so far and the last events; proofs and events are
+bounded.
+Limits: a level is the deciding signal in millionths of the objective, or of the signal's unit where there is none.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """One step of an incident: act on the named culprit at the mildest permitted rung, prove the action, hold it, release
 it, or back down.
 
-Problem: an action on the wrong pod, or a useless one on the right pod, must end by itself, and a culprit that returns
-must not be found anew each time. Choice: a pure function over the incident and the node's samples. After an action only
-samples that lie wholly behind it count; their mean is compared with the level before. Recovered: the lease lasts on for
-its time. Improved: the next rung. Not improved: the lease ends and the pod is cleared for this service; the first rung,
-which is not aimed at the culprit, goes on to the next one where the same pod is still named. When the trouble returns
-after a lease, the same rung is used again for twice as long, and the next one after some recurrences. Before each
-stronger rung the cause is asked again, so a cause that was the service's own ends the action. Limits: two actions for
-one service are never in force at once; where two services have the same culprit, each has its own incident.
+An action on the wrong pod, or a useless one on the right pod, must end by itself, and a culprit that returns must not
+be found anew each time. A pure function over the incident and the node's samples. After an action only samples that lie
+wholly behind it count; their mean is compared with the level before. Recovered: the lease lasts on for its time.
+Improved: the next rung. Not improved: the lease ends and the pod is cleared for this service; the first rung, which is
+not aimed at the culprit, goes on to the next one where the same pod is still named. When the trouble returns after a
+lease, the same rung is used again for twice as long, and the next one after some recurrences. Before each stronger rung
+the cause is asked again, so a cause that was the service's own ends the action.
+Limits: two actions for one service are never in force at once; where two services have the same culprit, each has its
+own incident.
 
 Source: proof by comparing before and during: Zhang et al., CPI2, EuroSys'13, section 5; the ladder:
 docs/guide/recovery.md.

@@ -1,8 +1,8 @@
 """The recovery of services as one node policy: samples, incidents, and the knobs and evictions of their leases.
 
-Problem: the ladder must take part in the resolution of knobs, the pacing of evictions and the leases of the keeper like
-any other policy. Choice: `decide` over one `NodeState` and a frozen memory; each open incident moves by one step per
-sample, and the verdict is what the leases in force desire. Where the agent dies, the keeper's time to live ends them.
+The ladder must take part in the resolution of knobs, the pacing of evictions and the leases of the keeper like any
+other policy. `decide` over one `NodeState` and a frozen memory; each open incident moves by one step per sample, and
+the verdict is what the leases in force desire. Where the agent dies, the keeper's time to live ends them.
 Limits: one incident per service at a time; the last ones that ended are kept for explanations.
 """
 

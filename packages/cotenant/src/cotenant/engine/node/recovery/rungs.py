@@ -1,9 +1,9 @@
 """Which rung may be used against a culprit, and what it sets.
 
-Problem: a rung must be configured, permitted by the objective of the service, and possible for the culprit: a service
-is never limited, and a move needs a process that asks for it. Choice: the mildest rung that is all three; caps are
-shares of what was used while the service was in trouble. Limits: whether a move is answered is not known here; the time
-to live of its lease ends it.
+A rung must be configured, permitted by the objective of the service, and possible for the culprit: a service is never
+limited, and a move needs a process that asks for it. The mildest rung that is all three; caps are shares of what was
+used while the service was in trouble.
+Limits: whether a move is answered is not known here; the time to live of its lease ends it.
 """
 
 from __future__ import annotations

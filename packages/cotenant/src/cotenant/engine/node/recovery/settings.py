@@ -1,8 +1,9 @@
 """Settings of the recovery ladder.
 
-Problem: how long an action lasts, when it counts as proven, and how strong it may be differ between nodes. Choice: each
-is a setting; off unless configured. Limits: an objective's own `maxAction` replaces `max_action` for its replicas; one
-that does not allow the guard to act only observes.
+How long an action lasts, when it counts as proven, and how strong it may be differ between nodes. Each is a setting;
+off unless configured.
+Limits: an objective's own `maxAction` replaces `max_action` for its replicas; one that does not allow the guard to act
+only observes.
 """
 
 from __future__ import annotations

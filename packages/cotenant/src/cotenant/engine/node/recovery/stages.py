@@ -1,8 +1,8 @@
 """The stages of an incident and the rungs of the ladder, with the legal changes between stages.
 
-Problem: an incident is acted on for minutes while its cause, its victim and its culprit change; a state that must not
-follow another has to be refused, not left to the order of conditions. Choice: one table; every change goes through
-`check`. Limits: none.
+An incident is acted on for minutes while its cause, its victim and its culprit change; a state that must not follow
+another has to be refused, not left to the order of conditions. One table; every change goes through `check`.
+Limits: none.
 """
 
 from __future__ import annotations

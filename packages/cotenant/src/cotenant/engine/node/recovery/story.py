@@ -1,9 +1,9 @@
 """The story of a service as one chain: objective, burn, victim replica, cause with its evidence, actions with their
 proofs, recovery in seconds.
 
-Problem: "what happened to my service, and what was done" must be answered from one place, while it happens and an hour
-later. Choice: made from the incidents that the policy keeps, open ones first; each link has its figures, and a sentence
-for people. Limits: of this node's replicas only, and of the last incidents that are kept.
+"what happened to my service, and what was done" must be answered from one place, while it happens and an hour later.
+Made from the incidents that the policy keeps, open ones first; each link has its figures, and a sentence for people.
+Limits: of this node's replicas only, and of the last incidents that are kept.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Back-off of NonStrict gangs that released their nodes because their waiting time was over.
 
-Problem: a gang that can never complete takes nodes, holds them for its waiting time, releases them and takes them
-again; pods that fit beside it never get the room. Choice: after each waiting time that ended without completion, the
-gang is in back-off, with all gangs that are placed together with it, for twice as long as before. In back-off its
-members are placed as those of a Strict gang: all that are needed, or none, so it can still complete whenever it fits,
-and holds nothing meanwhile. The first back-off is at least the waiting time, so that a gang holds nodes for at most
-half of the time, and longer than any pod's back-off, so that every pod is tried. The count ends when the gang
-completes, changes its specification, or loses its last member.
+A gang that can never complete takes nodes, holds them for its waiting time, releases them and takes them again; pods
+that fit beside it never get the room. After each waiting time that ended without completion, the gang is in back-off,
+with all gangs that are placed together with it, for twice as long as before. In back-off its members are placed as
+those of a Strict gang: all that are needed, or none, so it can still complete whenever it fits, and holds nothing
+meanwhile. The first back-off is at least the waiting time, so that a gang holds nodes for at most half of the time, and
+longer than any pod's back-off, so that every pod is tried. The count ends when the gang completes, changes its
+specification, or loses its last member.
 
 Source: the doubling is that of kube-scheduler's back-off; Koordinator's gangs have none beyond that of each pod.
 Limits: kept in memory, so a restart forgets it.

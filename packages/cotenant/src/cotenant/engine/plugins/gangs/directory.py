@@ -1,11 +1,11 @@
 """The gangs of a cluster as the scheduling cycle asks about them: the gate, the key in the queue, permits, and
 descriptions.
 
-Problem: each member's event may concern every member, and a round asks about thousands of pods. Choice: the records are
-kept by engine/plugins/gangs/membership.py; here the gangs that changed are processed once before a round (`turn`):
-members whose gate or key changed are queued again, and PodGroups get their status. Nothing is placed here: a bundle of
-Strict gangs is queued under one key (`Whole`) and placed by engine/plugins/gangs/judging.py; members of NonStrict gangs
-are placed one by one, hold their nodes (engine/plugins/gangs/waiting.py), and are queued under one key only while their
+Each member's event may concern every member, and a round asks about thousands of pods. The records are kept by
+engine/plugins/gangs/membership.py; here the gangs that changed are processed once before a round (`turn`): members
+whose gate or key changed are queued again, and PodGroups get their status. Nothing is placed here: a bundle of Strict
+gangs is queued under one key (`Whole`) and placed by engine/plugins/gangs/judging.py; members of NonStrict gangs are
+placed one by one, hold their nodes (engine/plugins/gangs/waiting.py), and are queued under one key only while their
 gang is in back-off (engine/plugins/gangs/back_off.py).
 
 Limits: a bundle with one Strict gang is Strict as a whole; topology counts for Strict gangs. Source: Koordinator,

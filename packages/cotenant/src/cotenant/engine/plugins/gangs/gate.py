@@ -1,8 +1,9 @@
 """The gate before the queue: why the members of a gang must not be scheduled yet.
 
-Problem: whether pods may enter the queue depends on their gang, on every gang that it names, and on a gang that it
-yields to. Choice: one function over the gangs' records; the first obstacle is the reason. The counting rules are in
-policy/placement/gangs/permit.py. Limits: one reason at a time.
+Whether pods may enter the queue depends on their gang, on every gang that it names, and on a gang that it yields to.
+One function over the gangs' records; the first obstacle is the reason. The counting rules are in
+policy/placement/gangs/permit.py.
+Limits: one reason at a time.
 
 Source: Koordinator, pkg/scheduler/plugins/coscheduling/core (PreEnqueue).
 """

@@ -1,13 +1,12 @@
 """Placement of a bundle of gangs in one transaction: bound together, or undone without a trace.
 
-Problem: members placed one by one take resources from one another and from other pods, and a gang with half of its
-nodes is of no use. Choice: one transaction per bundle and round: the plugins admit every member, all are placed in one
-run, and only then does anything count. If every gang that must be satisfied is, the members with a node are bound and
-the others are placed alone later. Otherwise ledger, narrowing, node rules, admissions and nominations are as before,
-and the bundle gets one verdict: which member failed, and why, beside those that were placed. It is tried again like
-every rejected group, after events that may help a member. Nothing is held meanwhile, so there is no time-out. Members
-with the largest requests go first. A gang with a topology is tried in the domains of its keys
-(engine/plugins/gangs/topology.py).
+Members placed one by one take resources from one another and from other pods, and a gang with half of its nodes is of
+no use. One transaction per bundle and round: the plugins admit every member, all are placed in one run, and only then
+does anything count. If every gang that must be satisfied is, the members with a node are bound and the others are
+placed alone later. Otherwise ledger, narrowing, node rules, admissions and nominations are as before, and the bundle
+gets one verdict: which member failed, and why, beside those that were placed. It is tried again like every rejected
+group, after events that may help a member. Nothing is held meanwhile, so there is no time-out. Members with the largest
+requests go first. A gang with a topology is tried in the domains of its keys (engine/plugins/gangs/topology.py).
 
 Limits: one order of members and the profile's own choice of nodes: a gang that would fit in another arrangement may be
 rejected.

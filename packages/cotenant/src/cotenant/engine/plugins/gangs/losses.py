@@ -1,8 +1,8 @@
 """Strict gangs as jobs: members on nodes that are of use only together, and how many of them can be spared.
 
-Problem: preemption knows no gangs, only what is lost with a pod (engine/cycle/eviction/losses.py). Choice: a bundle of
-gangs that are placed together is one job; members that are leaving count neither as placed nor as spared again. Limits:
-a bundle can spare what the scarcest of its gangs can.
+Preemption knows no gangs, only what is lost with a pod (engine/cycle/eviction/losses.py). A bundle of gangs that are
+placed together is one job; members that are leaving count neither as placed nor as spared again.
+Limits: a bundle can spare what the scarcest of its gangs can.
 """
 
 from __future__ import annotations

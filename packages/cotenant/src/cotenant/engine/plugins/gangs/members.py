@@ -1,10 +1,11 @@
 """One gang as the engine sees it: its specification, its members, and which of them have a node.
 
-Problem: every question about a gang is a count of members by state. Choice: one mutable record per gang, changed by
+Every question about a gang is a count of members by state. One mutable record per gang, changed by
 engine/plugins/gangs/membership.py only. A member is *placed* (bound, or its bind is decided), *holding* (NonStrict: it
 keeps a node until the minimum is reached), or without a node. Members that have ended count as placed while others of
 the gang still are placed. Where none is, those that succeeded count as long as they are not all of the gang: so the
-last member's second try needs only itself. Limits: a gang that has run to its end and gets new members starts over.
+last member's second try needs only itself.
+Limits: a gang that has run to its end and gets new members starts over.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Gangs and their members, kept up to date by the events of pods and PodGroups.
 
-Problem: PodGroups and pods arrive, change and leave in any order, and each such event may change whether hundreds of
-pods may be scheduled. Choice: one record per gang (engine/plugins/gangs/members.py), changed by each event; gangs whose
-gate or key in the queue may have changed, and gangs whose status may have, are noted and processed once before the next
-round (engine/plugins/gangs/directory.py). That a gang was satisfied once is remembered while it has members. After a
-restart it is derived from the members that are bound: at least the minimum, or any where the missing ones no longer
-exist.
+PodGroups and pods arrive, change and leave in any order, and each such event may change whether hundreds of pods may be
+scheduled. One record per gang (engine/plugins/gangs/members.py), changed by each event; gangs whose gate or key in the
+queue may have changed, and gangs whose status may have, are noted and processed once before the next round
+(engine/plugins/gangs/directory.py). That a gang was satisfied once is remembered while it has members. After a restart
+it is derived from the members that are bound: at least the minimum, or any where the missing ones no longer exist.
 
 Source: Koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go. Limits: a PodGroup has precedence over
 annotations as a whole, not field by field.

@@ -1,10 +1,11 @@
 """`spec.minResources` of a PodGroup: no member is placed while the cluster has less than that free.
 
-Problem: a gang whose minimum cannot fit should not be tried member by member, and its author may know what it needs
-beyond its pods' requests. Choice: the sum of free resources over all nodes, with what the gang's own members hold or
-are nominated for counted as free, is compared with minResources and as many pods as the minimum, before members are
-placed. Only the sum counts: the filters still decide whether the members fit. Limits: selectors, taints and cordons are
-not considered, as upstream; a satisfied gang is not checked again; no pod is evicted for it.
+A gang whose minimum cannot fit should not be tried member by member, and its author may know what it needs beyond its
+pods' requests. The sum of free resources over all nodes, with what the gang's own members hold or are nominated for
+counted as free, is compared with minResources and as many pods as the minimum, before members are placed. Only the sum
+counts: the filters still decide whether the members fit.
+Limits: selectors, taints and cordons are not considered, as upstream; a satisfied gang is not checked again; no pod is
+evicted for it.
 
 Source: scheduler-plugins, pkg/coscheduling/core/core.go (PreFilter, CheckClusterResource), which also subtracts the
 excess of nodes that are over capacity.

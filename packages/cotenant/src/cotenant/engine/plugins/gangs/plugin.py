@@ -1,10 +1,11 @@
 """The gangs plugin: the extension points through which gangs take part in scheduling.
 
-Problem: gangs take part in every step of scheduling, and each step has rules of its own. Choice: one class that the
-scheduling cycle calls, over parts with one subject each: the records (membership.py), free resources
-(min_resources.py), the gate, queue keys and permits (directory.py), placement of Strict bundles (judging.py) with
-preemption (preemption.py), and the nodes that NonStrict members hold (waiting.py). Source: Koordinator,
-pkg/scheduler/plugins/coscheduling. Limits: those of its parts.
+Gangs take part in every step of scheduling, and each step has rules of its own. One class that the scheduling cycle
+calls, over parts with one subject each: the records (membership.py), free resources (min_resources.py), the gate, queue
+keys and permits (directory.py), placement of Strict bundles (judging.py) with preemption (preemption.py), and the nodes
+that NonStrict members hold (waiting.py).
+Source: Koordinator, pkg/scheduler/plugins/coscheduling.
+Limits: those of its parts.
 """
 
 from __future__ import annotations

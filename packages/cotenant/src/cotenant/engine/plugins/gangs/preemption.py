@@ -1,18 +1,18 @@
 """Victims for a whole Strict gang, selected by simulated evictions on the real arrays, which are restored.
 
-Problem: evicting for one member after another costs other pods their nodes although the gang may not fit in the end.
-Choice: the gang is placed as far as it fits. For each missing member victims are selected as for a single pod (less
-important ones, gangs spared first, then pods whose budgets are spent, no more than needed), removed from their nodes
-for the moment, and the member is placed there. A Strict gang that cannot spare a victim is evicted whole, and the
-resources that it frees on other nodes are used for the next members; since it is evicted in any case, a second
-simulation starts without it, and counts if it costs fewer pods. If the minimum is reached, also when all members are
-placed again without any victim, victims and nodes are the plan. A gang with a required topology is simulated in one
-domain after another, and the domain with the least loss counts. Members that own reservations draw from them in a
-simulation as when they are placed, and victims for one of them are searched with its reservations hidden too; where one
-drew, the same is simulated without drawing, and the lesser loss counts. Where neither gives a plan, members that draw
-are placed once more after the others, which have fewer nodes. Limits: what a victim drew returns to its
-reservation, not to the gang; victims for at most `MAX_SEARCHES` members per simulation; budgets are counted node by
-node; a preferred topology is not considered.
+Evicting for one member after another costs other pods their nodes although the gang may not fit in the end. The gang is
+placed as far as it fits. For each missing member victims are selected as for a single pod (less important ones, gangs
+spared first, then pods whose budgets are spent, no more than needed), removed from their nodes for the moment, and the
+member is placed there. A Strict gang that cannot spare a victim is evicted whole, and the resources that it frees on
+other nodes are used for the next members; since it is evicted in any case, a second simulation starts without it, and
+counts if it costs fewer pods. If the minimum is reached, also when all members are placed again without any victim,
+victims and nodes are the plan. A gang with a required topology is simulated in one domain after another, and the domain
+with the least loss counts. Members that own reservations draw from them in a simulation as when they are placed, and
+victims for one of them are searched with its reservations hidden too; where one drew, the same is simulated without
+drawing, and the lesser loss counts. Where neither gives a plan, members that draw are placed once more after the
+others, which have fewer nodes.
+Limits: what a victim drew returns to its reservation, not to the gang; victims for at most `MAX_SEARCHES` members per
+simulation; budgets are counted node by node; a preferred topology is not considered.
 """
 
 from __future__ import annotations

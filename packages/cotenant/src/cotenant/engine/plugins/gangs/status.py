@@ -1,9 +1,9 @@
 """The status of a gang: for its PodGroup, and for people.
 
-Problem: a PodGroup's status should be written when it changes and not at every event, and why a gang waits is spread
-over its record, its gate and other gangs. Choice: both are made from the record (engine/plugins/gangs/members.py) when
-they are due; nothing is decided here. Limits: a Finished or Failed PodGroup whose members were deleted keeps its last
-counts.
+A PodGroup's status should be written when it changes and not at every event, and why a gang waits is spread over its
+record, its gate and other gangs. Both are made from the record (engine/plugins/gangs/members.py) when they are due;
+nothing is decided here.
+Limits: a Finished or Failed PodGroup whose members were deleted keeps its last counts.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The domains in which a bundle of gangs is tried, in order.
 
-Problem: a job whose members communicate a lot runs faster, or only, inside one rack. Choice: masks of rows in the order
-of trial, made by policy/placement/gangs/together.py from the free resources: domains of the narrowest key to those of
-the widest, then all nodes. In a domain of a preferred key all members must fit, so that a job is not split for a
-narrower domain. Where members are placed already, their domain comes first, and is the only one if the key is required.
-A preemption considers the domains of a required key only, those that lack least first. Limits: `MAX_TRIES` domains per
-key; the keys of the first gang of a bundle that has some count for all of it; NonStrict gangs have no topology.
+A job whose members communicate a lot runs faster, or only, inside one rack. Masks of rows in the order of trial, made
+by policy/placement/gangs/together.py from the free resources: domains of the narrowest key to those of the widest, then
+all nodes. In a domain of a preferred key all members must fit, so that a job is not split for a narrower domain. Where
+members are placed already, their domain comes first, and is the only one if the key is required. A preemption considers
+the domains of a required key only, those that lack least first.
+Limits: `MAX_TRIES` domains per key; the keys of the first gang of a bundle that has some count for all of it; NonStrict
+gangs have no topology.
 """
 
 from __future__ import annotations

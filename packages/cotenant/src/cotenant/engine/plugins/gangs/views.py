@@ -1,8 +1,8 @@
 """A gang as people see it, in one frozen value.
 
-Problem: why a gang waits is spread over its PodGroup, its pods' annotations, the queue and other gangs. Choice: one
-value, made on request (`Gangs.describe`), from which pages and commands are written. Limits: it is valid for one
-moment.
+Why a gang waits is spread over its PodGroup, its pods' annotations, the queue and other gangs. One value, made on
+request (`Gangs.describe`), from which pages and commands are written.
+Limits: it is valid for one moment.
 """
 
 from __future__ import annotations

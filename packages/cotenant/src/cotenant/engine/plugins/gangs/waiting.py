@@ -1,16 +1,16 @@
 """Nodes that members of NonStrict gangs hold while their gang is incomplete: binding, release, and the way out of a
 deadlock.
 
-Problem: nodes held by gangs that never complete are lost to all other pods, and two such gangs may each wait for what
-the other holds. Choice: (1) As soon as every gang that must be satisfied is, all of their members that hold nodes are
-bound. (2) A gang that holds nodes for longer than its waiting time releases all of them, with the gangs that are placed
-together with it. It yields to the most important of the other gangs that hold nodes, and backs off: for a time that
-doubles with every such release it takes nodes only all together (engine/plugins/gangs/back_off.py). (3) When every
-NonStrict gang that holds nodes is stuck (each of its missing members was rejected, and no preemption is in progress),
-at least two hold nodes, and none is held back, the least important one (the youngest among equals) releases its nodes
-and yields to the most important one: its members wait before the gate until that one is complete, gone, or has released
-its nodes, or until its own waiting time is over once more. No gang yields to one that needs it. One gang per round, so
-that no more is released than needed (policy/placement/gangs/deadlock.py).
+Nodes held by gangs that never complete are lost to all other pods, and two such gangs may each wait for what the other
+holds. (1) As soon as every gang that must be satisfied is, all of their members that hold nodes are bound. (2) A gang
+that holds nodes for longer than its waiting time releases all of them, with the gangs that are placed together with it.
+It yields to the most important of the other gangs that hold nodes, and backs off: for a time that doubles with every
+such release it takes nodes only all together (engine/plugins/gangs/back_off.py). (3) When every NonStrict gang that
+holds nodes is stuck (each of its missing members was rejected, and no preemption is in progress), at least two hold
+nodes, and none is held back, the least important one (the youngest among equals) releases its nodes and yields to the
+most important one: its members wait before the gate until that one is complete, gone, or has released its nodes, or
+until its own waiting time is over once more. No gang yields to one that needs it. One gang per round, so that no more
+is released than needed (policy/placement/gangs/deadlock.py).
 
 Limits: a single gang that is stuck keeps its nodes until its waiting time is over; a member that is preempted releases
 its node and is not evicted.

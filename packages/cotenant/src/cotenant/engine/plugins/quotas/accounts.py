@@ -1,11 +1,11 @@
 """Accounts of one quota tree, and of the pods outside all trees: requested, admitted and used amounts.
 
-Problem: a batch of pods is admitted in order before any of them is assigned, thousands of times a second, and every sum
-must equal the result of checking each pod separately. Choice: a tree (policy/quota) holds requests and use and computes
-the runtimes; a compiled table holds the same use plus the amounts of admitted, unassigned pods, and checks a whole
-batch in order. Limits are copied into the table only for the quotas of the batch, and only after a runtime may have
-changed. Only resources limited by some quota of the tree are counted. Limits: when the quotas themselves change, the
-accounts are rebuilt from the pods.
+A batch of pods is admitted in order before any of them is assigned, thousands of times a second, and every sum must
+equal the result of checking each pod separately. A tree (policy/quota) holds requests and use and computes the
+runtimes; a compiled table holds the same use plus the amounts of admitted, unassigned pods, and checks a whole batch in
+order. Limits are copied into the table only for the quotas of the batch, and only after a runtime may have changed.
+Only resources limited by some quota of the tree are counted.
+Limits: when the quotas themselves change, the accounts are rebuilt from the pods.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the credit of a quota influences, and by how much at most.
 
-Problem: credit should let a tenant that lent to others come first among equals, and must not overturn priorities, gangs
-or guarantees. Choice: a standing of -1000 to 1000 changes three things.
+Credit should let a tenant that lent to others come first among equals, and must not overturn priorities, gangs or
+guarantees. A standing of -1000 to 1000 changes three things.
 
     weight   of the quota when lent and unreserved resources are shared: 0.5 to 1.5 times. Minima are divided before and
              do not depend on weights, so the guarantee stays. A quota whose runtime falls below its use by this is also

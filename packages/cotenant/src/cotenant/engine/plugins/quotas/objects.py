@@ -1,11 +1,11 @@
 """Selects the usable quota objects of a cluster, reports problems of the others, and maps pods to quotas.
 
-Problem: quota objects are written separately, and any of them may have an unknown parent, excessive amounts or a
-duplicate name; pods may name quotas that do not exist. Choice: the largest consistent subset is used
-(policy/quota/usable.py), and every other object gets problem messages. A pod of a quota whose object is not used waits
-with a message, because a typing error must not make it unlimited. A pod that names a quota without an object, or a
-parent quota, belongs to the default quota, as upstream does. Limits: of two objects with the same name, the first by
-namespace is used.
+Quota objects are written separately, and any of them may have an unknown parent, excessive amounts or a duplicate name;
+pods may name quotas that do not exist. The largest consistent subset is used (policy/quota/usable.py), and every other
+object gets problem messages. A pod of a quota whose object is not used waits with a message, because a typing error
+must not make it unlimited. A pod that names a quota without an object, or a parent quota, belongs to the default quota,
+as upstream does.
+Limits: of two objects with the same name, the first by namespace is used.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Elastic quota plugin: admission of pods, preemption within a quota, revocation of overuse, and quota status.
 
-Problem: pods, nodes and quota objects arrive and change in any order, and each quota's runtime, use and promises must
-always match the observed state. Choice: objects, nodes and pods are stored; a changed quota object causes the trees to
-be rebuilt from them before the next scheduling attempt, and any other change only updates sums
-(engine/plugins/quotas/accounts.py). Compiled code admits a batch in order and counts each pod before it checks the
-next. A change that may help a refused pod (a pod of a tree is unassigned or leaves, a quota or the total changes)
-raises an event; the accounts are checked before the pod is retried. Limits: a pod with scheduling gates counts as
-requested too; pods that other schedulers have not bound yet are not counted as used.
+Pods, nodes and quota objects arrive and change in any order, and each quota's runtime, use and promises must always
+match the observed state. Objects, nodes and pods are stored; a changed quota object causes the trees to be rebuilt from
+them before the next scheduling attempt, and any other change only updates sums (engine/plugins/quotas/accounts.py).
+Compiled code admits a batch in order and counts each pod before it checks the next. A change that may help a refused
+pod (a pod of a tree is unassigned or leaves, a quota or the total changes) raises an event; the accounts are checked
+before the pod is retried.
+Limits: a pod with scheduling gates counts as requested too; pods that other schedulers have not bound yet are not
+counted as used.
 
 Source: Koordinator's elasticquota plugin.
 """

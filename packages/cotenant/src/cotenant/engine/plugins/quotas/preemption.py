@@ -1,8 +1,8 @@
 """Preemption within a quota: a pod or a whole gang refused by its quota may evict pods of lower priority from the same
 quota.
 
-Problem: a pod must not wait because lower-priority pods use up its quota, and between eviction and placement another
-lower-priority pod of that quota must not take the freed amount. Choice: victims are chosen by quota arithmetic alone
+A pod must not wait because lower-priority pods use up its quota, and between eviction and placement another
+lower-priority pod of that quota must not take the freed amount. Victims are chosen by quota arithmetic alone
 (policy/quota/preemption.py) and evicted like any pod, within their disruption budgets. Any suitable node may then be
 chosen, so no node is nominated (quota is not tied to a node). The freed amount is kept by a promise instead: while it
 stands, pods of that quota with lower priority are refused. Pods that are alike preempt together, as many of them as

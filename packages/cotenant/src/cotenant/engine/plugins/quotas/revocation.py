@@ -1,17 +1,18 @@
 """Revocation of overuse: evicts jobs of quotas above their runtime when other quotas of the tree wait for their share.
 
-Problem: quota A borrows what B does not need; when B's pods arrive, A's runtime falls while its pods still run.
-Evicting at once would cause churn, evicting part of a gang leaves a job that holds resources without progress, and
-evicting without a waiting pod is waste. Choice: overuse must last for a delay. Then, while another quota of the tree
-has waiting jobs, whole jobs are first evicted for quotas that wait for what they are owed (policy/quota/reclaim.py).
-After that, if a quota waits for its share of lent resources, quotas still over are reduced to their runtime, again by
-whole jobs (policy/quota/revocation.py). A job is a gang; any other pod, and each spare member of a Strict gang, is a
-job of its own. Lowest priority goes first, and among equals a pod before a gang. A Strict gang is evicted whole in all
-quotas of the tree at once. It is not evicted if a member is not preemptible or outside the tree, or if the disruption
-budgets do not allow evicting all of it (refused evictions would leave a part of it). In a tree with a configured total,
-not the sum of nodes, use beyond that total is revoked too. Terminating pods count as gone. All evictions are simulated
-on a copy of the tree, so that later claims see earlier evictions. Limits: free room on nodes is not checked; a victim
-protected by its disruption budget is chosen again after another delay.
+Quota A borrows what B does not need; when B's pods arrive, A's runtime falls while its pods still run. Evicting at once
+would cause churn, evicting part of a gang leaves a job that holds resources without progress, and evicting without a
+waiting pod is waste. Overuse must last for a delay. Then, while another quota of the tree has waiting jobs, whole jobs
+are first evicted for quotas that wait for what they are owed (policy/quota/reclaim.py). After that, if a quota waits
+for its share of lent resources, quotas still over are reduced to their runtime, again by whole jobs
+(policy/quota/revocation.py). A job is a gang; any other pod, and each spare member of a Strict gang, is a job of its
+own. Lowest priority goes first, and among equals a pod before a gang. A Strict gang is evicted whole in all quotas of
+the tree at once. It is not evicted if a member is not preemptible or outside the tree, or if the disruption budgets do
+not allow evicting all of it (refused evictions would leave a part of it). In a tree with a configured total, not the
+sum of nodes, use beyond that total is revoked too. Terminating pods count as gone. All evictions are simulated on a
+copy of the tree, so that later claims see earlier evictions.
+Limits: free room on nodes is not checked; a victim protected by its disruption budget is chosen again after another
+delay.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Settings of elastic quotas.
 
-Problem: installations differ in how strictly quotas are enforced and how soon borrowed resources are revoked. Choice:
-one frozen value. Defaults are upstream's, except that revocation of overuse is on: without it a quota that lends cannot
-rely on its minimum. Limits: one value for all trees.
+Installations differ in how strictly quotas are enforced and how soon borrowed resources are revoked. One frozen value.
+Defaults are upstream's, except that revocation of overuse is on: without it a quota that lends cannot rely on its
+minimum.
+Limits: one value for all trees.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Quota descriptions for queries, with every term of the runtime, and the status written to quota objects.
 
-Problem: "why may my team use only 35 cores" depends on a dozen numbers, and the object must show the same numbers in
-the form upstream's tools expect. Choice: a frozen description for queries, and a status that is emitted only if it has
-changed, for all objects together every few seconds. Limits: the status is output only and is never read back; for a
-quota that is not used, only the problem is written.
+"why may my team use only 35 cores" depends on a dozen numbers, and the object must show the same numbers in the form
+upstream's tools expect. A frozen description for queries, and a status that is emitted only if it has changed, for all
+objects together every few seconds.
+Limits: the status is output only and is never read back; for a quota that is not used, only the problem is written.
 """
 
 from __future__ import annotations

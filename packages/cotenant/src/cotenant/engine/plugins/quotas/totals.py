@@ -1,8 +1,8 @@
 """The total amounts that a cluster's nodes provide for quotas to divide.
 
-Problem: a cordoned or NotReady node accepts no pods, while its pods still run and count as used. Removing its whole
-capacity would put all quotas over their runtime at once. Choice: a node that accepts pods contributes its allocatable;
-any other node, including an unknown one (not yet added, or deleted), contributes exactly the requests of its pods.
+A cordoned or NotReady node accepts no pods, while its pods still run and count as used. Removing its whole capacity
+would put all quotas over their runtime at once. A node that accepts pods contributes its allocatable; any other node,
+including an unknown one (not yet added, or deleted), contributes exactly the requests of its pods.
 Limits: only pods known to the scheduler count; a total is capped at the largest valid amount.
 """
 

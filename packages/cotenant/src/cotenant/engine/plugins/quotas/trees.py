@@ -1,9 +1,9 @@
 """The quota trees built from the usable quota objects, with the account of every pod; rebuilt when an object changes.
 
-Problem: the effect of a changed object on pods (another parent, another tree, a namespace that moves to another quota)
-is error-prone to apply incrementally. Choice: everything is rebuilt from the objects and the pods; only the set of
-admitted pods is carried over. Between rebuilds, pods are added to and removed from the accounts. Limits: a rebuild
-costs some microseconds per pod.
+The effect of a changed object on pods (another parent, another tree, a namespace that moves to another quota) is
+error-prone to apply incrementally. Everything is rebuilt from the objects and the pods; only the set of admitted pods
+is carried over. Between rebuilds, pods are added to and removed from the accounts.
+Limits: a rebuild costs some microseconds per pod.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Jobs that wait for resources of a tree: those that their quotas would admit if other quotas released overuse.
 
-Problem: evicting for a pod that still could not run is waste, and would repeat forever; a pod too large for its quota
-must not block smaller ones behind it. Choice: a job is the waiting members of a gang, in all their quotas, or a single
-pod. In each quota, members count in order of priority while they fit its runtime, and its minimum if they are not
-preemptible. A gang with fewer counted members than must be placed together is skipped: quota is not its only obstacle.
+Evicting for a pod that still could not run is waste, and would repeat forever; a pod too large for its quota must not
+block smaller ones behind it. A job is the waiting members of a gang, in all their quotas, or a single pod. In each
+quota, members count in order of priority while they fit its runtime, and its minimum if they are not preemptible. A
+gang with fewer counted members than must be placed together is skipped: quota is not its only obstacle.
 Limits: free room on nodes is not checked; each job is compared with the runtime of its quota separately.
 """
 

@@ -1,14 +1,13 @@
 """One scheduling attempt of an owner pod: the reservation to use per node, with the reserved amounts released
 meanwhile.
 
-Problem: an owner must be evaluated as if the reservation were absent, in the node sums and in every rule about
-co-located pods, and the previous state must be restored afterwards. Choice: one reservation per node is chosen
-beforehand, best first. Their placeholder pods are removed from the ledger and the narrowing for the attempt and
-restored afterwards; the reservations used then shrink. If no node accepts the pod with its best reservation, the second
-best of each node are tried, and so on. A partly used reservation keeps its pod slot on the node, so the owner needs
-another slot. Limits: to rank several reservations on a node, the fit of the remaining request is estimated from
-requests; the profile's own filters decide. With many reservations for one pod, scores are compared over a few nodes at
-a time.
+An owner must be evaluated as if the reservation were absent, in the node sums and in every rule about co-located pods,
+and the previous state must be restored afterwards. One reservation per node is chosen beforehand, best first. Their
+placeholder pods are removed from the ledger and the narrowing for the attempt and restored afterwards; the reservations
+used then shrink. If no node accepts the pod with its best reservation, the second best of each node are tried, and so
+on. A partly used reservation keeps its pod slot on the node, so the owner needs another slot.
+Limits: to rank several reservations on a node, the fit of the remaining request is estimated from requests; the
+profile's own filters decide. With many reservations for one pod, scores are compared over a few nodes at a time.
 """
 
 from __future__ import annotations

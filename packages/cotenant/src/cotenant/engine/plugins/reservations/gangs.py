@@ -1,12 +1,13 @@
 """Members of a gang that is judged as a whole, drawing from reservations.
 
-Problem: all members are placed before any is reported, and all may be undone, so what one member draws must be
-unavailable to the next and available again after a refusal. Choice: members that may draw are placed first, one at a
-time, like any owner; each draw is recorded with the reservation as a *draft*, which counts as drawn, and the stand-in
-shrinks at once. When the gang is accepted, drafts are confirmed as its members are assigned; when it is refused, they
-are dropped, and no pod is woken. A search for victims places members in the same way, and looks for victims of a member
-also with its reservations hidden. Limits: topology domains are chosen by the room besides reservations; a gang with
-members that require reservations preempts no pod.
+All members are placed before any is reported, and all may be undone, so what one member draws must be unavailable to
+the next and available again after a refusal. Members that may draw are placed first, one at a time, like any owner;
+each draw is recorded with the reservation as a *draft*, which counts as drawn, and the stand-in shrinks at once. When
+the gang is accepted, drafts are confirmed as its members are assigned; when it is refused, they are dropped, and no pod
+is woken. A search for victims places members in the same way, and looks for victims of a member also with its
+reservations hidden.
+Limits: topology domains are chosen by the room besides reservations; a gang with members that require reservations
+preempts no pod.
 """
 
 from __future__ import annotations

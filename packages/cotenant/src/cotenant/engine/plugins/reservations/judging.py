@@ -1,9 +1,10 @@
 """Evaluation of reservation owners: each alone, first on the nodes of its reservations, then like any other pod.
 
-Problem: reserved room is free for an owner and taken for any other pod, and both are in one queue. Choice: an owner is
-taken out of its run and evaluated alone, with the placeholder pods of its usable reservations hidden and its rows
-restricted to theirs; then, unless it requires a reservation, on all nodes. Nominated pods work the same way
-(engine/cycle/eviction/nominations.py). Limits: an owner uses one reservation.
+Reserved room is free for an owner and taken for any other pod, and both are in one queue. An owner is taken out of its
+run and evaluated alone, with the placeholder pods of its usable reservations hidden and its rows restricted to theirs;
+then, unless it requires a reservation, on all nodes. Nominated pods work the same way
+(engine/cycle/eviction/nominations.py).
+Limits: an owner uses one reservation.
 """
 
 from __future__ import annotations

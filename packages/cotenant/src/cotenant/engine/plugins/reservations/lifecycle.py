@@ -1,9 +1,9 @@
 """Reservations over time: their ends, their stand-ins, and the statuses to write.
 
-Problem: owners that arrive or leave, deadlines, deleted nodes and lost writes each change what a reservation holds or
-what its status should be, in any order. Choice: an event only marks the reservation; `settle` computes from the record
-whether it ends, how large its stand-in must be and which status it should have, and applies that. Limits: a status that
-the server does not show is requested again after half a minute.
+Owners that arrive or leave, deadlines, deleted nodes and lost writes each change what a reservation holds or what its
+status should be, in any order. An event only marks the reservation; `settle` computes from the record whether it ends,
+how large its stand-in must be and which status it should have, and applies that.
+Limits: a status that the server does not show is requested again after half a minute.
 """
 
 from __future__ import annotations

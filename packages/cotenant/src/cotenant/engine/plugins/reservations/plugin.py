@@ -1,11 +1,11 @@
 """The reservation plugin: reservations are placed like pods, their owners draw from them, and they end on time.
 
-Problem: reserved resources must be unavailable to other pods and free for owners, and nothing may be lost or counted
-twice through failed binds, deleted owners, expiry or a restart. Choice: a reservation is represented by a pod, its
-*stand-in*, that requests what is left of it. The stand-in is queued, ranked, judged and explained like any pod; its
-bind becomes a status to write. The remainder is computed from the pods that have drawn, so a change of owners only
-marks the reservation. This plugin records who has drawn; lifecycle.py has what follows over time, waiting.py which pods
-may draw, judging.py how owners are judged, preallocation.py how a reservation is placed on room that running pods use.
+Reserved resources must be unavailable to other pods and free for owners, and nothing may be lost or counted twice
+through failed binds, deleted owners, expiry or a restart. A reservation is represented by a pod, its *stand-in*, that
+requests what is left of it. The stand-in is queued, ranked, judged and explained like any pod; its bind becomes a
+status to write. The remainder is computed from the pods that have drawn, so a change of owners only marks the
+reservation. This plugin records who has drawn; lifecycle.py has what follows over time, waiting.py which pods may draw,
+judging.py how owners are judged, preallocation.py how a reservation is placed on room that running pods use.
 
 Devices and CPUs are held by number by the stand-in, as by any pod, and written to the reservation's annotations.
 

@@ -1,12 +1,13 @@
 """Placement of reservations with `preAllocation`: on nodes whose running pods become their first owners.
 
-Problem: the reservation must be evaluated as if these pods were absent, and they must count as its owners from then on,
-although their annotations and the reservation's status are written later and either write may fail. Choice: the
-candidates of each waiting reservation are kept up to date with the assignments; for an attempt the chosen pods of a few
-nodes are hidden from the ledger and the narrowing, and restored afterwards. The pods of the selected node are *taken*:
-they count as owners until their own annotations say so, the bind fails, or they leave. Limits: until the status is
-written, the node counts the pods and the whole reservation, so it takes no other pod in between; pods of a failed write
-keep their annotation, which counts on the reservation's node only, and are preferred in the next attempt.
+The reservation must be evaluated as if these pods were absent, and they must count as its owners from then on, although
+their annotations and the reservation's status are written later and either write may fail. The candidates of each
+waiting reservation are kept up to date with the assignments; for an attempt the chosen pods of a few nodes are hidden
+from the ledger and the narrowing, and restored afterwards. The pods of the selected node are *taken*: they count as
+owners until their own annotations say so, the bind fails, or they leave.
+Limits: until the status is written, the node counts the pods and the whole reservation, so it takes no other pod in
+between; pods of a failed write keep their annotation, which counts on the reservation's node only, and are preferred in
+the next attempt.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The state of one reservation, and an index of reservations by their owners.
 
-Problem: the object, what follows from it (who has drawn, what is left) and the last requested status change at
-different times. Choice: one record per reservation, from which everything else is computed; an index by owner keys, so
-that a pod is compared only with the reservations that may name it. Limits: an owner entry without name, UID or label
-value is compared with every pod.
+The object, what follows from it (who has drawn, what is left) and the last requested status change at different times.
+One record per reservation, from which everything else is computed; an index by owner keys, so that a pod is compared
+only with the reservations that may name it.
+Limits: an owner entry without name, UID or label value is compared with every pod.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Views and messages about reservations: the state of one, and why a pod that requires one has none.
 
-Choice: frozen values and messages built from records, for `cotenant explain` and for waiting pods. Limits: the state is
-that of the last scheduling attempt.
+Frozen values and messages built from records, for `cotenant explain` and for waiting pods.
+Limits: the state is that of the last scheduling attempt.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Maps waiting pods to the reservations they may use, and back.
 
-Problem: pods and reservations arrive, leave and change owners at any time. Choice: the relation is stored on both
-sides, so that each direction is a single lookup; an index by owner keys finds the matches. Limits: whether a
-reservation has room, or is open, is not checked here.
+Pods and reservations arrive, leave and change owners at any time. The relation is stored on both sides, so that each
+direction is a single lookup; an index by owner keys finds the matches.
+Limits: whether a reservation has room, or is open, is not checked here.
 """
 
 from __future__ import annotations

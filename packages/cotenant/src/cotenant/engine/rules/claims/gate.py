@@ -38,9 +38,7 @@ class ClaimGate(Plugin):
         self._until_judged: dict[tuple[ClaimSpec, ...], dict[str, None]] = {}  # UIDs of pods that are kept back
         self._untold: dict[str, float] = {}  # UIDs of pods that were not told yet why they wait -> when they are
         self._released: dict[str, int] = {}  # claim -> its version when it was to be given back
-        self.is_idle = not (
-            rules.verdicts.left_over or rules.facts.waiting
-        )  # until a claim or a pod with one is seen
+        self.is_idle = not (rules.verdicts.left_over or rules.facts.waiting)  # until a claim or a pod with one is seen
 
     def attach(self, host: Host) -> None:
         """Set the receivers of events."""

@@ -1,11 +1,11 @@
 """The CPU account of one node: the reported topology, the claims of pods, and the free CPUs.
 
-Problem: a topology may be reported after the pods, change while pods run, or disappear. The CPUs of a pod come from an
+A topology may be reported after the pods, change while pods run, or disappear. The CPUs of a pod come from an
 annotation that any client can write, so two pods may claim the same CPU, or one that is offline or reserved for the
-kubelet. Choice: claims are stored as reported, by pod number, in order of arrival. For each claim the ledger holds what
-was free when the claim was entered. It is recomputed from the claims when the reported topology changes, or when a pod
-leaves while there are conflicting claims. Limits: which of two conflicting pods holds a CPU in the ledger does not
-matter: the CPU is not free either way.
+kubelet. Claims are stored as reported, by pod number, in order of arrival. For each claim the ledger holds what was
+free when the claim was entered. It is recomputed from the claims when the reported topology changes, or when a pod
+leaves while there are conflicting claims.
+Limits: which of two conflicting pods holds a CPU in the ledger does not matter: the CPU is not free either way.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The CPU check of nodes with amplified capacity: exclusive CPUs count as CPUs times the ratio, in capacity and in
 requests.
 
-Problem: a node of ratio 1.5 advertises 48 CPUs for 32; three pods with 8 exclusive CPUs each leave 12 of the 48, not
-24. Choice: what holders of exclusive CPUs take beside their requests is withheld from the node's capacity (nodes.py),
-so the plain sum is right for every other pod; here the request of a pod with exclusive CPUs is amplified too. Memory is
-not exclusive: its advertised amount is right as it is, and only NUMA nodes are amplified
-(policy/placement/cpus/numa_amounts.py). Limits: exclusive CPUs of a nominated pod count as its request.
+A node of ratio 1.5 advertises 48 CPUs for 32; three pods with 8 exclusive CPUs each leave 12 of the 48, not 24. What
+holders of exclusive CPUs take beside their requests is withheld from the node's capacity (nodes.py), so the plain sum
+is right for every other pod; here the request of a pod with exclusive CPUs is amplified too. Memory is not exclusive:
+its advertised amount is right as it is, and only NUMA nodes are amplified (policy/placement/cpus/numa_amounts.py).
+Limits: exclusive CPUs of a nominated pod count as its request.
 
 Source: Koordinator, NodeNUMAResource (amplification).
 """

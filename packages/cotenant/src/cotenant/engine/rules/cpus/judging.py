@@ -1,8 +1,8 @@
 """The answer of one node to one CPU need, and a key that is equal for nodes with equal answers.
 
-Problem: judging takes tens of microseconds per node, and thousands of nodes are in the same state. Choice: a key of
-everything the answer depends on, so that nodes with equal keys are judged once (verdicts.py). Limits: a pod with CPUs
-reserved for it on a row is judged there separately (`Cpus.draw`).
+Judging takes tens of microseconds per node, and thousands of nodes are in the same state. A key of everything the
+answer depends on, so that nodes with equal keys are judged once (verdicts.py).
+Limits: a pod with CPUs reserved for it on a row is judged there separately (`Cpus.draw`).
 """
 
 from __future__ import annotations

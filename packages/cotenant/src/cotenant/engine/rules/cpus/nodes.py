@@ -1,9 +1,10 @@
 """The CPU accounts of all nodes, and the encoder's rows that they belong to.
 
-Problem: topologies are reported by node name, before or after the node is known, and the CPU rule judges rows. Choice:
-accounts by name (accounts.py), a map from rows to nodes that follows the encoder's revision, and a version per row that
-increases with every change, from which cached verdicts know what to judge again. What own CPUs take beside requests on
-amplified nodes is withheld from the capacity of the row. Limits: after a change of any node all rows are compared once.
+Topologies are reported by node name, before or after the node is known, and the CPU rule judges rows. Accounts by name
+(accounts.py), a map from rows to nodes that follows the encoder's revision, and a version per row that increases with
+every change, from which cached verdicts know what to judge again. What own CPUs take beside requests on amplified nodes
+is withheld from the capacity of the row.
+Limits: after a change of any node all rows are compared once.
 """
 
 from __future__ import annotations

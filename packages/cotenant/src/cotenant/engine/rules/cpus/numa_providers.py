@@ -1,8 +1,8 @@
 """NUMA hints from other node rules, collected for the CPU rule, which hosts the NUMA alignment.
 
-Problem: the host judges ten thousand rows per pod and must not query every provider (engine/framework/node_rules.py)
-for each of them. Choice: the marks of the providers say which rows may have new hints, and their kinds say which pods
-have equal hints; hints are computed only when a row is judged.
+The host judges ten thousand rows per pod and must not query every provider (engine/framework/node_rules.py) for each of
+them. The marks of the providers say which rows may have new hints, and their kinds say which pods have equal hints;
+hints are computed only when a row is judged.
 Limits: resource names must be unique across providers.
 """
 

@@ -1,12 +1,12 @@
 """CPUs and NUMA nodes of a cluster: which nodes can give a pod exclusive CPUs, which CPUs they are, and which pods hold
 them.
 
-Problem: latency-critical pods get exclusive CPUs, close to one another and away from other such pods, on nodes whose
-topology is reported by another component; pods and topologies change at any time. Choice: a node rule
-(engine/framework/node_rules.py): accounts by node name (nodes.py), verdicts by need and row (verdicts.py), judged by
-policy/placement/cpus. What a pod was given is stored with its number, so that unassigning and reassigning it restores
-the same CPUs. Nodes without a topology cannot give exclusive CPUs. While no node reports a topology, exclusive CPUs are
-not managed: only pods that require them wait for one.
+latency-critical pods get exclusive CPUs, close to one another and away from other such pods, on nodes whose topology is
+reported by another component; pods and topologies change at any time. A node rule (engine/framework/node_rules.py):
+accounts by node name (nodes.py), verdicts by need and row (verdicts.py), judged by policy/placement/cpus. What a pod
+was given is stored with its number, so that unassigning and reassigning it restores the same CPUs. Nodes without a
+topology cannot give exclusive CPUs. While no node reports a topology, exclusive CPUs are not managed: only pods that
+require them wait for one.
 
 It hosts the NUMA alignment: where a NUMA policy of the pod or of the node applies, the hints of CPU and memory are
 merged with those of the other node rules (numa_providers.py), which ask here on which NUMA nodes of a row to allocate.

@@ -1,8 +1,8 @@
 """Events of the CPU rule for the engine: topology changes, and counts of inconsistencies.
 
-Problem: pods that wait for CPUs must be tried again when a node reports more of them, and a node rule cannot raise
-events. Choice: a plugin that the CPU rule calls. Limits: every pod refused for CPUs is woken, not only those of one
-node.
+Pods that wait for CPUs must be tried again when a node reports more of them, and a node rule cannot raise events. A
+plugin that the CPU rule calls.
+Limits: every pod refused for CPUs is woken, not only those of one node.
 """
 
 from __future__ import annotations

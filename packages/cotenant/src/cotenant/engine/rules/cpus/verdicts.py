@@ -1,9 +1,9 @@
 """The answers of all nodes to one CPU need, cached until the node changes.
 
-Problem: every pod asks ten thousand nodes, and a placement changes one of them. Choice: one code per row and need,
-stored with the version of the row and the marks of the aligned providers it was computed from. Only rows with a new
-version or mark are judged again, and nodes in equal states are judged once. Limits: about twenty bytes per row and
-need; beyond `_MAX_NEEDS` the least recently used need is dropped.
+Every pod asks ten thousand nodes, and a placement changes one of them. One code per row and need, stored with the
+version of the row and the marks of the aligned providers it was computed from. Only rows with a new version or mark are
+judged again, and nodes in equal states are judged once.
+Limits: about twenty bytes per row and need; beyond `_MAX_NEEDS` the least recently used need is dropped.
 """
 
 from __future__ import annotations

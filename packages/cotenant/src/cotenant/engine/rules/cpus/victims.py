@@ -1,11 +1,11 @@
 """The holders that block a pod on the CPUs and NUMA nodes of nodes, for the choice of preemption victims.
 
-Problem: whether evictions free whole cores, CPUs away from other pods, or one NUMA node with devices depends on which
-pods leave together. Choice: whether the pod fits without some residents is judged on the node's account without their
-claims (`CpuVacate`), under a NUMA policy with the hints of the other node rules without the same residents. The column
-is a necessary condition: own CPUs, counted; it orders the nodes by likely cost. Limits: CPUs of pods without own CPUs
-are not counted: they share what is left, and their requests are a column of their own. Nominated pods are aligned
-without regard to their devices.
+Whether evictions free whole cores, CPUs away from other pods, or one NUMA node with devices depends on which pods leave
+together. Whether the pod fits without some residents is judged on the node's account without their claims
+(`CpuVacate`), under a NUMA policy with the hints of the other node rules without the same residents. The column is a
+necessary condition: own CPUs, counted; it orders the nodes by likely cost.
+Limits: CPUs of pods without own CPUs are not counted: they share what is left, and their requests are a column of their
+own. Nominated pods are aligned without regard to their devices.
 """
 
 from __future__ import annotations

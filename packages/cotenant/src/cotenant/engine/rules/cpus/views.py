@@ -1,7 +1,7 @@
 """The CPUs of one node as a value for display.
 
-Problem: "why does this pod not get its CPUs" is answered by listing their holders. Choice: the facts of one node in one
-frozen value, from its account.
+"why does this pod not get its CPUs" is answered by listing their holders. The facts of one node in one frozen value,
+from its account.
 Limits: pods without exclusive CPUs are not listed; they share the remaining CPUs.
 
 Source: Koordinator's endpoints availableCPUs and cpuTopologyOptions of NodeNUMAResource.

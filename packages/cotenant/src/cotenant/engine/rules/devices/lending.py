@@ -1,8 +1,8 @@
 """The allocation of a pod on a row where devices are reserved for it.
 
-Problem: verdicts are cached by node state, and a reservation for one pod is not part of it. Choice: judge anew each
-time, over the few rows that an owner may draw from. Limits: a node without a Device object has no devices by number:
-there the cached state decides as for any pod.
+Verdicts are cached by node state, and a reservation for one pod is not part of it. Judge anew each time, over the few
+rows that an owner may draw from.
+Limits: a node without a Device object has no devices by number: there the cached state decides as for any pod.
 
 Source: Koordinator, DeviceShare (reservation).
 """

@@ -1,10 +1,10 @@
 """The devices of every node, their holders, and a number for the state of each node.
 
-Problem: ten thousand machines with eight GPUs are in a few hundred distinct states; judging every machine for every pod
-would judge the same state thousands of times. Choice: a ledger per node (policy/placement/devices/ledger.py), and one
-state number for all nodes with equal devices in equal use: an allocation valid on one is valid on all of them, with the
-same minors. Nodes are known by name, with or without a row; holders outlive the Device object. Limits: states are
-renumbered when there are too many.
+Ten thousand machines with eight GPUs are in a few hundred distinct states; judging every machine for every pod would
+judge the same state thousands of times. A ledger per node (policy/placement/devices/ledger.py), and one state number
+for all nodes with equal devices in equal use: an allocation valid on one is valid on all of them, with the same minors.
+Nodes are known by name, with or without a row; holders outlive the Device object.
+Limits: states are renumbered when there are too many.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Device requests of pods, read once for all pods with equal requests.
 
-Problem: thousands of pods ask for the same, and a choice of devices needs requests, hints and strategies together.
-Choice: one object per distinct ask, compared by identity, to which the cached verdicts about nodes are attached; a
-contradictory request is stored as a message. Limits: asks without pods are dropped only when there are many.
+Thousands of pods ask for the same, and a choice of devices needs requests, hints and strategies together. One object
+per distinct ask, compared by identity, to which the cached verdicts about nodes are attached; a contradictory request
+is stored as a message.
+Limits: asks without pods are dropped only when there are many.
 """
 
 from __future__ import annotations

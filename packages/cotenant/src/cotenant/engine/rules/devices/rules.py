@@ -1,12 +1,11 @@
 """The device rule: which pods get which part of which device, chosen together with the node and written with the bind.
 
-Problem: GPUs and cards are allocated in parts and groups, which no sum over a row can check; the objects that describe
-them arrive late, change, and disappear while pods hold devices; and other components allocate devices too. Choice: a
-request is judged once per distinct state of a node's devices (nodes.py, verdicts.py), so a pod costs a look at the
-changed rows and one choice on the selected row. What a pod was given is in its `Holdings`, from which all state can be
-rebuilt. A pod assigned to a node with devices without a reported allocation (the kubelet chose, or the pod is only
-nominated) is assumed to hold what would be chosen for it, so that the free amount is right; the assumption is not
-written anywhere.
+GPUs and cards are allocated in parts and groups, which no sum over a row can check; the objects that describe them
+arrive late, change, and disappear while pods hold devices; and other components allocate devices too. A request is
+judged once per distinct state of a node's devices (nodes.py, verdicts.py), so a pod costs a look at the changed rows
+and one choice on the selected row. What a pod was given is in its `Holdings`, from which all state can be rebuilt. A
+pod assigned to a node with devices without a reported allocation (the kubelet chose, or the pod is only nominated) is
+assumed to hold what would be chosen for it, so that the free amount is right; the assumption is not written anywhere.
 
 Which resources are also checked by the row's sums: on a node with a Device object, those named in allocatable, since
 its kubelet counts them too; the others are checked here only. On a node without one, all: whole cards are counted, and

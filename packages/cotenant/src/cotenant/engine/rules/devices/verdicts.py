@@ -1,11 +1,11 @@
 """Which nodes can satisfy a device request, cached by node state.
 
-Problem: choosing devices takes microseconds per node, and there are thousands of nodes for each pod. Choice: an ask is
-judged once per node state (nodes.py) by a trial allocation: whether it fits, which minors, its score between nodes, or
-the reason and whether it would fit on an idle node. Per row only a code is stored, and a row is judged again when its
-state changes. Where allocations are restricted to NUMA nodes, the same is cached per state and NUMA node set; for each
-state, so are the sets that could serve. Limits: a few bytes per ask and row; beyond `_MAX_ASKS` the least recently used
-ask is dropped.
+Choosing devices takes microseconds per node, and there are thousands of nodes for each pod. An ask is judged once per
+node state (nodes.py) by a trial allocation: whether it fits, which minors, its score between nodes, or the reason and
+whether it would fit on an idle node. Per row only a code is stored, and a row is judged again when its state changes.
+Where allocations are restricted to NUMA nodes, the same is cached per state and NUMA node set; for each state, so are
+the sets that could serve.
+Limits: a few bytes per ask and row; beyond `_MAX_ASKS` the least recently used ask is dropped.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The holders that block a pod on the devices of nodes, for the choice of preemption victims.
 
-Problem: whether evictions free the requested devices depends on which devices each victim holds. Choice: whether the
-pod fits without some residents is a trial allocation on the node's ledger without their holdings (`vacate`), the same
-that places the pod later. The columns are necessary conditions: all parts of one resource must sum to no more than the
-devices have in total less the request; they order the nodes by likely cost before the trials. Limits: an aligned choice
-(NUMA) is judged by the host of the alignment, which asks for hints without the same residents.
+Whether evictions free the requested devices depends on which devices each victim holds. Whether the pod fits without
+some residents is a trial allocation on the node's ledger without their holdings (`vacate`), the same that places the
+pod later. The columns are necessary conditions: all parts of one resource must sum to no more than the devices have in
+total less the request; they order the nodes by likely cost before the trials.
+Limits: an aligned choice (NUMA) is judged by the host of the alignment, which asks for hints without the same
+residents.
 """
 
 from __future__ import annotations

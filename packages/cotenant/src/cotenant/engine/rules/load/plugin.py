@@ -1,8 +1,8 @@
 """The plugin of load-aware placement: passes time, pod start times and load events between the engine and the load
 rule.
 
-Choice: row judgements are in the node rule (engine/rules/load/rules.py), events in this plugin. Limits: the start time
-of a pod is read when it arrives.
+Row judgements are in the node rule (engine/rules/load/rules.py), events in this plugin.
+Limits: the start time of a pod is read when it arrives.
 """
 
 from __future__ import annotations

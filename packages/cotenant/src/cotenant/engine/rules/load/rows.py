@@ -1,11 +1,11 @@
 """The room of every node by load, and its use, as arrays updated row by row; masks and scores over them by pod
 estimate.
 
-Problem: with load-aware placement every pod is checked against every node, and a cluster of ten thousand nodes receives
-two hundred metrics a second. Choice: a row holds the largest estimate that still fits, so a mask is two comparisons. A
-row is rewritten when its node, metric or residents change; a placement only subtracts the pod's estimate. Masks and
-scores are cached per estimate and follow a log of changed rows. Limits: the cache holds the `MAX_KEPT` most recently
-used estimates.
+With load-aware placement every pod is checked against every node, and a cluster of ten thousand nodes receives two
+hundred metrics a second. A row holds the largest estimate that still fits, so a mask is two comparisons. A row is
+rewritten when its node, metric or residents change; a placement only subtracts the pod's estimate. Masks and scores are
+cached per estimate and follow a log of changed rows.
+Limits: the cache holds the `MAX_KEPT` most recently used estimates.
 """
 
 from __future__ import annotations

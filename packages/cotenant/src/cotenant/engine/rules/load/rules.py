@@ -1,11 +1,11 @@
 """Load-aware placement: which nodes use too much or will soon, and which use the least.
 
-Problem: a node's use is reported once a minute, by an object that may be late, absent or wrong, while pods are placed
-by the thousand; and the rule applies to every pod, so nothing may be computed per node and pod. Choice: facts by node
-name; rows of room and use that follow them (engine/rules/load/rows.py); a pod counts by its estimate from its placement
-until a metric includes it. Off unless it has settings. Pods of a DaemonSet are not filtered, but they count. Limits: no
-preemption for load: evicting a pod does not lower a metric at once; a pod that fits by its estimate may use more. Which
-figures count for a node: policy/placement/load_aware/standing.py.
+A node's use is reported once a minute, by an object that may be late, absent or wrong, while pods are placed by the
+thousand; and the rule applies to every pod, so nothing may be computed per node and pod. Facts by node name; rows of
+room and use that follow them (engine/rules/load/rows.py); a pod counts by its estimate from its placement until a
+metric includes it. Off unless it has settings. Pods of a DaemonSet are not filtered, but they count.
+Limits: no preemption for load: evicting a pod does not lower a metric at once; a pod that fits by its estimate may use
+more. Which figures count for a node: policy/placement/load_aware/standing.py.
 
 Source: Koordinator, the load-aware scheduling plugin.
 """

@@ -1,7 +1,7 @@
 """A node's load as text and as a value for display.
 
-Choice: the figures used, the number of pods in them and the thresholds, in whole per cent, rounded as the filter
-rounds. Limits: per cent of the node's size, so two figures of one sentence may differ by one from their sum.
+The figures used, the number of pods in them and the thresholds, in whole per cent, rounded as the filter rounds.
+Limits: per cent of the node's size, so two figures of one sentence may differ by one from their sum.
 """
 
 from __future__ import annotations

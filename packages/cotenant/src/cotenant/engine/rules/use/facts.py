@@ -1,8 +1,8 @@
 """What the rule of predicted use keeps of pods and nodes.
 
-Problem: a pod's measurements outlive its number in the engine, and a node's outlive its row. Choice: one record by UID,
-one by node name, one by number. Limits: the last measurement of a node only; earlier ones are in the moments of its
-pods.
+A pod's measurements outlive its number in the engine, and a node's outlive its row. One record by UID, one by node
+name, one by number.
+Limits: the last measurement of a node only; earlier ones are in the moments of its pods.
 """
 
 from __future__ import annotations

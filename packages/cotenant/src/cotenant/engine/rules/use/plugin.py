@@ -1,7 +1,7 @@
 """The plugin of predicted use: passes time, nodes, the identities of pods and events between the engine and the rule.
 
-Choice: row judgements are in the node rule (engine/rules/use/rules.py), events in this plugin. Limits: the start time
-of a pod is read when it arrives.
+Row judgements are in the node rule (engine/rules/use/rules.py), events in this plugin.
+Limits: the start time of a pod is read when it arrives.
 """
 
 from __future__ import annotations

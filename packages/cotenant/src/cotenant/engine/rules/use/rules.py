@@ -1,12 +1,12 @@
 """Batch and mid pods fit a node only where its pods are predicted to use no more CPU and memory than it has.
 
-Problem: a kubelet counts lent resources (batch-cpu and the like) apart from CPU and memory, so their sums say nothing
-about what is used of the machine, and the amounts are as old as the manager's last write. Choice: beside all requests,
-a pod with lent requests needs room by predicted use: the predictions of all pods on the node, its system use and the
-pod's own request at most its size. Services fit by requests alone. A pod's prediction changes when its node is
-measured, when that measurement becomes stale, and when the pod is assigned; a node's sum of predictions is kept as
-integers (`int64[N, 2]`), so a filter is two comparisons of columns. The rule sleeps until some node offers lent
-resources, which is how a scheduler knows that the cluster has a manager; then it counts all pods (`Widening`).
+A kubelet counts lent resources (batch-cpu and the like) apart from CPU and memory, so their sums say nothing about what
+is used of the machine, and the amounts are as old as the manager's last write. Beside all requests, a pod with lent
+requests needs room by predicted use: the predictions of all pods on the node, its system use and the pod's own request
+at most its size. Services fit by requests alone. A pod's prediction changes when its node is measured, when that
+measurement becomes stale, and when the pod is assigned; a node's sum of predictions is kept as integers (`int64[N,
+2]`), so a filter is two comparisons of columns. The rule sleeps until some node offers lent resources, which is how a
+scheduler knows that the cluster has a manager; then it counts all pods (`Widening`).
 
 Which measurements count: of a pod, by namespace/name, that is assigned to the measured node since before the
 measurement; so neither a predecessor's nor a namesake's on another node. A history belongs to a UID; that of a pod

@@ -1,6 +1,6 @@
 """Predicted use and lent resources of a node, as values for display.
 
-Choice: every sentence has the figures that the filter compares, and says how many pods count by their requests and why.
+Every sentence has the figures that the filter compares, and says how many pods count by their requests and why.
 Limits: of the holders of lent resources the largest are named.
 """
 

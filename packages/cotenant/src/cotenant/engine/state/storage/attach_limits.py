@@ -1,12 +1,12 @@
 """How many volumes of a CSI driver a node can still attach.
 
-Problem: a node attaches a limited number of a driver's volumes; pods that share a volume need it once, and volumes may
-be attached of which no pod is known. Choice: the distinct volumes of each row are counted by driver, and a row is
-feasible where its volumes and the pod's further ones stay within the limit. Counts exist only for drivers that some
-node limits; without such a node a pod costs nothing more.
+A node attaches a limited number of a driver's volumes; pods that share a volume need it once, and volumes may be
+attached of which no pod is known. The distinct volumes of each row are counted by driver, and a row is feasible where
+its volumes and the pod's further ones stay within the limit. Counts exist only for drivers that some node limits;
+without such a node a pod costs nothing more.
 Limits: counts are made again after a node is added or removed, or its labels change. For preemption a resident frees
-the volumes that it alone uses: volumes that two victims share are not found. Source: kube-scheduler's NodeVolumeLimits
-plugin.
+the volumes that it alone uses: volumes that two victims share are not found.
+Source: kube-scheduler's NodeVolumeLimits plugin.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Disks that pods name themselves, and the rows on which another pod's use conflicts.
 
-Problem: a disk without a claim has no object that says who may attach it; two pods on one node may share it only for
-reading. Choice: assigned uses are kept by the disk's identity, so a pod is compared only with the users of its own
-disks. Limits: none of its own. Source: kube-scheduler's VolumeRestrictions plugin.
+A disk without a claim has no object that says who may attach it; two pods on one node may share it only for reading.
+Assigned uses are kept by the disk's identity, so a pod is compared only with the users of its own disks.
+Limits: none of its own.
+Source: kube-scheduler's VolumeRestrictions plugin.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Feasible nodes of a pod's volumes, and the volume that each claim would take on a node.
 
-Problem: a claim may be bound to a volume with a node affinity, be provisioned where its pod is placed, or take one of
-several existing volumes; several claims of one pod must agree on a node without taking one volume twice, and a choice
-made for a pod is valid before the API server reports it. Choice: a row is feasible if every claim has an option there,
-and claims that compete get different volumes by augmenting paths, in the order listed (smallest first). Assigning a pod
-holds its choices; unassigning it frees them. Source: Kubernetes' VolumeBinding, VolumeRestrictions, NodeVolumeLimits
-and VolumeZone plugins (engine/state/storage/attach_limits.py, engine/state/storage/inline_disks.py).
+A claim may be bound to a volume with a node affinity, be provisioned where its pod is placed, or take one of several
+existing volumes; several claims of one pod must agree on a node without taking one volume twice, and a choice made for
+a pod is valid before the API server reports it. A row is feasible if every claim has an option there, and claims that
+compete get different volumes by augmenting paths, in the order listed (smallest first). Assigning a pod holds its
+choices; unassigning it frees them.
+Source: Kubernetes' VolumeBinding, VolumeRestrictions, NodeVolumeLimits and VolumeZone plugins
+(engine/state/storage/attach_limits.py, engine/state/storage/inline_disks.py).
 Limits: claims that share candidates are matched row by row in plain Python (about 5 us a row).
 """
 

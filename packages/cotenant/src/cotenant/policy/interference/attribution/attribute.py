@@ -1,15 +1,15 @@
 """The cause of a service's trouble: the candidates in order with their confidence, and the pod that is named, if any.
 
-Problem: limiting a pod for trouble that the service has by itself costs work and helps no service. Choice: causes that
-exclude every pod are tested first: the service's own quota, and a service that it calls, unless the service's own
-waiting for a CPU names a pod. Then the shares of all signals are averaged, weighted by how directly each measures
-cause, and the mean is the confidence. A service that suffers at the same time
-without more demand is a fellow, and its activity explains nothing. A pod is named only where its confidence and its
-lead over the second candidate are sufficient, and only if it became more active when the trouble began, and was active
-in most of the bad samples, unless it ran on the CPU that the service waited for while the service's own demand was as
-before. Otherwise no pod is named, and the cause says why. Where none is named by itself, the pods of each best-effort
-workload are asked as one candidate (`workloads.py`). Limits: two pods that are always active together are not told
-apart; the confidence is a share of evidence, not a probability.
+Limiting a pod for trouble that the service has by itself costs work and helps no service. Causes that exclude every pod
+are tested first: the service's own quota, and a service that it calls, unless the service's own waiting for a CPU names
+a pod. Then the shares of all signals are averaged, weighted by how directly each measures cause, and the mean is the
+confidence. A service that suffers at the same time without more demand is a fellow, and its activity explains nothing.
+A pod is named only where its confidence and its lead over the second candidate are sufficient, and only if it became
+more active when the trouble began, and was active in most of the bad samples, unless it ran on the CPU that the service
+waited for while the service's own demand was as before. Otherwise no pod is named, and the cause says why. Where none
+is named by itself, the pods of each best-effort workload are asked as one candidate (`workloads.py`).
+Limits: two pods that are always active together are not told apart; the confidence is a share of evidence, not a
+probability.
 """
 
 from __future__ import annotations

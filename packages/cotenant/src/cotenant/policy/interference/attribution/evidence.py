@@ -1,11 +1,11 @@
 """The evidence of each signal: which share of a service's trouble each candidate explains.
 
-Problem: a candidate is another pod, the service's own load, or work outside the pods, and no single signal
-distinguishes them on every node. Choice: samples are split into bad ones (above the threshold) and calm ones. Blame
-compares who ran while the service waited, per second of its CPU time, between the two. Every other signal is fitted on
-all candidates' activity together, as differences from calm; a candidate's share is what its coefficient explains of the
-mean excess, times the quality of the fit. What no candidate explains remains unexplained. A signal that did not rise
-gives no evidence. Limits: without calm samples only blame is evidence.
+A candidate is another pod, the service's own load, or work outside the pods, and no single signal distinguishes them on
+every node. Samples are split into bad ones (above the threshold) and calm ones. Blame compares who ran while the
+service waited, per second of its CPU time, between the two. Every other signal is fitted on all candidates' activity
+together, as differences from calm; a candidate's share is what its coefficient explains of the mean excess, times the
+quality of the fit. What no candidate explains remains unexplained. A signal that did not rise gives no evidence.
+Limits: without calm samples only blame is evidence.
 
 Latency describes the window in which it was measured, so activity is averaged over that window before the fit.
 """

@@ -1,11 +1,11 @@
 """Non-negative least squares with a small ridge, for a few columns: how much of a service's excess each candidate's
 activity explains.
 
-Problem: an innocent pod that is often active together with the cause correlates with the excess as well. Choice: all
-candidates are fitted together, so that an innocent explains only what the others do not; coefficients are at least 0,
-since activity of others does not make a service faster. Columns that cannot be distinguished share the coefficient
-because of the ridge, so that neither is confident. Limits: linear; plain Python, since the agent does not load NumPy:
-16 columns of 240 samples take about 10 ms.
+An innocent pod that is often active together with the cause correlates with the excess as well. All candidates are
+fitted together, so that an innocent explains only what the others do not; coefficients are at least 0, since activity
+of others does not make a service faster. Columns that cannot be distinguished share the coefficient because of the
+ridge, so that neither is confident.
+Limits: linear; plain Python, since the agent does not load NumPy: 16 columns of 240 samples take about 10 ms.
 
 Source: Lawson and Hanson, Solving Least Squares Problems (the problem); coordinate descent on the Gram matrix as in
 Franc et al., CAIP 2005.

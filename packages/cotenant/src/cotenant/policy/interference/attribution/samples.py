@@ -1,10 +1,10 @@
 """What attribution keeps of each interval of the node: levels of every signal per service, activity per pod, and who
 ran while a service waited.
 
-Problem: evidence needs a minute of history of many services and pods in little memory. Choice: one value per interval
-with only the numbers that are used; samples older than the window are dropped. The usual level of signals without an
-objective is a running mean and deviation, updated while the service is not in trouble. Limits: at most `MAX_SAMPLES`
-samples; with a period below a quarter of a second the window is shorter than configured.
+Evidence needs a minute of history of many services and pods in little memory. One value per interval with only the
+numbers that are used; samples older than the window are dropped. The usual level of signals without an objective is a
+running mean and deviation, updated while the service is not in trouble.
+Limits: at most `MAX_SAMPLES` samples; with a period below a quarter of a second the window is shorter than configured.
 """
 
 from __future__ import annotations

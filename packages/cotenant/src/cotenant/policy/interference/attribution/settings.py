@@ -1,7 +1,7 @@
 """Settings of attribution.
 
-Problem: which signals a node has, and how certain an answer must be before a pod is limited for it, differ between
-nodes. Choice: the list of signals and every threshold is a setting; a signal that the node does not have is skipped.
+Which signals a node has, and how certain an answer must be before a pod is limited for it, differ between nodes. The
+list of signals and every threshold is a setting; a signal that the node does not have is skipped.
 Limits: the weights of the signals are our own, by how directly each measures cause.
 """
 

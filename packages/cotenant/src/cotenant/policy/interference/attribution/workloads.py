@@ -1,9 +1,9 @@
 """The same samples with the best-effort pods of one workload as one candidate.
 
-Problem: the pods of a Job start together and do the same, so that none of them explains more than its part and none
-leads; and of a Job whose pods end and are replaced, none is there for long. Choice: their activity and blame are added
-up under the workload's name, over all pods that it had in the window. Limits: best-effort pods only; a service is asked
-for by itself.
+The pods of a Job start together and do the same, so that none of them explains more than its part and none leads; and
+of a Job whose pods end and are replaced, none is there for long. Their activity and blame are added up under the
+workload's name, over all pods that it had in the window.
+Limits: best-effort pods only; a service is asked for by itself.
 """
 
 from __future__ import annotations

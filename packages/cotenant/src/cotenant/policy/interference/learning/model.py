@@ -1,8 +1,8 @@
 """The model of learned interference: its parameters, priors, forgetting, and how profiles are read from it.
 
-Problem: nobody declares how sensitive an application is and how much pressure it exerts, and both must be estimated
-from what an agent measures while the cluster runs. Choice: a Bayesian regression that is updated window by window. For
-a pod i of application A on a node, in one window:
+Nobody declares how sensitive an application is and how much pressure it exerts, and both must be estimated from what an
+agent measures while the cluster runs. A Bayesian regression that is updated window by window. For a pod i of
+application A on a node, in one window:
 
     log signal_i = level_A + queue_A q(load_i) + sibling h(u) + log(1 + a_A P_i) + noise
     P_i = sum over the other pods j of b_j use_j / half a node

@@ -1,10 +1,11 @@
 """The update of learned interference by one round of windows. Compiled; `observe.py_func` is the plain form.
 
-Problem: every window of every measured pod says something about its own application and about each pod beside it,
-several hundred thousand times a day. Choice: an extended Kalman step per window, linear in the number of pods on the
-node: three parameters of the pod's application with their full covariance, one pressure per neighbour, one global
-factor. The state is changed in place, in the order of the windows, so equal rounds give equal states. Limits: the
-covariances between a pod's sensitivity and its neighbours' pressures are dropped; an outlier is cut, not removed.
+Every window of every measured pod says something about its own application and about each pod beside it, several
+hundred thousand times a day. An extended Kalman step per window, linear in the number of pods on the node: three
+parameters of the pod's application with their full covariance, one pressure per neighbour, one global factor. The state
+is changed in place, in the order of the windows, so equal rounds give equal states.
+Limits: the covariances between a pod's sensitivity and its neighbours' pressures are dropped; an outlier is cut, not
+removed.
 """
 
 from __future__ import annotations

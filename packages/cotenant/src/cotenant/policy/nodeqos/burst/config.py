@@ -1,8 +1,8 @@
 """Settings of CPU burst, for the node and per pod.
 
-Problem: a node's operator sets defaults, a pod's owner overrides some by annotation. Choice: a pod's settings omit what
-it does not override; merging takes the node's there. Limits: with an invalid annotation the node's settings apply, and
-the reason says so.
+A node's operator sets defaults, a pod's owner overrides some by annotation. A pod's settings omit what it does not
+override; merging takes the node's there.
+Limits: with an invalid annotation the node's settings apply, and the reason says so.
 
 Source: Koordinator's NodeSLO (CPUBurstStrategy) and annotation `koordinator.sh/cpuBurst`; defaults and field names are
 its own.

@@ -1,8 +1,8 @@
 """CPU normalisation: scale quotas to the machine's speed, so that a limit means the same amount of work everywhere.
 
-Problem: a CPU of a fast machine does more work than one of a slow machine, and a limit counts CPU time. Choice: the
-node knows its machine's ratio to the reference (annotation); quotas are divided by it. Limits: one ratio per machine,
-whatever the program; weights and requests are not scaled.
+A CPU of a fast machine does more work than one of a slow machine, and a limit counts CPU time. The node knows its
+machine's ratio to the reference (annotation); quotas are divided by it.
+Limits: one ratio per machine, whatever the program; weights and requests are not scaled.
 
 Source: Koordinator's CPU normalisation (annotation and the runtime hook that divides quotas by the ratio).
 """

@@ -1,11 +1,12 @@
 """CPU burst: services may exceed their CPU limit for a while, and limits are scaled to the machine's speed.
 
-Problem: a limit throttles a service at every short peak although its mean use is low and CPUs are idle. Choice: unused
-quota may be kept for the next peak (`cpu.max.burst`), and the quota of a throttled container is raised by a fifth per
-step, up to a multiple of its limit, as long as its tokens last and the shared CPUs are not busy; then it is lowered by
-a fifth per step. Limits: the kernel accepts no burst above the quota (sched/core.c, tg_set_cfs_bandwidth), so the
-desired burst is capped to it; a pod's quota follows its containers' where it has one. The policy returns values for
-parent and child; the order of writing is the engine's.
+A limit throttles a service at every short peak although its mean use is low and CPUs are idle. Unused quota may be kept
+for the next peak (`cpu.max.burst`), and the quota of a throttled container is raised by a fifth per step, up to a
+multiple of its limit, as long as its tokens last and the shared CPUs are not busy; then it is lowered by a fifth per
+step.
+Limits: the kernel accepts no burst above the quota (sched/core.c, tg_set_cfs_bandwidth), so the desired burst is capped
+to it; a pod's quota follows its containers' where it has one. The policy returns values for parent and child; the order
+of writing is the engine's.
 
 Source: Koordinator, koordlet's CPU burst. Pods with own CPUs and best-effort pods are excluded; for best-effort pods
 only the limit is scaled.

@@ -1,8 +1,8 @@
 """Token bucket that limits how long a container may run above its CPU limit.
 
-Problem: a quota that may be raised without end is no limit. Choice: a bucket of (maximum quota - limit) x time; running
-above the limit spends tokens, running well below it saves tokens, in between nothing changes. Limits: use is averaged
-over the interval; integers only, tokens in thousandths, where upstream counts whole seconds.
+A quota that may be raised without end is no limit. A bucket of (maximum quota - limit) x time; running above the limit
+spends tokens, running well below it saves tokens, in between nothing changes.
+Limits: use is averaged over the interval; integers only, tokens in thousandths, where upstream counts whole seconds.
 
 Source: Koordinator, koordlet's limiter of CFS quota burst (percentage points times seconds; spends from 100 % of the
 limit, saves below 60 %).

@@ -1,7 +1,7 @@
 """The CPU allowance of best-effort work, and the steps by which a limit follows it: integers only, compiled by the lab.
 
-Problem: the node's agent and the simulated nodes must use exactly the same arithmetic. Choice: leaf functions over
-integers that call only min and max, so that the agent runs them directly and the lab compiles them.
+The node's agent and the simulated nodes must use exactly the same arithmetic. Leaf functions over integers that call
+only min and max, so that the agent runs them directly and the lab compiles them.
 
     allowed = capacity x threshold - services' use - max(system's use, reserved), at least `least`
 

@@ -1,12 +1,12 @@
 """CPU of best-effort work and the knobs that enforce it: allowance and guard, idle class, cpuset or quota.
 
-Problem: several rules limit the same work; on a kubelet's node it is in one group, elsewhere in many, and some machines
-lack knobs. Choice: the budget is the smaller of allowance and ceiling. It is set as a quota or a cpuset on the common
-group, or divided among the pods' groups where there is none; where a cpuset is too coarse for the guard, a quota is set
-besides. Best-effort groups are in the idle class while there are pods to protect: the idle class and a quota shorten
-the wake-up latency of services, weights do not. Limits: the cpuset of descendants with their own CPU lists is set on
-the groups that `NodeState.knobs` shows with a list (cgroup v1), parents before children; the order of writing is up to
-the engine.
+Several rules limit the same work; on a kubelet's node it is in one group, elsewhere in many, and some machines lack
+knobs. The budget is the smaller of allowance and ceiling. It is set as a quota or a cpuset on the common group, or
+divided among the pods' groups where there is none; where a cpuset is too coarse for the guard, a quota is set besides.
+Best-effort groups are in the idle class while there are pods to protect: the idle class and a quota shorten the wake-up
+latency of services, weights do not.
+Limits: the cpuset of descendants with their own CPU lists is set on the groups that `NodeState.knobs` shows with a list
+(cgroup v1), parents before children; the order of writing is up to the engine.
 """
 
 from __future__ import annotations

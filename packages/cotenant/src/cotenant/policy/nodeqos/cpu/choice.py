@@ -1,9 +1,9 @@
 """Choose the logical CPUs of best-effort work, given their number.
 
-Problem: a service on one hardware thread slows down when the sibling thread is busy, and the memory bandwidth of one
-NUMA node is easily exhausted. Choice: both threads of a core together, cores round-robin over NUMA nodes and sockets;
-CPUs owned by other pods are excluded, and those of LSR pods are lent in proportion. Limits: CPUs in use now are not
-preferred, so a change of the number may migrate work.
+A service on one hardware thread slows down when the sibling thread is busy, and the memory bandwidth of one NUMA node
+is easily exhausted. Both threads of a core together, cores round-robin over NUMA nodes and sockets; CPUs owned by other
+pods are excluded, and those of LSR pods are lent in proportion.
+Limits: CPUs in use now are not preferred, so a change of the number may migrate work.
 
 Source: Koordinator, koordlet's CPU suppression, cpuset form. Upstream changes nothing when fewer CPUs are free than
 wanted; here all free CPUs are taken if they are at least the minimum.

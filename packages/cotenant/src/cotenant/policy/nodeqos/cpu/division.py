@@ -1,10 +1,11 @@
 """Divide one amount of CPU among groups that have no common parent group to limit.
 
-Problem: on a machine without a best-effort group each best-effort pod needs its own quota, and quota given to a pod
-that does not use it is lost to the others. Choice: each pod first gets its estimated demand, which is 1.5 times its use
-and at least a tenth of its fair share, as far as weights allow (max-min fair), then the remainder is divided by weight;
-never above the pod's own limit. Limits: a pod that becomes active starts from that tenth and grows by half per interval
-while the others use their parts.
+On a machine without a best-effort group each best-effort pod needs its own quota, and quota given to a pod that does
+not use it is lost to the others. Each pod first gets its estimated demand, which is 1.5 times its use and at least a
+tenth of its fair share, as far as weights allow (max-min fair), then the remainder is divided by weight; never above
+the pod's own limit.
+Limits: a pod that becomes active starts from that tenth and grows by half per interval while the others use their
+parts.
 """
 
 from __future__ import annotations

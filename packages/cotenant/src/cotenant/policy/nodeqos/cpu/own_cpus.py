@@ -1,13 +1,14 @@
 """Own CPUs on the node: pods with allocated CPUs are bound to them, and other services to the shared pool.
 
-Problem: a scheduler's allocation is not enforced until a cpuset is set, and CPUs are exclusive only if no other pod
-runs on them. Choice: the pod's group and its containers' groups get the CPUs of its annotation; other services get all
-CPUs that are neither owned nor reserved (the shared pool), while any pod owns some. Both are restricted to what the
-ancestor groups allow, as far as that was read, and to online CPUs; where nothing would remain, or two pods claim the
-same CPU, nothing is set and the reason says so. A service whose list another writer has narrowed (the kubelet's static
-policy) is left alone. A pod on CPUs of its own has no quota: its list is the limit already, and a quota of as many CPUs
-throttles bursts. Best-effort work is handled by best_effort.py. Limits: the list of a sandbox's group is not set; on
-cgroup v1 it keeps its pod's group as wide as before, while the containers' lists are still set.
+A scheduler's allocation is not enforced until a cpuset is set, and CPUs are exclusive only if no other pod runs on
+them. The pod's group and its containers' groups get the CPUs of its annotation; other services get all CPUs that are
+neither owned nor reserved (the shared pool), while any pod owns some. Both are restricted to what the ancestor groups
+allow, as far as that was read, and to online CPUs; where nothing would remain, or two pods claim the same CPU, nothing
+is set and the reason says so. A service whose list another writer has narrowed (the kubelet's static policy) is left
+alone. A pod on CPUs of its own has no quota: its list is the limit already, and a quota of as many CPUs throttles
+bursts. Best-effort work is handled by best_effort.py.
+Limits: the list of a sandbox's group is not set; on cgroup v1 it keeps its pod's group as wide as before, while the
+containers' lists are still set.
 
 Source: Koordinator, koordlet's cpuset hook (cpuset, and the quota of bound pods) and its CPU shared pool.
 """

@@ -1,10 +1,10 @@
 """CPU suppression: the allowance of best-effort work, and the cpuset or quota that enforces it.
 
-Problem: batch work may use what services leave, second by second, without filling the node so far that services wait.
-Choice: the allowance of `allowance.py` from the current second's use, in one of two forms: a cpuset (whole logical
-CPUs, at least two: coarse, but without throttling) or a CFS quota (fine). Shrinking is immediate; growing is limited to
-a tenth of the node per step; changes of less than a hundredth are skipped. Limits: the threshold is one figure for the
-node; the services' use in the next second is not predicted.
+Batch work may use what services leave, second by second, without filling the node so far that services wait. The
+allowance of `allowance.py` from the current second's use, in one of two forms: a cpuset (whole logical CPUs, at least
+two: coarse, but without throttling) or a CFS quota (fine). Shrinking is immediate; growing is limited to a tenth of the
+node per step; changes of less than a hundredth are skipped.
+Limits: the threshold is one figure for the node; the services' use in the next second is not predicted.
 
 Source: Koordinator, koordlet's CPU suppression; the defaults are those of its NodeSLO. Use that belongs to no known pod
 counts as system use.

@@ -1,10 +1,11 @@
 """Evictions for lack of CPU: best effort gets too little, requests exceed what the node has left, or the node's use
 exceeds its threshold.
 
-Problem: CPU can be taken back without eviction, so eviction is the last resort and must be based on a period, not on an
-instant. Choice: averages over a window of which a third must be covered by samples, a cool-down after every eviction,
-and the triggers' goals merged into one list of victims (goals.py, satisfaction.py, victims.py). Limits: a trigger acts
-only where it is configured; by default none is, as Koordinator ships them. The number of samples is bounded.
+CPU can be taken back without eviction, so eviction is the last resort and must be based on a period, not on an instant.
+Averages over a window of which a third must be covered by samples, a cool-down after every eviction, and the triggers'
+goals merged into one list of victims (goals.py, satisfaction.py, victims.py).
+Limits: a trigger acts only where it is configured; by default none is, as Koordinator ships them. The number of samples
+is bounded.
 
 Source: Koordinator, pkg/koordlet/qosmanager/plugins/cpuevict (behaviour and defaults).
 """

@@ -1,8 +1,9 @@
 """Terminating pods: how long their resources count as about to be freed.
 
-Problem: a terminating pod frees its resources soon, so evicting others for the same need is waste; but a pod that never
-terminates must not keep an overcommitted node from acting. Choice: it counts for a fixed time after it was first seen
-terminating. Limits: the time is the same for all pods; a pod's own grace period is not known here.
+A terminating pod frees its resources soon, so evicting others for the same need is waste; but a pod that never
+terminates must not keep an overcommitted node from acting. It counts for a fixed time after it was first seen
+terminating.
+Limits: the time is the same for all pods; a pod's own grace period is not known here.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Evictions for lack of memory: node memory in use, by best effort or by priority, and requests beyond what the node
 has left.
 
-Problem: memory in use cannot be taken back without harm, so a node that runs out must evict before the kernel's OOM
-killer chooses. Choice: Koordinator's three triggers, merged into one list of victims, with a short cool-down after each
-eviction until its effect shows (goals.py, victims.py). Limits: current levels, no averages, since there is no time to
-wait. Stalls on memory below these marks are handled by memory_pressure.py.
+Memory in use cannot be taken back without harm, so a node that runs out must evict before the kernel's OOM killer
+chooses. Koordinator's three triggers, merged into one list of victims, with a short cool-down after each eviction until
+its effect shows (goals.py, victims.py).
+Limits: current levels, no averages, since there is no time to wait. Stalls on memory below these marks are handled by
+memory_pressure.py.
 
 Source: Koordinator, pkg/koordlet/qosmanager/plugins/memoryevict (behaviour and defaults; its unit error for used memory
 is not repeated).

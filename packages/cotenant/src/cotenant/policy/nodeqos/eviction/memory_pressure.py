@@ -1,12 +1,12 @@
 """Eviction on memory pressure: memory is available by level, but tasks stall on it.
 
-Problem: a node can thrash for minutes below any mark of memory in use, and the kernel kills only when nothing is left.
-Choice: oomd's rule. A detector must hold for a time without interruption: best effort stalls on memory most of the time
-and the kernel reclaimed recently, or a service stalls nearly all of the time. Then one best-effort pod is evicted,
-followed by a pause for recovery. The victim: the pod that uses more than half of what best effort uses beyond its
-guarantees; else the one that grew fastest among the largest; else the largest. A pod that sees no pressure is never
-chosen: evicting it would free nothing that others wait for. Limits: full pressure (all tasks stalled), as a share of
-the tick; swap is not considered.
+A node can thrash for minutes below any mark of memory in use, and the kernel kills only when nothing is left. Oomd's
+rule. A detector must hold for a time without interruption: best effort stalls on memory most of the time and the kernel
+reclaimed recently, or a service stalls nearly all of the time. Then one best-effort pod is evicted, followed by a pause
+for recovery. The victim: the pod that uses more than half of what best effort uses beyond its guarantees; else the one
+that grew fastest among the largest; else the largest. A pod that sees no pressure is never chosen: evicting it would
+free nothing that others wait for.
+Limits: full pressure (all tasks stalled), as a share of the tick; swap is not considered.
 
 Source: oomd (facebookincubator/oomd), docs of pressure_above, memory_reclaim, kill_by_memory_size_or_growth: their
 sample figures.

@@ -1,10 +1,10 @@
 """CPU satisfaction of best effort, and how much of its requests must be evicted so that the remainder gets enough.
 
-Problem: suppression may leave best effort so little CPU that no work there completes; then fewer pods should run.
-Choice: Koordinator's rule. Satisfaction is the CPU that best effort may use over what it requested. If it is at or
-below a lower bound while best effort uses nearly all that it may, both averaged over a window and currently, enough
-requests are evicted that satisfaction reaches the upper bound; of the two amounts the smaller counts. Limits: requests
-are as declared; best effort without requests has no satisfaction.
+Suppression may leave best effort so little CPU that no work there completes; then fewer pods should run. Koordinator's
+rule. Satisfaction is the CPU that best effort may use over what it requested. If it is at or below a lower bound while
+best effort uses nearly all that it may, both averaged over a window and currently, enough requests are evicted that
+satisfaction reaches the upper bound; of the two amounts the smaller counts.
+Limits: requests are as declared; best effort without requests has no satisfaction.
 
 Source: Koordinator, pkg/koordlet/qosmanager/plugins/cpuevict (behaviour and defaults).
 """

@@ -1,12 +1,12 @@
 """Choice of victims: candidates in order, until every goal is reached, and the remaining shortfall.
 
-Problem: several triggers fire at once, pods have opted in or out, some are terminating already; no pod should be
-evicted for what is freed soon anyway. Choice: goals are processed one after another (best effort, allocatable, used).
-Each takes its own candidates in its own order until its amounts are reached; what a victim frees counts towards every
-goal, and so does what terminating pods will free. Order for triggers of best effort only: priority, then the largest;
-in general: eviction priority, priority, sub-priority, then the largest. Among equals, pods whose owners mark them come
-last (model/cluster/disruption.py). A pod that frees nothing of what is short is
-skipped; `strict_order` evicts it too, as Koordinator does, so that a pod never outlives one of higher priority.
+Several triggers fire at once, pods have opted in or out, some are terminating already; no pod should be evicted for
+what is freed soon anyway. Goals are processed one after another (best effort, allocatable, used). Each takes its own
+candidates in its own order until its amounts are reached; what a victim frees counts towards every goal, and so does
+what terminating pods will free. Order for triggers of best effort only: priority, then the largest; in general:
+eviction priority, priority, sub-priority, then the largest. Among equals, pods whose owners mark them come last
+(model/cluster/disruption.py). A pod that frees nothing of what is short is skipped; `strict_order` evicts it too, as
+Koordinator does, so that a pod never outlives one of higher priority.
 
 Limits: greedy in order, so fewer pods may have sufficed. Programs outside Kubernetes are never candidates, nor are pods
 that no source has named yet: their class and priority are guesses, and nobody could be asked to evict them. A shortfall

@@ -1,8 +1,8 @@
 """Alarms since the last sample, as signals of the pods that they are about.
 
-Problem: an alarm says that a group, or the machine, was stalled a moment ago, and the sample does not show it yet.
-Choice: it takes the place of a pod's signal where it is worse; one of the machine is a signal of no pod. Limits: of
-several alarms of one pod the longest counts.
+An alarm says that a group, or the machine, was stalled a moment ago, and the sample does not show it yet. It takes the
+place of a pod's signal where it is worse; one of the machine is a signal of no pod.
+Limits: of several alarms of one pod the longest counts.
 """
 
 from __future__ import annotations

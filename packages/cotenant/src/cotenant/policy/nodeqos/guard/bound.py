@@ -1,9 +1,10 @@
 """What pods without an objective may cost best-effort work: a bound for each, from what it requested, ran and waited.
 
-Problem: nobody said how fast such a pod has to be, and a helper of a hundredth of a CPU must not hold back a whole node
-of best-effort work. Choice: it is owed `step.bound_m`; bounds of several add up. An alarm of its group counts as
-waiting, since the last sample does not show it. Limits: a pod whose use is unknown has no bound; without run delay,
-pressure is taken for the waiting, which is less where several tasks wait at once.
+Nobody said how fast such a pod has to be, and a helper of a hundredth of a CPU must not hold back a whole node of
+best-effort work. It is owed `step.bound_m`; bounds of several add up. An alarm of its group counts as waiting, since
+the last sample does not show it.
+Limits: a pod whose use is unknown has no bound; without run delay, pressure is taken for the waiting, which is less
+where several tasks wait at once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The guard's settings.
 
-Problem: the required slack and the reaction times must be readable and validated in one place. Choice: one frozen
-value; figures from papers are the defaults. Limits: the thresholds for run delay and pressure, and the bound of pods
-without an objective, are our own.
+The required slack and the reaction times must be readable and validated in one place. One frozen value; figures from
+papers are the defaults.
+Limits: the thresholds for run delay and pressure, and the bound of pods without an objective, are our own.
 
 The lab's compiled guard takes its figures from here.
 

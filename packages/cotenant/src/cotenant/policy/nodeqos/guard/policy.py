@@ -1,11 +1,10 @@
 """The guard: a ceiling on best-effort CPU that protects the services, regardless of free CPU.
 
-Problem: a node may have free CPU while its services miss their objectives. Choice: the state machine of `step.py` over
-the signal of the worst-off protected pod: cut at once and by half, disabled when an objective stays missed, growing by
-a tenth of the node every two seconds only after ten seconds of calm. Pods without an objective have a track of their
-own (`track.py`): whatever they suffer, they do not push best-effort work below the node less their bound (`bound.py`),
-and where the ceiling stands below that it rises at once, unless an objective is in danger. Its only clock is the
-state's.
+A node may have free CPU while its services miss their objectives. The state machine of `step.py` over the signal of the
+worst-off protected pod: cut at once and by half, disabled when an objective stays missed, growing by a tenth of the
+node every two seconds only after ten seconds of calm. Pods without an objective have a track of their own (`track.py`):
+whatever they suffer, they do not push best-effort work below the node less their bound (`bound.py`), and where the
+ceiling stands below that it rises at once, unless an objective is in danger. Its only clock is the state's.
 Limits: CPU only; which best-effort pod is the cause is determined by policy/interference.
 
 Source: Lo et al., Heracles, ISCA'15, top-level controller. Its switch at 85 % load is omitted: the allowance of

@@ -1,14 +1,15 @@
 """The health of each protected pod by its best available signal: latency of its requests, else run delay, else CPU
 pressure.
 
-Problem: few services report latency, windows are small or stale, and a machine may lack any counter. Choice: for each
-pod the first available signal in the order latency, run delay, PSI; the reason names it. Where latency is known,
-waiting alone never cuts best-effort work, it only stops its growth. A pod without an objective is a victim only where
-it waits for long in absolute time, not only relative to its use. Where the probe recorded which groups ran meanwhile,
-only waiting behind best-effort work counts. Pods throttled by their own quota, and nodes where best-effort work hardly
-runs, are not attributed to it. Limits: without the probe, a service that saturates its own threads shows run delay that
-no other pod causes; best-effort work is then cut needlessly. In a virtual machine whose CPU time was stolen by the
-hypervisor a moment ago, latency alone is not sufficient either: it cuts only if the pod also waited for a CPU.
+Few services report latency, windows are small or stale, and a machine may lack any counter. For each pod the first
+available signal in the order latency, run delay, PSI; the reason names it. Where latency is known, waiting alone never
+cuts best-effort work, it only stops its growth. A pod without an objective is a victim only where it waits for long in
+absolute time, not only relative to its use. Where the probe recorded which groups ran meanwhile, only waiting behind
+best-effort work counts. Pods throttled by their own quota, and nodes where best-effort work hardly runs, are not
+attributed to it.
+Limits: without the probe, a service that saturates its own threads shows run delay that no other pod causes;
+best-effort work is then cut needlessly. In a virtual machine whose CPU time was stolen by the hypervisor a moment ago,
+latency alone is not sufficient either: it cuts only if the pod also waited for a CPU.
 
 The percentile of one window is noisy, so latency counts as close or missed only if the mean of the last 3 s agrees (as
 in Chen et al., PARTIES, ASPLOS'19), and as calm only if both are.

@@ -1,9 +1,9 @@
 """One step of the guard: from the severity of the services' signals to the best-effort ceiling. Integers only, compiled
 by the lab.
 
-Problem: as in `cpu/allowance.py`, agent and lab must compute identical steps. Choice: leaf functions over integers;
-modes and severities are integers that `policy.py` names. Best-effort work is cut at once to half of its use, and grows
-in steps after a calm period.
+As in `cpu/allowance.py`, agent and lab must compute identical steps. Leaf functions over integers; modes and severities
+are integers that `policy.py` names. Best-effort work is cut at once to half of its use, and grows in steps after a calm
+period.
 
 Source: Lo et al., Heracles, ISCA'15, section 4 (growth above 10 % slack, cut below 5 %, disabled with a cool-down on a
 violation); cutting by half is ours, since Heracles' two cores are too much on a small node.

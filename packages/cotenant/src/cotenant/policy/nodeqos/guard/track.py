@@ -1,8 +1,8 @@
 """One track of the guard: the machine of `step.py` with its memory, over the worst signal of one kind of pod.
 
-Problem: pods with an objective and pods without one may not cost best-effort work the same, so one ceiling cannot serve
-both. Choice: each kind has a track with its own mode, ceiling and times; the guard's ceiling is the lower one. Limits:
-a track knows nothing of the other but what it is given (`lowest_m`, `grows`).
+Pods with an objective and pods without one may not cost best-effort work the same, so one ceiling cannot serve both.
+Each kind has a track with its own mode, ceiling and times; the guard's ceiling is the lower one.
+Limits: a track knows nothing of the other but what it is given (`lowest_m`, `grows`).
 """
 
 from __future__ import annotations

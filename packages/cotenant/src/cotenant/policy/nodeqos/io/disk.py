@@ -1,13 +1,13 @@
 """Disk QoS of best effort: permanent weights, configured limits, and a limit that follows the services' I/O stalls.
 
-Problem: one best-effort group that streams to a disk makes a service wait for its log, and a fixed limit wastes the
-disk when no service needs it. Choice: while a service stalls on I/O above a threshold and best effort does I/O, best
-effort is limited to a part of its current throughput; if that persists after a dwell time, to a part of that; when
-services have been calm for a while the limit grows, and is removed once it is far above best effort's last throughput.
-Fixed limits of the class and of single pods (annotation `koordinator.sh/blkioQOS`) apply besides. Where a group's limit
-does not hold for the groups below it (cgroup v1), the class's limit is divided among its pods' containers. Limits:
-reads, writes and all devices are limited alike, because it is unknown which of them a service waits for; bytes are
-limited, not latency; on cgroup v1 writes of the page cache are nobody's, and are not limited.
+One best-effort group that streams to a disk makes a service wait for its log, and a fixed limit wastes the disk when no
+service needs it. While a service stalls on I/O above a threshold and best effort does I/O, best effort is limited to a
+part of its current throughput; if that persists after a dwell time, to a part of that; when services have been calm for
+a while the limit grows, and is removed once it is far above best effort's last throughput. Fixed limits of the class
+and of single pods (annotation `koordinator.sh/blkioQOS`) apply besides. Where a group's limit does not hold for the
+groups below it (cgroup v1), the class's limit is divided among its pods' containers.
+Limits: reads, writes and all devices are limited alike, because it is unknown which of them a service waits for; bytes
+are limited, not latency; on cgroup v1 writes of the page cache are nobody's, and are not limited.
 
 Source: the rule is Heracles' (cut at once, grow slowly), with both steps multiplicative.
 """

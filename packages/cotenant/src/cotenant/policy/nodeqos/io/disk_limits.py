@@ -1,8 +1,8 @@
 """Limits and weights of block devices, and the pod annotation that sets them.
 
-Problem: a configuration and a pod's annotation set the same properties of a device, one by number and one by name.
-Choice: one value for limits, and a parser of the annotation that knows the devices by number and by name. Limits: only
-blocks of type `device`; volumes and volume groups are not resolved.
+A configuration and a pod's annotation set the same properties of a device, one by number and one by name. One value for
+limits, and a parser of the annotation that knows the devices by number and by name.
+Limits: only blocks of type `device`; volumes and volume groups are not resolved.
 
 Source: Koordinator, apis/slo (blkio settings: 0 = no limit, weight in percent of 100).
 """

@@ -1,11 +1,11 @@
 """Network QoS: two traffic classes on the host's uplink, so that services do not queue behind best effort.
 
-Problem: a full uplink delays every packet of a service, and TCP shares by flow, not by importance. Choice: two classes
-on the uplink. Services may use all of it; best effort has a small guarantee and a ceiling. The ceiling is Heracles'
-rule, what services leave less a margin for their growth: link - services - max(5 % of link, 10 % of services). Where
-the services' traffic is unknown, the configured ceiling applies, in Koordinator's notation: a percentage, or bits per
-second as a quantity (`50M`). Limits: egress only; the link's speed must be configured; the services' traffic is the
-host's less best effort's.
+A full uplink delays every packet of a service, and TCP shares by flow, not by importance. Two classes on the uplink.
+Services may use all of it; best effort has a small guarantee and a ceiling. The ceiling is Heracles' rule, what
+services leave less a margin for their growth: link - services - max(5 % of link, 10 % of services). Where the services'
+traffic is unknown, the configured ceiling applies, in Koordinator's notation: a percentage, or bits per second as a
+quantity (`50M`).
+Limits: egress only; the link's speed must be configured; the services' traffic is the host's less best effort's.
 
 Source: Heracles (ISCA'15) section 4.3; Koordinator, apis/slo (network settings).
 """

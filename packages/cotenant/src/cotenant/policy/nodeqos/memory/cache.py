@@ -1,11 +1,11 @@
 """Partitioning of the last-level cache and of memory bandwidth by QoS class.
 
-Problem: best effort that streams through memory evicts the services' cache lines, and no CPU knob helps. Choice:
-Koordinator's classes as resctrl groups. A class has a range of the cache in percent, converted to a mask of ways, and a
-share of memory bandwidth: percent on Intel, an absolute amount on AMD. Best effort has 0..30 % of the cache by default.
-A class without restrictions gets no group, since hardware has few; its tasks stay in the root group. Limits: fixed by
-configuration; the agent moves tasks into groups (`group_of`). Masks are contiguous and have at least the hardware's
-minimum number of ways.
+Best effort that streams through memory evicts the services' cache lines, and no CPU knob helps. Koordinator's classes
+as resctrl groups. A class has a range of the cache in percent, converted to a mask of ways, and a share of memory
+bandwidth: percent on Intel, an absolute amount on AMD. Best effort has 0..30 % of the cache by default. A class without
+restrictions gets no group, since hardware has few; its tasks stay in the root group.
+Limits: fixed by configuration; the agent moves tasks into groups (`group_of`). Masks are contiguous and have at least
+the hardware's minimum number of ways.
 
 Source: Koordinator, pkg/koordlet/qosmanager/plugins/resctrl (formulas, defaults); Linux,
 Documentation/filesystems/resctrl.rst.

@@ -1,11 +1,12 @@
 """Memory QoS: guaranteed memory (min), best-effort protection (low), and throttling (high).
 
-Problem: the kernel may reclaim from any group, also from a service that uses less than it requested. Choice:
-Koordinator's formulas per container and QoS class, in percent of the request: min = request x min%, low = request x
-low%, high = request + throttling% x (limit - request), in whole pages and never below the request. Protection is
-effective only if every ancestor group has it too, so pods get the sum of their containers and their ancestor groups the
-sum of theirs. A pod may override this by the annotation `koordinator.sh/memoryQOS`. Limits: 0 % means the knob is not
-set; a container without a limit counts the node's memory as its limit. Watermark knobs of vendor kernels are not used.
+The kernel may reclaim from any group, also from a service that uses less than it requested. Koordinator's formulas per
+container and QoS class, in percent of the request: min = request x min%, low = request x low%, high = request +
+throttling% x (limit - request), in whole pages and never below the request. Protection is effective only if every
+ancestor group has it too, so pods get the sum of their containers and their ancestor groups the sum of theirs. A pod
+may override this by the annotation `koordinator.sh/memoryQOS`.
+Limits: 0 % means the knob is not set; a container without a limit counts the node's memory as its limit. Watermark
+knobs of vendor kernels are not used.
 
 Source: Koordinator, pkg/koordlet/qosmanager/plugins/cgreconcile (formulas and defaults); Linux, cgroup-v2.rst
 (hierarchical protection).

@@ -1,11 +1,12 @@
 """Proactive reclaim: the smallest memory limit of best effort that causes no pressure.
 
-Problem: best effort keeps memory that it hardly uses, while services find none. Choice: Meta's senpai. The group's
-stall time is accumulated; more than a target per interval means the limit is too tight, and it is raised at once, by
-the square of the deviation; a quiet interval lowers it by at most one percent. The knob is either a persistent
-`memory.high`, or a one-time `memory.reclaim` of the same amount, which leaves no limit behind. When another writer
-changes the limit, the controller restarts from the current use. Limits: best effort only; a group of unknown stall is
-left alone. The stall is that of the last tick, so with a tick longer than the interval it acts on one sample.
+Best effort keeps memory that it hardly uses, while services find none. Meta's senpai. The group's stall time is
+accumulated; more than a target per interval means the limit is too tight, and it is raised at once, by the square of
+the deviation; a quiet interval lowers it by at most one percent. The knob is either a persistent `memory.high`, or a
+one-time `memory.reclaim` of the same amount, which leaves no limit behind. When another writer changes the limit, the
+controller restarts from the current use.
+Limits: best effort only; a group of unknown stall is left alone. The stall is that of the last tick, so with a tick
+longer than the interval it acts on one sample.
 
 Source: senpai.py (facebookincubator/senpai): its constants and its two quadratic steps.
 """

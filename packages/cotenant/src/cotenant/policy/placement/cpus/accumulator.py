@@ -1,8 +1,7 @@
 """Choose a pod's CPUs on one node, given their number.
 
-Problem: a latency-critical pod's CPUs should be close together, on whole cores or spread over cores as it requests,
-away from the pods it avoids, and the remainder should stay useful for the next pod. Choice, the first of these that
-suffices:
+A latency-critical pod's CPUs should be close together, on whole cores or spread over cores as it requests, away from
+the pods it avoids, and the remainder should stay useful for the next pod. Choice, the first of these that suffices:
 
 - whole cores: one NUMA node; one socket; else the largest sockets whole and the rest from the smallest; a number that
   is not a multiple of a core, or for which no whole core is left, as for spread.

@@ -1,8 +1,8 @@
 """CPU fit on a node with amplified CPU (more advertised than physical).
 
-Problem: a node whose cores are faster than the reference (or shared more densely) advertises its CPU times a ratio; a
-pod with own CPUs takes physical ones. Choice: bound CPUs are counted times the ratio, on both sides; other requests as
-they are. Limits: one ratio per node.
+A node whose cores are faster than the reference (or shared more densely) advertises its CPU times a ratio; a pod with
+own CPUs takes physical ones. Bound CPUs are counted times the ratio, on both sides; other requests as they are.
+Limits: one ratio per node.
 
 Source: Koordinator, NodeNUMAResource (amplified CPU) and apis/extension/node_resource_amplification.go; upstream's
 ratio is a float, here it is in millionths, rounded up like upstream.

@@ -1,9 +1,9 @@
 """Combined CPU and NUMA demands of a pod and a node.
 
-Problem: the pod has annotations, the node has labels, the kubelet has a policy, and they may conflict. Choice: one
-function for each, which returns the effective demand or both sides of the conflict. A required policy of the pod or a
-policy of the node is enforced or the pod waits; a preferred one is not. Limits: whether a pod has own CPUs at all was
-decided before by its QoS class.
+The pod has annotations, the node has labels, the kubelet has a policy, and they may conflict. One function for each,
+which returns the effective demand or both sides of the conflict. A required policy of the pod or a policy of the node
+is enforced or the pod waits; a preferred one is not.
+Limits: whether a pod has own CPUs at all was decided before by its QoS class.
 
 Source: Koordinator, NodeNUMAResource (PreFilter, Filter); the kubelet's names of topology manager policies.
 """

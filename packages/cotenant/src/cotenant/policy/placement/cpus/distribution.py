@@ -1,9 +1,9 @@
 """Even distribution of a pod's CPUs over several NUMA nodes (DistributeEvenly).
 
-Problem: a pod that needs more than one NUMA node runs as slowly as its smallest part. Choice: where no NUMA node
-suffices alone, the smallest set that can provide equal shares is used, the emptiest first; shares differ by one core
-(or one CPU, for a spread) at most. Where there is no such set, the CPUs are taken as without the strategy. Limits:
-every set of NUMA nodes is tried, at most 2^8.
+A pod that needs more than one NUMA node runs as slowly as its smallest part. Where no NUMA node suffices alone, the
+smallest set that can provide equal shares is used, the emptiest first; shares differ by one core (or one CPU, for a
+spread) at most. Where there is no such set, the CPUs are taken as without the strategy.
+Limits: every set of NUMA nodes is tried, at most 2^8.
 
 Source: the kubelet's option distribute-cpus-across-numa.
 """

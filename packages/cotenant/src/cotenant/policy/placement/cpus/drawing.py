@@ -1,9 +1,9 @@
 """CPUs for a pod that draws from a reservation.
 
-Problem: an owner of a reservation must run on its reserved CPUs, and on no others where the reservation is strict about
-CPU. Choice: first only the reserved CPUs count as free; where they do not suffice and the reservation is not strict,
-all other free CPUs count too, reserved ones first. Limits: memory of NUMA nodes is not distinguished; a pod that shares
-CPUs takes no reserved ones.
+An owner of a reservation must run on its reserved CPUs, and on no others where the reservation is strict about CPU.
+First only the reserved CPUs count as free; where they do not suffice and the reservation is not strict, all other free
+CPUs count too, reserved ones first.
+Limits: memory of NUMA nodes is not distinguished; a pod that shares CPUs takes no reserved ones.
 
 Source: Koordinator, NodeNUMAResource (reservation), and its allocate policies.
 """

@@ -1,8 +1,8 @@
 """Own CPUs of one node and their holders.
 
-Problem: the free CPUs must be known at once, also where a CPU may have several users. Choice: a frozen value; for each
-number of users a mask of the CPUs with at least that many, updated by addition with carry, and every holding by its
-pod, from which the masks can be recomputed.
+The free CPUs must be known at once, also where a CPU may have several users. A frozen value; for each number of users a
+mask of the CPUs with at least that many, updated by addition with carry, and every holding by its pod, from which the
+masks can be recomputed.
 Limits: pods without own CPUs are not included; they share the remainder.
 """
 

@@ -1,9 +1,9 @@
 """CPU needs of a pod: whether it gets own CPUs or NUMA alignment.
 
-Problem: most pods share CPUs, and must be recognised at no cost. Choice: one function, called once per pod; its result
-is a value that equal pods share. Own CPUs are for production pods of class LSE and LSR, and for pods of any class but
-BE that require a bind policy. Limits: a pod of class LSE or LSR without CPU request, or with the bind policy
-ConstrainedBurst, shares CPUs.
+Most pods share CPUs, and must be recognised at no cost. One function, called once per pod; its result is a value that
+equal pods share. Own CPUs are for production pods of class LSE and LSR, and for pods of any class but BE that require a
+bind policy.
+Limits: a pod of class LSE or LSR without CPU request, or with the bind policy ConstrainedBurst, shares CPUs.
 
 Source: Koordinator, NodeNUMAResource (AllowUseCPUSet, PreFilter); upstream ignores a required policy of other classes.
 """

@@ -1,10 +1,11 @@
 """Whether one node can provide a pod's CPUs and NUMA nodes, and which ones.
 
-Problem: the pod's annotations, the node's labels, the kubelet's policies and free CPUs all matter, for ten thousand
-nodes and for the chosen one. Choice: `give` computes the full result; `could` gives the same yes or no without choosing
-where no NUMA policy applies and the node's cores are even (then counting suffices), and calls `give` elsewhere. Under a
-NUMA policy CPU, memory and resources accounted elsewhere (devices) are aligned (policy/placement/numa.py); own CPUs are
-then taken within the alignment. Limits: of the NUMA nodes that could serve, the first in the kubelet's order is tried.
+The pod's annotations, the node's labels, the kubelet's policies and free CPUs all matter, for ten thousand nodes and
+for the chosen one. `give` computes the full result; `could` gives the same yes or no without choosing where no NUMA
+policy applies and the node's cores are even (then counting suffices), and calls `give` elsewhere. Under a NUMA policy
+CPU, memory and resources accounted elsewhere (devices) are aligned (policy/placement/numa.py); own CPUs are then taken
+within the alignment.
+Limits: of the NUMA nodes that could serve, the first in the kubelet's order is tried.
 
 Source: Koordinator, NodeNUMAResource (Filter, Reserve; its reason texts where it has them).
 """

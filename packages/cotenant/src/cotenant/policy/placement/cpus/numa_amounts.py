@@ -1,8 +1,8 @@
 """CPU and memory that pods hold on each NUMA node.
 
-Problem: a pod whose resources are aligned takes amounts of NUMA nodes, with or without own CPUs, and the remainder
-decides where the next one fits. Choice: a frozen value beside the CPU ledger: totals by NUMA node, every holding by its
-pod. Limits: pods that are not aligned use some of every NUMA node, and are not included.
+A pod whose resources are aligned takes amounts of NUMA nodes, with or without own CPUs, and the remainder decides where
+the next one fits. A frozen value beside the CPU ledger: totals by NUMA node, every holding by its pod.
+Limits: pods that are not aligned use some of every NUMA node, and are not included.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Allocation of a pod's devices on one node.
 
-Problem: a device request may demand parts, counts, closeness, partitions, and cards beside the GPUs, all at once.
-Choice, for each device type: the healthy, selected devices with enough free (`fitting`); for whole GPUs a partition,
-where the node has a table (mandatory only where the table is to be honoured); else the closest group (`nearness`).
-Joint types: the first decides the location, restricted to switches with enough of the others where the same switch is
-required; then devices of the others under each switch that it uses. All or nothing; nothing is modified here.
+A device request may demand parts, counts, closeness, partitions, and cards beside the GPUs, all at once. Choice, for
+each device type: the healthy, selected devices with enough free (`fitting`); for whole GPUs a partition, where the node
+has a table (mandatory only where the table is to be honoured); else the closest group (`nearness`). Joint types: the
+first decides the location, restricted to switches with enough of the others where the same switch is required; then
+devices of the others under each switch that it uses. All or nothing; nothing is modified here.
 
 Limits: joint types are chosen one after another, so a location that would suit all of them better may be missed.
 

@@ -1,9 +1,9 @@
 """Devices for a pod that draws from a reservation.
 
-Problem: an owner of a reservation must get its reserved devices, and no others where the reservation is strict about
-them; a reserved part may belong to a device whose remainder another pod uses. Choice: first only reserved parts count
-as free; where they do not suffice and the reservation is not strict, all other free parts count too, reserved devices
-first. Limits: with a partition table the second step does not prefer reserved devices.
+An owner of a reservation must get its reserved devices, and no others where the reservation is strict about them; a
+reserved part may belong to a device whose remainder another pod uses. First only reserved parts count as free; where
+they do not suffice and the reservation is not strict, all other free parts count too, reserved devices first.
+Limits: with a partition table the second step does not prefer reserved devices.
 
 Source: Koordinator, DeviceShare (reservation), and its allocate policies.
 """

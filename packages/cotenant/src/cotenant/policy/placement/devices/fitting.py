@@ -1,7 +1,7 @@
 """Devices of a pool with enough free for one part, and what the others lack.
 
-Problem: the first is evaluated for every node and pod, the second only for negative results. Choice: the part is
-converted to an integer row once per device size and compared as tuples; texts are built afterwards from the same rows.
+The first is evaluated for every node and pod, the second only for negative results. The part is converted to an integer
+row once per device size and compared as tuples; texts are built afterwards from the same rows.
 Limits: closeness is not considered here.
 """
 

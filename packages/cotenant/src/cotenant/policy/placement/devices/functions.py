@@ -1,7 +1,8 @@
 """Virtual functions of network cards.
 
-Problem: a pod gets a function of a card, not the card. Choice: in the groups that the pod's selector selects, the free
-function with the smallest PCI address. Limits: a card is feasible only where one is free.
+A pod gets a function of a card, not the card. In the groups that the pod's selector selects, the free function with the
+smallest PCI address.
+Limits: a card is feasible only where one is free.
 
 Source: Koordinator, DeviceShare (allocateVF).
 """

@@ -1,9 +1,9 @@
 """One node's devices of one type, prepared for allocation.
 
-Problem: allocation compares a few integers per device and asks which devices share a switch; reading that from
-descriptions each time is slow. Choice: built once when a node's devices change: totals as tuples over the resources
-that occur, every group of close devices as a mask of minors. Limits: a device of unknown location is only in the node's
-group.
+Allocation compares a few integers per device and asks which devices share a switch; reading that from descriptions each
+time is slow. Built once when a node's devices change: totals as tuples over the resources that occur, every group of
+close devices as a mask of minors.
+Limits: a device of unknown location is only in the node's group.
 """
 
 from __future__ import annotations

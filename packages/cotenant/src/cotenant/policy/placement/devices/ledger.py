@@ -1,10 +1,10 @@
 """Device parts of one node and their holders.
 
-Problem: devices are added, removed and become unhealthy while pods hold parts of them. Choice: a frozen value: for each
-type the used amounts per device, as sums of the holdings, and every holding by its pod, from which the sums can be
-recomputed; a device that vanished keeps its holders. Recording and releasing a holding touches the devices concerned
-only. Limits: holdings of other schedulers (`observed`) are counted even beyond capacity; the free amount is then 0,
-never less.
+Devices are added, removed and become unhealthy while pods hold parts of them. A frozen value: for each type the used
+amounts per device, as sums of the holdings, and every holding by its pod, from which the sums can be recomputed; a
+device that vanished keeps its holders. Recording and releasing a holding touches the devices concerned only.
+Limits: holdings of other schedulers (`observed`) are counted even beyond capacity; the free amount is then 0, never
+less.
 """
 
 from __future__ import annotations

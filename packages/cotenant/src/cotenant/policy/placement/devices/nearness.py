@@ -1,9 +1,9 @@
 """Choice of devices that are close together: under one switch, on one NUMA node, within one link domain.
 
-Problem: the GPUs of one pod communicate, and taking devices from a group makes it useless to pods that need a whole
-one. Choice: of all groups with enough devices, the one within a link domain, then the closest (switch, NUMA node,
-node), then the one with most of its surroundings in use (or least, to spread), then the one with the best device, then
-the first. Within it the best devices, ties by order.
+The GPUs of one pod communicate, and taking devices from a group makes it useless to pods that need a whole one. Of all
+groups with enough devices, the one within a link domain, then the closest (switch, NUMA node, node), then the one with
+most of its surroundings in use (or least, to spread), then the one with the best device, then the first. Within it the
+best devices, ties by order.
 Limits: one group; where a pod needs more than any close group has, closeness within the wider group is not considered.
 
 Source: Koordinator, DeviceShare (topology scopes), with link domains added.

@@ -1,8 +1,8 @@
 """NUMA hints for devices: the sets of NUMA nodes on which all requested devices can be allocated together.
 
-Problem: a hint must be consistent with the later allocation. Choice: the allocator itself is called once per set of
-NUMA nodes, small sets first; preferred sets are as small as an idle node would allow, which is evaluated only for sets
-smaller than all that serve.
+A hint must be consistent with the later allocation. The allocator itself is called once per set of NUMA nodes, small
+sets first; preferred sets are as small as an idle node would allow, which is evaluated only for sets smaller than all
+that serve.
 Limits: a device of unknown NUMA node fits every set; the number of calls doubles with each NUMA node, at most eight.
 """
 

@@ -1,9 +1,9 @@
 """Choice of a GPU partition from the node's table.
 
-Problem: only certain sets of GPUs work together, and a bad choice splits larger ones. Choice: of the free sets of the
-requested size, those with the best score; of these the one that leaves the most (by score) of the largest sets free,
-then of the next smaller, down to the size itself; then the first of the table. Limits: a GPU that is partly used blocks
-every set that contains it.
+Only certain sets of GPUs work together, and a bad choice splits larger ones. Of the free sets of the requested size,
+those with the best score; of these the one that leaves the most (by score) of the largest sets free, then of the next
+smaller, down to the size itself; then the first of the table.
+Limits: a GPU that is partly used blocks every set that contains it.
 
 Source: Koordinator, DeviceShare (allocateByPartition). Upstream weights larger sets by 10000, 100 and 1 and considers
 sizes 8, 4 and 2 only; here any sizes, compared one after another, which is equivalent for those. The order of scores is

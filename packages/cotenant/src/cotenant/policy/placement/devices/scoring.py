@@ -1,7 +1,7 @@
 """Score of a node by the device allocation it would make, for comparison between nodes.
 
-Problem: which node provides a part of a GPU decides how many whole ones remain anywhere, and each strategy for choosing
-a device has a counterpart between nodes. Choice, for the allocation that would be made on each node:
+Which node provides a part of a GPU decides how many whole ones remain anywhere, and each strategy for choosing a device
+has a counterpart between nodes. Choice, for the allocation that would be made on each node:
 
 - binpack: for a part, first how full its devices become, then how few idle ones the node has; for whole devices, how
   few idle ones remain.

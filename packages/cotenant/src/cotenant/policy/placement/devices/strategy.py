@@ -1,6 +1,6 @@
 """Choice among the devices with enough free.
 
-Problem: a part of a GPU fits on many, and the best choice depends on the pods to come. Choice, by strategy:
+A part of a GPU fits on many, and the best choice depends on the pods to come. Choice, by strategy:
 
 - default: close to the devices in use, the one with most free (upstream's default).
 - binpack: close to the devices in use, the one with least free, so that whole ones remain.

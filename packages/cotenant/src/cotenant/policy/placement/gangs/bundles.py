@@ -1,9 +1,9 @@
 """Bundles: gangs that are evaluated as one because they name one another, directly or through others.
 
-Problem: gangs that belong together name one another in lists, and lists written by hand differ: one may name another
-that does not name it back. Choice: gangs that reach each other through their lists are one *bundle*, evaluated in one
-transaction; a gang that is only named must be satisfied by itself first. Limits: few gangs each; recomputed after every
-change of a spec.
+Gangs that belong together name one another in lists, and lists written by hand differ: one may name another that does
+not name it back. Gangs that reach each other through their lists are one *bundle*, evaluated in one transaction; a gang
+that is only named must be satisfied by itself first.
+Limits: few gangs each; recomputed after every change of a spec.
 """
 
 from __future__ import annotations

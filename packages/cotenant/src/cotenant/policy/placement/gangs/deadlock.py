@@ -1,11 +1,10 @@
 """Deadlocks between NonStrict gangs that hold nodes while none of them can complete.
 
-Problem: members that found a node keep it while the rest of their gang waits, so several partly placed gangs can fill a
-cluster and wait for one another forever. Choice: when every gang that holds nodes is stuck, the least important one
-releases all of its nodes (the youngest among equals) and yields to the most important one; a single stuck gang keeps
-its nodes until its waiting time is over. A gang never yields to one that needs it: that one could not complete
-meanwhile. So linked gangs that are stuck alone keep their nodes, as a single one does. One gang per step, so that no
-more is released than needed.
+Members that found a node keep it while the rest of their gang waits, so several partly placed gangs can fill a cluster
+and wait for one another forever. When every gang that holds nodes is stuck, the least important one releases all of its
+nodes (the youngest among equals) and yields to the most important one; a single stuck gang keeps its nodes until its
+waiting time is over. A gang never yields to one that needs it: that one could not complete meanwhile. So linked gangs
+that are stuck alone keep their nodes, as a single one does. One gang per step, so that no more is released than needed.
 Limits: the caller determines `stuck`: all missing members were rejected, and nothing is in progress that could help.
 """
 

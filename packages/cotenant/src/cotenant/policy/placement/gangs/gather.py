@@ -1,8 +1,8 @@
 """Gather rules of a gang, joined with the layers of the network: the label keys in whose domains it is tried.
 
-Problem: rules name layers in any order, some binding, some preferred, and the placement knows label keys from the
-narrowest to the widest, the last of which may be required. Choice: the narrowest binding layer is the required key;
-preferred layers inside it come before it; layers that contain it are implied and left out.
+Rules name layers in any order, some binding, some preferred, and the placement knows label keys from the narrowest to
+the widest, the last of which may be required. The narrowest binding layer is the required key; preferred layers inside
+it come before it; layers that contain it are implied and left out.
 Limits: a layer's further label keys and `podCountMultiple` are not considered; both are reported.
 
 Source: Koordinator, pkg/scheduler/frameworkext/networktopology/tree.go and

@@ -1,10 +1,10 @@
 """Gang admission: whether a gang's pods may enter the queue, and whether they may be bound, by the counts of its match
 policy.
 
-Problem: what counts towards the minimum (members waiting with a node, running members, the past) depends on the policy,
-and all gangs of a bundle must reach theirs. Choice: one tally per gang. `Tally.is_met` says whether enough of its
-members have a node; `pre_enqueue` checks over the tallies of a bundle whether there are enough members at all. Limits:
-the caller counts, and asks every gang of a bundle.
+What counts towards the minimum (members waiting with a node, running members, the past) depends on the policy, and all
+gangs of a bundle must reach theirs. One tally per gang. `Tally.is_met` says whether enough of its members have a node;
+`pre_enqueue` checks over the tallies of a bundle whether there are enough members at all.
+Limits: the caller counts, and asks every gang of a bundle.
 
 Source: Koordinator, pkg/scheduler/plugins/coscheduling/core (PreEnqueue, Permit). One point is stricter: with
 once-satisfied, bound members count towards a minimum that has not been reached yet, where upstream takes any bound

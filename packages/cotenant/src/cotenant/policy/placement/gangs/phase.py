@@ -1,8 +1,8 @@
 """The phase of a PodGroup, from its previous phase and the counts of its members.
 
-Problem: users and controllers read the phase, and it must not go back because finished pods were deleted. Choice:
-upstream's order of phases; Finished and Failed stay once the members are gone. Limits: OccupiedBy and scheduleStartTime
-are not maintained.
+Users and controllers read the phase, and it must not go back because finished pods were deleted. Upstream's order of
+phases; Finished and Failed stay once the members are gone.
+Limits: OccupiedBy and scheduleStartTime are not maintained.
 
 Source: PodGroup controller of sigs.k8s.io/scheduler-plugins, scheduling.sigs.k8s.io/v1alpha1 and
 scheduling.x-k8s.io/v1alpha1.

@@ -1,10 +1,10 @@
 """A gang's specification, from a PodGroup or from the annotations and labels of its pods.
 
-Problem: the same gang may be named by a label, by another label and by an annotation, and its size given differently by
-a PodGroup and by each pod. Choice: one precedence, upstream's (names: PodGroup labels, `scheduling.x-k8s.io/pod-group`
-first, lightweight label, annotation; sizes: the PodGroup if there is one, else the oldest pod), defaults for absent or
-invalid values, and a message for everything that was not used as written. Limits: a minimum has no default: without a
-valid one there is no spec, and the gang's pods wait with that reason.
+The same gang may be named by a label, by another label and by an annotation, and its size given differently by a
+PodGroup and by each pod. One precedence, upstream's (names: PodGroup labels, `scheduling.x-k8s.io/pod-group` first,
+lightweight label, annotation; sizes: the PodGroup if there is one, else the oldest pod), defaults for absent or invalid
+values, and a message for everything that was not used as written.
+Limits: a minimum has no default: without a valid one there is no spec, and the gang's pods wait with that reason.
 
 Source: Koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go and apis/extension/coscheduling.go.
 """

@@ -1,9 +1,10 @@
 """Candidate domains for a gang: domains of a topology key that have capacity for all of it, the tightest first.
 
-Problem: trying a transaction in every rack of a large cluster is too expensive. Choice: the number of pods of each
-shape that each node could take by itself is summed over each domain; a domain where some shape, or all requests
-together, do not fit is skipped, and of the others the one with least capacity left is tried first. Limits: necessary
-conditions only (labels, taints and rules about other pods are not checked): a candidate may still fail.
+Trying a transaction in every rack of a large cluster is too expensive. The number of pods of each shape that each node
+could take by itself is summed over each domain; a domain where some shape, or all requests together, do not fit is
+skipped, and of the others the one with least capacity left is tried first.
+Limits: necessary conditions only (labels, taints and rules about other pods are not checked): a candidate may still
+fail.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Value of a node's idle GPU for the usual pods: FGD's fragment F, and the potential Phi that our policy lowers.
 
-Problem: GPUs shared in fractions of many sizes leave unusable remainders. FGD (Weng et al., USENIX ATC 2023, section 4)
-measures them by F(s) = sum over pod classes m of p_m x (idle milli-GPU of node state s that m cannot use): all idle
-where the CPU, the model or the number of devices is short, else only the devices with less left than m asks, and places
-a pod where F grows least. Two things escape F: CPU and GPU of a node running out at different times, and the holes of
-the right size for which there are too few small pods.
+GPUs shared in fractions of many sizes leave unusable remainders. FGD (Weng et al., USENIX ATC 2023, section 4) measures
+them by F(s) = sum over pod classes m of p_m x (idle milli-GPU of node state s that m cannot use): all idle where the
+CPU, the model or the number of devices is short, else only the devices with less left than m asks, and places a pod
+where F grows least. Two things escape F: CPU and GPU of a node running out at different times, and the holes of the
+right size for which there are too few small pods.
 
-Choice: Phi(s) = F(s)
+Phi(s) = F(s)
                + shortage x max(0, -r)^2          GPU left without its CPU, r = cpu free / cpu - gpu free / gpu
                + surplus  x max(0, r)^2           CPU left without its GPU
                - hole x sum over devices g of floor(x_g / unit) / floor(1000 / unit)     slots of `unit` milli-GPU left

@@ -1,10 +1,10 @@
 """Nodes with several GPUs, and pods that request a share of one or several of them, as arrays.
 
-Problem: a pod may request CPU, memory, a number of GPUs, and a share of each; where it fits depends on every single
-device of a node, not on their sum. Choice: free milli-GPU per device in one small row per node, so that fit and score
-depend only on the node's own row; a set of devices of one node is a bit mask. Limits: a pod takes the same share of
-each of its devices, and a share below a whole GPU is only for one device (the open-gpu-share model of Weng et al., ATC
-2023).
+A pod may request CPU, memory, a number of GPUs, and a share of each; where it fits depends on every single device of a
+node, not on their sum. Free milli-GPU per device in one small row per node, so that fit and score depend only on the
+node's own row; a set of devices of one node is a bit mask.
+Limits: a pod takes the same share of each of its devices, and a share below a whole GPU is only for one device (the
+open-gpu-share model of Weng et al., ATC 2023).
 
 Units: milli-CPU, bytes, milli-GPU (1000 = a whole device). Models are bits of a 64-bit word.
 """

@@ -1,12 +1,12 @@
 """The weights of Phi for a cluster and its usual pods: one rule for all workloads.
 
-Problem: CPU left without GPU is waste where GPUs need more CPU than they find, but not where pods without GPU want more
-CPU than there is. A switch between the two at equal demand is worse than either: on a list with a CPU demand of 0.998
-of the GPU demand, pods were first refused at 41 % load. Choice: the weights depend on one number, the CPU demand of the
-known mix over its GPU demand, both relative to the cluster's capacity, by two ramps. From 0.82 to 0.90 `surplus` fades
-to zero and `shortage` to 3. From 0.90 to 1.00 `shortage` and `hole` fade too, the step of the score becomes finer and
-`several` falls to 1: there CPU runs out first, and GPU that the balance saves is paid for with refused CPU-only pods.
-Only the mix is used, which FGD needs too: how many pods of each shape usually arrive; never the arrivals of a run.
+CPU left without GPU is waste where GPUs need more CPU than they find, but not where pods without GPU want more CPU than
+there is. A switch between the two at equal demand is worse than either: on a list with a CPU demand of 0.998 of the GPU
+demand, pods were first refused at 41 % load. The weights depend on one number, the CPU demand of the known mix over its
+GPU demand, both relative to the cluster's capacity, by two ramps. From 0.82 to 0.90 `surplus` fades to zero and
+`shortage` to 3. From 0.90 to 1.00 `shortage` and `hole` fade too, the step of the score becomes finer and `several`
+falls to 1: there CPU runs out first, and GPU that the balance saves is paid for with refused CPU-only pods. Only the
+mix is used, which FGD needs too: how many pods of each shape usually arrive; never the arrivals of a run.
 
 A pod of several GPUs counts four times in the mix (`several`). Counted once, such pods are too rare for F to keep nodes
 idle for them: on the published lists 8-GPU pods were refused up to 25 points of load earlier than by FGD. The price is

@@ -1,8 +1,8 @@
 """A node's own thresholds and raw allocatable, from its annotations.
 
-Problem: annotations are JSON written by users, and an invalid one must not silently count as absent. Choice: parse into
-validated values; `InvalidInput` names the annotation and the field, the caller counts it and uses the cluster's
-thresholds. Limits: of the raw allocatable only CPU and memory are read.
+Annotations are JSON written by users, and an invalid one must not silently count as absent. Parse into validated
+values; `InvalidInput` names the annotation and the field, the caller counts it and uses the cluster's thresholds.
+Limits: of the raw allocatable only CPU and memory are read.
 Source: Koordinator, apis/extension/{load_aware,node}.go.
 """
 

@@ -1,7 +1,8 @@
 """Expected use of a pod that has not been measured.
 
-Choice: a share of its request or limit, whichever is larger, of the resource that its class uses (batch-cpu for a batch
-pod), at most its limit; a fixed amount where it requests nothing. Limits: one share for all pods of a cluster.
+A share of its request or limit, whichever is larger, of the resource that its class uses (batch-cpu for a batch pod),
+at most its limit; a fixed amount where it requests nothing.
+Limits: one share for all pods of a cluster.
 Source: Koordinator, the load-aware plugin's default estimator and its classes.
 """
 

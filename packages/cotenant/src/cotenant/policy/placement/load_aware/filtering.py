@@ -1,9 +1,9 @@
 """Filter: a pod must not raise its node's use above a share of its capacity.
 
-Problem: rounding and thresholds must match upstream's, and be evaluated on ten thousand nodes for every pod. Choice:
-the inverse form: a node with a threshold may use at most `max_used`, so the remaining headroom is one number per
-resource to compare with pods' estimates. Integers only. Limits: a threshold of 65 accepts 65.4 % and rejects 65.5 %, as
-upstream's rounding does.
+Rounding and thresholds must match upstream's, and be evaluated on ten thousand nodes for every pod. The inverse form: a
+node with a threshold may use at most `max_used`, so the remaining headroom is one number per resource to compare with
+pods' estimates. Integers only.
+Limits: a threshold of 65 accepts 65.4 % and rejects 65.5 %, as upstream's rounding does.
 Source: Koordinator, the load-aware plugin's Filter.
 """
 

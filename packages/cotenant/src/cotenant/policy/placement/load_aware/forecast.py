@@ -1,11 +1,11 @@
 """Forecast of a node's use as a quantile of its past use: a histogram with exponential decay.
 
-Problem: use exceeds the last mean half of the time, and a node that is calm at this moment is filled up before its next
-peak. Choice: samples go into a histogram with buckets that grow by 5 %, and a sample's weight halves every
-`half_life_s`; the forecast is the upper edge of the bucket that contains the quantile, plus a margin, and at least the
-current use. So a peak counts for a few half-lives and a rise takes effect at once. Source of the decaying histogram:
-Autopilot (EuroSys 2020) and Kubernetes' vertical pod autoscaler. Limits: 5 % resolution; use by pods that have left
-decays no faster than other use.
+Use exceeds the last mean half of the time, and a node that is calm at this moment is filled up before its next peak.
+Samples go into a histogram with buckets that grow by 5 %, and a sample's weight halves every `half_life_s`; the
+forecast is the upper edge of the bucket that contains the quantile, plus a margin, and at least the current use. So a
+peak counts for a few half-lives and a rise takes effect at once. Source of the decaying histogram: Autopilot (EuroSys
+2020) and Kubernetes' vertical pod autoscaler.
+Limits: 5 % resolution; use by pods that have left decays no faster than other use.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Score: the lower a node's use would be, the better, 0 to 100.
 
-Choice: a resource's score is its remaining share in whole percent, a node's the weighted mean, to which the scarcest
-resource may be added with its own weight. Limits: a node of unknown use, or with an expired metric, has 0 and is used
-last.
+A resource's score is its remaining share in whole percent, a node's the weighted mean, to which the scarcest resource
+may be added with its own weight.
+Limits: a node of unknown use, or with an expired metric, has 0 and is used last.
 Source: Koordinator, the load-aware plugin's Score.
 """
 

@@ -1,8 +1,9 @@
 """Settings of load-aware placement: thresholds, percentiles, estimates, expiry, weights.
 
-Problem: the same few numbers come from a cluster's configuration and from annotations of single nodes, and an invalid
-one must be reported before it is used. Choice: frozen values that validate themselves, with Koordinator's defaults;
-`NodeThresholds` are a node's own, and replace whole sets, as upstream. Limits: CPU and memory only.
+The same few numbers come from a cluster's configuration and from annotations of single nodes, and an invalid one must
+be reported before it is used. Frozen values that validate themselves, with Koordinator's defaults; `NodeThresholds` are
+a node's own, and replace whole sets, as upstream.
+Limits: CPU and memory only.
 Source: Koordinator, LoadAwareSchedulingArgs and its defaults.
 """
 

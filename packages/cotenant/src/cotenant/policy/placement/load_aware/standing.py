@@ -1,10 +1,10 @@
 """Load state of one node: its source, its use, its headroom, and how long that is valid.
 
-Problem: a node may have a NodeMetric, a report of our own agent, both, or neither, and each grows stale. Choice: a
-NodeMetric that is not expired wins, since it knows the pods; else a report that is still valid; else the rule for
-expired metrics, where there is a metric; a node that never reported passes. One value holds everything, for the
-filter's arrays, for the score and for users. Limits: a report has no pods and no windows, so only the plain thresholds
-apply to it.
+A node may have a NodeMetric, a report of our own agent, both, or neither, and each grows stale. A NodeMetric that is
+not expired wins, since it knows the pods; else a report that is still valid; else the rule for expired metrics, where
+there is a metric; a node that never reported passes. One value holds everything, for the filter's arrays, for the score
+and for users.
+Limits: a report has no pods and no windows, so only the plain thresholds apply to it.
 """
 
 from __future__ import annotations

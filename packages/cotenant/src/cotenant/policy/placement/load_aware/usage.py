@@ -1,11 +1,11 @@
 """Use of a node, from its metric and from estimates of recently placed pods.
 
-Problem: a metric is a minute old and does not include pods placed since, and a scheduler that places a thousand pods in
-that minute puts them all on the node that looks empty. Choice: a resident that the metric does not include counts by
-its estimate; one that was placed so shortly before the metric that it had hardly started counts by the excess of its
-estimate over its measurement; all others are in the metric. Where the metric lacks the requested value (a percentile
-over a window that is not filled yet) every resident counts by its estimate, and the node's measured use by nothing. A
-measurement under the name of a pod placed after the metric belongs to a predecessor, and is ignored.
+A metric is a minute old and does not include pods placed since, and a scheduler that places a thousand pods in that
+minute puts them all on the node that looks empty. A resident that the metric does not include counts by its estimate;
+one that was placed so shortly before the metric that it had hardly started counts by the excess of its estimate over
+its measurement; all others are in the metric. Where the metric lacks the requested value (a percentile over a window
+that is not filled yet) every resident counts by its estimate, and the node's measured use by nothing. A measurement
+under the name of a pod placed after the metric belongs to a predecessor, and is ignored.
 Limits: residents that left are in the metric until the next one.
 Source: Koordinator, the load-aware plugin's assigned pods.
 """

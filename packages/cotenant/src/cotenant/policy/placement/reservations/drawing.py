@@ -1,10 +1,10 @@
 """Amounts of a reservation: the remainder, what an owner may draw, and the choice among several reservations.
 
-Problem: what was drawn must be returned exactly, in whatever order events happen. Choice: the remainder is a function
-of the reserved amounts and the current owners, per resource: max(0, reserved - sum of the owners' requests), so that
-order does not matter and no history is needed. With `Aligned` (and the default, which upstream treats alike) an owner
-takes from the reservation first and the rest from the node; with `Restricted` reserved resources are taken from the
-reservation only. Limits: an owner draws from one reservation only.
+What was drawn must be returned exactly, in whatever order events happen. The remainder is a function of the reserved
+amounts and the current owners, per resource: max(0, reserved - sum of the owners' requests), so that order does not
+matter and no history is needed. With `Aligned` (and the default, which upstream treats alike) an owner takes from the
+reservation first and the rest from the node; with `Restricted` reserved resources are taken from the reservation only.
+Limits: an owner draws from one reservation only.
 Source: Koordinator, ReservationAllocatePolicy and ReservationRestrictedOptions.
 """
 

@@ -1,10 +1,10 @@
 """The remainder of a reservation that holds devices and CPUs by number.
 
-Problem: owners draw parts of devices and single CPUs, request them by other names than the template (two of
-`nvidia.com/gpu` here, 50 of `koordinator.sh/gpu` there), and may hold more than was reserved. Choice: the remainder is
-the reserved set less the owners' holdings, number by number; the remaining amount of a device's resource is the smaller
-of what the numbers and what the requests give, so that the sums never include a device that is gone. Limits: what an
-owner holds of the same device besides the reserved part counts against the reserved part first.
+Owners draw parts of devices and single CPUs, request them by other names than the template (two of `nvidia.com/gpu`
+here, 50 of `koordinator.sh/gpu` there), and may hold more than was reserved. The remainder is the reserved set less the
+owners' holdings, number by number; the remaining amount of a device's resource is the smaller of what the numbers and
+what the requests give, so that the sums never include a device that is gone.
+Limits: what an owner holds of the same device besides the reserved part counts against the reserved part first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Life cycle of a reservation: phases, legal transitions, and its end.
 
-Problem: time, its node, its owner and `kubectl` all change a reservation, and one that has ended must never hold
-resources again. Choice: one table of legal transitions, and one function that returns the due end; the first condition
-that holds wins: its node is gone, its owner is bound, it expired.
+Time, its node, its owner and `kubectl` all change a reservation, and one that has ended must never hold resources
+again. One table of legal transitions, and one function that returns the due end; the first condition that holds wins:
+its node is gone, its owner is bound, it expired.
 Limits: a reservation for several owners ends by time only; upstream's Waiting is not supported.
 
 Source: Koordinator, pkg/scheduler/plugins/reservation/controller (expiration, garbage collection).

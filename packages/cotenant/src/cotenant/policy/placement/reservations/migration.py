@@ -1,8 +1,8 @@
 """A reservation on another node for a pod that is to be evicted.
 
-Problem: a rebalancer that evicts before capacity is reserved may leave services without capacity. Choice: reserve
-first: the pod's own demands as the template, its controller (or, without one, a pod of its name) as the owner, used
-once, never on its current node. The caller waits for the phase Available, evicts, and the replacement is placed there.
+A rebalancer that evicts before capacity is reserved may leave services without capacity. Reserve first: the pod's own
+demands as the template, its controller (or, without one, a pod of its name) as the owner, used once, never on its
+current node. The caller waits for the phase Available, evicts, and the replacement is placed there.
 Limits: labels of gangs and quotas are removed from the template, so the reservation is charged to no quota and is no
 member; the replacement is.
 

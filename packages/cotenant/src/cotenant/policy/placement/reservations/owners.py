@@ -1,11 +1,11 @@
 """Owner matching: whether a reservation is for a given pod.
 
-Problem: an owner is given as one object, as the pods of a controller, or by labels, and a cluster has many pods and
-reservations. Choice: all criteria of one entry must match, and one matching entry is enough; the pod's own
-reservation-affinity narrows the result. `keys_of` and `keys_for` return keys such that owner and pod share one wherever
-they can match, to avoid comparing every pod with every reservation. Limits: labels select in every namespace, as
-upstream; only an object and a controller have one. Of exact matches, a resource that neither the pod nor the
-reservation has counts as equal; upstream then skips the resources after it.
+An owner is given as one object, as the pods of a controller, or by labels, and a cluster has many pods and
+reservations. All criteria of one entry must match, and one matching entry is enough; the pod's own reservation-affinity
+narrows the result. `keys_of` and `keys_for` return keys such that owner and pod share one wherever they can match, to
+avoid comparing every pod with every reservation.
+Limits: labels select in every namespace, as upstream; only an object and a controller have one. Of exact matches, a
+resource that neither the pod nor the reservation has counts as equal; upstream then skips the resources after it.
 Source: Koordinator, pkg/util/reservation.
 """
 

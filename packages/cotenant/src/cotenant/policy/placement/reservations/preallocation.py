@@ -1,11 +1,12 @@
 """Pre-allocation: which running pods a reservation may take as its first owners, so that it is placed on room that is
 still in use.
 
-Problem: on a full node a reservation fits only once pods have left, and by then others have taken the room. Choice:
-running pods become owners of the reservation when it is placed: their requests are part of the reserved amounts, and
-what they release stays reserved. Candidates are its owners (mode Default) or pods with a label (mode Cluster); one pod
-is taken, or as many as are needed (enableMultiple), those that fill most of it first. Limits: pods with devices or CPUs
-of their own are no candidates, and a template that asks for such is refused: their numbers would have to change hands.
+On a full node a reservation fits only once pods have left, and by then others have taken the room. Running pods become
+owners of the reservation when it is placed: their requests are part of the reserved amounts, and what they release
+stays reserved. Candidates are its owners (mode Default) or pods with a label (mode Cluster); one pod is taken, or as
+many as are needed (enableMultiple), those that fill most of it first.
+Limits: pods with devices or CPUs of their own are no candidates, and a template that asks for such is refused: their
+numbers would have to change hands.
 
 Source: Koordinator 1.8, PreAllocationPolicy and pkg/scheduler/plugins/reservation (filterWithPreAllocatablePod and its
 form for several pods).

@@ -1,9 +1,9 @@
 """Image locality: nodes that already have a pod's images, the larger and the more common the better.
 
-Problem: pulling a large image takes longer than starting its container. Choice: kube-scheduler's formula. An image
-counts by its size on the node times the share of nodes that have it, so that a pod does not follow an image to the only
-node that has it; the sum is scaled between 23 MiB (0) and 1000 MiB for each container (100). Limits: images of image
-volumes do not count; layers that images share are not known.
+Pulling a large image takes longer than starting its container. kube-scheduler's formula. An image counts by its size on
+the node times the share of nodes that have it, so that a pod does not follow an image to the only node that has it; the
+sum is scaled between 23 MiB (0) and 1000 MiB for each container (100).
+Limits: images of image volumes do not count; layers that images share are not known.
 Source: kube-scheduler's ImageLocality plugin.
 """
 

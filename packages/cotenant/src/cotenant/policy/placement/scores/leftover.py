@@ -1,10 +1,10 @@
 """Leftover cost of a placement: capacity that the workload to come cannot use, and capacity that its rare pods will
 need.
 
-Problem: near saturation capacity is lost in two ways. A node keeps CPU without memory to go with it (best-fit fills a
-node regardless of the remaining shape), and the last rows that could take a large container, or one with many
-anti-affinity rules, go to small ones that would have fitted anywhere (any spreading score). Choice: two terms, both
-prices of what the incoming pod takes.
+Near saturation capacity is lost in two ways. A node keeps CPU without memory to go with it (best-fit fills a node
+regardless of the remaining shape), and the last rows that could take a large container, or one with many anti-affinity
+rules, go to small ones that would have fitted anywhere (any spreading score). Two terms, both prices of what the
+incoming pod takes.
 
 Waste. W(c, m) = CPU that a node with c cores and m memory free is expected never to use, if shapes drawn from the
 workload's own mix are offered to it one after another and it may decline each. With a chance of 1/T that no further

@@ -1,11 +1,11 @@
 """Anti-affinity between groups by narrowing: rows that may hold one more pod of a group.
 
-Problem: limits on how many pods of a group (an application, say) a row may hold, alone or together with another group,
-are not row-local: they depend on the pods there. Choice: before the row-local filters run, one compiled pass over the
-rows clears those where the incoming pod would violate a rule, in either direction: a resident group may limit the
-incoming pod, and the incoming pod may limit a resident group. A rule (present, limited, most) means: a row that holds
-`present` may hold at most `most` pods of `limited`. For a group with itself the contest that published such rules
-(Alibaba Tianchi 2018) counts `most` in addition to the one that is present: most + 1 in total.
+Limits on how many pods of a group (an application, say) a row may hold, alone or together with another group, are not
+row-local: they depend on the pods there. Before the row-local filters run, one compiled pass over the rows clears those
+where the incoming pod would violate a rule, in either direction: a resident group may limit the incoming pod, and the
+incoming pod may limit a resident group. A rule (present, limited, most) means: a row that holds `present` may hold at
+most `most` pods of `limited`. For a group with itself the contest that published such rules (Alibaba Tianchi 2018)
+counts `most` in addition to the one that is present: most + 1 in total.
 Limits: rows only (one topology domain per row), and counts only, no label selectors.
 """
 

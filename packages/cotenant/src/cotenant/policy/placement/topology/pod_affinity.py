@@ -1,12 +1,12 @@
 """Narrowing and score: affinity between pods over a topology key, and the combined score of all preferred terms.
 
-Problem: a pod may require other pods (required affinity) in its topology domain; and its own preferences and those of
-existing pods must become one score. Choice: as for anti-affinity, a count per node of the relevant pods, summed per
-domain, then a mask or a value for rows. Required affinity counts the pods that *all* required terms of the incoming pod
-select; where no such pod exists anywhere, a pod that its own terms select may start the group. A row that lacks a
-topology key is infeasible.
-Source: Kubernetes' InterPodAffinity plugin (filter and score; hardPodAffinityWeight 1). Limits: the caller updates the
-counts after each placement.
+A pod may require other pods (required affinity) in its topology domain; and its own preferences and those of existing
+pods must become one score. As for anti-affinity, a count per node of the relevant pods, summed per domain, then a mask
+or a value for rows. Required affinity counts the pods that *all* required terms of the incoming pod select; where no
+such pod exists anywhere, a pod that its own terms select may start the group. A row that lacks a topology key is
+infeasible.
+Source: Kubernetes' InterPodAffinity plugin (filter and score; hardPodAffinityWeight 1).
+Limits: the caller updates the counts after each placement.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Narrowing and score: anti-affinity between pods over a topology key.
 
-Problem: a pod may forbid certain pods in its topology domain, and existing pods may forbid it; both need the pods of
-each domain. Choice: one count per node of the relevant pods, summed per domain, then a mask for rows. The same code
-serves both directions: for the incoming pod's terms count the pods that each term selects, for existing pods' terms
-count the pods that have the term. A row without the topology key is not affected. Source: Kubernetes' InterPodAffinity
-plugin. Limits: as for spread, the caller updates the counts after each placement.
+A pod may forbid certain pods in its topology domain, and existing pods may forbid it; both need the pods of each
+domain. One count per node of the relevant pods, summed per domain, then a mask for rows. The same code serves both
+directions: for the incoming pod's terms count the pods that each term selects, for existing pods' terms count the pods
+that have the term. A row without the topology key is not affected.
+Source: Kubernetes' InterPodAffinity plugin.
+Limits: as for spread, the caller updates the counts after each placement.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Narrowing and score: topology spread constraints.
 
-Problem: whether a row is feasible depends on the number of matching pods in every zone (or rack, or host), so it is not
-row-local. Choice: count per domain once, then index by row; the mask narrows the rows before the row-local filters run.
+Whether a row is feasible depends on the number of matching pods in every zone (or rack, or host), so it is not
+row-local. Count per domain once, then index by row; the mask narrows the rows before the row-local filters run.
 Limits: the caller counts the matching pods per node (running, not terminating, in the pod's namespace), and updates the
-counts after each placement. Source: Kubernetes' PodTopologySpread plugin (filtering: skew against the smallest domain;
-scoring: log-weighted counts; its system defaults).
+counts after each placement.
+Source: Kubernetes' PodTopologySpread plugin (filtering: skew against the smallest domain; scoring: log-weighted counts;
+its system defaults).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Anomaly detector: a node is overloaded only after several rounds in a row.
 
-Problem: one high sample must not move pods. Choice: two states and two counters. More than `abnormal` abnormal marks in
-a row make the node anomalous; it becomes normal again after more than `normal` normal marks in a row, after `timeout_s`
-in the anomalous state, or by `reset`. A change of state clears both counters. Difference from upstream: a reset always
-clears the counters; upstream does so only when it changes the state, so marks before a calm spell still count there.
+One high sample must not move pods. Two states and two counters. More than `abnormal` abnormal marks in a row make the
+node anomalous; it becomes normal again after more than `normal` normal marks in a row, after `timeout_s` in the
+anomalous state, or by `reset`. A change of state clears both counters. Difference from upstream: a reset always clears
+the counters; upstream does so only when it changes the state, so marks before a calm spell still count there.
 Source: Koordinator, pkg/descheduler/utils/anomaly/basic_detector.go.
 """
 

@@ -1,9 +1,9 @@
 """Order of nodes by use, and the order in which pods of an overloaded node are considered.
 
-Problem: the pods that matter least should move, and few of them should suffice. Choice: class, priority, QoS and
-configured costs decide first; among equals the pod comes first whose use just covers what the node has too much,
-counted over the resources that are above their threshold; then the youngest. Limits: a pod's requests, its age beyond
-that order, and the cost of restarting it are not considered.
+The pods that matter least should move, and few of them should suffice. Class, priority, QoS and configured costs decide
+first; among equals the pod comes first whose use just covers what the node has too much, counted over the resources
+that are above their threshold; then the youngest.
+Limits: a pod's requests, its age beyond that order, and the cost of restarting it are not considered.
 Source: Koordinator, pkg/descheduler/utils/sorter.
 """
 

@@ -1,8 +1,8 @@
 """Node pools, and the columns of the nodes that LowNodeLoad compares.
 
-Problem: one cluster has nodes of several kinds with their own thresholds, and a node must not be acted on twice in a
-round. Choice: pools in the configured order; the overloaded nodes of a pool are hidden from later pools, its other
-nodes are not. Difference from upstream: that holds for pools without a selector too.
+One cluster has nodes of several kinds with their own thresholds, and a node must not be acted on twice in a round.
+Pools in the configured order; the overloaded nodes of a pool are hidden from later pools, its other nodes are not.
+Difference from upstream: that holds for pools without a selector too.
 """
 
 from __future__ import annotations

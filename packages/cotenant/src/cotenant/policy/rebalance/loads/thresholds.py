@@ -1,9 +1,9 @@
 """Thresholds of a node pool: from percentages to amounts of each node, and the class of each node.
 
-Problem: users configure percentages, absolute or as a deviation from the mean, for all pods and for production pods,
-and leave some out. Choice: the percentages are completed once to equal names, converted to integer amounts of each
-node, and compared as arrays; a node has exactly one class. Memory is always compared. Differences from upstream: a high
-threshold without a low one is kept (upstream replaces it by 100).
+Users configure percentages, absolute or as a deviation from the mean, for all pods and for production pods, and leave
+some out. The percentages are completed once to equal names, converted to integer amounts of each node, and compared as
+arrays; a node has exactly one class. Memory is always compared. Differences from upstream: a high threshold without a
+low one is kept (upstream replaces it by 100).
 Limits: percentages refer to raw allocatable; a resource that a node does not have has the threshold 0.
 Source: Koordinator, pkg/descheduler/framework/plugins/loadaware/utilization_util.go.
 """

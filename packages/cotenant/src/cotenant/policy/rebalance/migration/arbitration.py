@@ -1,9 +1,9 @@
 """Order of the jobs that wait to move a pod, and one round of arbitration.
 
-Problem: more pods should move than may at a time. Choice: stable sorts from the least to the most significant: newest
-first, by the importance of the pod, pods of one batch Job next to each other, Jobs with most moving pods first. Then
-each job in that order: a filter that can never pass fails it, a limit makes it wait, and what passes counts for those
-after it. A job whose pod no longer exists passes, so that it can end.
+More pods should move than may at a time. Stable sorts from the least to the most significant: newest first, by the
+importance of the pod, pods of one batch Job next to each other, Jobs with most moving pods first. Then each job in that
+order: a filter that can never pass fails it, a limit makes it wait, and what passes counts for those after it. A job
+whose pod no longer exists passes, so that it can end.
 Source: Koordinator, pkg/descheduler/controllers/migration/arbitrator.
 """
 

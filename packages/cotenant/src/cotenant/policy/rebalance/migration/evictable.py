@@ -1,9 +1,10 @@
 """Filters that say whether a pod may be moved at all.
 
-Problem: some pods must never be evicted (static pods, pods of a DaemonSet, pods nothing would create again), others
-only if configured. Choice: one function from a pod's facts to the first reason against it. An annotation on the pod
-overrides the configurable reasons, as upstream. Limits: whether it may move *now* is in workload_limits.py. Source:
-Koordinator, pkg/descheduler/framework/plugins/kubernetes/defaultevictor and
+Some pods must never be evicted (static pods, pods of a DaemonSet, pods nothing would create again), others only if
+configured. One function from a pod's facts to the first reason against it. An annotation on the pod overrides the
+configurable reasons, as upstream.
+Limits: whether it may move *now* is in workload_limits.py.
+Source: Koordinator, pkg/descheduler/framework/plugins/kubernetes/defaultevictor and
 .../controllers/migration/arbitrator/filter.go.
 """
 

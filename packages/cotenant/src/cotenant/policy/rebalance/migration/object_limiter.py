@@ -1,8 +1,8 @@
 """Rate of moves of one workload or namespace: a token bucket per object.
 
-Problem: limits of concurrent moves do not stop a workload whose replicas move one after another without a pause.
-Choice: a bucket of `burst` tokens, refilled at `limit / duration_s`; a move takes one. Limits: in memory; after a
-restart every bucket is full.
+Limits of concurrent moves do not stop a workload whose replicas move one after another without a pause. A bucket of
+`burst` tokens, refilled at `limit / duration_s`; a move takes one.
+Limits: in memory; after a restart every bucket is full.
 Source: Koordinator, pkg/descheduler/controllers/migration/controller.go (object limiters).
 """
 

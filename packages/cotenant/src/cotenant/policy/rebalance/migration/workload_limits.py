@@ -1,8 +1,8 @@
 """Limits of concurrent moves: in the cluster, on a node, in a namespace, and of one workload.
 
-Problem: a workload must not lose more replicas at once than it can bear, and a node, a namespace or the cluster not
-more pods than configured. Choice: counts of *other* moves under way are compared with a limit; of a workload, moving
-and unavailable pods count together, each once. Percentages are rounded down, at least 1 and at most all replicas.
+A workload must not lose more replicas at once than it can bear, and a node, a namespace or the cluster not more pods
+than configured. Counts of *other* moves under way are compared with a limit; of a workload, moving and unavailable pods
+count together, each once. Percentages are rounded down, at least 1 and at most all replicas.
 Source: Koordinator, pkg/descheduler/controllers/migration/arbitrator/filter.go and .../util/util.go
 (GetMaxUnavailable).
 """

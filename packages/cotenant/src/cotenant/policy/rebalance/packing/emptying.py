@@ -1,9 +1,10 @@
 """Nodes that may be emptied, so that they can be removed: underused by requests, the least used first.
 
-Problem: after load falls, pods are scattered over more nodes than they need. Choice: a node is underused where the
-requests of its pods are below all thresholds; the caller empties one after another, each only when everything on it
-that is not a DaemonSet's or static fits on nodes that are kept. A node that received pods in this round is not emptied.
-Difference from upstream: a node is emptied whole or not at all. Limits: by requests, not by measured use.
+After load falls, pods are scattered over more nodes than they need. A node is underused where the requests of its pods
+are below all thresholds; the caller empties one after another, each only when everything on it that is not a
+DaemonSet's or static fits on nodes that are kept. A node that received pods in this round is not emptied. Difference
+from upstream: a node is emptied whole or not at all.
+Limits: by requests, not by measured use.
 Source: Kubernetes' descheduler, plugin HighNodeUtilization.
 """
 

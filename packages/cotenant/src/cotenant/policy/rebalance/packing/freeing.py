@@ -1,10 +1,11 @@
 """The smallest sets of pods whose move frees enough of one node for a pod that waits.
 
-Problem: free resources are spread over many nodes in pieces that are each too small. Choice: for each node the sets of
-its movable pods that free what is missing, ordered by their number, then by the importance of their pods; sets that
-contain a smaller sufficient one are left out, since the smaller one is tried before. The caller simulates each until
-every pod of one lands. Limits: at most `most` pods, chosen among the `CANDIDATES` least important ones and those that
-free the most; what is not a sum (devices, CPUs by number, affinity) is decided by the simulation alone.
+Free resources are spread over many nodes in pieces that are each too small. For each node the sets of its movable pods
+that free what is missing, ordered by their number, then by the importance of their pods; sets that contain a smaller
+sufficient one are left out, since the smaller one is tried before. The caller simulates each until every pod of one
+lands.
+Limits: at most `most` pods, chosen among the `CANDIDATES` least important ones and those that free the most; what is
+not a sum (devices, CPUs by number, affinity) is decided by the simulation alone.
 """
 
 from __future__ import annotations

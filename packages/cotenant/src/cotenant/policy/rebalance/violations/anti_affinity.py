@@ -1,9 +1,9 @@
 """Pods in one domain of which one's required anti-affinity selects the other.
 
-Problem: labels of pods and nodes change, and pods that were bound by others may share a domain that a rule forbids.
-Choice: all pairs of holder and selected pod in one domain are found; of each pair the less important pod is tried
-first, and the pairs that a move resolves are removed before the next. So no pod moves whose pairs are resolved. Limits:
-the fewest moves are not searched for: the order is by importance, as upstream.
+Labels of pods and nodes change, and pods that were bound by others may share a domain that a rule forbids. All pairs of
+holder and selected pod in one domain are found; of each pair the less important pod is tried first, and the pairs that
+a move resolves are removed before the next. So no pod moves whose pairs are resolved.
+Limits: the fewest moves are not searched for: the order is by importance, as upstream.
 Source: Kubernetes' descheduler, plugin RemovePodsViolatingInterPodAntiAffinity.
 """
 

@@ -1,9 +1,10 @@
 """Pods whose node no longer satisfies their required node affinity, or has a taint that they do not tolerate.
 
-Problem: labels and taints of a node change after pods were placed on it. Choice: the selector, the required affinity
-and the repelling taints (NoSchedule, NoExecute) are evaluated on the pod's own node; each violating pod is tried once,
-the least important first. Differences from upstream: a pod moves only where the scheduler has another place, and the
-taint of cordoning never moves a pod. Limits: preferred affinity and PreferNoSchedule are not considered.
+Labels and taints of a node change after pods were placed on it. The selector, the required affinity and the repelling
+taints (NoSchedule, NoExecute) are evaluated on the pod's own node; each violating pod is tried once, the least
+important first. Differences from upstream: a pod moves only where the scheduler has another place, and the taint of
+cordoning never moves a pod.
+Limits: preferred affinity and PreferNoSchedule are not considered.
 Source: Kubernetes' descheduler, plugins RemovePodsViolatingNodeAffinity and RemovePodsViolatingNodeTaints.
 """
 

@@ -1,10 +1,10 @@
 """Pods of domains that have more pods than a hard topology spread constraint allows.
 
-Problem: nodes and pods come and go after pods were spread. Choice: the pods of one namespace with the same constraint
-(and, where they count, the same node affinity and tolerations) are one group; while its largest domain exceeds the
-smallest by more than the allowed skew, the least important pod of the largest domain that may move does so, to one of
-the smallest domains where the scheduler has a place there, else to any other; counts follow each move. Limits:
-constraints with ScheduleAnyway are not considered; a domain whose pods cannot move ends the group.
+Nodes and pods come and go after pods were spread. The pods of one namespace with the same constraint (and, where they
+count, the same node affinity and tolerations) are one group; while its largest domain exceeds the smallest by more than
+the allowed skew, the least important pod of the largest domain that may move does so, to one of the smallest domains
+where the scheduler has a place there, else to any other; counts follow each move.
+Limits: constraints with ScheduleAnyway are not considered; a domain whose pods cannot move ends the group.
 Source: Kubernetes' descheduler, plugin RemovePodsViolatingTopologySpreadConstraint; counting as PodTopologySpread.
 """
 

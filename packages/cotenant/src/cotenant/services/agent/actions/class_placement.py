@@ -1,7 +1,7 @@
 """Puts the pods' programs into the classes that policies have created, periodically.
 
-Problem: programs start and end between two decisions of a policy, and placing them may fail for a while. Choice: every
-few seconds each placer is called outside the event loop; failures are counted, and logged when their text changes.
+Programs start and end between two decisions of a policy, and placing them may fail for a while. Every few seconds each
+placer is called outside the event loop; failures are counted, and logged when their text changes.
 Limits: one after another, so a slow one delays the next.
 """
 

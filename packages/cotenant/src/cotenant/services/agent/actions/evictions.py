@@ -1,10 +1,10 @@
 """Evicts pods: those of a cluster through its eviction API, plain groups by the configuration.
 
-Problem: a disruption budget must be respected, and a group that was started by hand has no controller to ask. Choice:
-pods of a cluster are evicted with the UID as a precondition, so that another pod of that name is never hit; the
-eviction of a plain group is only reported (log, metrics, decisions), unless the configuration lets its processes be
-killed, all at once, and only below the writable groups. Limits: a killed group's processes get no time to shut down;
-without access to a cluster its pods stay.
+A disruption budget must be respected, and a group that was started by hand has no controller to ask. Pods of a cluster
+are evicted with the UID as a precondition, so that another pod of that name is never hit; the eviction of a plain group
+is only reported (log, metrics, decisions), unless the configuration lets its processes be killed, all at once, and only
+below the writable groups.
+Limits: a killed group's processes get no time to shut down; without access to a cluster its pods stay.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Optional hardware classes: accelerators, a partitioned cache, an uplink with traffic classes.
 
-Problem: a policy configures a class of the cache or of the uplink, which has no effect until the programs are in that
-class; and missing hardware must cost nothing per tick. Choice: each part is probed once, at the start. `CacheClasses`
-and `Uplink` put the existing pods into their policy's class, called every few seconds because programs start and end.
+A policy configures a class of the cache or of the uplink, which has no effect until the programs are in that class; and
+missing hardware must cost nothing per tick. Each part is probed once, at the start. `CacheClasses` and `Uplink` put the
+existing pods into their policy's class, called every few seconds because programs start and end.
 Limits: moving tasks and marking packets need privileges that the keeper's socket does not grant: an agent of two
 processes disables both policies and reports it (`NEEDS_SINGLE`). Tasks of a class that existed before us stay in it
 when we exit; those of our own classes fall back with the class.

@@ -1,10 +1,10 @@
 """The keeper of an agent: none, one that only logs, one in this process, or the privileged process behind a socket.
 
-Problem: what an earlier process left must be restored whatever mode this one has, and two must never hold the same
-knobs. Choice: `act` in one process takes the state folder's lock, as `cotenant keeper` does, and restores first; so
-does `observe` in one process where the folder has leases, and a dry run, which then overlays its values on the real
-ones; with two processes the other one does all that. Limits: a dry run with two processes is dry in this one and never
-uses the keeper.
+What an earlier process left must be restored whatever mode this one has, and two must never hold the same knobs. `act`
+in one process takes the state folder's lock, as `cotenant keeper` does, and restores first; so does `observe` in one
+process where the folder has leases, and a dry run, which then overlays its values on the real ones; with two processes
+the other one does all that.
+Limits: a dry run with two processes is dry in this one and never uses the keeper.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Which of two pods has a CPU that both claim, where no seal says so.
 
-Problem: without the scheduler's certificate, a pod that is entitled to two CPUs can write any two into its annotation,
-those of another pod among them; bound to neither is what the policy does with a contested CPU, so the claim alone would
-take the other's away. Choice: who was seen with a CPU first keeps it; a later claim of it is left out whole, until the
-first pod has left. A seal goes before everything. Limits: what is found together at the agent's start has no order:
-there both are contested, as before.
+Without the scheduler's certificate, a pod that is entitled to two CPUs can write any two into its annotation, those of
+another pod among them; bound to neither is what the policy does with a contested CPU, so the claim alone would take the
+other's away. Who was seen with a CPU first keeps it; a later claim of it is left out whole, until the first pod has
+left. A seal goes before everything.
+Limits: what is found together at the agent's start has no order: there both are contested, as before.
 """
 
 from __future__ import annotations

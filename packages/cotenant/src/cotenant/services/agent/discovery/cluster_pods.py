@@ -1,10 +1,10 @@
 """The agent's watches of a Kubernetes cluster: the pods that are bound to its node, and the node's allocatable.
 
-Problem: the API server knows requests, priorities, labels and objectives, the machine knows which cgroups exist, and
-either may be away. Choice: a watch of this node's pods keeps what they declare, and discovery joins it with the cgroups
-that the kubelet's tree or the container runtime show, so that an API server that is away costs updates only. Limits:
-until the first list is complete, pods are known by their cgroups alone: by their QoS class, without an objective, and
-none of them is evicted.
+The API server knows requests, priorities, labels and objectives, the machine knows which cgroups exist, and either may
+be away. A watch of this node's pods keeps what they declare, and discovery joins it with the cgroups that the kubelet's
+tree or the container runtime show, so that an API server that is away costs updates only.
+Limits: until the first list is complete, pods are known by their cgroups alone: by their QoS class, without an
+objective, and none of them is evicted.
 """
 
 from __future__ import annotations

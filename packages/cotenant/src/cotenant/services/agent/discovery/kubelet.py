@@ -1,10 +1,11 @@
 """What the agent knows of its node's kubelet: from files that it may read, from its keeper, and from the kubelet
 itself.
 
-Problem: the checkpoint of the CPU manager is root's, the configuration file may be elsewhere or overruled by arguments,
-and only the kubelet knows what it runs with. Choice: three sources, the better one wins: files, then what the keeper
-reads as root, then `/configz` by way of the API server, which needs the right `get nodes/proxy` and is asked only where
-the configuration says so. Limits: each is asked every half minute; while one is away its last answer counts.
+The checkpoint of the CPU manager is root's, the configuration file may be elsewhere or overruled by arguments, and only
+the kubelet knows what it runs with. Three sources, the better one wins: files, then what the keeper reads as root, then
+`/configz` by way of the API server, which needs the right `get nodes/proxy` and is asked only where the configuration
+says so.
+Limits: each is asked every half minute; while one is away its last answer counts.
 """
 
 from __future__ import annotations

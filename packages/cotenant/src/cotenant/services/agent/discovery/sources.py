@@ -1,10 +1,11 @@
 """The union of several sources of pods, each of which may be unavailable for a while.
 
-Problem: plain groups from a file, a kubelet's tree, a container runtime and an API server know different parts, and one
-that fails must not make the others' pods vanish: a pod that vanishes loses its protection. Choice: each source's last
-answer stays in force while it fails, however long; the agent sees the union. Where two list the same UID or group, the
-earlier source wins. Limits: a pod that ended while its source is unavailable is listed until the source is back; its
-group has no counters then, so no decision uses it.
+Plain groups from a file, a kubelet's tree, a container runtime and an API server know different parts, and one that
+fails must not make the others' pods vanish: a pod that vanishes loses its protection. Each source's last answer stays
+in force while it fails, however long; the agent sees the union. Where two list the same UID or group, the earlier
+source wins.
+Limits: a pod that ended while its source is unavailable is listed until the source is back; its group has no counters
+then, so no decision uses it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Executes the engine's instructions: leases through the keeper, evictions through the evictor.
 
-Problem: the keeper is another process that may be down, slow or restarted, and the engine must receive answers in the
-order of its requests. Choice: serialized exchanges: the engine is run, its requests go to the keeper within a time
-limit, the answers are reported, then the next exchange starts. A keeper that fails is backed off from, longer each
-time, and meanwhile the engine records at once that it was unreachable, so measuring and deciding go on; leases that are
-not renewed expire at the keeper. Evictions run beside the exchanges: an API server may be slow. Limits: an exchange
-waits for a hanging keeper for `WITHIN_S` at most.
+The keeper is another process that may be down, slow or restarted, and the engine must receive answers in the order of
+its requests. Serialized exchanges: the engine is run, its requests go to the keeper within a time limit, the answers
+are reported, then the next exchange starts. A keeper that fails is backed off from, longer each time, and meanwhile the
+engine records at once that it was unreachable, so measuring and deciding go on; leases that are not renewed expire at
+the keeper. Evictions run beside the exchanges: an API server may be slow.
+Limits: an exchange waits for a hanging keeper for `WITHIN_S` at most.
 """
 
 from __future__ import annotations

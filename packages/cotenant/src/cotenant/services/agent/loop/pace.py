@@ -1,7 +1,7 @@
 """The schedule of ticks.
 
-Problem: a loop that sleeps for a period after its work drifts, and one that makes up for missed ticks never catches up.
-Choice: ticks are due at whole periods from the start; those that passed during a long tick are skipped and counted.
+A loop that sleeps for a period after its work drifts, and one that makes up for missed ticks never catches up. Ticks
+are due at whole periods from the start; those that passed during a long tick are skipped and counted.
 Limits: none.
 """
 

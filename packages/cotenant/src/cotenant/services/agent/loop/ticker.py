@@ -1,11 +1,10 @@
 """The loop: read the node, run the engine, execute its instructions, and repeat one period later.
 
-Problem: this loop holds a machine's knobs, and no error inside a tick may end it or make it late for ever. Choice: one
-tick is sample, decision, leases; a failed tick is counted and logged once, and the next one starts afresh. Leases that
-are not renewed for that reason expire at the keeper, so a loop that fails for good releases everything. Reading is done
-in this thread, where it is cheapest, and in a separate thread once it was slow, so that requests and triggers are
-served meanwhile. Limits: the kernel may block a reader of cgroup files for as long as it likes; that shows as missed
-ticks.
+This loop holds a machine's knobs, and no error inside a tick may end it or make it late for ever. One tick is sample,
+decision, leases; a failed tick is counted and logged once, and the next one starts afresh. Leases that are not renewed
+for that reason expire at the keeper, so a loop that fails for good releases everything. Reading is done in this thread,
+where it is cheapest, and in a separate thread once it was slow, so that requests and triggers are served meanwhile.
+Limits: the kernel may block a reader of cgroup files for as long as it likes; that shows as missed ticks.
 """
 
 from __future__ import annotations

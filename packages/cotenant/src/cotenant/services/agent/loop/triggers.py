@@ -1,11 +1,12 @@
 """Triggers between two ticks: pressure of the services' groups, and late wake-ups from the eBPF probe.
 
-Problem: a service that starts to wait should be helped at once, not at the next tick; and groups come and go, are many,
-and may not exist yet. Choice: each trigger source gets the groups at every discovery, keeps its triggers in step with
-them, and calls back when one fires; repeated firing before it was processed counts once. What is unavailable is logged
-once; of the unavailable triggers, whether for their group or for the whole machine, one is retried at each discovery,
-and all after one could be opened. Limits: at most `most` triggers, in the groups' order; without CAP_SYS_RESOURCE the
-kernel checks triggers only every 2 s, so a period of 1 s is quicker there.
+A service that starts to wait should be helped at once, not at the next tick; and groups come and go, are many, and may
+not exist yet. Each trigger source gets the groups at every discovery, keeps its triggers in step with them, and calls
+back when one fires; repeated firing before it was processed counts once. What is unavailable is logged once; of the
+unavailable triggers, whether for their group or for the whole machine, one is retried at each discovery, and all after
+one could be opened.
+Limits: at most `most` triggers, in the groups' order; without CAP_SYS_RESOURCE the kernel checks triggers only every 2
+s, so a period of 1 s is quicker there.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Writes this node's Device object: its GPUs, their place on the PCI bus, and their health.
 
-Problem: a scheduler assigns parts of GPUs only where a node reports them, a GPU may become unhealthy at any time, and
-another agent may report the same ones. Choice: the GPUs of the last sample are written where they differ from the
-object; an object with our mark is ours, any other is left alone, which is logged once. Limits: GPUs through NVML only;
-network cards and link domains are not reported; a machine that never had a GPU writes nothing.
+A scheduler assigns parts of GPUs only where a node reports them, a GPU may become unhealthy at any time, and another
+agent may report the same ones. The GPUs of the last sample are written where they differ from the object; an object
+with our mark is ours, any other is left alone, which is logged once.
+Limits: GPUs through NVML only; network cards and link domains are not reported; a machine that never had a GPU writes
+nothing.
 
 Source: Koordinator, koordlet's Device report.
 """

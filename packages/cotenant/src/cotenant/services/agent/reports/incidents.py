@@ -1,13 +1,13 @@
 """Reports what incidents cost their victims to the process that books credit, each verdict until it is answered.
 
-Problem: an agent is killed, the receiver is away for hours, and an answer is lost; no incident may be lost or count
-twice by that. Choice: an incident and culprit have one key for the life of the agent; a verdict is written to a file
-before it is sent and removed after the answer, so a restarted agent sends it again under the same key, which the
-receiver books once. A newer verdict of a key replaces one that waits. Verdicts that stand are kept in a second file for
-an hour: where a later process clears the same culprit of the same victim, those of the earlier one, whose incident is
-forgotten, are cleared too. What an agent finds while it only observes is not reported: nothing was limited, so nothing
-was proven. Limits: a verdict that nothing contradicts within the hour stands, and decays as every entry; at most
-`MAX_WAITING` verdicts wait, then the oldest is dropped; without a file that can be written they wait in memory.
+An agent is killed, the receiver is away for hours, and an answer is lost; no incident may be lost or count twice by
+that. An incident and culprit have one key for the life of the agent; a verdict is written to a file before it is sent
+and removed after the answer, so a restarted agent sends it again under the same key, which the receiver books once. A
+newer verdict of a key replaces one that waits. Verdicts that stand are kept in a second file for an hour: where a later
+process clears the same culprit of the same victim, those of the earlier one, whose incident is forgotten, are cleared
+too. What an agent finds while it only observes is not reported: nothing was limited, so nothing was proven.
+Limits: a verdict that nothing contradicts within the hour stands, and decays as every entry; at most `MAX_WAITING`
+verdicts wait, then the oldest is dropped; without a file that can be written they wait in memory.
 """
 
 from __future__ import annotations

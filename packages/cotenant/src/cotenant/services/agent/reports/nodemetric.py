@@ -1,11 +1,11 @@
 """Writes this node's NodeMetric: the use of the node, its system and its pods.
 
-Problem: managers and schedulers that co-location users already run read NodeMetric, with their own windows and period,
-and an API server may be unavailable for hours. Choice: the object's own spec gives the period and the windows; it is
-created where it does not exist, and its status is patched. What cannot be written now is written a period later, with
-the figures of then. Each pod's entry has the history of its use, so that a scheduler that starts need not learn it
-again. Limits: the histories are those of this process; no devices; where the kind is not installed, that is logged once
-and retried each period.
+Managers and schedulers that co-location users already run read NodeMetric, with their own windows and period, and an
+API server may be unavailable for hours. The object's own spec gives the period and the windows; it is created where it
+does not exist, and its status is patched. What cannot be written now is written a period later, with the figures of
+then. Each pod's entry has the history of its use, so that a scheduler that starts need not learn it again.
+Limits: the histories are those of this process; no devices; where the kind is not installed, that is logged once and
+retried each period.
 Source: Koordinator, NodeMetric (windows 5, 10 and 30 minutes, averages over 5 minutes, every 60 s).
 """
 

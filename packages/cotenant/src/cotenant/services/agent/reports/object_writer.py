@@ -1,10 +1,10 @@
 """One object of this node in the cluster, written each period: counts, and one line in the log where that begins to
 fail or works again.
 
-Problem: the agent writes several objects (NodeMetric, NodeResourceTopology, Device), and a kind that is not installed,
-or a right that is missing, fails each period. Choice: one base class that counts, keeps the problem for the status page
-and logs only changes; a subclass compares and writes. Limits: what is no `CotenantError` is a defect and ends the
-agent.
+The agent writes several objects (NodeMetric, NodeResourceTopology, Device), and a kind that is not installed, or a
+right that is missing, fails each period. One base class that counts, keeps the problem for the status page and logs
+only changes; a subclass compares and writes.
+Limits: what is no `CotenantError` is a defect and ends the agent.
 """
 
 from __future__ import annotations

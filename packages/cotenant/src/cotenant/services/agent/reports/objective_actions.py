@@ -1,9 +1,9 @@
 """What this node did for objectives, from the agent's decisions: the `lastAction` of their status.
 
-Problem: an objective's status should show whether a node acts for it, and the agent's log is on the node. Choice: each
-decision about best-effort work's CPU, or an eviction, is reported for every objective that burns on this node at that
-time. The last rung of the recovery, a move, is nothing that this node can do: it is reported once, and the trace
-process asks for it. Limits: a policy may have acted for another reason as well; its own words are the text.
+An objective's status should show whether a node acts for it, and the agent's log is on the node. Each decision about
+best-effort work's CPU, or an eviction, is reported for every objective that burns on this node at that time. The last
+rung of the recovery, a move, is nothing that this node can do: it is reported once, and the trace process asks for it.
+Limits: a policy may have acted for another reason as well; its own words are the text.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Delivers the founding payload to the scheduler and the extender, every 30 s, to each of several receivers.
 
-Problem: a receiver that is unavailable, hangs or refuses must cost neither memory nor the other receivers their
-reports, and when it is back it must get the node's current state. Choice: a task and a queue of one per receiver: the
-newest report replaces one that still waits (a receiver keeps one report per node and drops older ones, so a longer
-queue would only deliver discarded reports). After a failure it backs off, longer each time, up to the report's own time
-to live. Limits: a report that the receiver refuses as invalid is dropped and counted, since a retry would fail again.
+A receiver that is unavailable, hangs or refuses must cost neither memory nor the other receivers their reports, and
+when it is back it must get the node's current state. A task and a queue of one per receiver: the newest report replaces
+one that still waits (a receiver keeps one report per node and drops older ones, so a longer queue would only deliver
+discarded reports). After a failure it backs off, longer each time, up to the report's own time to live.
+Limits: a report that the receiver refuses as invalid is dropped and counted, since a retry would fail again.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Trains the prediction of reclaimable requests each minute, and keeps its histories in a file.
 
-Problem: a prediction needs a day of measurements, and an agent is restarted more often than that. Choice: one
-observation a minute from the agent's own averages; the histories are written to a file every ten minutes and at the
-end, beside their place and renamed, and read at the start. A file that cannot be read is set aside in a log line and
-training starts anew; one that cannot be written is logged once, and prediction goes on. Limits: time in which no agent
-runs is not observed, and a pod that was restarted as another pod begins anew.
+A prediction needs a day of measurements, and an agent is restarted more often than that. One observation a minute from
+the agent's own averages; the histories are written to a file every ten minutes and at the end, beside their place and
+renamed, and read at the start. A file that cannot be read is set aside in a log line and training starts anew; one that
+cannot be written is logged once, and prediction goes on.
+Limits: time in which no agent runs is not observed, and a pod that was restarted as another pod begins anew.
 Source: Koordinator, koordlet's predict server (training interval 1 min, checkpoints every 10 min).
 """
 

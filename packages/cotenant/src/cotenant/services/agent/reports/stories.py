@@ -1,8 +1,8 @@
 """Which stories of services are to be sent to the trace process: those that have changed.
 
-Problem: a story is kilobytes and its incidents change a few times a minute. Choice: a story is sent when an incident of
-its service has a new event or a new proof, and every story after a new connection, since the receiver keeps them in
-memory. Limits: figures that change without an event are those of the next one.
+A story is kilobytes and its incidents change a few times a minute. A story is sent when an incident of its service has
+a new event or a new proof, and every story after a new connection, since the receiver keeps them in memory.
+Limits: figures that change without an event are those of the next one.
 """
 
 from __future__ import annotations

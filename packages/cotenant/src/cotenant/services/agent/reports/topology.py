@@ -1,11 +1,11 @@
 """Writes this node's NodeResourceTopology: its CPUs, their assignment to pods, and the resources of its NUMA nodes.
 
-Problem: a scheduler assigns CPUs only where a node reports them, and a CPU may go offline at any time. Choice: the
-machine is read each period; the object is created where it does not exist, and patched where it differs: our
-annotations, and the zones where no other agent has written any. CPUs assigned by the kubelet's static policy are
-reported as such, so that they are not assigned again, and its policies, where they are known: by them schedulers leave
-its CPUs to it. Limits: of reserved CPUs, those that the agent's or the kubelet's configuration names; where the kind is
-not installed, that is logged once and retried each period.
+A scheduler assigns CPUs only where a node reports them, and a CPU may go offline at any time. The machine is read each
+period; the object is created where it does not exist, and patched where it differs: our annotations, and the zones
+where no other agent has written any. CPUs assigned by the kubelet's static policy are reported as such, so that they
+are not assigned again, and its policies, where they are known: by them schedulers leave its CPUs to it.
+Limits: of reserved CPUs, those that the agent's or the kubelet's configuration names; where the kind is not installed,
+that is logged once and retried each period.
 Source: Koordinator, koordlet's NodeResourceTopology (names of annotations; zones node-0 and so on).
 """
 

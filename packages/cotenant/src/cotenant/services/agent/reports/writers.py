@@ -1,8 +1,8 @@
 """The objects that the agent writes into its cluster: NodeMetric, NodeResourceTopology, Device. Each has a writer and a
 loop.
 
-Problem: each object is optional, and its writer needs an HTTP client, which an agent without a cluster must not load.
-Choice: a writer is made where the configuration asks for it and there is a client; its module is imported only then.
+Each object is optional, and its writer needs an HTTP client, which an agent without a cluster must not load. A writer
+is made where the configuration asks for it and there is a client; its module is imported only then.
 Limits: the set is fixed at the start.
 """
 

@@ -4,8 +4,9 @@
     /api/credit/tenants/NAME?limit=N   one tenant with its last entries
     /api/credit/entries?limit=N        the last entries of all, the latest first
 
-Problem: balances alone explain nothing; an entry with its cause and figures does. Choice: the credit process has that
-already, so its answers are passed on unchanged. Limits: only the last `MAX_ENTRIES`; `cotenant credit export` has all.
+Balances alone explain nothing; an entry with its cause and figures does. The credit process has that already, so its
+answers are passed on unchanged.
+Limits: only the last `MAX_ENTRIES`; `cotenant credit export` has all.
 """
 
 from __future__ import annotations

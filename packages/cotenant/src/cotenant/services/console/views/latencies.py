@@ -1,8 +1,8 @@
 """Latency of services over the last hour, by pod.
 
-Problem: NodeMetrics have the present p99 of a pod only, and an incident is understood by what came before it. Choice:
-the highest value of each `SLOT_S` is kept, from the reports that the console sees anyway. Limits: in memory, since the
-console's start; at most `MAX_PODS` pods, further ones are not kept.
+NodeMetrics have the present p99 of a pod only, and an incident is understood by what came before it. The highest value
+of each `SLOT_S` is kept, from the reports that the console sees anyway.
+Limits: in memory, since the console's start; at most `MAX_PODS` pods, further ones are not kept.
 """
 
 from __future__ import annotations

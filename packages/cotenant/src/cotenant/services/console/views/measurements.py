@@ -1,12 +1,12 @@
 """What nodes and pods use now, and which services miss their objective.
 
-Problem: a cluster has NodeMetrics where Koordinator's or our agent runs, metrics-server nearly everywhere, and the
-founding reports at our scheduler; a console must work with any of them. Choice: NodeMetrics are watched and win; the
-resource metrics API is polled while fewer than half of the nodes have a NodeMetric; the scheduler's last reports say
-how many of a node's services miss their objective, and a node's use where nothing else does. What a NodeMetric said is
-shown for `FRESH_S`, or three of its intervals where that is longer; then the node counts as not measured, and viewers
-are told. Limits: a pod's latency is known from NodeMetrics of our agent only; a NodeMetric's age is by the clocks of
-its agent and of this machine.
+A cluster has NodeMetrics where Koordinator's or our agent runs, metrics-server nearly everywhere, and the founding
+reports at our scheduler; a console must work with any of them. NodeMetrics are watched and win; the resource metrics
+API is polled while fewer than half of the nodes have a NodeMetric; the scheduler's last reports say how many of a
+node's services miss their objective, and a node's use where nothing else does. What a NodeMetric said is shown for
+`FRESH_S`, or three of its intervals where that is longer; then the node counts as not measured, and viewers are told.
+Limits: a pod's latency is known from NodeMetrics of our agent only; a NodeMetric's age is by the clocks of its agent
+and of this machine.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
     /api/moves?state=&q=&limit=   moves that match: unfinished ones first, then the newest; counts of all of them
     /api/moves/NAME               one move with its steps
 
-Problem: a move has a reason, a prediction and, minutes later, a verdict, and these are spread over annotations,
-conditions and status of an object. Choice: the jobs are watched like everything else on the page; nothing is asked of
-the rebalancer, so jobs of users and of other controllers are shown as well. Limits: jobs are deleted some hours after
-they ended; a dry run of the rebalancer creates none, so its plans are not here.
+A move has a reason, a prediction and, minutes later, a verdict, and these are spread over annotations, conditions and
+status of an object. The jobs are watched like everything else on the page; nothing is asked of the rebalancer, so jobs
+of users and of other controllers are shown as well.
+Limits: jobs are deleted some hours after they ended; a dry run of the rebalancer creates none, so its plans are not
+here.
 """
 
 from __future__ import annotations

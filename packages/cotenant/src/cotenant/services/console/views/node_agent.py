@@ -2,10 +2,11 @@
 
     /api/agent/NODE
 
-Problem: why a value is set, who set it and until when are in three answers of the agent: the keeper's leases, what the
-engine holds and wants, and the state of the node. Choice: they are joined by knob here, and times of the node's
-monotonic clock, which leases and state share, become Unix times. Limits: a lease of which the engine no longer knows
-has a rule and no policy; the time of the state is that of its last sample.
+Why a value is set, who set it and until when are in three answers of the agent: the keeper's leases, what the engine
+holds and wants, and the state of the node. They are joined by knob here, and times of the node's monotonic clock, which
+leases and state share, become Unix times.
+Limits: a lease of which the engine no longer knows has a rule and no policy; the time of the state is that of its last
+sample.
 """
 
 from __future__ import annotations

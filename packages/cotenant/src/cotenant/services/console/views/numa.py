@@ -1,7 +1,7 @@
 """A node's NUMA nodes in words, from its NodeResourceTopology: what machines are grouped and ordered by.
 
-Problem: machines of one cluster differ in how their CPUs are divided, and what is placed whole on one NUMA node depends
-on it. Choice: the number of NUMA nodes and the CPUs of each, "2 x 16 CPU", read from the zones.
+Machines of one cluster differ in how their CPUs are divided, and what is placed whole on one NUMA node depends on it.
+The number of NUMA nodes and the CPUs of each, "2 x 16 CPU", read from the zones.
 Limits: zones of type Node; where their sizes differ, all are named.
 """
 

@@ -2,8 +2,8 @@
 
     /api/profiles   every profile: for each axis the figure that counts, or why there is none
 
-Problem: an object has up to three figures for an axis, and which one counts is decided by the model, not by the page.
-Choice: the objects are watched, and `WorkloadProfile.axis` chooses (measured before learned before declared).
+An object has up to three figures for an axis, and which one counts is decided by the model, not by the page. The
+objects are watched, and `WorkloadProfile.axis` chooses (measured before learned before declared).
 Limits: the other figures of an axis are not sent; `cotenant profile show` has them.
 """
 

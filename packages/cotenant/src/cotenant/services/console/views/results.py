@@ -5,10 +5,10 @@
     /api/lab/curves?of=NAME&policy=&load=&seed=     the curves of one run
     /api/lab/machines?of=NAME&policy=&load=&seed=   its machines over time
 
-Problem: results are compared while an experiment still runs, and on machines that did not run it. Choice: folders that
-`cotenant lab compare` wrote are read when they are asked for, by names that were listed, never by a path of the
-viewer's. Limits: folders up to two levels below the given one, at most `MAX_FOLDERS`; results of node experiments have
-another form and are not listed.
+Results are compared while an experiment still runs, and on machines that did not run it. Folders that `cotenant lab
+compare` wrote are read when they are asked for, by names that were listed, never by a path of the viewer's.
+Limits: folders up to two levels below the given one, at most `MAX_FOLDERS`; results of node experiments have another
+form and are not listed.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
     /api/timeline/objectives/NAMESPACE/NAME   of an objective's replicas
     /api/timeline/pods/NAMESPACE/NAME         of one pod
 
-Problem: an incident is known to the agent of the victim's node and, where agents report, to the trace process; a move
-to the API server, the latency to NodeMetrics. Choice: they are merged here by time, each event with its node, victim
-and culprit; times of an agent's monotonic clock become Unix times by the time of its story. Reported stories are read
-once for all viewers, `KEPT_S` at a time; where agents can be asked, theirs are added. A source that does not answer is
-a sentence in `problems`. Limits: the last incidents only; at most `MAX_NODES` agents are asked, those with the worst
-replicas first.
+An incident is known to the agent of the victim's node and, where agents report, to the trace process; a move to the API
+server, the latency to NodeMetrics. They are merged here by time, each event with its node, victim and culprit; times of
+an agent's monotonic clock become Unix times by the time of its story. Reported stories are read once for all viewers,
+`KEPT_S` at a time; where agents can be asked, theirs are added. A source that does not answer is a sentence in
+`problems`.
+Limits: the last incidents only; at most `MAX_NODES` agents are asked, those with the worst replicas first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Binding pods: many requests under way at once, each reported to the engine exactly once.
 
-Problem: an answer may be lost after the bind took effect, the pod may be gone or bound by another scheduler, and the
-right of this replica to bind may end at any moment. Choice: a few workers take binds from one queue; a bind that is not
-sent yet can be withheld until the last moment (`BindOutcomes.sending`). What each answer of the API server leads to:
+An answer may be lost after the bind took effect, the pod may be gone or bound by another scheduler, and the right of
+this replica to bind may end at any moment. A few workers take binds from one queue; a bind that is not sent yet can be
+withheld until the last moment (`BindOutcomes.sending`). What each answer of the API server leads to:
 
     201                     bound
     404                     the pod is gone: not tried again

@@ -1,10 +1,10 @@
 """Preemptions: the nomination, then the eviction of the victims.
 
-Problem: a preemptor whose nomination was lost is forgotten after a restart, and a victim that cannot be evicted blocks
-it. Choice: the nomination is written first, so that a scheduler that restarts keeps the room; then every victim gets
-the DisruptionTarget condition and is deleted with its own grace period, with its UID as a precondition. Limits: budgets
-were respected as far as possible when the victims were chosen; like kube-scheduler, a preemption without a better
-choice deletes all the same. A victim with responders of its own (`spec.evictionResponders`) has up to
+A preemptor whose nomination was lost is forgotten after a restart, and a victim that cannot be evicted blocks it. The
+nomination is written first, so that a scheduler that restarts keeps the room; then every victim gets the
+DisruptionTarget condition and is deleted with its own grace period, with its UID as a precondition.
+Limits: budgets were respected as far as possible when the victims were chosen; like kube-scheduler, a preemption
+without a better choice deletes all the same. A victim with responders of its own (`spec.evictionResponders`) has up to
 `RESPONDERS_HAVE_S` from the request on to go in its own way, as long as the preemptor waits for it; then it is deleted:
 a pod's owner must not hold back what is owed to a higher priority.
 Source: Kubernetes documentation, "Pod Priority and Preemption" and "Pod disruption conditions".

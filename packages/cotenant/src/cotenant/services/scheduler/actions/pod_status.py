@@ -1,12 +1,13 @@
 """Conditions, nominations and Events of pods.
 
-Problem: ten thousand pods that cannot be placed would be ten thousand writes whenever their message changes, ahead of
-the binds that could be made. Choice: a `StatusWriter` of its own writes the newest condition of each pod at a limited
-rate; Events go through the process's recorder, which drops and counts what is too much. Limits: a condition may be late
-by as many seconds as there are pods over the rate. An autoscaler adds nodes for a pod whose reason is Unschedulable
-and that has no nominated node, so both are written at once, and what nodes cannot help has another reason (ADR 49).
-Source: kube-scheduler's condition (PodScheduled=False, reason
-Unschedulable) and its events Scheduled, FailedScheduling, Preempted.
+Ten thousand pods that cannot be placed would be ten thousand writes whenever their message changes, ahead of the binds
+that could be made. A `StatusWriter` of its own writes the newest condition of each pod at a limited rate; Events go
+through the process's recorder, which drops and counts what is too much.
+Limits: a condition may be late by as many seconds as there are pods over the rate. An autoscaler adds nodes for a pod
+whose reason is Unschedulable and that has no nominated node, so both are written at once, and what nodes cannot help
+has another reason (ADR 49).
+Source: kube-scheduler's condition (PodScheduled=False, reason Unschedulable) and its events Scheduled,
+FailedScheduling, Preempted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The status of a quota's object: annotations with its runtime and requests, and `status.used`.
 
-Problem: upstream's tools read a quota's results partly from annotations and partly from its status, which the API
-server takes in separate requests. Choice: the annotations are written first, as a merge patch with the object's UID;
-the reason why a quota is not used is written there, and logged. Limits: a reader may see one without the other.
+Upstream's tools read a quota's results partly from annotations and partly from its status, which the API server takes
+in separate requests. The annotations are written first, as a merge patch with the object's UID; the reason why a quota
+is not used is written there, and logged.
+Limits: a reader may see one without the other.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Reservations: the status that assigns one to its node, reported to the engine exactly once.
 
-Problem: a reservation has no binding: its status is written, the answer may be lost, it may have been deleted or ended
+A reservation has no binding: its status is written, the answer may be lost, it may have been deleted or ended
 meanwhile, and the right of this replica to write may end. What it was allocated by number is in annotations, which a
-status write cannot carry. Choice: annotations first, which count only once the status names the node; otherwise as for
-binds: what is not sent can be withheld until the last moment (`Cluster.sending`), a lost answer is settled by reading
-the object, and any other failure is reported as failed. A running pod that the reservation takes (preAllocation) is
-annotated first. Limits: no limit of its own on what is under way; the client's limits apply.
+status write cannot carry. Annotations first, which count only once the status names the node; otherwise as for binds:
+what is not sent can be withheld until the last moment (`Cluster.sending`), a lost answer is settled by reading the
+object, and any other failure is reported as failed. A running pod that the reservation takes (preAllocation) is
+annotated first.
+Limits: no limit of its own on what is under way; the client's limits apply.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Debug flags of a running scheduler: the top N scores of every pod that is judged, and the filters that reject nodes.
 
-Problem: to see why one node won, every term of its score is needed, and logging every decision would overload the
-process. Choice: both are off, and cost nothing until a flag is set; then pods are judged one by one, each leaves a
-Markdown table in the log, and the newest are kept for a page. Limits: a table has at most `MAX_NODES` rows and a pod's
-list of failures `MAX_FAILURES` lines; flags are not kept across a restart.
+To see why one node won, every term of its score is needed, and logging every decision would overload the process. Both
+are off, and cost nothing until a flag is set; then pods are judged one by one, each leaves a Markdown table in the log,
+and the newest are kept for a page.
+Limits: a table has at most `MAX_NODES` rows and a pod's list of failures `MAX_FAILURES` lines; flags are not kept
+across a restart.
 Source: founding document, v0.7, section 3: paths, replies and the form of the table.
 """
 

@@ -1,8 +1,8 @@
 """JSON of the debug pages: frozen values with their fields in camelCase, as users of the founding API write them.
 
-Problem: the values are the engine's, which knows no JSON; and NaN, NumPy's numbers and enumerations have no JSON form.
-Choice: one walk over dataclasses, mappings and sequences; a number that is not finite is null. Limits: keys of mappings
-are kept as they are, because they are names of objects.
+The values are the engine's, which knows no JSON; and NaN, NumPy's numbers and enumerations have no JSON form. One walk
+over dataclasses, mappings and sequences; a number that is not finite is null.
+Limits: keys of mappings are kept as they are, because they are names of objects.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Pages of the plugins: gangs, quotas, devices, CPUs, reservations and load, each where the registry has it; and two
 answers for `cotenant explain`.
 
-Problem: users of the founding API write `/apis/v1/plugins/<plugin>/<endpoint>`, and which plugins there are depends on
-the registry. Choice: a route for each page of engine/explain/pages.py; an unknown name is answered with a sentence.
-CPUs are in the form of the founding document, whose field names tools know. Limits: other values have the plugins' own
-fields, in camelCase.
+Users of the founding API write `/apis/v1/plugins/<plugin>/<endpoint>`, and which plugins there are depends on the
+registry. A route for each page of engine/explain/pages.py; an unknown name is answered with a sentence. CPUs are in the
+form of the founding document, whose field names tools know.
+Limits: other values have the plugins' own fields, in camelCase.
 Source: founding document, v0.7, section 3 (cpuTopologyOptions, availableCPUs).
 """
 

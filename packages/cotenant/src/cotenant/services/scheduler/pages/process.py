@@ -1,8 +1,8 @@
 """Pages of the scheduler's process: its state, histories and explanations of pods, nodes, and the debug flags.
 
-Problem: what people ask of a running scheduler is spread over its engine, its binder and its flags. Choice: one route
-for each question, each a few lines that fetch a frozen value; an unknown name is answered with a sentence. Limits:
-every page is computed on request, in the scheduler's own loop (`python -m bench.why` measures it).
+What people ask of a running scheduler is spread over its engine, its binder and its flags. One route for each question,
+each a few lines that fetch a frozen value; an unknown name is answered with a sentence.
+Limits: every page is computed on request, in the scheduler's own loop (`python -m bench.why` measures it).
 """
 
 from __future__ import annotations

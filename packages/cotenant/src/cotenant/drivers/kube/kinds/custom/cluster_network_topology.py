@@ -1,7 +1,7 @@
 """ClusterNetworkTopology: the layers of a cluster's network and the node labels that name their domains.
 
-Problem: the layers are a list in any order, each naming its parent, written by hand. Choice: they are followed from the
-node layer to the widest, as upstream; a list in which that is not possible is known with a message and has no layers.
+The layers are a list in any order, each naming its parent, written by hand. They are followed from the node layer to
+the widest, as upstream; a list in which that is not possible is known with a message and has no layers.
 Limits: only the object `default` counts, and its status is not written.
 
 Source: Koordinator, apis/scheduling/v1alpha1/cluster_network_topology_types.go;

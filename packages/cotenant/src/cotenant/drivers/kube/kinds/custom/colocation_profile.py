@@ -1,8 +1,9 @@
 """ClusterColocationProfile of config.koordinator.sh, as the model's value.
 
-Problem: a profile whose selector or share cannot be read must not act on pods that it does not mean. Choice:
-`InvalidInput` with the field; such a profile is not used. Limits: the types of a patch's fields are checked where it is
-applied (services/reviewing/merging.py). A share above 100 percent is 100, a negative one 0, as upstream acts on them.
+A profile whose selector or share cannot be read must not act on pods that it does not mean. `InvalidInput` with the
+field; such a profile is not used.
+Limits: the types of a patch's fields are checked where it is applied (services/reviewing/merging.py). A share above 100
+percent is 100, a negative one 0, as upstream acts on them.
 
 Source: Koordinator, apis/config/v1alpha1/cluster_colocation_profile_types.go.
 """

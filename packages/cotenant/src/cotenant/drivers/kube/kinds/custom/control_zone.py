@@ -1,8 +1,8 @@
 """ControlZone as manifests have it: a zone's definition, for every node whose pods it selects.
 
-Problem: the fields of a zone are read in one place, whatever the source. Choice: the spec is kept as it is;
-services/zones reads it with the parser of the plain file. The status has one entry a node. Limits: cluster-scoped,
-because a zone has services and batch of several namespaces.
+The fields of a zone are read in one place, whatever the source. The spec is kept as it is; services/zones reads it with
+the parser of the plain file. The status has one entry a node.
+Limits: cluster-scoped, because a zone has services and batch of several namespaces.
 """
 
 from __future__ import annotations

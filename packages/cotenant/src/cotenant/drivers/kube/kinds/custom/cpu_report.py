@@ -1,8 +1,9 @@
 """NodeResourceTopology as the manager reads it: what a node's agent reports of its CPU, and its NUMA zones.
 
-Choice: a struct of its own with the parts that are used, so that assignments of CPUs, which change with every pod, are
-not parsed. Limits: an annotation that cannot be read counts as none, and so do the zones where one of them has no CPU
-or memory, or amounts that cannot be read.
+A struct of its own with the parts that are used, so that assignments of CPUs, which change with every pod, are not
+parsed.
+Limits: an annotation that cannot be read counts as none, and so do the zones where one of them has no CPU or memory, or
+amounts that cannot be read.
 Source: Koordinator, apis/extension (cpu normalization); NodeResourceTopology v1alpha1 (zones).
 """
 

@@ -1,10 +1,11 @@
 """The definitions of the custom kinds that are read, as manifests in `crds/`, by their plural (`plural.group` for a
 second API group).
 
-Problem: a scheduler that reads PodGroups and quotas is of no use where those kinds are not installed. Choice: the
-manifests travel with the package; `cotenant crds` prints them and `cotenant up` installs them. They have upstream's
-groups, versions and names, so where upstream's own definitions are installed they stay. `check_fields` holds a file
-against them, where no server does. Limits: fields that are not read here are kept by the server and not checked.
+A scheduler that reads PodGroups and quotas is of no use where those kinds are not installed. The manifests travel with
+the package; `cotenant crds` prints them and `cotenant up` installs them. They have upstream's groups, versions and
+names, so where upstream's own definitions are installed they stay. `check_fields` holds a file against them, where no
+server does.
+Limits: fields that are not read here are kept by the server and not checked.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Device, the object with a node's GPUs and network cards: read as the model's value and written from it.
 
-Problem: these objects are written by agents of several vendors, some entries are of unknown kinds, and a wrong one must
-not cost the node its other devices. Choice: an entry of a known kind that cannot be used becomes a device that is never
-allocated, with a sentence; other kinds are skipped. As in Go, an entry without a health is not healthy. Limits:
-`status` is neither read nor written: allocations are in the pods' annotations.
+These objects are written by agents of several vendors, some entries are of unknown kinds, and a wrong one must not cost
+the node its other devices. An entry of a known kind that cannot be used becomes a device that is never allocated, with
+a sentence; other kinds are skipped. As in Go, an entry without a health is not healthy.
+Limits: `status` is neither read nor written: allocations are in the pods' annotations.
 
 Source: Koordinator, apis/scheduling/v1alpha1/device_types.go.
 """

@@ -1,11 +1,12 @@
 """ElasticQuota, with the labels and annotations that Koordinator's users write, as the model's values, and what is
 written back.
 
-Problem: half of a quota is text in labels and annotations written by people, and one that cannot be read must neither
-count as another nor be ignored: its pods would be unlimited. Choice: whatever cannot be read becomes a sentence, and
-the quota is known and not used. A maximum beyond what an amount may be (upstream's defaults are the largest integer,
-divided) is no limit. What schedulers write as results is not read. Limits: two requests for a status whose annotations
-and `used` both changed: a server ignores the one where the other is written.
+Half of a quota is text in labels and annotations written by people, and one that cannot be read must neither count as
+another nor be ignored: its pods would be unlimited. Whatever cannot be read becomes a sentence, and the quota is known
+and not used. A maximum beyond what an amount may be (upstream's defaults are the largest integer, divided) is no limit.
+What schedulers write as results is not read.
+Limits: two requests for a status whose annotations and `used` both changed: a server ignores the one where the other is
+written.
 
 An ElasticQuota of scheduling.x-k8s.io (scheduler-plugins since 0.24) without Koordinator's labels is that of its
 namespace, and has its name: scheduler-plugins knows no others. Its key ends with the API group, since both groups may

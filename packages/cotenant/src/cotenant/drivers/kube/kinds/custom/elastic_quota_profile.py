@@ -1,8 +1,9 @@
 """ElasticQuotaProfile, and ElasticQuota and Node as the controller of profiles reads them.
 
-Problem: the controller compares all labels and annotations that it sets, and any resource that a profile names, where
-other readers take a part. Choice: structs of its own, read into the model's values; a node whose amounts cannot be read
-counts with those that can. Limits: of a profile, spec only; its status has no fields.
+The controller compares all labels and annotations that it sets, and any resource that a profile names, where other
+readers take a part. Structs of its own, read into the model's values; a node whose amounts cannot be read counts with
+those that can.
+Limits: of a profile, spec only; its status has no fields.
 Source: Koordinator, apis/quota/v1alpha1/elastic_quota_profile_types.go.
 """
 

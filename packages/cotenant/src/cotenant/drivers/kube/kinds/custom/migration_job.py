@@ -1,9 +1,9 @@
 """PodMigrationJob objects (scheduling.koordinator.sh/v1alpha1): read as the model's value, and what is written of them.
 
-Problem: users and other controllers create jobs too, and an error in one must be visible on it. Choice: whatever cannot
-be read becomes a sentence in `wrong`, and the job fails with it; only an object without a name or UID is refused. The
-status is written whole. Limits: `reservationOptions.template` and `preemptionOptions` are not read; durations are
-written in seconds.
+Users and other controllers create jobs too, and an error in one must be visible on it. Whatever cannot be read becomes
+a sentence in `wrong`, and the job fails with it; only an object without a name or UID is refused. The status is written
+whole.
+Limits: `reservationOptions.template` and `preemptionOptions` are not read; durations are written in seconds.
 Source: Koordinator, apis/scheduling/v1alpha1/pod_migration_job_types.go.
 """
 

@@ -1,10 +1,10 @@
 """NodeMetric as a scheduler reads it.
 
-Problem: the object is written by agents of several vendors and versions, and its time is of another machine's clock.
-Choice: a struct of the fields that are used, read into `model.node_metric.NodeMetric` with its age by this machine's
-clock; a time in the future counts as now. One amount that cannot be read makes the object unreadable: half a metric
-would look like an idle node. Limits: devices and NUMA figures are not read. The object that this project's agent writes
-is in node_metric_writing.py.
+The object is written by agents of several vendors and versions, and its time is of another machine's clock. A struct of
+the fields that are used, read into `model.node_metric.NodeMetric` with its age by this machine's clock; a time in the
+future counts as now. One amount that cannot be read makes the object unreadable: half a metric would look like an idle
+node.
+Limits: devices and NUMA figures are not read. The object that this project's agent writes is in node_metric_writing.py.
 Source: Koordinator, apis/slo/v1alpha1 (NodeMetric).
 """
 

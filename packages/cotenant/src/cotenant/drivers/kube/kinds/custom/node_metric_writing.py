@@ -1,7 +1,8 @@
 """NodeMetric as the node's agent writes it: what the node and its pods use.
 
-Choice: the names and the form that co-location users' tools already read (slo.koordinator.sh/v1alpha1), written as a
-status patch, so that fields of others stay. Limits: only what this agent measures; devices are left out.
+The names and the form that co-location users' tools already read (slo.koordinator.sh/v1alpha1), written as a status
+patch, so that fields of others stay.
+Limits: only what this agent measures; devices are left out.
 Source: Koordinator, apis/slo/v1alpha1 (NodeMetric).
 """
 

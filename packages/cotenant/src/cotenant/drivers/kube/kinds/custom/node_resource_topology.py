@@ -1,10 +1,10 @@
 """NodeResourceTopology: a node's CPUs, read for a scheduler and written for an agent or a simulated node.
 
-Problem: schedulers of co-location users read CPUs from this object's annotations, JSON that an agent writes, and one
-bad text must not be read as other CPUs. Choice: structs with only the annotations that are used; equal topology texts
-are read once and share a value; anything that cannot be true (a CPU twice, a core on two NUMA nodes) is an
-`InvalidInput` that names the annotation, and the node counts as having no topology. Limits: the shared pools are
-written and not read; zones are read for CPU and memory.
+Schedulers of co-location users read CPUs from this object's annotations, JSON that an agent writes, and one bad text
+must not be read as other CPUs. Structs with only the annotations that are used; equal topology texts are read once and
+share a value; anything that cannot be true (a CPU twice, a core on two NUMA nodes) is an `InvalidInput` that names the
+annotation, and the node counts as having no topology.
+Limits: the shared pools are written and not read; zones are read for CPU and memory.
 
 Source: Koordinator, apis/extension/{numa_aware,node_reservation,system_qos,node_resource_amplification}.go;
 NodeResourceTopology v1alpha1.

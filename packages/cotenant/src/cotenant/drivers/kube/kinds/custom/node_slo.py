@@ -1,7 +1,7 @@
 """NodeSLO: the strategies of one node, written by a manager and read by the node's agent.
 
-Choice: the spec stays decoded JSON, because parts of it are passed on that no process here reads. Source: Koordinator,
-apis/slo/v1alpha1 (NodeSLO).
+The spec stays decoded JSON, because parts of it are passed on that no process here reads.
+Source: Koordinator, apis/slo/v1alpha1 (NodeSLO).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """ServiceObjectives with their statuses, for those who act on how an objective stands.
 
-Problem: the trace process counts and writes, and its own watch must not decode every status that it writes itself.
-Choice: a struct of its own over the same kind, with what says how the objective stands; decimals are text there, as in
-every status. Limits: a status that was made by hand and cannot be read counts as none.
+The trace process counts and writes, and its own watch must not decode every status that it writes itself. A struct of
+its own over the same kind, with what says how the objective stands; decimals are text there, as in every status.
+Limits: a status that was made by hand and cannot be read counts as none.
 """
 
 from __future__ import annotations

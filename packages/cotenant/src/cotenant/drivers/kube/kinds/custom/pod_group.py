@@ -1,10 +1,11 @@
 """PodGroup of scheduling.sigs.k8s.io/v1alpha1 and of scheduling.x-k8s.io/v1alpha1: read as a gang's definition; its
 status is written.
 
-Problem: a PodGroup has a gang's size in its spec and everything else in Koordinator's annotations, and other
-controllers read its status. Choice: only the fields that count are read; phase and counts are written to the status of
-the object of that UID, without `scheduled` in scheduling.x-k8s.io, which does not have it. Limits: occupiedBy and
-scheduleStartTime are left as they are; a minResources that cannot be parsed is reported and not used.
+A PodGroup has a gang's size in its spec and everything else in Koordinator's annotations, and other controllers read
+its status. Only the fields that count are read; phase and counts are written to the status of the object of that UID,
+without `scheduled` in scheduling.x-k8s.io, which does not have it.
+Limits: occupiedBy and scheduleStartTime are left as they are; a minResources that cannot be parsed is reported and not
+used.
 
 Source: scheduler-plugins, apis/scheduling/v1alpha1/types.go, of both groups.
 """

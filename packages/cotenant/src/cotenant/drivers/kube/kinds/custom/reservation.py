@@ -1,9 +1,9 @@
 """Reservation objects (scheduling.koordinator.sh/v1alpha1), read as the model's value.
 
-Problem: a template is a whole pod, written by people, and its errors must be reported on the object instead of hiding
-it. Choice: spec and status are decoded by themselves, the template by the reader of pods; whatever cannot be read
-becomes a sentence in `wrong`, and only an object without a name or UID is refused. Limits: a template's volumes and
-gates are not read; `template.spec.nodeName` pins it to that node.
+A template is a whole pod, written by people, and its errors must be reported on the object instead of hiding it. Spec
+and status are decoded by themselves, the template by the reader of pods; whatever cannot be read becomes a sentence in
+`wrong`, and only an object without a name or UID is refused.
+Limits: a template's volumes and gates are not read; `template.spec.nodeName` pins it to that node.
 Source: Koordinator, apis/scheduling/v1alpha1/reservation_types.go.
 """
 

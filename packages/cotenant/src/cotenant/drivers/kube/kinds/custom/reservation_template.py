@@ -1,10 +1,10 @@
 """The Reservation of a migration, made from the pod as the API server has it.
 
-Problem: room must be reserved for a pod that does not exist yet, the replacement of one that will be evicted. Choice:
-what of the pod decides about its placement is copied as it is stored, also fields that this project does not know by
-name in scheduling parts; its controller is the owner (a bare pod: a pod of its name), it is used once, never on the
-present node, and on one node only where the move was planned for it. Commands, environment and secrets are not copied.
-Labels of gangs and quotas are left out, so the reservation is charged to no quota and is no member; it evicts no pod.
+Room must be reserved for a pod that does not exist yet, the replacement of one that will be evicted. What of the pod
+decides about its placement is copied as it is stored, also fields that this project does not know by name in scheduling
+parts; its controller is the owner (a bare pod: a pod of its name), it is used once, never on the present node, and on
+one node only where the move was planned for it. Commands, environment and secrets are not copied. Labels of gangs and
+quotas are left out, so the reservation is charged to no quota and is no member; it evicts no pod.
 Limits: volumes other than claims are left out.
 Source: Koordinator, pkg/descheduler/controllers/migration/reservation/util.go.
 """

@@ -1,8 +1,8 @@
 """What is written of Reservation objects: annotations, the status, and a manifest to create one.
 
-Problem: a status that keeps old fields is wrong, and what a reservation was allocated by number must be stored before
-its status counts. Choice: the status is written whole; allocations are a merge patch of annotations that also removes
-old ones. Limits: a manifest has owners by object or controller only.
+A status that keeps old fields is wrong, and what a reservation was allocated by number must be stored before its status
+counts. The status is written whole; allocations are a merge patch of annotations that also removes old ones.
+Limits: a manifest has owners by object or controller only.
 Source: Koordinator, apis/scheduling/v1alpha1/reservation_types.go.
 """
 

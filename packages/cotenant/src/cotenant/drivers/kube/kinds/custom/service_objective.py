@@ -1,9 +1,9 @@
 """ServiceObjective as manifests have it, read into the model's value.
 
-Problem: people write a target as a number or a string and a window in days or weeks, and an objective with one absurd
-value must be refused in words, not be counted wrongly. Choice: the spec is read field by field; each error is a
-sentence in `wrong`, which the status shows. Percent are decimals, never floats. Limits: a target finer than one
-millionth is refused.
+People write a target as a number or a string and a window in days or weeks, and an objective with one absurd value must
+be refused in words, not be counted wrongly. The spec is read field by field; each error is a sentence in `wrong`, which
+the status shows. Percent are decimals, never floats.
+Limits: a target finer than one millionth is refused.
 """
 
 from __future__ import annotations

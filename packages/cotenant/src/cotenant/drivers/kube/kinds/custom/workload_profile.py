@@ -1,9 +1,9 @@
 """WorkloadProfile as manifests have it, read into the model's value, and its status as fields.
 
-Problem: a profile is written by people (spec), a scheduler (learned) and a command (measured), and an absurd part must
-not become a prior. Choice: read part by part; what cannot be read is a sentence in `wrong` and counts as not said.
-Statuses are written field by field, so that the scheduler and the command keep each other's. Limits: fields beyond
-these are ignored.
+A profile is written by people (spec), a scheduler (learned) and a command (measured), and an absurd part must not
+become a prior. Read part by part; what cannot be read is a sentence in `wrong` and counts as not said. Statuses are
+written field by field, so that the scheduler and the command keep each other's.
+Limits: fields beyond these are ignored.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Affinity, anti-affinity and topology spread: as the API writes them, and read as the model's values.
 
-Problem: the API's lists have empty and absent cases that mean different things, and values that a mistaken client may
-have written. Choice: one function each; what the API's documentation leaves to a default is filled in here, and
-anything it does not allow raises `InvalidInput` with the field's path. `matchLabelKeys` and `mismatchLabelKeys` are
-resolved against the pod's own labels into the selector, as the API server itself does where it is recent; doing it
-twice changes nothing.
+The API's lists have empty and absent cases that mean different things, and values that a mistaken client may have
+written. One function each; what the API's documentation leaves to a default is filled in here, and anything it does not
+allow raises `InvalidInput` with the field's path. `matchLabelKeys` and `mismatchLabelKeys` are resolved against the
+pod's own labels into the selector, as the API server itself does where it is recent; doing it twice changes nothing.
 Limits: the cluster's default spread constraints (kube-scheduler's `defaultConstraints`) are a setting of a scheduler,
 not of a pod: not here.
 Source: Kubernetes API reference (Affinity, TopologySpreadConstraint).

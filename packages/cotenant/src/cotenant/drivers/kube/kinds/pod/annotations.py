@@ -1,7 +1,7 @@
 """The annotations of a pod that concern a scheduler, read once and checked.
 
-Problem: annotations are free text, and a misspelt objective must not pass for none. Choice: each is read by itself; one
-that cannot be read is named, so that the pod waits with that reason while the others still count. The names are in
+Annotations are free text, and a misspelt objective must not pass for none. Each is read by itself; one that cannot be
+read is named, so that the pod waits with that reason while the others still count. The names are in
 model/cluster/annotations.py, classes and priorities are given by Koordinator's labels (model/cluster/labels.py).
 Limits: annotations meant for simulated nodes are not read here.
 """

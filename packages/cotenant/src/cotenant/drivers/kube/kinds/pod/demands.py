@@ -1,8 +1,8 @@
 """CPUs, devices, reservations and gang in a pod's annotations: what it asks for, and what it was given.
 
-Problem: these annotations are JSON and numbers in text, written by people and by schedulers, and one that cannot be
-read must neither count as absent nor stop the others. Choice: each is read by the value that it becomes (model/), and
-what is wrong becomes a sentence about that annotation.
+These annotations are JSON and numbers in text, written by people and by schedulers, and one that cannot be read must
+neither count as absent nor stop the others. Each is read by the value that it becomes (model/), and what is wrong
+becomes a sentence about that annotation.
 
 Source: Koordinator, apis/extension/{coscheduling,resource,numa_aware,device_share}.go.
 """

@@ -1,8 +1,8 @@
 """Pods as a rebalancer reads them beside the scheduler's view: readiness, local storage, costs and exemptions, as
 `EvictionNotes`.
 
-Problem: these fields are not kept of a scheduler's pods, which share equal parts in memory and drop conditions. Choice:
-a struct of its own with a dozen fields, and a watch of its own.
+These fields are not kept of a scheduler's pods, which share equal parts in memory and drop conditions. A struct of its
+own with a dozen fields, and a watch of its own.
 Limits: pods are listed a second time.
 """
 

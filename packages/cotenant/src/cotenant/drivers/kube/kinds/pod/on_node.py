@@ -1,11 +1,12 @@
 """The pods of one node as the API server declares them, for the node's agent.
 
-Problem: requests, priorities, labels and annotations of a pod are known to the API server only, and an agent wants
-those of its own node, all annotations among them. Choice: structs of their own beside the scheduler's, read into
-`DeclaredPod`, which is laid over the groups that are found. Amounts of batch and mid resources are the node's CPU and
-memory as well, and are marked: no kubelet enforces them. Limits: what cannot be read counts as absent. Source:
-Kubernetes API reference; mirror pods carry their UID on the node in `kubernetes.io/config.hash`; Koordinator's batch
-and mid resources (batch-cpu and mid-cpu are in milli-CPU).
+Requests, priorities, labels and annotations of a pod are known to the API server only, and an agent wants those of its
+own node, all annotations among them. Structs of their own beside the scheduler's, read into `DeclaredPod`, which is
+laid over the groups that are found. Amounts of batch and mid resources are the node's CPU and memory as well, and are
+marked: no kubelet enforces them.
+Limits: what cannot be read counts as absent.
+Source: Kubernetes API reference; mirror pods carry their UID on the node in `kubernetes.io/config.hash`; Koordinator's
+batch and mid resources (batch-cpu and mid-cpu are in milli-CPU).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A pod as a quota counts it at admission: its quota label, its requests, whether it has ended.
 
-Problem: a webhook that limits quotas at creation needs every pod of a cluster and very little of each. Choice: a struct
-of its own with a dozen fields. Limits: an in-place resize counts when it is in the specification.
+A webhook that limits quotas at creation needs every pod of a cluster and very little of each. A struct of its own with
+a dozen fields.
+Limits: an in-place resize counts when it is in the specification.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Pods as the model's values.
 
-Problem: scheduling wants few facts of a pod, wants them fast (every start reads all pods), and must not place a pod
-that it read only in part. Choice: what equal pods share (their spec without the node, and their classes) is read once
-and kept by its encoded form, which costs a few microseconds to make and cannot be confused; what is each pod's own is
-filled in. Whatever cannot be read or is not supported becomes a sentence in `unsupported`: a reason on the pod, never
-an exception and never a wrong placement. Limits: an unreadable part of a bound pod counts as absent (it takes what
-could be read). The class of a pod without Koordinator labels is not derived from its requests.
+Scheduling wants few facts of a pod, wants them fast (every start reads all pods), and must not place a pod that it read
+only in part. What equal pods share (their spec without the node, and their classes) is read once and kept by its
+encoded form, which costs a few microseconds to make and cannot be confused; what is each pod's own is filled in.
+Whatever cannot be read or is not supported becomes a sentence in `unsupported`: a reason on the pod, never an exception
+and never a wrong placement.
+Limits: an unreadable part of a bound pod counts as absent (it takes what could be read). The class of a pod without
+Koordinator labels is not derived from its requests.
 Source: Kubernetes API reference.
 """
 

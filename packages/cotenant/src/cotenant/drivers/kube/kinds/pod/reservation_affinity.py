@@ -1,6 +1,6 @@
 """A pod's reservation affinity, from JSON in an annotation.
 
-Choice: a struct for the annotation, made of the parts that the API's own kinds have, read by the same functions.
+A struct for the annotation, made of the parts that the API's own kinds have, read by the same functions.
 Limits: an affinity that is an empty object asks for any reservation that the pod may own.
 Source: Koordinator, apis/extension/reservation.go (ReservationAffinity).
 """

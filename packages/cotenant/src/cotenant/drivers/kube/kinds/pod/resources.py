@@ -1,7 +1,7 @@
 """What a pod takes of a node: its requests and limits, summed over containers, sidecars and init containers.
 
-Choice: each amount that cannot be read counts as absent and is reported. A container that is being resized in place
-counts for the largest of what is asked, allocated and in place; a resize that is infeasible does not count.
+Each amount that cannot be read counts as absent and is reported. A container that is being resized in place counts for
+the largest of what is asked, allocated and in place; a resize that is infeasible does not count.
 Source: KEP-753 (sidecars and init containers); kube-scheduler for resized containers.
 """
 

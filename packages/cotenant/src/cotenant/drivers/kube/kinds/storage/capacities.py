@@ -1,11 +1,11 @@
 """Nodes that have enough free storage for a volume to be provisioned.
 
-Problem: a driver may publish how much storage each part of the cluster has left; a claim that is provisioned where
-there is too little fails after its pod was placed. Choice: for a class and a size, the topologies of the
-CSIStorageCapacity objects that suffice, as one node selector. The answer is kept per class and size, and the same
-object is given while its content is the same, so that a published capacity that changes nothing changes no pod. Limits:
-space that is promised to volumes not yet provisioned is not subtracted, as in kube-scheduler; the provisioner refuses,
-and the pod is placed again.
+A driver may publish how much storage each part of the cluster has left; a claim that is provisioned where there is too
+little fails after its pod was placed. For a class and a size, the topologies of the CSIStorageCapacity objects that
+suffice, as one node selector. The answer is kept per class and size, and the same object is given while its content is
+the same, so that a published capacity that changes nothing changes no pod.
+Limits: space that is promised to volumes not yet provisioned is not subtracted, as in kube-scheduler; the provisioner
+refuses, and the pod is placed again.
 Source: Kubernetes documentation, "Storage Capacity"; kube-scheduler's VolumeBinding plugin.
 """
 

@@ -1,8 +1,9 @@
 """What each node can attach, and has attached: CSINode and VolumeAttachment objects by node.
 
-Problem: a driver attaches a limited number of volumes to a node, and volumes are attached of which no pod is known any
-more. Choice: an index by node; after changes, `take` gives the nodes whose values are different. Limits: volumes of
-in-tree drivers are not translated to those of the CSI drivers that replace them, so they do not count.
+A driver attaches a limited number of volumes to a node, and volumes are attached of which no pod is known any more. An
+index by node; after changes, `take` gives the nodes whose values are different.
+Limits: volumes of in-tree drivers are not translated to those of the CSI drivers that replace them, so they do not
+count.
 Source: kube-scheduler's NodeVolumeLimits plugin.
 """
 

@@ -1,11 +1,11 @@
 """Which nodes a pod's volumes allow.
 
-Problem: a claim may be bound to a volume that only some nodes reach, may wait for a volume to be provisioned where the
-pod is placed, or may not be ready at all; a pod must not be placed against any of these. Choice: an index of the
-volumes, claims and storage classes known so far turns each of a pod's claims into a `VolumeNeed`. `version` rises with
-every change, so that a holder of needs knows when to compute them again. Limits: zone labels also restrict volumes that
-a claim may still choose, which kube-scheduler checks for bound volumes only; volumes of in-tree drivers do not count
-against the limits of the CSI drivers that replace them.
+A claim may be bound to a volume that only some nodes reach, may wait for a volume to be provisioned where the pod is
+placed, or may not be ready at all; a pod must not be placed against any of these. An index of the volumes, claims and
+storage classes known so far turns each of a pod's claims into a `VolumeNeed`. `version` rises with every change, so
+that a holder of needs knows when to compute them again.
+Limits: zone labels also restrict volumes that a claim may still choose, which kube-scheduler checks for bound volumes
+only; volumes of in-tree drivers do not count against the limits of the CSI drivers that replace them.
 Source: Kubernetes documentation, "Persistent Volumes" and "Storage Classes"; kube-scheduler's VolumeBinding,
 VolumeRestrictions and VolumeZone plugins.
 """

@@ -1,9 +1,9 @@
 """The zone and region of a volume, by its labels.
 
-Problem: volumes of older provisioners state their zone in labels and not in a node affinity; a pod on a node of another
-zone never gets them. Choice: the labels become a node selector. A label with several values separated by `__` allows
-any of them; an old label of the volume is also met by the new label of a node; a node without any zone or region label
-is in a cluster of one zone, and reaches every volume. A label with an empty value in its list is ignored.
+Volumes of older provisioners state their zone in labels and not in a node affinity; a pod on a node of another zone
+never gets them. The labels become a node selector. A label with several values separated by `__` allows any of them; an
+old label of the volume is also met by the new label of a node; a node without any zone or region label is in a cluster
+of one zone, and reaches every volume. A label with an empty value in its list is ignored.
 Source: kube-scheduler's VolumeZone plugin.
 """
 
