@@ -1,6 +1,6 @@
 """Print a walk.
 
-python -m tools.walk pod            the counts; of a measurement likewise
+python -m tools.walk pod            the counts; of a measurement and of a request likewise
 python -m tools.walk pod --path     and every file on the way, in order
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 
-from tools.walk import measurement, pod
+from tools.walk import measurement, pod, request
 from tools.walk.recorder import room_of
 
-WALKS = {"pod": pod.walk, "measurement": measurement.walk}
+WALKS = {"pod": pod.walk, "measurement": measurement.walk, "request": request.walk}
 
 
 def main() -> None:

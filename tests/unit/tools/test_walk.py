@@ -1,11 +1,11 @@
-"""How far a plain pod and a measurement go: the figures may fall, and must not rise unnoticed."""
+"""How far a plain pod, a measurement and a request go: the figures may fall, and must not rise unnoticed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tools.walk import measurement, pod
+from tools.walk import measurement, pod, request
 from tools.walk.recorder import PACKAGE, Walk, recording, room_of
 
 import cotenant.model.resources
@@ -41,6 +41,17 @@ def test_a_measurement_passes_few_files_and_rooms() -> None:
     assert len(way.files) <= 56, "\n".join(way.files)
     assert len(way.rooms) <= 14, "\n".join(way.rooms)
     assert way.changes <= 190
+
+
+@pytest.mark.slow
+def test_a_request_passes_few_files_and_rooms() -> None:
+    way = request.walk()
+    assert way.files[0].startswith("drivers/http/")
+    assert "engine/traces/objectives.py" in way.files
+    assert way.files[-1].startswith("services/")
+    assert len(way.files) <= 34, "\n".join(way.files)
+    assert len(way.rooms) <= 8, "\n".join(way.rooms)
+    assert way.changes <= 62
 
 
 def test_a_walk_counts_calls_of_ours_by_file_and_room() -> None:
