@@ -57,7 +57,7 @@ class Extenders(Plugin):
         self._queued: dict[tuple[int, ...], dict[str, None]] = {}  # UIDs that wait for their turn, by whom
         self._entries: dict[str, PodInfo] = {}  # by UID: pods that some extender is interested in
         self._keys: dict[str, str] = {}  # namespace/name -> UID
-        self._spared: dict[tuple[str, str], float] = {}  # UID and node -> until when
+        self._spared: dict[str, dict[str, float]] = {}  # UID -> node -> until when
         self._numbers = 0
         self._now_s = 0.0
 
@@ -94,10 +94,9 @@ class Extenders(Plugin):
         self._failures.pop(uid, None)
         for waiting in self._queued.values():
             waiting.pop(uid, None)
-        for key in [key for key, known in self._keys.items() if known == uid]:
-            del self._keys[key]
-        for pair in [pair for pair in self._spared if pair[0] == uid]:
-            del self._spared[pair]
+        if self._keys.get(entry.seen.pod.key) == uid:  # and not of a later pod of that name
+            del self._keys[entry.seen.pod.key]
+        self._spared.pop(uid, None)
 
     def pre_enqueue(self, entry: PodInfo) -> str:
         """A gang that an extender has to be asked about."""
@@ -235,7 +234,7 @@ class Extenders(Plugin):
     def spared(self, uid: str, node: str, now_s: float) -> None:
         """An extender does not allow the victims that were proposed on a node: others are proposed elsewhere."""
         if uid in self._entries:
-            self._spared[uid, node] = now_s + _SPARED_S
+            self._spared.setdefault(uid, {})[node] = now_s + _SPARED_S
 
     # ---- judgement
 
@@ -244,7 +243,7 @@ class Extenders(Plugin):
         uid = self._keys.get(pod.key, "")
         question = self._questions.get(uid)
         blocked = question.blocked if question is not None and question.answer is not None else frozenset()
-        spared = {node for (other, node), until_s in self._spared.items() if other == uid and self._now_s < until_s}
+        spared = {node for node, until_s in self._spared.get(uid, {}).items() if self._now_s < until_s}
         if not blocked and not spared:
             return None
         left = nodes.everywhere()
@@ -297,9 +296,13 @@ class Extenders(Plugin):
             elif question.error and question.retry_s <= now_s:
                 del self._questions[uid]
                 self.host.reconsider(uid)
-        for pair in [pair for pair, until_s in self._spared.items() if until_s <= now_s]:
-            del self._spared[pair]
-            self.host.reconsider(pair[0])
+        for uid, nodes in list(self._spared.items()):
+            left = {node: until_s for node, until_s in nodes.items() if until_s > now_s}
+            if len(left) < len(nodes):
+                self._spared[uid] = left
+                self.host.reconsider(uid)
+            if not left:
+                del self._spared[uid]
 
     def next_s(self) -> float:
         """See `Plugin`."""
@@ -307,7 +310,8 @@ class Extenders(Plugin):
             question.expires_s if question.is_open else question.retry_s if question.error else inf
             for question in self._questions.values()
         ]
-        return min([*due, *self._spared.values()], default=inf)
+        due += [until_s for nodes in self._spared.values() for until_s in nodes.values()]
+        return min(due, default=inf)
 
     # ---- state
 
@@ -318,7 +322,8 @@ class Extenders(Plugin):
 
     def snapshot(self) -> Callable[[], None]:
         """See `Plugin`."""
-        questions, failures, spared = dict(self._questions), dict(self._failures), dict(self._spared)
+        questions, failures = dict(self._questions), dict(self._failures)
+        spared = {uid: dict(nodes) for uid, nodes in self._spared.items()}
         numbers, now_s, open_ = self._numbers, self._now_s, Counter(self._open)
         queued = {whom: dict(waiting) for whom, waiting in self._queued.items()}
 
