@@ -8,7 +8,7 @@ from typing import get_type_hints
 import pytest
 from cyclopts import App, Group, Parameter
 
-from cotenant.cli.main import app
+from cotenant.cli.main import app, main
 from cotenant.services.options import COMMON
 
 PROCESSES = (
@@ -69,7 +69,7 @@ def test_every_field_says_what_it_is_and_at_most_five_matter_first(words: tuple[
 
 
 def test_commands_are_grouped_by_what_a_person_does(capsys: pytest.CaptureFixture[str]) -> None:
-    app(["--help"], exit_on_error=False)
+    assert main(["--help"]) == 0
     page = capsys.readouterr().out
     titles = [
         "Try it on this machine",
