@@ -53,7 +53,7 @@ class SchedulerMetrics:
             registry=self.registry,
         )
         self.extender_duration = Histogram(
-            "cotenant_extender_call_duration_seconds",
+            "cotenant_scheduler_extender_call_duration_seconds",
             "Calls to extenders, by what became of them: answered, ignored, failed",
             ("extender", "verb", "result"),
             buckets=_exponential(0.001, 2, 15),

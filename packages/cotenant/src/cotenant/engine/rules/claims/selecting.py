@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 from cotenant.model.claims.devices import OfferedDevice
 from cotenant.model.errors import InvalidInput
@@ -21,10 +22,11 @@ class Selectors(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class NoSelectors:
     """Where nothing evaluates expressions: claims without selectors work."""
 
-    spent = 0
+    spent: ClassVar[int] = 0
 
     def matches(self, expression: str, driver: str, device: OfferedDevice) -> bool:
         """Raises `InvalidInput`."""

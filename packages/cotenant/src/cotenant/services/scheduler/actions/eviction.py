@@ -29,6 +29,7 @@ from cotenant.services.scheduler.actions.pod_status import PodStatuses
 from cotenant.services.scheduler.metrics import SchedulerMetrics
 
 RESPONDERS_HAVE_S = 60.0
+BEGINS_WITHIN_S = 10.0  # a cluster that acts on requests makes the Eviction at once
 _LOOKS_S = 1.0
 _SWEEPS_S = 30.0
 _log = logging.getLogger(__name__)
@@ -99,8 +100,8 @@ class Evictor:
 
     async def _evict_within_budgets(self, evict: Evict) -> None:
         entry = self._cluster.find(evict.victim.key)
-        if entry is not None and entry.seen.uid == evict.victim.uid and self._requests.takes(entry.seen):
-            await self._ask(evict)
+        takes = entry is not None and entry.seen.uid == evict.victim.uid and self._requests.takes(entry.seen)
+        if takes and await self._ask(evict):
             return
         namespace, _, name = evict.victim.key.partition("/")
         body = {
@@ -120,17 +121,39 @@ class Evictor:
             self._changed()
         self._statuses.evicted(evict)
 
-    async def _ask(self, evict: Evict) -> None:
+    async def _ask(self, evict: Evict) -> bool:
+        """Whether the request is all that is to be done: not where the cluster serves the kind and acts on none."""
         uid, key = evict.victim.uid, evict.victim.key
         try:
             if await self._requests.ask(key, uid):
-                self._statuses.eviction_said(uid, key, "EvictionRequested", f"{evict.reason}: {evict.message}")
+                self._statuses.evicted(evict)
+                self._statuses.eviction_said(uid, key, "EvictionRequested", evict.message)
+            if await self._begins(uid, key):
+                return True
+            await self._requests.withdraw(uid)
+            words = f"no Eviction began within {BEGINS_WITHIN_S:.0f} s: it is evicted by the API's eviction"
+            self._statuses.eviction_said(uid, key, "EvictionWithdrawn", words)
+            return False
         except (NotFound, Conflict):
-            return
+            return True
         except (CotenantError, InvalidInput) as error:
             _log.info("the eviction of %s is not requested now (%s): %s", key, evict.reason, error)
+            return True
         finally:
             self._changed()
+
+    async def _begins(self, uid: str, key: str) -> bool:
+        request = self._requests.of(uid)
+        age_s = self._now() - request.created_s if request is not None else 0.0
+        left_s = BEGINS_WITHIN_S - (age_s if age_s > 0 else 0.0)
+        while True:
+            entry = self._cluster.find(key)
+            if entry is None or entry.seen.uid != uid or entry.seen.terminating or self._requests.has_begun(uid):
+                return True
+            if left_s <= 0:
+                return False
+            await self._sleep(_LOOKS_S)
+            left_s -= _LOOKS_S
 
     async def _let_respond(self, victim: Victim, preempt: Preempt) -> bool:
         """Give a victim's responders their time. Whether it is still to be deleted."""

@@ -60,6 +60,10 @@ class EvictionRequests:
         newest = max(found, key=lambda progress: (bool(progress.responder), progress.created_s), default=None)
         return newest.in_words(self._now()) if newest is not None else "no Eviction has begun yet"
 
+    def has_begun(self, uid: str) -> bool:
+        """Whether the cluster acts on the request for a pod: there is an Eviction of it."""
+        return any(progress.pod_uid == uid for progress in self._progress.values())
+
     def responder(self, uid: str) -> tuple[str, str]:
         """Who has a pod, and what it says; changes are worth an event."""
         found = next((one for one in self._progress.values() if one.pod_uid == uid and one.responder), None)

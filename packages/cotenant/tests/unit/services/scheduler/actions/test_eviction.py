@@ -22,7 +22,7 @@ from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
-from cotenant.services.scheduler.actions.eviction import RESPONDERS_HAVE_S, Evictor
+from cotenant.services.scheduler.actions.eviction import BEGINS_WITHIN_S, RESPONDERS_HAVE_S, Evictor
 from cotenant.services.scheduler.actions.eviction_requests import KEPT_S, EvictionRequests
 
 
@@ -232,6 +232,20 @@ def test_a_scheduler_that_restarts_does_not_begin_the_time_anew() -> None:
     assert world.now_s == START_S + RESPONDERS_HAVE_S
 
 
+def test_where_no_eviction_begins_the_evictions_api_is_asked() -> None:
+    """The kind is served, and no controller acts on it."""
+    world = World()
+
+    async def case() -> None:
+        world.evictor.evict(Evict(Victim("uid-victim", "default/victim", "a"), "QuotaOverused", "too much"))
+        await world.until_done()
+
+    run(case)
+    assert world.now_s == START_S + BEGINS_WITHIN_S
+    assert world.requests.of("uid-victim") is None
+    assert world.server.calls[-1] == "POST /api/v1/namespaces/default/pods/victim/eviction"
+
+
 def test_a_request_that_nobody_repeats_is_withdrawn_and_one_that_is_repeated_stays() -> None:
     world = World()
     evict = Evict(Victim("uid-victim", "default/victim", "a"), "QuotaOverused", "too much")
@@ -241,6 +255,7 @@ def test_a_request_that_nobody_repeats_is_withdrawn_and_one_that_is_repeated_sta
         withdrawn.extend(await world.requests.sweep(world.evictor._is_there))
 
     async def case() -> None:
+        world.progress("example.com/copy", "it has begun")
         for _ in range(3):
             world.evictor.evict(evict)
             await world.until_done()
@@ -253,7 +268,7 @@ def test_a_request_that_nobody_repeats_is_withdrawn_and_one_that_is_repeated_sta
     run(case)
     assert [request.pod_uid for request in withdrawn] == ["uid-victim"]
     assert world.server.calls == ["request victim", "delete evictionrequests cotenant-scheduler-uid-victim"]
-    assert world.said.events == ["EvictionRequested default/victim: QuotaOverused: too much"]
+    assert world.said.events == ["Evicted default/victim", "EvictionRequested default/victim: too much"]
 
 
 def test_a_request_whose_pod_is_gone_is_removed_in_silence() -> None:
