@@ -57,7 +57,8 @@ def request_of(spans: Sequence[Given]) -> bytes:
                 attribute.value.string_value = tag
             else:
                 attribute.value.int_value = tag
-    return request.SerializeToString()
+    body: bytes = request.SerializeToString()
+    return body
 
 
 def batch_of(*spans: Given) -> SpanBatch:
