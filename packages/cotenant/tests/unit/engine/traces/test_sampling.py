@@ -92,7 +92,7 @@ def test_probabilities_are_fair_within_the_budget_and_never_0(seed: int) -> None
         assert (chance * demand)[:, of_class].sum() >= floor * (1 - 1e-6)
 
 
-def test_a_fair_level_is_what_brute_force_finds() -> None:
+def test_a_fair_level_of_three_demands() -> None:
     demand = np.array([1.0, 0.0, 10.0, 4.0])
     level = fair_level(demand, 9.0)
     assert level == pytest.approx(4.0)
