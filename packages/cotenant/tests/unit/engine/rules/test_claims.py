@@ -12,7 +12,7 @@ from cotenant.engine.framework.instructions import Preempt, Unschedulable
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.claims.instructions import ReleaseClaim
 from cotenant.engine.rules.claims.rules import ClaimRules
-from cotenant.model.claims.claim import DeviceState
+from cotenant.model.claims.claim import DeviceState, ResourceClaim
 from cotenant.model.claims.devices import (
     Capacity,
     CounterSet,
@@ -326,6 +326,21 @@ def test_extended_resources_are_devices_where_no_plugin_advertises_them() -> Non
     made = [claim for claim in world.claims.values() if claim.is_for_extended]
     assert sorted(found for those in world.given().values() for found in those) == [device("n", 0), device("n", 1)]
     assert {claim.owner_uid for claim in made} == {f"uid-{name}" for name, node in nodes.items() if node == "n"}
+    world.engine.validate()
+
+
+def test_a_claim_of_another_namespace_is_never_a_pods_whoever_it_names_as_its_owner() -> None:
+    world = ClaimsWorld()
+    world.facts.class_seen(DeviceClass("card", extended_resource="example.com/gpu"))
+    world.node("n", gpus(1))
+    world.facts.claim_seen(
+        ResourceClaim(
+            "others", "forged", "uid-forged", spec(request("gpu", 3)), owner_uid="uid-web", is_for_extended=True
+        )
+    )
+    containers = (ContainerRequest(0, "main", True, (("example.com/gpu", 1),), ("cpu", "example.com/gpu")),)
+    world.pod("web", containers=containers, **{"example.com__gpu": 1})
+    assert world.settle() == {"web": "n"}
     world.engine.validate()
 
 

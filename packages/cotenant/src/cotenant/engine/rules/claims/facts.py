@@ -30,7 +30,9 @@ class ClaimFacts:
         self.inventories = Inventories()
         self.ledger = ClaimLedger(self._touched, self._freed)
         self.namespaces: dict[str, Labels] = {}
-        self.made_for: dict[str, ResourceClaim] = {}  # by UID of the pod: claims for its extended resources
+        # By namespace and UID of the pod: claims for its extended resources. The owner that a claim names is what its
+        # writer says; one of another namespace is never the pod's.
+        self.made_for: dict[tuple[str, str], ResourceClaim] = {}
         self.ended: dict[str, None] = {}  # UIDs of pods that ended
         self.changed: Callable[[], None] = _nothing  # classes
         self.freed: Callable[[], None] = _nothing
@@ -121,7 +123,7 @@ class ClaimFacts:
         if before is claim:
             return  # older than what is known
         if claim.is_for_extended and claim.owner_uid:
-            self.made_for[claim.owner_uid] = claim
+            self.made_for[claim.namespace, claim.owner_uid] = claim
         if is_ready(claim):
             self.waiting.pop(claim.uid, None)
         else:
@@ -135,8 +137,9 @@ class ClaimFacts:
         if claim is None:
             return
         self.waiting.pop(claim.uid, None)
-        if self.made_for.get(claim.owner_uid) is not None and self.made_for[claim.owner_uid].uid == claim.uid:
-            del self.made_for[claim.owner_uid]
+        owner = claim.namespace, claim.owner_uid
+        if owner in self.made_for and self.made_for[owner].uid == claim.uid:
+            del self.made_for[owner]
             self.freed()
         self.claim(key)
 

@@ -60,7 +60,7 @@ class ClaimGate(Plugin):
         self.is_idle, rules = False, self._rules
         resolved = rules.resolved(entry.number)
         if resolved.obstacle:
-            made = rules.facts.made_for.get(entry.seen.uid)
+            made = rules.facts.made_for.get((entry.seen.pod.namespace, entry.seen.uid))
             if made is not None and made.allocation is None and not made.is_ending and entry.seen.demands.claims:
                 self._release(made, entry.seen.uid)
             self._untold.setdefault(entry.seen.uid, inf)

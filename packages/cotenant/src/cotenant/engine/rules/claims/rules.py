@@ -259,7 +259,7 @@ class ClaimRules:
         found = resolve(
             pod, number, self.facts.ledger, self.facts.classes, self.facts.namespaces.get(pod.namespace, NO_LABELS)
         )
-        made = self.facts.made_for.get(pod.needs.uid) if pod.needs.extended else None
+        made = self.facts.made_for.get((pod.namespace, pod.needs.uid)) if pod.needs.extended else None
         if made is None or found.obstacle:
             return found
         if made.is_ending:
@@ -277,8 +277,8 @@ class ClaimRules:
         self, number: int, resolved: Resolved
     ) -> list[tuple[Mask | None, tuple[ClaimSpec, ...], ExtendedClaim | None]]:
         """What must be allocated, by rows (None = all)."""
-        needs = self.pods[number].needs
-        made = self.facts.made_for.get(needs.uid)
+        pod = self.pods[number]
+        needs, made = pod.needs, self.facts.made_for.get((pod.namespace, pod.needs.uid))
         if not needs.extended or (made is not None and made.allocation is not None):
             return [(None, resolved.specs, None)]
         return [
@@ -322,7 +322,7 @@ class ClaimRules:
             if not isinstance(found, tuple):
                 raise Permanent(f"pod {pod.key} was placed on {node}, but {found.reason} ({found.figures})")
             made: list[tuple[str, str]] = [(claim.key, claim.uid) for claim in resolved.to_allocate]
-            before = self.facts.made_for.get(pod.needs.uid) if extended is not None else None
+            before = self.facts.made_for.get((pod.namespace, pod.needs.uid)) if extended is not None else None
             if before is not None:
                 made.append((before.key, before.uid))
             elif extended is not None:
@@ -340,7 +340,7 @@ class ClaimRules:
                     held[key] = ClaimHolding(key, uid, allocation)
                 elif extended is not None:
                     held[""] = ClaimHolding("", "", allocation, _requests(spec), extended.mappings)
-        made_before = self.facts.made_for.get(pod.needs.uid) if pod.needs.extended else None
+        made_before = self.facts.made_for.get((pod.namespace, pod.needs.uid)) if pod.needs.extended else None
         if made_before is not None and made_before.key in held:
             held[made_before.key] = replace(held[made_before.key], mappings=self._mappings(pod, made_before))
         return tuple(held.values())
