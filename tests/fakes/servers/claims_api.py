@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from cotenant.drivers.kube.client.errors import Conflict, NotFound, Unavailable
+from cotenant.drivers.kube.client.errors import Conflict, Invalid, NotFound, Unavailable
 from cotenant.drivers.kube.kinds.claims.schema import ClaimObject
 from cotenant.drivers.kube.kinds.kind import Kind
 
@@ -29,6 +29,7 @@ class ClaimsApi:
         self.writes = 0
         self.dies_at = self.loses_at = -1
         self.is_late = False
+        self.is_immutable = False  # every write but of the status is refused
         self.before = lambda number: None
         self._version = 0
         for claim in claims:
@@ -70,6 +71,8 @@ class ClaimsApi:
                 claim["metadata"]["resourceVersion"],
             ):
                 raise Conflict("the object has been modified", 409, "Conflict")
+            if self.is_immutable and subresource != "status":
+                raise Invalid("spec: Invalid value: field is immutable", 422, "Invalid")
             changed = copy.deepcopy(claim)
             if subresource == "status":
                 _merge(changed.setdefault("status", {}), patch["status"])

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.client.errors import Conflict, NotFound, Unavailable
+from cotenant.drivers.kube.client.errors import Conflict, Invalid, NotFound, Unavailable
 from cotenant.drivers.kube.kinds.claims.reading import read_claim
 from cotenant.drivers.kube.kinds.claims.schema import FINALIZER, ClaimObject, ClaimStatus, Consumer, claims
 from cotenant.drivers.kube.kinds.claims.writing import Body, allocation_body, extended_claim_body, extended_status
@@ -96,6 +96,15 @@ class DeviceClaimWriter:
                 return
             try:
                 obj = await self._patch(version, holding.key, obj, patch, subresource)
+            except Invalid as error:
+                if subresource:
+                    raise
+                # Up to 1.36 a server compares opaque parameters byte by byte and takes no JSON write of a claim that
+                # was posted with spaces in them. Without the finalizer it could be deleted while it is in use.
+                raise Transient(
+                    f"ResourceClaim {holding.key} gets no finalizer: {error}. Where its opaque parameters were posted "
+                    "as JSON with spaces, post it again without them, as kubectl does"
+                ) from None
             except Conflict:
                 version, obj = await self._read(version, holding.key)
             except Unavailable as error:

@@ -78,6 +78,15 @@ def test_a_claim_gets_its_finalizer_then_its_allocation_with_the_reservation() -
     assert run.api.writes == 2  # nothing is left to write
 
 
+def test_a_claim_that_cannot_be_protected_is_not_allocated_and_says_what_to_do() -> None:
+    """As kube-apiserver 1.36 answers where opaque parameters were posted as JSON with spaces."""
+    run = Run(ClaimsApi(claim()))
+    run.api.is_immutable = True
+    with pytest.raises(Transient, match=r"gets no finalizer: .*field is immutable.* without them, as kubectl does"):
+        run.settle(HELD)
+    assert "allocation" not in run.api.claims["d/c"].get("status", {})
+
+
 @pytest.mark.parametrize("is_late", [False, True])
 @pytest.mark.parametrize("dies_at", [0, 1, 2, 3])
 def test_a_process_that_is_killed_at_any_write_is_continued_by_the_next(dies_at: int, is_late: bool) -> None:
