@@ -17,7 +17,7 @@ from cotenant.model.errors import InvalidInput, Permanent, Transient
 
 SOCKET = Path("/var/run/docker.sock")
 _VERSION = "/v1.41"
-_MAX_ANSWER = 16 << 20
+_MAX_ANSWER_BYTES = 16 << 20
 
 
 class NotThere(Permanent):
@@ -31,8 +31,11 @@ class InUse(Permanent):
 class DockerClient:
     """One daemon. Close it."""
 
-    def __init__(self, socket: Path = SOCKET, timeout_s: float = 60.0) -> None:
+    def __init__(
+        self, socket: Path = SOCKET, timeout_s: float = 60.0, max_answer_bytes: int = _MAX_ANSWER_BYTES
+    ) -> None:
         self.socket = socket
+        self._max_answer_bytes = max_answer_bytes
         connector = aiohttp.UnixConnector(path=os.fspath(socket), limit=32)
         self._session = aiohttp.ClientSession(
             connector=connector, timeout=aiohttp.ClientTimeout(total=timeout_s), json_serialize=_json
@@ -90,12 +93,21 @@ class DockerClient:
             options["timeout"] = aiohttp.ClientTimeout(total=timeout_s)
         try:
             async with self._session.request(method, f"http://docker{_VERSION}{path}", **options) as answer:
-                data = await answer.content.read(_MAX_ANSWER)
+                data = await self._whole(answer, path)
                 if answer.status >= 400:
                     raise _failure(answer.status, data, path)
                 return msgspec.json.decode(data) if data.strip() else None
         except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as error:
             raise self._away(error) from error
+
+    async def _whole(self, answer: aiohttp.ClientResponse, path: str) -> bytes:
+        """The body to its end, however many pieces it comes in. Raises Permanent where it is too long."""
+        data = bytearray()
+        async for piece in answer.content.iter_any():
+            data += piece
+            if len(data) > self._max_answer_bytes:
+                raise Permanent(f"Docker's answer to {path} is longer than {self._max_answer_bytes} bytes: not read")
+        return bytes(data)
 
     def _away(self, error: Exception) -> Transient:
         if isinstance(error, PermissionError) or "Permission denied" in str(error):
