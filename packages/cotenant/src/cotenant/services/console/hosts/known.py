@@ -70,9 +70,16 @@ class KnownFleet:
     """Keeps the list. `changed` is called with each new version."""
 
     def __init__(
-        self, reader: FleetReader, sources: Sources, now: Callable[[], float], changed: Callable[[int], None]
+        self,
+        reader: FleetReader,
+        sources: Sources,
+        now: Callable[[], float],
+        changed: Callable[[int], None],
+        *,
+        period_s: float = PERIOD_S,
     ) -> None:
         self.reader = reader
+        self._period_s = period_s
         self._sources, self._now, self._changed = sources, now, changed
         self._listing: Listing | None = None
         self._version = 0
@@ -90,7 +97,12 @@ class KnownFleet:
                 continue
             async with self._asking:
                 await self.refresh()
-            await asyncio.sleep(PERIOD_S)
+            await asyncio.sleep(self._period_s)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody looked a short while ago."""
+        return self._wanted.is_set()
 
     async def refresh(self) -> None:
         """Ask once. A failure is kept as the source's state, and what was known stays."""
@@ -112,7 +124,7 @@ class KnownFleet:
         self._wanted.set()
         if not self._is_fresh():
             async with self._asking:
-                is_wasted = self._failed is not None and self._now() - self._failed[0] < PERIOD_S
+                is_wasted = self._failed is not None and self._now() - self._failed[0] < self._period_s
                 if not self._is_fresh() and not is_wasted:
                     await self.refresh()
         if self._listing is None or not self._is_fresh():
