@@ -20,6 +20,7 @@ from cotenant.model.fleet.requests import GroupRow, Member
 from cotenant.model.fleet.states import AgentState, ContainerState
 
 from .conftest import NARROW, Tab
+from .test_looks import axe, show
 
 REASON = f"create of web (web-9f) on agent-0002: no such image {HOSTILE}"
 
@@ -179,6 +180,14 @@ def test_a_pods_story_has_its_log_where_the_fleet_has_it(tab: Tab) -> None:
     page.wait_for_selector(".log >> text=GET /slow 503")
     page.goto(f"{tab.world.url}/#/pods?pod=shop/none&tab=logs")
     page.wait_for_selector("text=no host of this fleet has a log of shop/none")
+
+
+def test_axe_finds_nothing_serious(tab: Tab) -> None:
+    found = []
+    for address in ("fleet", "fleet?host=agent-0001", "fleet?group=lost", "fleet?container=front-1a&tab=logs"):
+        for scheme in ("light", "dark"):
+            found += axe(show(tab, address, "main table, main .log", scheme))
+    assert found == []
 
 
 @pytest.mark.parametrize(

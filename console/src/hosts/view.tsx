@@ -3,7 +3,7 @@ import { bytes, cores, count } from "../format";
 import { Old } from "../old";
 import { Empty, Wide } from "../parts";
 import { param, set, to } from "../route";
-import { t } from "../words";
+import { named, t } from "../words";
 import type { HostRow, HostsPage, Region } from "./answers";
 import { Container, Group, Host } from "./detail";
 import { address, ContainerTable, State, States, used, useHosts } from "./parts";
@@ -33,7 +33,7 @@ function Overview() {
       <div class="controls">
         <input type="search" class="search" value={param("q")} placeholder={t("search.fleet")} aria-label={t("search.fleet")} onInput={(event) => choose({ q: event.currentTarget.value })} />
         {(["ready", "suspect", "away"] as const).map((state) => (
-          <button type="button" key={state} aria-pressed={param("state") === state} onClick={() => choose({ state: param("state") === state ? "" : state })}>{count(page.states[state])} <State state={state} /></button>
+          <button type="button" key={state} aria-pressed={param("state") === state} onClick={() => choose({ state: param("state") === state ? "" : state })}>{count(page.states[state])} {page.states[state] ? <State state={state} /> : named("fleet.state", state)}</button>
         ))}
         {region && <button type="button" onClick={() => choose({ region: "" })}>{region === "-" ? t("fleet.no-region") : region} ×</button>}
         {param("tag") && <button type="button" onClick={() => choose({ tag: "" })}>{param("tag")} ×</button>}

@@ -17,12 +17,11 @@ from cotenant.model.fleet.figures import Top, TopPage
 from cotenant.model.fleet.logs import LogPage, ReadLogs
 from cotenant.model.fleet.refusal import NobodyAnswers
 from cotenant.model.fleet.requests import GroupRow, List, Listed
-from cotenant.model.fleet.rights import READING
 from cotenant.services.fleet.places import BusOptions, access_of
 from cotenant.services.fleet.rpc import call
 
 T = TypeVar("T")
-VERBS = (*READING, "logs")  # an operator of the fleet's file needs these, and no more
+VERBS = ("list", "top", "logs")  # an operator of the fleet's file needs these, and no more
 _CONNECT_S = 3.0
 _ANSWER_S = 10.0
 

@@ -137,7 +137,7 @@ class HostAnswers:
         stored = await self._asked(known, name)
         if stored is not None:
             group = stored
-        members = rows.members_view(group, there)
+        members = rows.members_view(group, there, listing.hosts)
         return {
             **rows.group_view(group, (status for _, status in there)),
             "members": members[:MAX_CONTAINERS],

@@ -7,7 +7,7 @@ page can show.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cotenant.model.fleet.figures import ContainerFigures, HostFigures
@@ -59,6 +59,7 @@ def host_view(row: HostRow, node: str) -> dict[str, object]:
     """One line of the list. `node`: the Kubernetes node that this host is, or empty."""
     said, beat = row.registration, row.beat
     functions = beat.functions if beat is not None else ()
+    now = beat if row.state is not AgentState.AWAY else None  # what it used then is not what it uses
     return {
         "guid": short(said.guid),
         "host": short(said.hostname),
@@ -73,9 +74,9 @@ def host_view(row: HostRow, node: str) -> dict[str, object]:
         "tags": shorts(said.tags),
         "cpu": said.cpu_milli,
         "memory": said.memory_bytes,
-        "usedCpu": beat.cpu_milli if beat is not None else None,
-        "usedMemory": beat.memory_bytes if beat is not None else None,
-        "load": beat.load if beat is not None else None,
+        "usedCpu": now.cpu_milli if now is not None else None,
+        "usedMemory": now.memory_bytes if now is not None else None,
+        "load": now.load if now is not None else None,
         "states": counted(containers_of(row)),
         "faults": sum(bool(function.fault) for function in functions) + bool(beat is not None and beat.refused),
         "node": node,
@@ -131,8 +132,10 @@ def group_view(row: GroupRow, there: Iterable[ContainerStatus]) -> dict[str, obj
     }
 
 
-def members_view(row: GroupRow, there: Sequence[tuple[HostRow, ContainerStatus]]) -> list[dict[str, object]]:
-    """A group's containers: those that are there, and those that it is to have or had.
+def members_view(
+    row: GroupRow, there: Sequence[tuple[HostRow, ContainerStatus]], hosts: Mapping[str, HostRow]
+) -> list[dict[str, object]]:
+    """A group's containers: those that are there, and those that it is to have or had; `hosts` are by their agents.
 
     A member that no host reports has no state of its own: it is not made yet while the group goes up, and was undone
     or removed where the group is to go.
@@ -146,7 +149,7 @@ def members_view(row: GroupRow, there: Sequence[tuple[HostRow, ContainerStatus]]
                 {
                     "guid": short(member.guid),
                     "agent": short(member.agent),
-                    "host": short(member.agent),
+                    "host": short(hosts[member.agent].registration.hostname if member.agent in hosts else ""),
                     "state": state or ("undone" if row.goal == "gone" else "to-make"),
                     "detail": "",
                     "image": short(member.image),

@@ -100,6 +100,7 @@ def test_a_host_has_its_parts_its_containers_with_figures_and_its_node() -> None
 def test_a_host_without_figures_says_why() -> None:
     page = asked(SHOP, "host", "agent-0003")
     assert (page["figures"], page["unmeasured"]) == (None, "agent-0003 is away")
+    assert (page["usedCpu"], page["usedMemory"], page["load"]) == (None, None, None)  # what it used is long ago
 
 
 def test_a_container_leads_to_its_host_and_group() -> None:
@@ -124,6 +125,7 @@ def test_a_group_that_failed_says_who_failed_and_which_were_undone() -> None:
         ("db", "Stopping", False),
         ("web", "undone", True),
     ]
+    assert {row["host"] for row in page["members"]} == {"host-0001"}
     assert page["changes"]["Stopping"] == ["Failed", "Terminated", "Unknown"]
 
 
