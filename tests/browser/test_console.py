@@ -270,7 +270,7 @@ def test_moves_and_profiles_by_keyboard(tab: Tab) -> None:
 
 def test_zones_are_a_view_when_there_are_any(tab: Tab) -> None:
     page, zones = tab.page, tab.world.process.zones
-    assert page.locator("nav a").count() == 8
+    assert page.locator("nav a").count() == 9
     spec = {"applications": [{"namespace": "shop", "labels": {"app": HOSTILE}}], "rules": [{"kind": "batch"}]}
     nodes = {
         "node-1": {"state": "active", "setting": "root/latency", "groups": 4, "lastChange": f"switched: {HOSTILE}"},
