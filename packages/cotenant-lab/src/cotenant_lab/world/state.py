@@ -145,24 +145,17 @@ class State(NamedTuple):
     frame_nodes: Int  # [M] rows of the nodes in it
 
 
-def build(truth: Truth, config: WorldConfig, seed: int) -> State:
-    """An empty cluster at time 0 with the services' replicas ready and no job arrived."""
-    streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(5)]
-    n_pods = len(truth.cpu_milli)
-    is_replica = truth.service >= 0
-    replica_pods = np.flatnonzero(is_replica)
-    drawn = streams[3].integers(0, n_pods, config.fragmentation_shapes)
-    leaves = 1 << max(0, config.nodes - 1).bit_length()
-    sizes, table_row = np.unique(truth.service_cores, return_inverse=True)
-
+def _pods(truth: Truth, config: WorldConfig, imbalance: np.random.Generator, swing: np.random.Generator) -> Records:
+    """All pods: replicas ready, jobs' pods yet to come."""
+    n_pods, is_replica = len(truth.cpu_milli), truth.service >= 0
     pods = records(n_pods, POD)
     for name in ("cpu_milli", "memory_bytes", "tenant", "service", "stage", "use_cores", "pressure", "duration_s"):
         pods[name] = getattr(truth, name)
     pods.use_memory = truth.use_memory_bytes
     pods.sensitivity = truth.sensitivity * config.interference
-    noise = np.exp(config.replica_imbalance_sd * streams[1].standard_normal(n_pods))
+    noise = np.exp(config.replica_imbalance_sd * imbalance.standard_normal(n_pods))
     pods.imbalance = np.where(is_replica, noise, 1.0)
-    pods.swing_phase = streams[4].random(n_pods)
+    pods.swing_phase = swing.random(n_pods)
     pods.status = np.where(is_replica, READY, FUTURE)
     for name in ("node", "next", "previous", "map_node"):
         pods[name] = -1
@@ -171,6 +164,17 @@ def build(truth: Truth, config: WorldConfig, seed: int) -> State:
     for name in ("started_s", "placed_s", "finished_s", "evicted_s", "seen_ratio"):
         pods[name] = np.nan
     pods.ready_s = np.where(is_replica, 0.0, np.nan)
+    return pods
+
+
+def build(truth: Truth, config: WorldConfig, seed: int) -> State:
+    """An empty cluster at time 0 with the services' replicas ready and no job arrived."""
+    streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(5)]
+    n_pods = len(truth.cpu_milli)
+    replica_pods = np.flatnonzero(truth.service >= 0)
+    drawn = streams[3].integers(0, n_pods, config.fragmentation_shapes)
+    leaves = 1 << max(0, config.nodes - 1).bit_length()
+    sizes, table_row = np.unique(truth.service_cores, return_inverse=True)
 
     services = records(len(truth.service_cores), SERVICE)
     services.cores = truth.service_cores
@@ -222,7 +226,7 @@ def build(truth: Truth, config: WorldConfig, seed: int) -> State:
 
     return State(
         run=run,
-        pods=pods,
+        pods=_pods(truth, config, streams[1], streams[4]),
         services=services,
         stages=stages,
         jobs=jobs,

@@ -88,19 +88,13 @@ def withdraw(
     from cotenant.services.knobs.host import boot_id
     from cotenant.services.withdrawal import leftovers, withdrawing
 
-    def pair(option: str, given: str, of: str) -> tuple[str, str]:
-        namespace, _, name = given.partition("/")
-        if not namespace or not name or "/" in name:
-            raise InvalidInput(option, given, f"NAMESPACE/NAME of a {of}")
-        return namespace, name
-
     def say(line: str) -> None:
         print(line, flush=True)
 
-    where = pair("--config", config, "ConfigMap") if config else None
-    daemons = pair("--agents", agents, "DaemonSet") if agents else None
-    sweep = pair("--swept", swept, "DaemonSet") if swept else None
-    maps = [pair("--config-map", entry, "ConfigMap") for entry in config_map]
+    where = _pair("--config", config, "ConfigMap") if config else None
+    daemons = _pair("--agents", agents, "DaemonSet") if agents else None
+    sweep = _pair("--swept", swept, "DaemonSet") if swept else None
+    maps = [_pair("--config-map", name, "ConfigMap") for name in config_map]
     if "/" in webhooks:
         raise InvalidInput("--webhooks", webhooks, "a name")
     if (lease or secret) and not own_in:
@@ -126,3 +120,12 @@ def withdraw(
 
     asyncio.run(run())
     return 0
+
+
+def _pair(option: str, given: str, of: str) -> tuple[str, str]:
+    from cotenant.model.errors import InvalidInput
+
+    namespace, _, name = given.partition("/")
+    if not namespace or not name or "/" in name:
+        raise InvalidInput(option, given, f"NAMESPACE/NAME of a {of}")
+    return namespace, name

@@ -92,9 +92,8 @@ def _best_effort_knob(knob: Knob) -> Callable[[NodeState], tuple[Target, ...]]:
     return reads
 
 
-def enabled_policies(settings: PolicySettings) -> tuple[NodePolicy, ...]:
-    """The policies that are switched on, in order."""
-    entries = (
+def _cpu_policies(settings: PolicySettings) -> tuple[NodePolicy, ...]:
+    return (
         NodePolicy(
             "best-effort-cpu",
             best_effort_cpu.decide,
@@ -144,6 +143,11 @@ def enabled_policies(settings: PolicySettings) -> tuple[NodePolicy, ...]:
             "the container is no longer throttled, its tokens are spent, or the shared CPUs are busy",
             burst.reads,
         ),
+    )
+
+
+def _other_policies(settings: PolicySettings) -> tuple[NodePolicy, ...]:
+    return (
         NodePolicy(
             "memory-qos",
             memory.decide,
@@ -199,4 +203,9 @@ def enabled_policies(settings: PolicySettings) -> tuple[NodePolicy, ...]:
             reads=eviction_cpu.reads,
         ),
     )
-    return tuple(entry for entry in entries if entry.config is not None)
+
+
+def enabled_policies(settings: PolicySettings) -> tuple[NodePolicy, ...]:
+    """The policies that are switched on, in order."""
+    policies = (*_cpu_policies(settings), *_other_policies(settings))
+    return tuple(policy for policy in policies if policy.config is not None)

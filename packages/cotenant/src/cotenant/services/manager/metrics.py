@@ -29,18 +29,6 @@ def register(
     Service's certificate ends.
     """
 
-    def nodes() -> Iterator[Sample]:
-        for state, count in sorted(manager.totals()[1].items()):
-            yield (state,), float(count)
-
-    def lent() -> Iterator[Sample]:
-        for resource, amount in sorted(manager.totals()[0].items()):
-            yield (resource,), float(amount)
-
-    def gpu_totals() -> Iterator[Sample]:
-        for resource, amount in sorted(gpus.total().items()):
-            yield (resource,), float(amount)
-
     def writes() -> Iterator[Sample]:
         for outcome, count in zip(("written", "refused"), written(), strict=False):
             yield (outcome,), float(count)
@@ -48,14 +36,6 @@ def register(
     def unreadable() -> Iterator[Sample]:
         for kind, count in sorted(malformed().items()):
             yield (kind,), float(count)
-
-    def hours() -> Iterator[Sample]:
-        yield ("exceeded",), float(manager.lending.broken)
-        yield ("kept",), float(manager.lending.hours - manager.lending.broken)
-
-    def profile_states() -> Iterator[Sample]:
-        yield ("in_force",), float(len(profiles.quotas))
-        yield ("refused",), float(len(profiles.refused))
 
     def expiries() -> Iterator[Sample]:
         for service, at_s in sorted(expiries_s().items()):
@@ -70,17 +50,6 @@ def register(
         expiries,
     )
     registry.read(gauge, "cotenant_manager_leading", "1 while this replica leads.", (), lambda: [((), float(leads()))])
-    registry.read(
-        gauge, "cotenant_manager_nodes", "Nodes by state: lent, withdrawn, failed, unknown.", ("state",), nodes
-    )
-    registry.read(gauge, "cotenant_manager_lent", "Amounts on all nodes, in milli-CPU and bytes.", ("resource",), lent)
-    registry.read(
-        gauge,
-        "cotenant_manager_gpus",
-        "GPU resources of all nodes by their Device objects: percent of a device, and bytes.",
-        ("resource",),
-        gpu_totals,
-    )
     registry.read(counter, "cotenant_manager_writes", "Writes of objects by outcome.", ("outcome",), writes)
     registry.read(
         gauge, "cotenant_manager_writes_waiting", "Writes that wait.", (), lambda: [((), float(written()[2]))]
@@ -94,6 +63,46 @@ def register(
     )
     registry.read(
         counter, "cotenant_manager_unreadable", "Objects that could not be read, by kind.", ("kind",), unreadable
+    )
+    _register_amounts(registry, manager, profiles, ratios, gpus)
+
+
+def _register_amounts(
+    registry: MetricsRegistry, manager: Manager, profiles: QuotaProfiles, ratios: NodeRatioKeeper, gpus: GpuNodes
+) -> None:
+    """What is lent, on which nodes, and under which profiles."""
+
+    def nodes() -> Iterator[Sample]:
+        for state, count in sorted(manager.totals()[1].items()):
+            yield (state,), float(count)
+
+    def lent() -> Iterator[Sample]:
+        for resource, amount in sorted(manager.totals()[0].items()):
+            yield (resource,), float(amount)
+
+    def gpu_totals() -> Iterator[Sample]:
+        for resource, amount in sorted(gpus.total().items()):
+            yield (resource,), float(amount)
+
+    def hours() -> Iterator[Sample]:
+        yield ("exceeded",), float(manager.lending.broken)
+        yield ("kept",), float(manager.lending.hours - manager.lending.broken)
+
+    def profile_states() -> Iterator[Sample]:
+        yield ("in_force",), float(len(profiles.quotas))
+        yield ("refused",), float(len(profiles.refused))
+
+    gauge, counter = GaugeMetricFamily, CounterMetricFamily
+    registry.read(
+        gauge, "cotenant_manager_nodes", "Nodes by state: lent, withdrawn, failed, unknown.", ("state",), nodes
+    )
+    registry.read(gauge, "cotenant_manager_lent", "Amounts on all nodes, in milli-CPU and bytes.", ("resource",), lent)
+    registry.read(
+        gauge,
+        "cotenant_manager_gpus",
+        "GPU resources of all nodes by their Device objects: percent of a device, and bytes.",
+        ("resource",),
+        gpu_totals,
     )
     registry.read(
         counter,
