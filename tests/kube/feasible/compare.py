@@ -25,7 +25,7 @@ from tests.kube.feasible.upstream_side import Judged, Server, judging
 from tests.kube.feasible.vocabulary import Manifest
 from tests.kube.feasible.worlds import world
 
-PODS_A_WORLD = 40
+PODS_A_WORLD = 100
 
 
 @dataclass(frozen=True, slots=True)

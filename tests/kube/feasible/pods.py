@@ -30,9 +30,9 @@ def _pod(draw: Draw, found: World, name: str) -> Manifest:
     if draw.chance(0.3):
         affinity["nodeAffinity"] = node_affinity(draw, found.node_names)
     if draw.chance(0.25):
-        affinity["podAffinity"] = {_REQUIRED: pod_terms(draw, found.name)}
+        affinity["podAffinity"] = {_REQUIRED: pod_terms(draw, found.name, is_placed=False)}
     if draw.chance(0.25):
-        affinity["podAntiAffinity"] = {_REQUIRED: pod_terms(draw, found.name)}
+        affinity["podAntiAffinity"] = {_REQUIRED: pod_terms(draw, found.name, is_placed=False)}
     if affinity:
         spec["affinity"] = affinity
     if draw.chance(0.45):

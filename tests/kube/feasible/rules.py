@@ -1,4 +1,8 @@
-"""Random rules about other pods, and about nodes, as pods' specs have them."""
+"""Random rules about other pods, and about nodes, as pods' specs have them.
+
+kube-scheduler 1.36 matches a pod that is to be placed against the pods of every namespace where a namespaceSelector of
+its terms selects what has no labels (NotIn, DoesNotExist): such selectors are drawn for residents only.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,24 @@ from tests.kube.feasible.vocabulary import APPS, HOST, TIERS, ZONE, Draw, Manife
 
 _TOPOLOGIES = (HOST, HOST, ZONE, ZONE, "disk", "missing")
 
+_NAMESPACES: tuple[Manifest, ...] = (
+    {},
+    {"matchLabels": {"team": "red"}},
+    {"matchExpressions": [{"key": "team", "operator": "In", "values": ["red", "blue"]}]},
+    {"matchExpressions": [{"key": "team", "operator": "Exists"}], "matchLabels": {"team": "blue"}},
+)
+_UNLABELLED: tuple[Manifest, ...] = (
+    {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]},
+    {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["red"]}]},
+)
 
-def pod_terms(draw: Draw, world_name: str) -> list[Manifest]:
-    """Required terms of affinity or anti-affinity."""
-    return [_pod_term(draw, world_name) for _ in range(1 + int(draw.chance(0.25)))]
+
+def pod_terms(draw: Draw, world_name: str, *, is_placed: bool) -> list[Manifest]:
+    """Required terms of affinity or anti-affinity. `is_placed`: of a pod that is on a node."""
+    return [_pod_term(draw, world_name, is_placed) for _ in range(1 + int(draw.chance(0.25)))]
 
 
-def _pod_term(draw: Draw, world_name: str) -> Manifest:
+def _pod_term(draw: Draw, world_name: str, is_placed: bool) -> Manifest:
     term: Manifest = {"topologyKey": draw.choice(_TOPOLOGIES)}
     if draw.chance(0.92):
         term["labelSelector"] = _selector(draw)
@@ -23,14 +38,7 @@ def _pod_term(draw: Draw, world_name: str) -> Manifest:
     if draw.chance(0.3):
         term["namespaces"] = [f"{world_name}-s{draw.randint(0, 2)}"]
     if draw.chance(0.35):
-        term["namespaceSelector"] = draw.choice(
-            (
-                {},
-                {"matchLabels": {"team": "red"}},
-                {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]},
-                {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["red"]}]},
-            )
-        )
+        term["namespaceSelector"] = draw.choice(_NAMESPACES + _UNLABELLED if is_placed else _NAMESPACES)
     return term
 
 
@@ -95,7 +103,7 @@ def _expression(draw: Draw) -> Manifest:
         return {
             "key": draw.choice(("gen", "gen", "disk")),
             "operator": operator,
-            "values": [draw.choice(("1", "5", "-4"))],
+            "values": [draw.choice(("0", "1", "5"))],
         }
     key, values = draw.choice((("disk", ("fast", "slow")), (ZONE, ("z0", "z1", "z2")), ("gen", ("1", "2", "x3", ""))))
     expression: Manifest = {"key": key, "operator": operator}

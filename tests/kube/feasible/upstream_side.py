@@ -99,9 +99,9 @@ class Server:
             for obj in found.namespaces:
                 kube.create("/api/v1/namespaces", obj)
             for obj in found.volumes:
-                kube.create("/api/v1/persistentvolumes", obj)
+                self._with_status(kube.create("/api/v1/persistentvolumes", obj))
             for obj in found.claims:
-                kube.create(_path(obj, "persistentvolumeclaims"), obj)
+                self._with_status(kube.create(_path(obj, "persistentvolumeclaims"), obj))
             for obj in found.nodes:
                 kube.create("/api/v1/nodes", obj)
             for obj in found.residents:
@@ -119,6 +119,14 @@ class Server:
                     kube.request("DELETE", f"/api/v1/namespaces/{namespace}/{kind}", gracePeriodSeconds="0")
             for kind in ("nodes", "persistentvolumes"):
                 kube.request("DELETE", f"/api/v1/{kind}")
+
+    def _with_status(self, obj: Manifest) -> None:
+        """Write the phase of a volume or a claim, as the controller of volumes would."""
+        is_volume = obj["kind"] == "PersistentVolume"
+        is_bound = "claimRef" in obj["spec"] or "volumeName" in obj["spec"]
+        path = "/api/v1/persistentvolumes" if is_volume else _path(obj, "persistentvolumeclaims")
+        phase = "Bound" if is_bound else "Available" if is_volume else "Pending"
+        self._kube.patch(f"{path}/{obj['metadata']['name']}/status", {"status": {"phase": phase}})
 
     def objects(self, found: World) -> dict[str, list[Manifest]]:
         """What there is, by the plural of its kind."""

@@ -69,7 +69,7 @@ def taint(draw: Draw) -> Manifest:
     return {
         "key": draw.choice(("dedicated", "level")),
         "value": draw.choice(("", "db", "5", "10", "05")),
-        "effect": draw.choice(("NoSchedule", "NoSchedule", "NoExecute", "PreferNoSchedule")),
+        "effect": draw.choice(("NoSchedule", "NoExecute", "PreferNoSchedule")),
     }
 
 

@@ -88,19 +88,19 @@ def _node(draw: Draw, name: str) -> Manifest:
     if draw.chance(0.8):
         labels["disk"] = draw.choice(("fast", "slow"))
     if draw.chance(0.7):
-        labels["gen"] = draw.choice(("1", "2", "10", "-3", "x3", ""))
+        labels["gen"] = draw.choice(("1", "2", "10", "x3", ""))
     amounts = {
-        "cpu": draw.choice(("1500m", "2", "4")),
-        "memory": draw.choice(("2Gi", "3500Mi", "8Gi")),
+        "cpu": draw.choice(("1500m", "4", "8")),
+        "memory": draw.choice(("3500Mi", "8Gi", "16Gi")),
         "ephemeral-storage": draw.choice(("5Gi", "20Gi")),
-        "pods": draw.choice(("2", "5", "20")),
+        "pods": draw.choice(("3", "20", "110")),
     }
     if draw.chance(0.5):
         amounts["example.com/card"] = draw.choice(("0", "1", "4"))
     if draw.chance(0.3):
         amounts["hugepages-2Mi"] = draw.choice(("0", "128Mi"))
     spec: Manifest = {}
-    if draw.chance(0.5):
+    if draw.chance(0.35):
         spec["taints"] = [taint(draw) for _ in range(draw.randint(1, 2))]
         if len(spec["taints"]) == 2 and all(
             spec["taints"][0][part] == spec["taints"][1][part] for part in ("key", "effect")
@@ -131,7 +131,9 @@ def _resident(draw: Draw, name: str, world_name: str, nodes: int) -> Manifest:
     spec: Manifest = {"containers": [container], "nodeName": f"{world_name}-n{at}"}
     if draw.chance(0.3):
         spec["affinity"] = {
-            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": pod_terms(draw, world_name)}
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": pod_terms(draw, world_name, is_placed=True)
+            }
         }
     namespace = f"{world_name}-s{draw.randint(0, 2)}"
     metadata = {"name": name, "namespace": namespace, "labels": labels_of_pod(draw)}
