@@ -118,3 +118,25 @@ def test_the_engine_says_which_nodes_pass(engines: tuple[World, Engines]) -> Non
     assert ours.judge(plain(found, "d", schedulingGates=[{"name": "example.com/hold"}])) == Own(None, "")
     assert ours.judge(plain(found, "e")).nodes == anywhere.nodes  # nothing that was judged has stayed
     assert "NodeAffinity" in ours.reasons(plain(found, "f", nodeSelector={"none": "such"}), one)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("operator", "values", "is_selected"),
+    [("In", ["red"], True), ("NotIn", ["blue"], True), ("NotIn", ["red"], False), ("DoesNotExist", None, False)],
+)
+def test_a_namespace_is_selected_by_its_labels(
+    engines: tuple[World, Engines], operator: str, values: list[str] | None, is_selected: bool
+) -> None:
+    found, ours = engines
+    assert {obj["metadata"]["labels"]["team"] for obj in found.namespaces} == {"red"}
+    expression = {"key": "team", "operator": operator, **({"values": values} if values else {})}
+    term = {
+        "labelSelector": {"matchLabels": {"tier": "front"}},
+        "namespaceSelector": {"matchExpressions": [expression]},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    anywhere, away = ours.judge(plain(found, "a")).nodes, ours.judge(plain(found, "b", affinity=affinity)).nodes
+    assert anywhere
+    assert (away != anywhere) is is_selected
