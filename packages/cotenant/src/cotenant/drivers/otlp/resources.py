@@ -47,6 +47,7 @@ def _source_of(resource: bytes) -> SpanSource:
         pod_uid=_first(found, "k8s.pod.uid"),
         host=_first(found, "k8s.node.name", "host.name", "host.id"),
         pod_namespace=_first(found, "k8s.namespace.name"),
+        instance=_first(found, "service.instance.id"),
     )
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from cotenant.engine.traces.assembly import Times, Trees, trees_of
 from cotenant.engine.traces.bounded_table import BoundedTable
+from cotenant.engine.traces.channels import Channels
 from cotenant.engine.traces.kept import MAX_SPANS as MAX_KEPT_SPANS
 from cotenant.engine.traces.kept import SLOWEST_FOR_S, KeptSpan, KeptTrace, KeptTraces
 from cotenant.engine.traces.latency import LatencySeries
@@ -109,7 +110,8 @@ class TraceEngine:
         self._hosts = BoundedTable("", MAX_HOSTS, self.skews.forget)
         self._sources = BoundedTable(SpanSource(), MAX_SOURCES)
         self._own_times = OwnTimes()
-        self.objectives = TrackedObjectives(self.operations)
+        self.channels = Channels()
+        self.objectives = TrackedObjectives(self.operations, self.channels)
         self._peers = BoundedTable(NO_PEER, MAX_PEERS)
 
     @property
@@ -121,6 +123,7 @@ class TraceEngine:
         """Count a batch, or a further part of one (`goes_on`), and hold its spans. Raises `Transient` where there
         is no room for it, or for more of its sender; nothing of the batch is taken then.
         """
+        batch = self.channels.admitted(batch, now_s)
         held, senders = self.open_spans, self.bodies.senders
         is_believed = self._is_believed(batch)
         max_open = senders.most if is_believed else senders.for_unproven
@@ -158,6 +161,7 @@ class TraceEngine:
         not kept for long.
         """
         self.latency.tick(now_s)
+        self.channels.tick(now_s)
         table, self._next_table = self._tables[self._next_table], (self._next_table + 1) % TABLES
         spans, begins = table.take_finished(now_s)
         if begins.size > 1:

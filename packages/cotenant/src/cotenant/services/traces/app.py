@@ -2,6 +2,7 @@
 
     POST /v1/traces                      OTLP/HTTP: protobuf or JSON, gzip allowed
     GET  /api/v1/...                     questions (pages.py)
+    *    /api/v1/channels                closed channels of spans (channel_pages.py)
     POST /api/v1/signals                 an agent's stream of its replicas' signals (signal_streams.py)
     POST /api/v1/actions                 what a node did for an objective
     POST /api/v1/stories                 the incidents of a service on a node (story_board.py)
@@ -52,6 +53,7 @@ from cotenant.model.traces.spans import EVERYBODY, SpanBatch
 from cotenant.services.reporting import latency, signals, stories
 from cotenant.services.reporting.signals import ACTIONS, MOVE_ACTION, SIGNALS, decode_action, decode_subscription
 from cotenant.services.reporting.stories import STORIES
+from cotenant.services.traces.channel_pages import CHANNELS, ChannelPages
 from cotenant.services.traces.intake import Intake, Room
 from cotenant.services.traces.metrics import TraceMetrics
 from cotenant.services.traces.objective_board import ObjectiveBoard
@@ -93,6 +95,7 @@ class Application:
         self.moves: MoveRequests | None = None  # where moves are requested
         self.nodes: TokenNodes | None = None  # where agents come with tokens of their own
         self.stories = StoryBoard(clock)
+        self.channels = ChannelPages(engine.channels, clock)
         self.intake = Intake()
         self.datagrams = Room(MAX_DATAGRAMS, "datagrams")
         self._pages = TracePages(engine, clock, self.board, self.stories)
@@ -161,6 +164,13 @@ class Application:
             except Gone:
                 return
             if answer is None:
+                return
+        elif answer is None and path == CHANNELS:
+            try:
+                answer = await self.channels.answer(scope, receive)
+            except Refused as refused:
+                answer = refused.answer
+            except Gone:
                 return
         elif answer is None and path.startswith(PREFIX):
             answer = self._pages.answer(path, scope["query_string"].decode("latin-1")) if method == "GET" else not_get()

@@ -75,6 +75,10 @@ class TraceMetrics(Collector):
         yield _counter("cotenant_traces_spans", "Spans that were taken.", counts.spans)
         yield _counter("cotenant_traces_spans_rejected", "Invalid spans.", counts.rejected)
         yield _counter(
+            "cotenant_traces_spans_closed", "Spans that were left out at closed channels.", engine.channels.spans
+        )
+        yield GaugeMetricFamily("cotenant_traces_closed_channels", "Closed channels.", value=len(engine.channels))
+        yield _counter(
             "cotenant_traces_spans_late",
             "Spans that arrived after their trace was finished; they are counted, not shown.",
             counts.late,

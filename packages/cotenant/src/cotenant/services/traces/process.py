@@ -88,6 +88,8 @@ async def serve(
             engine.objectives.set(objective, clock())
         if saved is not None:
             engine.seen.restore(saved.seen)
+            engine.channels.restore(saved.closed, clock())
+            app.channels.changed = lambda: _write(saved, engine, clock())
             for tracked in engine.objectives:
                 saved.restore(tracked)
         cluster = await _cluster(settings, stack, board, saved)
@@ -134,7 +136,7 @@ async def serve(
         if app.moves is not None:
             tasks.start("move requests", app.moves.run())
         if saved is not None:
-            tasks.start("saved counts", _save(saved, engine))
+            tasks.start("saved counts", _save(saved, engine, clock))
         serving = tasks.start("http", server.run(end))
         listening(Listening(server.url, "" if grpc_server is None else str(grpc_server.address), jaeger))
         try:
@@ -142,7 +144,7 @@ async def serve(
         finally:
             app.streams.close()
             if saved is not None:
-                _write(saved, engine)
+                _write(saved, engine, clock())
             end.set()
             await asyncio.wait([serving])
             await tasks.cancel()
@@ -165,15 +167,15 @@ async def _cluster(
     return ClusterObjectives(await stack.enter_async_context(client), board, saved)
 
 
-async def _save(saved: CountsFile, engine: TraceEngine) -> None:
+async def _save(saved: CountsFile, engine: TraceEngine, clock: Callable[[], float]) -> None:
     while True:
         await asyncio.sleep(SAVE_S)
-        _write(saved, engine)
+        _write(saved, engine, clock())
 
 
-def _write(saved: CountsFile, engine: TraceEngine) -> None:
+def _write(saved: CountsFile, engine: TraceEngine, now_s: float) -> None:
     try:
-        saved.save(engine.objectives, engine.seen.saved())
+        saved.save(engine.objectives, engine.seen.saved(), engine.channels.closed(now_s))
     except OSError as error:
         _log.error("the counts of objectives cannot be saved: %s", error)
 
