@@ -2,6 +2,7 @@
 
     POST /v1/traces                      OTLP/HTTP: protobuf or JSON, gzip allowed
     GET  /api/v1/...                     questions (pages.py)
+    GET  /sampling?service=              rates for remote samplers (sampling_page.py)
     *    /api/v1/channels                closed channels of spans (channel_pages.py)
     POST /api/v1/signals                 an agent's stream of its replicas' signals (signal_streams.py)
     POST /api/v1/actions                 what a node did for an objective
@@ -58,6 +59,8 @@ from cotenant.services.traces.intake import Intake, Room
 from cotenant.services.traces.metrics import TraceMetrics
 from cotenant.services.traces.objective_board import ObjectiveBoard
 from cotenant.services.traces.pages import PREFIX, TracePages, not_get
+from cotenant.services.traces.sampling_page import SAMPLING
+from cotenant.services.traces.sampling_page import answer as sampling_answer
 from cotenant.services.traces.senders import Senders
 from cotenant.services.traces.signal_streams import MAX_STREAMS, SignalStreams
 from cotenant.services.traces.story_board import StoryBoard
@@ -70,7 +73,7 @@ EXPORT = "/v1/traces"
 LATENCY = "/api/v1/latency"
 _POSTED = (SIGNALS, ACTIONS, STORIES, LATENCY)
 _OF_AGENTS = (SIGNALS, ACTIONS, STORIES)
-_SENT = (EXPORT, LATENCY)  # by services: with a sender's token
+_SENT = (EXPORT, LATENCY, *SAMPLING)  # by services: with a sender's token
 PART_SPANS = 8_192  # that are counted at once: some 30 ms where all have names of their own
 MAX_DATAGRAMS = 1_000  # that wait for their turn
 _GZIP_WEIGHT, _JSON_WEIGHT, _THRIFT_WEIGHT = 64, 32, 8  # how much more a byte of these costs than one of protobuf
@@ -165,6 +168,11 @@ class Application:
                 return
             if answer is None:
                 return
+        elif answer is None and path in SAMPLING:
+            query = scope["query_string"].decode("latin-1")
+            namespace = "" if proven == EVERYBODY else proven
+            is_get = method in ("GET", "HEAD")
+            answer = sampling_answer(self._engine, namespace, query, self._clock()) if is_get else not_get()
         elif answer is None and path == CHANNELS:
             try:
                 answer = await self.channels.answer(scope, receive)

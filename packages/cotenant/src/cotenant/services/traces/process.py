@@ -22,7 +22,8 @@ from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.http.traffic import Traffic
 from cotenant.drivers.jaeger.udp_server import JaegerUdpServer
 from cotenant.drivers.otlp.grpc_server import OtlpGrpcServer
-from cotenant.drivers.otlp.resources import span_randomness, span_tags
+from cotenant.drivers.otlp.resources import span_sampling, span_tags
+from cotenant.engine.traces.head_rates import HeadRates
 from cotenant.engine.traces.sampling import TraceSampler
 from cotenant.engine.traces.trace_engine import TABLES, TraceEngine
 from cotenant.services.kernels import bring_kernels
@@ -71,7 +72,8 @@ async def serve(
             span_tags,
             max_shift_ns=round(settings.max_skew_s * 1e9),
             sampler=TraceSampler(clock(), settings.keep_spans_per_s),
-            randomness=span_randomness,
+            head=HeadRates(clock(), settings.head_spans_per_s),
+            carried=span_sampling,
         )
         board = ObjectiveBoard(engine.objectives, clock)
         metrics, traffic = TraceMetrics(engine, board), Traffic("traces")
