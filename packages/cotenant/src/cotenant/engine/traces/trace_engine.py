@@ -22,8 +22,8 @@ from cotenant.engine.traces.assembly import Times, Trees, trees_of
 from cotenant.engine.traces.bounded_table import BoundedTable
 from cotenant.engine.traces.channels import Channels
 from cotenant.engine.traces.head_rates import NOT_SAID, HeadRates
+from cotenant.engine.traces.kept import APART, SLOWEST_FOR_S, KeptSpan, KeptTrace, KeptTraces
 from cotenant.engine.traces.kept import MAX_SPANS as MAX_KEPT_SPANS
-from cotenant.engine.traces.kept import SLOWEST_FOR_S, KeptSpan, KeptTrace, KeptTraces
 from cotenant.engine.traces.latency import LatencySeries
 from cotenant.engine.traces.objectives import TrackedObjectives
 from cotenant.engine.traces.open_spans import ArrivedSpans, OpenSpans
@@ -373,6 +373,6 @@ class TraceEngine:
         if self.sampler.budget <= 0.0:
             return "all"
         if not chosen.kept[trace]:
-            return "slowest"
+            return APART
         kept_for = _KEPT_FOR[int(chosen.of_class[trace])]
         return "rare" if kept_for == "chance" and chosen.threshold[trace] == chosen.head[trace] else kept_for
