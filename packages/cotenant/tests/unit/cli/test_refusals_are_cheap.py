@@ -29,6 +29,8 @@ REFUSED = [
     "manager --otlp-traces ftp://x",
     "manager --kubeconfig /nonexistent",
     "nri --mode x",
+    "profile code 1 --seconds 0",
+    "profile code 1 --rate x",
     "rebalancer plan --profile x",
     "rebalancer run --config /nonexistent.yaml",
     "rebalancer run --interval-s 0",

@@ -125,3 +125,30 @@ def run(
         context=context,
     )
     return profile_running.run(request, json)
+
+
+@app.command
+def code(
+    target: Annotated[
+        str, Parameter(help="Process id, guid of a container or program, or name of a pod: on this host.")
+    ],
+    /,
+    *,
+    seconds: Annotated[int, Parameter(help="How long.")] = 10,
+    rate: Annotated[int, Parameter(help="Samples a second.")] = 100,
+    out: Annotated[
+        Path | None, Parameter(help="Also write the stacks as pprof (gzipped): for `go tool pprof`, Speedscope.")
+    ] = None,
+    idle: Annotated[bool, Parameter(negative=(), help="Count threads that wait, too.")] = False,
+    rows: Annotated[int, Parameter(help="Lines of the table.")] = 20,
+    json: Json = False,
+) -> int:
+    """In which lines a running Python program spends its time, without a change of it.
+
+    Samples by py-spy, which needs root for another user's process. A guid or pod is found by its containers'
+    environment on this host.
+    """
+    from cotenant.cli.cluster.profile_code_showing import show_code
+    from cotenant.services.profiling.code import profile_code
+
+    return show_code(profile_code(target, seconds, rate, out, idle), rows, json)

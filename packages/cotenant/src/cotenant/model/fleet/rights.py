@@ -118,5 +118,6 @@ class FleetFile:
         """Whether an operator's tags include this agent's host, or this program."""
         if ALL in operator.tags:
             return True
-        tags = next((known.tags for known in (*self.hosts, *self.programs) if known.guid == agent), ())
+        known: list[HostEntry | ProgramEntry] = [*self.hosts, *self.programs]
+        tags = next((found.tags for found in known if found.guid == agent), ())
         return any(tag in operator.tags for tag in tags)
