@@ -31,6 +31,8 @@ REFUSED = [
     "nri --mode x",
     "profile code 1 --seconds 0",
     "profile code 1 --rate x",
+    "profile perf",
+    "profile perf --otlp ftp://x -- true",
     "rebalancer plan --profile x",
     "rebalancer run --config /nonexistent.yaml",
     "rebalancer run --interval-s 0",

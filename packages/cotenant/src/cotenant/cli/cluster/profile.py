@@ -152,3 +152,39 @@ def code(
     from cotenant.services.profiling.code import profile_code
 
     return show_code(profile_code(target, seconds, rate, out, idle), rows, json)
+
+
+@app.command
+def perf(
+    *command: Annotated[str, Parameter(help="The command and its arguments, after --.", allow_leading_hyphen=True)],
+    label: Annotated[tuple[str, ...], Parameter(help="NAME=VALUE; may be given several times.")] = (),
+    otlp: Annotated[
+        str, Parameter(help="Also send the figures to this collector (OTLP/HTTP), as http://HOST:4318.")
+    ] = "",
+    json: Json = False,
+) -> int:
+    """Run a command and show what it used: CPU, context switches, I/O, pressure, performance counters.
+
+    Under an MPI launcher each rank is measured by itself (mpirun -n 4 cotenant profile perf -- ./app). The figures are
+    on standard error; with --json on standard output, where the command's output goes to standard error. The exit
+    status is the command's.
+    """
+    import os
+    import sys
+
+    from cotenant.cli.cluster.profile_perf_showing import show_command
+    from cotenant.model.errors import CotenantError, InvalidInput
+    from cotenant.services.profiling.command import labels_of, measured, send
+
+    if not command:
+        raise InvalidInput("COMMAND", "", "a command after --")
+    if otlp and not otlp.startswith(("http://", "https://")):
+        raise InvalidInput("--otlp", otlp, "http://HOST:PORT or https://HOST:PORT")
+    found = measured(command, os.environ, labels_of(label), sys.stderr.fileno() if json else None)
+    show_command(found, json)
+    if otlp:
+        try:
+            send(found, otlp)
+        except CotenantError as error:  # the command ran, and its status is what counts
+            print(f"cotenant: the figures were not sent: {error}", file=sys.stderr)
+    return found.status

@@ -23,7 +23,7 @@ def show_code(found: CodeProfile, rows: int, as_json: bool) -> int:
         print(" own %  total %  frame")
     for hot in found.frames[:rows]:
         own, total = 100 * hot.own / found.samples, 100 * hot.total / found.samples
-        place = printable(f"{hot.frame.file}:{hot.frame.line}")
+        place = printable(f"{hot.frame.file}:{hot.frame.line}" if hot.frame.file else "")
         place = place if len(place) <= _MAX_PLACE else "..." + place[-_MAX_PLACE + 3 :]
         function = printable(hot.frame.function)
         function = function if len(function) <= _MAX_FUNCTION else function[: _MAX_FUNCTION - 3] + "..."
