@@ -48,6 +48,7 @@ LONGEST = (
     "tests/node/guest",
     "tests/e2e",
     "tests/browser/test_console.py",
+    "tests/browser/test_fleet.py",
     "tests/node/test_experiments.py",
     "tests/unit/test_bench.py",
     "tests/fault/up/test_schedulers.py",

@@ -10,6 +10,7 @@ from cotenant.model.machine.command_figures import CommandFigures
 from cotenant.model.printable import printable
 
 _MIB = 1 << 20
+_WIDTH = 100
 
 
 def show_command(found: CommandFigures, as_json: bool) -> None:
@@ -19,7 +20,8 @@ def show_command(found: CommandFigures, as_json: bool) -> None:
         return
     sys.stdout.flush()
     for name, value in _lines(found):
-        print(printable(f"{name:<24}{value}"), file=sys.stderr)
+        shown = printable(f"{name:<26}{value}")
+        print(shown if len(shown) <= _WIDTH else shown[: _WIDTH - 3] + "...", file=sys.stderr)
 
 
 def _lines(found: CommandFigures) -> list[tuple[str, str]]:
@@ -44,8 +46,11 @@ def _lines(found: CommandFigures) -> list[tuple[str, str]]:
         lines.append(("by calls", f"{calls[0]:.1f} MiB read, {calls[1]:.1f} MiB written"))
     for name, stalled_us in sorted(found.stalled_us.items()):
         lines.append((f"stalled for {name}", f"{stalled_us / 1e6:.3f} s of {found.pressure_of}"))
-    lines += [(name.replace("_", " "), f"{value}") for name, value in found.counters.items()]
+    lines += [
+        (f"counted {name.replace('_', ' ')}", f"{value}{' ns' * (name == 'task_clock')}")
+        for name, value in found.counters.items()
+    ]
     cycles, instructions = found.counters.get("cycles"), found.counters.get("instructions")
     if cycles and instructions:
         lines.append(("cycles an instruction", f"{cycles / instructions:.2f}"))
-    return lines + [("missing", f"{gap.what}: {gap.needs}") for gap in found.gaps]
+    return lines + [("missing", f"{gap.what.replace('_', ' ')}: needs {gap.needs}") for gap in found.gaps]

@@ -23,7 +23,7 @@ from pathlib import Path
 from cotenant.drivers.perf.group_events import scaled
 from cotenant.drivers.perf.opening import PerfEvent, Reading, close_counters, open_for_command, read_counter
 from cotenant.drivers.proc.pressure import parse_pressure
-from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.model.errors import CotenantError, InvalidInput, Unsupported
 from cotenant.model.machine.command_figures import CommandFigures, rank_of
 from cotenant.model.machine.counters import Gap
 
@@ -92,7 +92,7 @@ def _opened(pid: int, gaps: list[Gap]) -> dict[PerfEvent, int]:
         try:
             found[event] = open_for_command(pid, event)
         except CotenantError as error:
-            gaps.append(Gap(event.name.lower(), str(error)))
+            gaps.append(Gap(event.name.lower(), error.needs if isinstance(error, Unsupported) else str(error)))
     return found
 
 

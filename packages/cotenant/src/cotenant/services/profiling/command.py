@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cotenant.drivers.otlp.collector import Collector
 from cotenant.drivers.otlp.metric_encoding import EXPORT_PATH, MetricPoint, ResourceMetrics, encode_metrics
 from cotenant.drivers.perf.command import run_command
 from cotenant.model.errors import InvalidInput
@@ -69,6 +68,8 @@ def resource(found: CommandFigures) -> ResourceMetrics:
 
 
 async def _send(url: str, body: bytes) -> None:
+    from cotenant.drivers.otlp.collector import Collector
+
     collector = Collector(url)
     try:
         await collector.send(EXPORT_PATH, body)

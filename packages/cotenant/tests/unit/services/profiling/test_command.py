@@ -116,7 +116,7 @@ def test_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown.out == ""
     assert "rank 3, status 0, job=a" in shown.err
     assert "0.75 CPUs" in shown.err
-    assert "cycles an instruction   3.00" in shown.err
+    assert "cycles an instruction     3.00" in shown.err
 
 
 def test_with_json_only_the_object_is_on_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
