@@ -1,10 +1,10 @@
 """`python -m bench.fuzz.growth`: CPU of one piece of work at n and at 2n, for what is no pod's list before a scheduler
 (bench.fuzz.costs); milliseconds.
 
-Admission reviews and extender requests with the longest pods, JSON patches and selectors of the local API server, trees
-of quotas, disruption budgets, gangs, owners of a reservation. A row fails where 2n costs more than `--most` times n:
-work that grows with the square would cost 4 times as much. Limits: one process, without HTTP; the smaller of three
-measurements.
+Admission reviews and extender requests with the longest pods, patches (bench.fuzz.patches) and selectors of the local
+API server, trees of quotas, disruption budgets, gangs, owners of a reservation. A row fails where 2n costs more than
+`--most` times n: work that grows with the square would cost 4 times as much. Limits: one process, without HTTP; the
+smaller of three measurements.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from bench.fuzz import patches
 from bench.fuzz.giants import LARGEST_BYTES, LISTS, List, giant, small_pod
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodObject
@@ -46,7 +47,6 @@ from cotenant.services.reviewing.facts import Facts
 from cotenant.services.reviewing.review import read_review, write_review
 from cotenant.services.reviewing.reviewer import Reviewer
 from cotenant.services.reviewing.rules import Rules
-from cotenant_local.apiserver.patching.jsonpatch import json_patch
 from cotenant_local.apiserver.selectors import parse_fields, parse_labels
 
 Work = Callable[[], object]
@@ -82,16 +82,6 @@ def _extender(document: dict[str, Any]) -> Work:
 
 def _with_list(made: Callable[[dict[str, Any]], Work], filled: List, size: int) -> Work:
     return made(giant("big", (filled,), size))
-
-
-def _patch(document: dict[str, Any], operation: Callable[[int], dict[str, Any]], count: int) -> Work:
-    body, text = msgspec.json.encode([operation(i) for i in range(count)]), msgspec.json.encode(document)
-
-    def work() -> None:
-        with suppress(ApiError):  # refused; the work to find out counts
-            json_patch(msgspec.json.decode(text), body)
-
-    return work
 
 
 def _selector(text: Callable[[int], str], size: int) -> Work:
@@ -206,20 +196,7 @@ def cases() -> Iterator[tuple[str, int, Callable[[int], Work]]]:
     for list_ in LISTS:
         for name, made in (("webhook", _webhook), ("extender", _extender)):
             yield f"{name}: {list_.name}, bytes", LARGEST_BYTES // 2, partial(_with_list, made, list_)
-    labels: dict[str, Any] = {"metadata": {"labels": {}}}
-    lists: dict[str, Any] = {"items": []}
-    patches: dict[str, tuple[dict[str, Any], Callable[[int], dict[str, Any]]]] = {
-        "add a label": (labels, lambda i: {"op": "add", "path": f"/metadata/labels/k{i}", "value": "v"}),
-        "insert in front": (lists, lambda i: {"op": "add", "path": "/items/0", "value": i}),
-        "append": (lists, lambda i: {"op": "add", "path": "/items/-", "value": i}),
-        "copy all": ({"a": [1]}, lambda i: {"op": "copy", "from": "/a", "path": "/a/-"}),
-        "copy small": ({"a": [1], "b": 1}, lambda i: {"op": "copy", "from": "/b", "path": "/a/-"}),
-        "move": ({"a": 1}, lambda i: {"op": "move", "from": "/" + "ab"[i % 2], "path": "/" + "ba"[i % 2]}),
-        "test the whole": ({"a": list(range(20_000))}, lambda i: {"op": "test", "path": "/a/5", "value": 5}),
-        "nest": ({}, lambda i: {"op": "add", "path": "/a" * (1 + i % 100), "value": {}}),
-    }  # fmt: skip
-    for name, (document, operation) in patches.items():
-        yield f"patch: {name}, operations", 5_000, partial(_patch, document, operation)
+    yield from patches.cases()
     texts: dict[str, Callable[[int], str]] = {
         "terms": lambda n: ",".join(f"k{i}=v" for i in range(n // 8)),
         "values": lambda n: "a in (" + ",".join(f"v{i}" for i in range(n // 6)) + ")",

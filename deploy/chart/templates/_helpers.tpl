@@ -402,8 +402,29 @@ koord-free: {value: 3000, description: work without any claim}
 [{{ include "cotenant.schedulerLease" . }}, cotenant-manager, cotenant-webhook, cotenant-rebalancer, cotenant-extended, cotenant-credit]
 {{- end }}
 
+{{/* The names that pods' spec.schedulerName has, as JSON: those of the profiles where there is a configuration. */}}
+{{- define "cotenant.schedulerNames" -}}
+{{- $names := list -}}
+{{- if .Values.scheduler.config -}}
+{{- range .Values.scheduler.config.profiles -}}{{- $names = append $names (.schedulerName | default "default-scheduler") -}}{{- end -}}
+{{- if not $names }}{{ $names = list "default-scheduler" }}{{ end -}}
+{{- else -}}
+{{- range .Values.scheduler.names -}}{{- $names = append $names (splitList "=" . | first) -}}{{- end -}}
+{{- end -}}
+{{- toJson $names -}}
+{{- end }}
+
+{{/* Egress to the extenders of the scheduler's configuration. */}}
+{{- define "cotenant.extendersEgress" -}}
+{{- range .Values.scheduler.config.extenders }}
+{{- $scheme := ternary "https" "http" (or (hasPrefix "https:" .urlPrefix) (.enableHTTPS | default false)) }}
+{{- $host := (urlParse .urlPrefix).host }}
+- ports: [{port: {{ regexFind ":[0-9]+$" $host | trimPrefix ":" | default (ternary "443" "80" (eq $scheme "https")) }}}]
+{{- end }}
+{{- end }}
+
 {{- define "cotenant.schedulerLease" -}}
-{{ first .Values.scheduler.names | splitList "=" | first }}-scheduler
+{{ first (include "cotenant.schedulerNames" . | fromJsonArray) }}-scheduler
 {{- end }}
 
 {{/* The Secrets that processes made. */}}
