@@ -64,7 +64,7 @@ def rows_for(nodes: int, residents: int, repeats: int) -> list[dict[str, Any]]:
         narrowing.assign(int(numbers[i]), i // residents)
     newcomers = {name: (replace(pod, name=f"new-{i}")) for i, (name, pod) in enumerate(SORTS.items())}
     added = {name: encoder.add_pod(pod) for name, pod in newcomers.items()}
-    ledger = Ledger(encoder.nodes(), encoder.shapes(), len(encoder.tenants), len(numbers) + len(added))
+    ledger = Ledger(encoder.nodes(), encoder.shapes(), encoder.tenant_rows, len(numbers) + len(added))
     shapes = np.array([encoder.shape_of(int(number)) for number in numbers], dtype=np.int64)
     ledger.place(numbers, numbers // residents, shapes)
     for name, (number, k) in added.items():

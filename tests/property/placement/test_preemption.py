@@ -51,7 +51,7 @@ class World:
         self.added += 1
         named = replace(pod, name=f"p{self.added}")
         number, shape = self.encoder.add_pod(named)
-        self.ledger.adopt(self.encoder.nodes(), self.encoder.shapes(), len(self.encoder.tenants))
+        self.ledger.adopt(self.encoder.nodes(), self.encoder.shapes(), self.encoder.tenant_rows)
         self.narrowing.add_pod(number, named, shape, needs)
         return number, named
 

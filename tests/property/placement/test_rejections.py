@@ -48,7 +48,7 @@ class World:
 
     def add(self, pod: Pod) -> int:
         number, shape = self.encoder.add_pod(pod)
-        self.ledger.adopt(self.encoder.nodes(), self.encoder.shapes(), len(self.encoder.tenants))
+        self.ledger.adopt(self.encoder.nodes(), self.encoder.shapes(), self.encoder.tenant_rows)
         self.narrowing.add_pod(number, pod, shape)
         return number
 

@@ -97,7 +97,7 @@ class World:
 
     def add(self, pod: Pod, demands: Demands, started_s: float) -> int:
         number, shape = self.encoder.add_pod(pod)
-        self.ledger.adopt(self.encoder.nodes(), self.encoder.shapes(), len(self.encoder.tenants))
+        self.ledger.adopt(self.encoder.nodes(), self.encoder.shapes(), self.encoder.tenant_rows)
         self.narrowing.add_pod(number, pod, shape, demands=demands)
         assert number == len(self.pods)
         self.pods.append(pod)

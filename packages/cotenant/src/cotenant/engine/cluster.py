@@ -14,7 +14,7 @@ from one ordered watch (a UID that was seen on a node is considered on it until 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
 
@@ -335,9 +335,19 @@ class Cluster:
         if self._pods.awaits_answer(seen.uid):
             self.pod_seen(seen, now_s)
 
-    def preempt_failed(self, uid: str, now_s: float) -> None:
-        """The nomination or an eviction failed: the pod waits as before."""
-        self._pods.preempt_failed(uid, now_s)
+    def preempt_failed(self, uid: str, now_s: float, evicted: Collection[str] = ()) -> None:
+        """The nomination or an eviction failed: the pod waits as before. `evicted`: UIDs of victims that go all the
+        same; the others stay.
+        """
+        self._pods.preempt_failed(uid, now_s, evicted)
+
+    def eviction_withdrawn(self, uid: str, now_s: float) -> None:
+        """A victim of a preemption is not evicted after all."""
+        self._pods.eviction_withdrawn(uid, now_s)
+
+    def is_awaited(self, uid: str) -> bool:
+        """Whether a preemptor waits for this pod to end."""
+        return self._components.nominations.is_awaited(uid)
 
     # ---- decisions
 
@@ -505,6 +515,7 @@ class Cluster:
         ]
         assigned = {uid: entry.node for uid, entry in self._pods.by_uid.items() if entry.node}
         queue, before = self._components.queue, self._components.assignments
+        asked = self._components.nominations.asked()
         for plugin in self._roster.plugins:
             plugin.attach(self._host)
         self._components.start_empty()
@@ -526,6 +537,7 @@ class Cluster:
                 assignments.assign(entry, assigned[uid])
         for entry, name, victims, moving in nominated:
             self._components.nominations.add(entry, name, victims, moving)
+        self._components.nominations.restore_asked(asked)
         assignments.write()
         assignments.estimates.adopt(before.estimates.learned())
         for uid, _ in waiting:

@@ -69,3 +69,17 @@ def test_it_is_repeated_until_cancelled() -> None:
     asyncio.run(main())
     assert slept == [PERIOD_S] * 4
     assert len(trims) == 3
+
+
+def test_what_is_there_is_left_out_of_later_collections() -> None:
+    code = """
+import gc
+from cotenant.services.heap import settle
+kept = [[i] for i in range(100_000)]
+before = len(gc.get_objects())
+settle()
+left = len(gc.get_objects())
+assert before > 100_000 and left < 1_000, (before, left)
+assert gc.get_freeze_count() >= before - left - 1_000
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -157,6 +157,7 @@ class Applying:
         if not victims:  # resources were freed meanwhile: no victim's end would wake it
             queue.wake(group, now_s, "Preempted")
         self._outbox.say(found)
+        nominations.ask((victim.uid for victim in found.victims), uid, now_s)
         for victim in victims:
             self.waiting.preempted(victim, now_s)
 

@@ -9,7 +9,8 @@ deletion).
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Iterable
+from itertools import takewhile
 from math import inf
 
 from cotenant.engine.cycle.components import Components
@@ -207,10 +208,7 @@ class Pods:
         del self.by_uid[uid]
         if self.by_key.get(entry.seen.pod.key) == uid:
             del self.by_key[entry.seen.pod.key]
-        for preemptor in self._components.nominations.victim_gone(uid):
-            group = self._components.queue.group_of(preemptor)
-            if group is not None:
-                self._components.queue.wake(group, now_s, "AssignedPodDelete", at_once=True)
+        self.wake_preemptors(self._components.nominations.victim_gone(uid), now_s)
 
     # ---- into and out of the queue
 
@@ -320,10 +318,13 @@ class Pods:
             self.bind_failed(entry.seen.uid, "no answer", now_s)
         for uid in [uid for uid, until_s in self._expected.items() if until_s <= now_s]:
             self._expect_no_more(self.by_uid.get(uid), uid, now_s)
+        asked = self._components.nominations.asked()
+        for uid in list(takewhile(lambda victim: asked[victim].until_s <= now_s, asked)):
+            self.eviction_withdrawn(uid, now_s)
 
     def next_s(self) -> float:
         """When `expire` will next have something to do, inf for never."""
-        soonest = min(self._expected.values(), default=inf)
+        soonest = min(self._components.nominations.asked_until_s(), *self._expected.values(), inf)
         for entry in self.held:
             soonest = min(soonest, entry.since_s + self._settings.backoff.rest_s(entry.failures))
         if self.answers:
@@ -365,8 +366,33 @@ class Pods:
             return
         self._rest(entry, now_s)
 
-    def preempt_failed(self, uid: str, now_s: float) -> None:
-        """The nomination or an eviction failed: the pod waits as before."""
+    def preempt_failed(self, uid: str, now_s: float, evicted: Collection[str]) -> None:
+        """The nomination or an eviction failed: the pod waits as before, and of its victims only `evicted` go."""
+        asked = self._components.nominations.asked()
+        stay = [victim for victim, eviction in asked.items() if eviction.preemptor == uid and victim not in evicted]
+        self._give_up_preemption(uid, now_s)
+        for victim in stay:
+            self.eviction_withdrawn(victim, now_s)
+
+    def eviction_withdrawn(self, uid: str, now_s: float) -> None:
+        """A pod that was told to go stays, unless it is ending already: who waits for its end is judged again."""
+        entry, nominations = self.by_uid.get(uid), self._components.nominations
+        if entry is None or entry.seen.terminating:
+            nominations.forget_asked(uid)
+            return
+        self.wake_preemptors(nominations.stays(uid), now_s)
+        self.happened.add(Event.POD_CHANGED)  # it may be evicted for another pod again
+        if entry.wanted >= 0:
+            self._components.assignments.changed.add(entry.wanted)
+
+    def wake_preemptors(self, uids: Iterable[str], now_s: float) -> None:
+        """Judge preemptors again: what they waited for is decided."""
+        for preemptor in uids:
+            group = self._components.queue.group_of(preemptor)
+            if group is not None:
+                self._components.queue.wake(group, now_s, "AssignedPodDelete", at_once=True)
+
+    def _give_up_preemption(self, uid: str, now_s: float) -> None:
         entry = self.by_uid.get(uid)
         if entry is None or uid not in self._components.nominations:
             return

@@ -52,10 +52,7 @@ class WaitingPods:
         if entry is None or entry.state is not State.WAITING:
             return
         self.reject(entry, "Preempted", now_s)
-        for preemptor in self._components.nominations.victim_gone(uid):
-            group = self._components.queue.group_of(preemptor)
-            if group is not None:
-                self._components.queue.wake(group, now_s, "AssignedPodDelete", at_once=True)
+        self._pods.wake_preemptors(self._components.nominations.victim_gone(uid), now_s)
 
     def forget_gone(self) -> None:
         """Drop the records of pods that wait for no permit any more."""

@@ -10,7 +10,8 @@ kept when rows are added, but after any call that adds something the owner must 
 Freed: a node's row and its taints' bits when the node is removed; a pod's number by `release_pod`, once the ledger, the
 queue and all other holders have dropped it; rows and bits of shapes without pods by `reclaim`, which returns the rows,
 so that estimates of them can be dropped too.
-Limits: tenants, groups and resources keep their columns for good.
+A pod's owner names its tenant, so the number of a tenant without pods goes to the next one, as rows of shapes do.
+Limits: groups and resources keep their columns for good.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class Encoder:
             raise InvalidInput("half_node_cores", half_node_cores, "cores above 0")
         self.half_node_cores = half_node_cores
         self._pressure_factor = pressure_factor
-        self.tenants: dict[str, int] = {}  # name -> number, in order
+        self._tenants: dict[str, int] = {}  # name -> number
+        self._free_tenants: list[int] = []
         self.groups: dict[str, int] = {}
         self.node_rows: dict[str, int] = {}
         self.labels_revision = 0  # increases when a node is added or removed, or its labels change
@@ -334,6 +336,11 @@ class Encoder:
         return len(self._arrays.row_shapes)
 
     @property
+    def tenant_rows(self) -> int:
+        """One more than the largest number that a tenant has had."""
+        return len(self._tenants) + len(self._free_tenants)
+
+    @property
     def reclaimable(self) -> int:
         """Number of shapes without pods."""
         return self._unused_shapes
@@ -349,6 +356,9 @@ class Encoder:
             self._demands.drop_shape(k)
             self._shape_preferred[k] = _NO_TERMS
         self._free_shapes.extend(reversed(rows))
+        kept = {shape.tenant for shape in self._arrays.row_shapes if shape is not None}
+        for name in [name for name in self._tenants if name not in kept]:
+            self._free_tenants.append(self._tenants.pop(name))
         self._unused_shapes = 0
         self._taints.compact_lists()
         return np.array(rows, dtype=np.int64)
@@ -396,10 +406,16 @@ class Encoder:
         self._write_shape(row, shape)
         return row
 
+    def _tenant(self, name: str) -> int:
+        number = self._tenants.get(name)
+        if number is None:
+            number = self._tenants[name] = self._free_tenants.pop() if self._free_tenants else self.tenant_rows
+        return number
+
     def _write_shape(self, row: int, shape: Shape) -> None:
         self._write_params(row, shape)
         arrays = self._arrays.shapes
-        arrays.tenant[row] = self.tenants.setdefault(shape.tenant, len(self.tenants))
+        arrays.tenant[row] = self._tenant(shape.tenant)
         arrays.group[row] = self._group(shape.group) if shape.group else -1
         arrays.group_limit[row] = shape.group_limit
         self._taints.write_shape(row, shape)

@@ -168,7 +168,6 @@ def capture(
     assignments, profile = components.assignments, components.profile
     rows = assignments.encoder.node_rows
     learns = profile.measures_use or profile.weighs_slack
-    going = {uid for _, _, victims, _ in components.nominations.all() for uid in victims}
     gang = _gang(plugins, plugins.gangs.placed_with(about)) if about is not None else frozenset()
     evicting = [plugin for plugin in plugins.in_order() if isinstance(plugin, Evicting)]
     placed: list[ObservedPod] = []
@@ -181,7 +180,9 @@ def capture(
             continue  # made anew from the reservation
         is_own = entry is about or entry.seen.uid in gang
         if entry is not about and (entry.state in DECIDED or (entry.state is State.WAITING and not is_own)):
-            is_going = entry.seen.uid in going or any(element.is_leaving(entry.seen.uid) for element in evicting)
+            is_going = components.nominations.is_doomed(entry.seen.uid) or any(
+                element.is_leaving(entry.seen.uid) for element in evicting
+            )
             placed.append(_placed(entry, is_going, now_s))
         elif is_own:
             own.append(_waiting(entry, components))

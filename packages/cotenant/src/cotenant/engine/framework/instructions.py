@@ -54,7 +54,7 @@ class Victim:
 @dataclass(frozen=True, slots=True)
 class Preempt:
     """Nominate the pod for the node and evict the victims. Answer with `preempt_failed` where any of it cannot be
-    done.
+    done, and with `eviction_withdrawn` for a victim that may stay after all.
     """
 
     uid: str

@@ -4,7 +4,7 @@ The arrays use rows and numbers; a cluster has names that are deleted and reused
 yet. A pod is assigned to a node's *name*; it has a row only while that node is known, so no order of events loses a pod
 or counts it twice. Changes are written to the arrays together, before the next scheduling round; rows and bits of
 removed pods are reclaimed from time to time.
-Limits: tenants, groups and resources keep their columns for good, as in the encoder.
+Limits: groups and resources keep their columns for good, as in the encoder.
 """
 
 from __future__ import annotations
@@ -354,7 +354,7 @@ class Assignments:
 
     def _adopt(self) -> None:
         if self._grown or self._adopted_shapes != self.encoder.shapes_written:
-            self.ledger.adopt(self.encoder.nodes(), self.encoder.shapes(), len(self.encoder.tenants))
+            self.ledger.adopt(self.encoder.nodes(), self.encoder.shapes(), self.encoder.tenant_rows)
             self._grown = False
             self._adopted_shapes = self.encoder.shapes_written
 

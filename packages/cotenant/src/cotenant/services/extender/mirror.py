@@ -341,7 +341,7 @@ class Mirror:
             self._ledger.place(np.array(numbers), np.array(rows), np.array(shapes))
 
     def _adopt(self) -> None:
-        nodes, shapes, tenants = self._encoder.nodes(), self._encoder.shapes(), len(self._encoder.tenants)
+        nodes, shapes, tenants = self._encoder.nodes(), self._encoder.shapes(), self._encoder.tenant_rows
         before = self._ledger
         if (
             nodes.capacity.shape != before.nodes.capacity.shape

@@ -10,7 +10,6 @@ differently.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import time
 from collections.abc import Callable
@@ -37,7 +36,7 @@ from cotenant.services.extender.profile_judge import ProfileJudge, warm
 from cotenant.services.extender.protocol import Extender
 from cotenant.services.extender.standings import QuotaStandings
 from cotenant.services.extender.watches import MirrorWatches
-from cotenant.services.heap import keep_trimmed
+from cotenant.services.heap import keep_trimmed, settle
 from cotenant.services.kernels import bring_kernels
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.reporting.accounts import report_user
@@ -128,8 +127,7 @@ async def serve(
                 "reports are accepted from anyone who can connect: no --report-token-file, --report-account or "
                 "--client-ca"
             )
-        gc.collect()
-        gc.freeze()
+        settle()
         tasks, end = TaskSet(), asyncio.Event()
         if parts.watches is not None:
             tasks.start("watches", parts.watches.run())

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import grp
 import logging
 import os
@@ -32,6 +31,7 @@ from cotenant.drivers.leasefile.folder import own_folder
 from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, Scope
+from cotenant.services.heap import settle
 from cotenant.services.keeper.arguments import KeeperArguments, check
 from cotenant.services.keeper.pressure import pressure_triggers
 from cotenant.services.keeper.privileges import give_up, join_group, needed
@@ -105,8 +105,7 @@ async def serve(
     if zones is not None:
         await zones.start()
         _log.info("zones at %s", zones.path)
-    gc.collect()
-    gc.freeze()  # what is there now stays: a full collection would delay a zone's reaction by tens of milliseconds
+    settle()  # what is there now stays: a full collection would delay a zone's reaction by tens of milliseconds
     _log.info("serving at %s", path)
     _notify_systemd("READY=1")
     await stop.wait()

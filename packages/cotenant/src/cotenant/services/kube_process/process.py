@@ -7,7 +7,7 @@ writers, metrics and checks before `run`, and passes what it does while leading 
 
 Start    1. watches, Events, status writers and background tasks
          2. servers: health and metrics answer while the first lists are on their way
-         3. once every kind is listed: `on_synced`, then the campaign for leadership
+         3. once every kind is listed: `on_synced`, the callbacks of `on_listed`, then the campaign for leadership
          4. while leading: `work`
 Stop     1. `work` is cancelled; in its `finally` everything still runs, so that it can settle what is under way
          2. statuses put meanwhile are written, within `FLUSH_S`; the lease is released
@@ -101,6 +101,7 @@ class KubeProcess:
         self._writers: list[StatusWriter] = []
         self._background: dict[str, Callable[[], Awaitable[None]]] = {}
         self._servers: dict[str, Server] = {}
+        self._on_listed: list[Callable[[], None]] = []
         self._on_stop: list[Callable[[], None]] = []
         self._preparations: list[Callable[[], Awaitable[None]]] = []
         self._awake = asyncio.Event()
@@ -136,6 +137,10 @@ class KubeProcess:
     def serve(self, name: str, server: Server) -> None:
         """Run a server from start to stop."""
         self._servers[name] = server
+
+    def on_listed(self, callback: Callable[[], None]) -> None:
+        """Call back once, when everything has been listed for the first time."""
+        self._on_listed.append(callback)
 
     def on_stop(self, callback: Callable[[], None]) -> None:
         """Call back right before the client is closed."""
@@ -206,6 +211,8 @@ class KubeProcess:
     async def _lead(self, work: Callable[[], Awaitable[None]], on_synced: Callable[[], None]) -> None:
         await self.watches.wait_synced()
         on_synced()
+        for callback in self._on_listed:
+            callback()
         while not await self.leadership.run(lambda: self._work(work), self.wake):
             pass
 

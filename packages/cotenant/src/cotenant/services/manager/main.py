@@ -13,6 +13,7 @@ from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.services.certificates.bundle import parse_bundle
 from cotenant.services.certificates.parts import PartCertificates
+from cotenant.services.heap import settle
 from cotenant.services.kube_process.replica import open_replica
 from cotenant.services.kube_process.span_target import span_target
 from cotenant.services.logs import log_to_stderr
@@ -51,14 +52,16 @@ def run(request: ManagerArguments) -> int:
                 tls = await certificates.obtain(request.tls_service, folder, stop)
                 if tls is None:
                     return  # stopped before there was one
-            await ManagerProcess(
+            process = ManagerProcess(
                 access,
                 replace(options, tls=tls),
                 replica.identity,
                 replica.elected,
                 listening=replica.listening,
                 certificates=certificates,
-            ).run(stop)
+            )
+            process.kube.on_listed(settle)
+            await process.run(stop)
 
     run_until_signal(main)
     return 0

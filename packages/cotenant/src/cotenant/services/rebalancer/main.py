@@ -9,6 +9,7 @@ from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.tls import tls_of
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.kinds.workload.declarations import workload_kinds
+from cotenant.services.heap import settle
 from cotenant.services.kernels import bring_kernels
 from cotenant.services.kube_process.replica import open_replica
 from cotenant.services.kube_process.span_target import span_target
@@ -30,9 +31,9 @@ def run(request: RunArguments) -> int:
     replica = open_replica(request, access, options.listen, COMPONENT, request.election)
 
     async def main(stop: asyncio.Event) -> None:
-        await RebalancerProcess(access, options, replica.identity, replica.elected, listening=replica.listening).run(
-            stop
-        )
+        process = RebalancerProcess(access, options, replica.identity, replica.elected, listening=replica.listening)
+        process.kube.on_listed(settle)
+        await process.run(stop)
 
     run_until_signal(main)
     return 0

@@ -18,6 +18,7 @@ from cotenant.drivers.kube.kinds.workload.declarations import workload_kinds
 from cotenant.drivers.seals.seals import read_seal
 from cotenant.engine.rehearsal import rehearse
 from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
+from cotenant.services.heap import settle
 from cotenant.services.kernels import bring_kernels
 from cotenant.services.kube_process.identity import lease_name
 from cotenant.services.kube_process.replica import open_replica
@@ -99,9 +100,11 @@ def run(request: SchedulerArguments, config: SchedulerConfig | None = None) -> i
     _log.info("rehearsed in %.1f s", time.perf_counter() - began_s)
 
     async def main(stop: asyncio.Event) -> None:
-        await SchedulerProcess(
+        process = SchedulerProcess(
             access, profile, options, replica.identity, replica.elected, listening=replica.listening
-        ).run(stop)
+        )
+        process.kube.on_listed(settle)
+        await process.run(stop)
 
     run_until_signal(main)
     return 0

@@ -65,7 +65,8 @@ def test_placed_amounts_survive_growth() -> None:
     assert nodes.sums[0, Sum.PRESSURE] == 7
     assert np.isnan(nodes.report).all()
     assert shapes.group.tolist() == list(range(49))
-    assert list(encoder.tenants) == [f"t{i}" for i in range(1, 50)]
+    assert shapes.tenant.tolist() == list(range(49))
+    assert encoder.tenant_rows == 49
     assert all(column.flags.c_contiguous for column in (*nodes, *shapes))
 
 
@@ -195,7 +196,7 @@ def test_numbers_shapes_and_bits_stay_bounded_as_pods_come_and_go() -> None:
     encoder = Encoder(half_node_cores=4.0)
     encoder.add_node(Node("n", SIZE, Labels.of({"rack": "7"})))
     for day in range(300):
-        number, k = encoder.add_pod(Pod("p", node_selector=Labels.of({"rack": str(day)}), tenant="t"))
+        number, k = encoder.add_pod(Pod("p", node_selector=Labels.of({"rack": str(day)}), tenant=f"t{day}"))
         assert (node_affinity.mask(encoder.nodes(), encoder.shapes(), k, np.array([0])) == [day == 7]).all()
         encoder.remove_pod("default/p")
         encoder.release_pod(number)
@@ -205,7 +206,23 @@ def test_numbers_shapes_and_bits_stay_bounded_as_pods_come_and_go() -> None:
                 encoder.shape(k)
     assert number == 0
     assert len(encoder.shapes().tenant) <= 9
+    assert encoder.tenant_rows <= 9
     assert encoder.nodes().labels.shape[1] == 1
+
+
+def test_a_tenant_with_pods_keeps_its_number_and_others_numbers_are_given_again() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    _, kept = encoder.add_pod(Pod("kept", tenant="a"))
+    other, _ = encoder.add_pod(Pod("other", tenant="b"))
+    encoder.remove_pod("default/other")
+    encoder.release_pod(other)
+    encoder.reclaim()
+    _, again = encoder.add_pod(Pod("again", tenant="a", group="g"))
+    _, new = encoder.add_pod(Pod("new", tenant="c"))
+    tenants = encoder.shapes().tenant
+    assert tenants[again] == tenants[kept] == 0
+    assert tenants[new] == 1
+    assert encoder.tenant_rows == 2
 
 
 def test_shapes_in_use_or_interned_are_not_reclaimed() -> None:

@@ -7,6 +7,8 @@ well. It waits in a group of its own, and is woken when its last victim is gone.
 rebalancer makes room: it waits for the pods that are being moved, which are not victims, so another preemptor may still
 evict them; devices that are free already cannot be set aside, so other pods that ask for devices are kept off its node
 meanwhile.
+A victim that was told to go counts as going until it is gone or its eviction is withdrawn, also where its preemptor's
+nomination is dropped meanwhile: nobody calls it back, and what counts on it as staying would be broken later.
 Source: kube-scheduler's nominator.
 Limits: a pod without rules of its own is not affected by the nominated pod's rules; a gang of which some members ask
 for devices is kept off such nodes as a whole.
@@ -14,8 +16,9 @@ for devices is kept off such nodes as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -26,6 +29,16 @@ from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import Mask
 from cotenant.model.devices.request import asks_devices
 from cotenant.model.errors import Permanent
+
+GOING_S = 300.0  # what carries out an eviction says how it ends long before; this is for one of which nothing is heard
+
+
+@dataclass(frozen=True, slots=True)
+class AskedEviction:
+    """An eviction that was asked for and of which no end is known."""
+
+    preemptor: str  # UID of the pod for whose nomination it was
+    until_s: float  # it is not believed in any more from then on
 
 
 @dataclass(slots=True)
@@ -46,6 +59,7 @@ class Nominations:
         self.by_uid: dict[str, Nomination] = {}  # of the nominated pods; changed here only
         self._waits_for: dict[str, set[str]] = {}  # victim -> preemptors
         self._moves_for: dict[str, set[str]] = {}  # pod that is being moved -> pods that wait for its room
+        self._asked: dict[str, AskedEviction] = {}  # by UID of the victim, those that end first in front
 
     def __contains__(self, uid: str) -> bool:
         return uid in self.by_uid
@@ -104,6 +118,7 @@ class Nominations:
         """A pod is gone. Returns the preemptors whose last victim it was, and pods for which it was moved: what is
         left to move may not be needed.
         """
+        self._asked.pop(uid, None)
         waited = {*self._waits_for.pop(uid, ()), *self._moves_for.pop(uid, ())}
         ready = []
         for preemptor in sorted(waited):
@@ -119,9 +134,45 @@ class Nominations:
         for uid in self.on(name):
             self._assignments.reserve(self.by_uid[uid].entry, name)
 
-    def is_doomed(self, uid: str) -> bool:
-        """Whether a preemptor waits for this pod to end, so it need not be evicted again."""
+    def ask(self, victims: Iterable[str], preemptor: str, now_s: float) -> None:
+        """The eviction of these pods is asked for with the preemptor's nomination."""
+        for victim in victims:
+            self._asked.pop(victim, None)
+            self._asked[victim] = AskedEviction(preemptor, now_s + GOING_S)
+
+    def asked(self) -> Mapping[str, AskedEviction]:
+        """The evictions that were asked for, by UID of the victim; read only."""
+        return self._asked
+
+    def restore_asked(self, asked: Mapping[str, AskedEviction]) -> None:
+        """Take over what was asked for before a rebuild."""
+        self._asked.update(asked)
+
+    def asked_until_s(self) -> float:
+        """When the next eviction stops being believed in; inf = never."""
+        return next((eviction.until_s for eviction in self._asked.values()), inf)
+
+    def forget_asked(self, uid: str) -> None:
+        """The pod's own state says from now on whether it is going."""
+        self._asked.pop(uid, None)
+
+    def stays(self, uid: str) -> tuple[str, ...]:
+        """A pod is not evicted after all. Returns the preemptors that waited for it."""
+        self._asked.pop(uid, None)
+        waited = tuple(sorted(self._waits_for.pop(uid, ())))
+        for preemptor in waited:
+            self.by_uid[preemptor].victims.discard(uid)
+        return waited
+
+    def is_awaited(self, uid: str) -> bool:
+        """Whether a preemptor waits for this pod to end."""
         return uid in self._waits_for
+
+    def is_doomed(self, uid: str) -> bool:
+        """Whether a preemptor waits for this pod to end, or its eviction was asked for: it need not be evicted again,
+        and nothing may count on it.
+        """
+        return uid in self._waits_for or uid in self._asked
 
     def wait_for(self, uid: str, ending: set[str]) -> bool:
         """Wait for more ending pods on the node of a nominated pod that did not fit yet. Whether it waits for any,

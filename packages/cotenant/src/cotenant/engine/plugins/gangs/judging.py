@@ -342,6 +342,7 @@ class GangJudging:
                 self._pods.drop_nomination(self._pods.by_uid[other])
                 self._pods.requeue(self._pods.by_uid[other], now_s)
             victims = (*at.pop(node, ()), *elsewhere)
+            components.nominations.ask((victim.uid for victim in victims), entry.seen.uid, now_s)
             self._outbox.say(
                 Preempt(
                     entry.seen.uid,

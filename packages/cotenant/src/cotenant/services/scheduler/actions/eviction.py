@@ -183,8 +183,10 @@ class Evictor:
             entry = self._cluster.find(victim.key)
             if entry is None or entry.seen.uid != victim.uid or entry.seen.terminating:
                 return False  # the watch wakes the preemptor
-            if self._cluster.reserved().get(preempt.uid) != preempt.node:
+            no_more = self._cluster.reserved().get(preempt.uid) != preempt.node
+            if no_more and not self._cluster.is_awaited(victim.uid):
                 await self._requests.withdraw(victim.uid)
+                self._cluster.eviction_withdrawn(victim.uid, self._now())
                 self._statuses.eviction_said(victim.uid, victim.key, "EvictionWithdrawn", "its room is not needed")
                 return False
             request, left_s = self._requests.of(victim.uid), began_s + RESPONDERS_HAVE_S - self._now()
@@ -205,6 +207,7 @@ class Evictor:
             task.cancel()
 
     async def _carry_out(self, preempt: Preempt) -> None:
+        evicted: set[str] = set()
         try:
             proposed = preempt if self._agreed is None else await self._agreed(preempt)
             if proposed is None:
@@ -214,29 +217,29 @@ class Evictor:
             await self._nominate(preempt)
             async with asyncio.TaskGroup() as group:
                 for victim in preempt.victims:
-                    group.create_task(self._evict(victim, preempt))
-        except NotFound:
-            pass  # the preemptor is gone: the watch reports it
+                    group.create_task(self._evict(victim, preempt, evicted))
+        except NotFound:  # the preemptor is gone: the watch reports it
+            self._cluster.preempt_failed(preempt.uid, self._now())
         except CotenantError as error:
-            self._failed(preempt, error)
+            self._failed(preempt, error, evicted)
         except ExceptionGroup as errors:
             if errors.split(CotenantError)[1] is not None:
                 self._metrics.loop_errors.inc()
                 _log.exception("preemption for %s", preempt.key)
-            self._failed(preempt, errors.exceptions[0])
+            self._failed(preempt, errors.exceptions[0], evicted)
         finally:
             self._changed()
 
-    def _failed(self, preempt: Preempt, error: Exception) -> None:
+    def _failed(self, preempt: Preempt, error: Exception, evicted: set[str]) -> None:
         _log.warning("preemption for %s on %s: %s", preempt.key, preempt.node, error)
-        self._cluster.preempt_failed(preempt.uid, self._now())
+        self._cluster.preempt_failed(preempt.uid, self._now(), evicted)
 
     async def _nominate(self, preempt: Preempt) -> None:
         namespace, _, name = preempt.key.partition("/")
         body = {"metadata": {"uid": preempt.uid}, "status": {"nominatedNodeName": preempt.node}}
         await self._client.patch_status(PODS, namespace, name, body)
 
-    async def _evict(self, victim: Victim, preempt: Preempt) -> None:
+    async def _evict(self, victim: Victim, preempt: Preempt, evicted: set[str]) -> None:
         if not await self._let_respond(victim, preempt):
             return
         namespace, _, name = victim.key.partition("/")
@@ -252,6 +255,7 @@ class Evictor:
                 PODS, namespace, name, {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
             )
             await self._client.delete(PODS, namespace, name, uid=victim.uid)
+            evicted.add(victim.uid)
         except (NotFound, Conflict):
             return  # gone, or another pod has its name: the watch reports it
         self._statuses.preempted(victim, preempt)

@@ -15,7 +15,7 @@ from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
 from cotenant.drivers.kube.kinds.eviction_requests import EVICTION_REQUESTS, EVICTIONS, EvictionObject
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Evict, Preempt, Victim
-from cotenant.model.cluster.eviction_request import EvictionRequest
+from cotenant.model.cluster.eviction_request import SCHEDULER, EvictionProgress, EvictionRequest
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
@@ -217,6 +217,36 @@ def test_a_preemptor_that_is_gone_withdraws_the_request() -> None:
     assert world.said.events[-1].startswith("EvictionWithdrawn")
 
 
+def test_after_a_withdrawal_the_engine_counts_on_the_victim_as_staying() -> None:
+    world = World()
+    world.at[7.0] = lambda: world.cluster.pod_gone("uid-vip", world.now_s)
+
+    async def case() -> None:
+        world.evictor.add(world.preempt())
+        await world.until_done()
+
+    run(case)
+    assert [victim.uid for victim in world.preempt().victims] == ["uid-victim"]
+
+
+def test_a_victim_that_another_preemptor_waits_for_is_not_called_back() -> None:
+    world = World()
+
+    def takes_over() -> None:
+        world.cluster.pod_gone("uid-vip", world.now_s)
+        assert world.preempt().victims == ()
+
+    world.at[7.0] = takes_over
+
+    async def case() -> None:
+        world.evictor.add(world.preempt())
+        await world.until_done()
+
+    run(case)
+    assert world.server.calls[-1] == "delete pods victim"
+    assert world.now_s == START_S + RESPONDERS_HAVE_S
+
+
 def test_a_scheduler_that_restarts_does_not_begin_the_time_anew() -> None:
     world = World()
 
@@ -292,3 +322,53 @@ def test_without_requests_an_eviction_goes_to_the_eviction_api() -> None:
 
     run(case)
     assert world.server.calls == ["POST /api/v1/namespaces/default/pods/victim/eviction"]
+
+
+class _Counted(str):
+    """A UID that counts how often one like it is compared or looked up."""
+
+    asked = 0
+
+    def __hash__(self) -> int:
+        _Counted.asked += 1
+        return super().__hash__()
+
+    def __eq__(self, other: object) -> bool:
+        _Counted.asked += 1
+        return super().__eq__(other)
+
+
+def test_looking_for_a_pods_eviction_costs_the_same_with_many() -> None:
+    world = World()
+    requests, evictions = world.server.handlers[EVICTION_REQUESTS.plural], world.server.handlers[EVICTIONS.plural]
+    costs = []
+    for size in (10, 1_000):
+        for i in range(size):
+            uid = _Counted(f"uid-{i}")
+            requests.seen(EvictionRequest("default", f"r-{i}", f"u-{i}", SCHEDULER, uid))
+            evictions.seen(EvictionProgress(f"default/e-{i}", uid))
+        _Counted.asked = 0
+        last = f"uid-{size - 1}"
+        assert world.requests.of(last) is not None
+        assert world.requests.has_begun(last)
+        assert world.requests.responder(last) == ("", "")
+        assert world.requests.in_words(last)
+        costs.append(_Counted.asked)
+    assert costs[1] == costs[0]
+
+
+def test_what_is_stored_is_forgotten_by_pod_too() -> None:
+    world = World()
+    requests, evictions = world.server.handlers[EVICTION_REQUESTS.plural], world.server.handlers[EVICTIONS.plural]
+    requests.seen(EvictionRequest("default", "r", "u", SCHEDULER, "uid-1"))
+    requests.seen(EvictionRequest("default", "r", "u-2", SCHEDULER, "uid-2"))  # the name, for another pod
+    assert world.requests.of("uid-1") is None
+    assert world.requests.of("uid-2") is not None
+    evictions.seen(EvictionProgress("default/e", "uid-2"))
+    evictions.seen(EvictionProgress("default/f", "uid-2"))
+    evictions.gone("default/e")
+    assert world.requests.has_begun("uid-2")
+    evictions.gone("default/f")
+    requests.gone("default/r")
+    assert not world.requests.has_begun("uid-2")
+    assert world.requests.of("uid-2") is None
