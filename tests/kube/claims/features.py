@@ -112,7 +112,9 @@ def _lists(rng: random.Random, found: World) -> None:
     """Roots and versions are lists of some devices, and one value of others."""
     for device in _devices(found):
         roots = sorted(rng.sample(("r0", "r1", "r2"), rng.randint(1, 2)))
-        device["attributes"]["rack.example.com/root"] = {"strings": roots} if rng.random() < 0.7 else {"string": roots[0]}
+        device["attributes"]["rack.example.com/root"] = (
+            {"strings": roots} if rng.random() < 0.7 else {"string": roots[0]}
+        )
         zones = sorted(rng.sample(range(4), rng.randint(1, 3)))
         device["attributes"]["rack.example.com/zone"] = {"ints": zones} if rng.random() < 0.7 else {"int": zones[0]}
     for devices in _specs(found):

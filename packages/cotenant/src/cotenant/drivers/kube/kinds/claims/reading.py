@@ -283,9 +283,7 @@ def _value(written: schema.Attribute, field: str) -> AttributeValue:
         return Values("string", written.strings)
     if written.versions is not None:
         return Values("version", tuple(map(Version, written.versions)))
-    raise InvalidInput(
-        field, "", "int, bool, string, version, or a list of them", "this version knows no other values"
-    )
+    raise InvalidInput(field, "", "int, bool, string, version, or a list of them", "this version knows no other values")
 
 
 def _capacity(written: schema.Capacity, field: str) -> Capacity:
