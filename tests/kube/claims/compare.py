@@ -1,9 +1,8 @@
 """`python -m tests.kube.claims.compare --seeds 0:200`: random worlds, each placed by kube-scheduler and by
 `cotenant scheduler` on one real API server; prints every difference, and how many worlds and pods were the same.
 
-`--wide` adds what features.py adds, `--lists` also attributes that are lists. A world that has what kube-scheduler's
-search loses track of may end in a difference that is its own: counted apart, and only where it refuses what we place, or
-has given devices that its constraint forbids (docs/adr/0048).
+`--wide` adds what features.py adds, `--lists` also attributes that are lists. The first difference of a world that has
+what kube-scheduler's search loses track of is counted apart (`World.may_differ`): nothing here tells whose it is.
 
 `--other default-scheduler` lets kube-scheduler place both copies: what then differs is not decided by its inputs.
 """
