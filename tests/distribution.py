@@ -43,11 +43,13 @@ LONG = (
 # Units that take more than five seconds, the longest first.
 LONGEST = (
     "tests/kube/claims/test_same_as_upstream.py",
+    "tests/kube/feasible/test_same_as_upstream.py",
     "tests/node/guest/systemd",
     "tests/node/guest/kubelet",
     "tests/node/guest",
     "tests/e2e",
     "tests/browser/test_console.py",
+    "tests/browser/test_fleet.py",
     "tests/node/test_experiments.py",
     "tests/unit/test_bench.py",
     "tests/fault/up/test_schedulers.py",
@@ -77,6 +79,7 @@ LONGEST = (
     "tests/property/groups/test_quota.py",
     "tests/conformance/test_runner.py",
     "tests/kube/claims/test_new_objects.py",
+    "tests/kube/feasible/test_generating.py",
     "tests/property/placement/test_verdict_cache.py",
     "tests/node/test_keeper_kill.py",
     "tests/node/test_agent_hardware.py",

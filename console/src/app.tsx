@@ -5,6 +5,7 @@ import { useAsked } from "./ask";
 import { isDark, setTheme, theme, type Theme } from "./colours";
 import { Credit } from "./credit";
 import { clock } from "./format";
+import { FleetView } from "./hosts/view";
 import { focusByArrow } from "./keys";
 import { Lab } from "./lab";
 import { lostSince, sources, version } from "./live";
@@ -22,7 +23,7 @@ import { Zones } from "./zones";
 
 const THEMES: readonly Theme[] = ["auto", "light", "dark"];
 const GROUPS = ["", "zone", "pool", "numa", "tenant"];
-const CHOSEN = ["pod", "name", "machine", "quota", "move", "zone", "objective", "service", "of"]; // what the title of the tab names
+const CHOSEN = ["pod", "name", "machine", "quota", "move", "zone", "objective", "service", "of", "host", "container", "group"]; // what the title of the tab names
 
 export function App() {
   const [hasHelp, setHelp] = useState(false);
@@ -77,6 +78,7 @@ export function App() {
         {shown === "lab" && <Lab />}
         {shown === "profiles" && <Profiles />}
         {shown === "zones" && <Zones />}
+        {shown === "fleet" && <FleetView />}
       </main>
     </>
   );
@@ -105,7 +107,7 @@ function key(event: KeyboardEvent): boolean {
   if (event.ctrlKey || event.metaKey || event.altKey) return false;
   if (event.key === "Escape") return escape(event);
   if (isTyping(event)) return false;
-  const number = Number(event.key);
+  const number = event.key === "0" ? 10 : Number(event.key);
   if (number >= 1 && number <= VIEWS.length) {
     go(VIEWS[number - 1] as View);
     return true;
@@ -148,7 +150,8 @@ function escape(event: KeyboardEvent): boolean {
     at.blur();
     document.querySelector<HTMLElement>("[data-map]")?.focus();
   } else if (view.value === "node") go("machines", { machine: param("name") });
-  else if (param("pod")) set({ pod: "", if: "" });
+  else if (view.value === "fleet") set({ host: "", container: "", group: "", tab: "", grep: "" });
+  else if (param("pod")) set({ pod: "", if: "", tab: "", grep: "" });
   else set({ machine: "", quota: "", trace: "", move: "", zone: "", a: "", b: "", ...(view.value === "credit" ? { of: "" } : {}) });
   return true;
 }

@@ -16,6 +16,8 @@ export const version = signal(0);
 export const sources = signal<Record<string, SourceState>>({});
 /** Unix seconds since which the console has not answered; 0 while it does. */
 export const lostSince = signal(0);
+/** Counts what the console has learnt of the fleet's hosts; pages that show them ask again when it changes. */
+export const hostsVersion = signal("");
 export const title = signal("");
 
 const SILENCE_MS = 16_000; // three beats
@@ -94,6 +96,7 @@ function take([kind, data, from]: Said): void {
   else {
     heard();
     if (kind === "sources") sources.value = JSON.parse(data) as Record<string, SourceState>;
+    if (kind === "hosts") hostsVersion.value = data;
     if (kind === "change") changed(data, from);
   }
 }

@@ -1,8 +1,12 @@
 // The URL's fragment holds the view and its whole state: #/machines?group=zone&q=web. Reading and writing go through here.
 import { computed, signal } from "@preact/signals";
 
-export type View = "machines" | "pods" | "node" | "quotas" | "services" | "credit" | "moves" | "profiles" | "lab" | "zones";
-export const VIEWS: readonly View[] = ["machines", "pods", "quotas", "credit", "services", "moves", "profiles", "lab", "zones"];
+export type View =
+  | "machines" | "pods" | "node" | "quotas" | "services"
+  | "credit" | "moves" | "profiles" | "lab" | "zones" | "fleet";
+export const VIEWS: readonly View[] = [
+  "machines", "pods", "quotas", "credit", "services", "moves", "profiles", "lab", "zones", "fleet",
+];
 const KNOWN: readonly string[] = [...VIEWS, "node"];
 
 interface Route {

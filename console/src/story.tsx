@@ -5,6 +5,7 @@ import type { Candidate, PodAnswer, PodRow, Waiting } from "./answers";
 import { Gang } from "./gang";
 import { age, bytes, cores, count, milliseconds, moment, when } from "./format";
 import { fleet } from "./live";
+import { Logs } from "./hosts/logs";
 import { NUMA } from "./machines/layout";
 import { Old } from "./old";
 import { Wide } from "./parts";
@@ -19,6 +20,7 @@ export function Story({ pod }: { pod: string }) {
   const row = seen.value;
   const asked = useAsked<PodAnswer>(namespaced ? `/api/scheduler/pod/${path}` : "", 5);
   const answer = asked.value;
+  const hasLogs = param("tab") === "logs";
   const [namespace, name] = namespaced ? pod.split("/") : ["", pod];
   if (!namespaced)
     return <article class="story"><p class="crumb"><a href={to("pods")}>← {t("pods")}</a></p><p class="error" role="alert">{t("pod.name", { name: pod })}</p></article>;
@@ -27,6 +29,8 @@ export function Story({ pod }: { pod: string }) {
       <p class="crumb"><a href={to("pods", { q: param("q"), state: param("state") })}>← {t("pods")}</a> · <span class="soft">{namespace}</span></p>
       <h1>{name}</h1>
       {answer && <p class={`headline${answer.node ? "" : " waits"}`} data-headline>{answer.headline}</p>}
+      <p class="chips"><button type="button" aria-expanded={hasLogs} onClick={() => set({ tab: hasLogs ? "" : "logs", grep: "" })}>{t("logs")}</button></p>
+      {hasLogs && <Logs name={pod} />}
       <Old asked={asked} />
       {asked.error && !answer && <p class="error" role="alert">{asked.error}</p>}
       {!answer && asked.isLoading && <p class="soft">{t("loading")}</p>}

@@ -32,6 +32,8 @@ class Given:
     failed: bool = False
     tags: dict[str, str | int] = field(default_factory=dict)
     pod: str = ""
+    instance: str = ""
+    tracestate: str = ""
 
 
 def request_of(spans: Sequence[Given]) -> bytes:
@@ -40,7 +42,7 @@ def request_of(spans: Sequence[Given]) -> bytes:
     for given in spans:
         of_resource = request.resource_spans.add()
         described = {"service.name": given.service, "service.namespace": given.namespace, "host.name": given.host}
-        described["k8s.pod.name"] = given.pod
+        described |= {"k8s.pod.name": given.pod, "service.instance.id": given.instance}
         for key, value in described.items():
             if value:
                 of_resource.resource.attributes.add(key=key).value.string_value = value
@@ -50,6 +52,7 @@ def request_of(spans: Sequence[Given]) -> bytes:
         span.parent_span_id = given.parent.to_bytes(8, "big") if given.parent else b""
         span.start_time_unix_nano = EPOCH_S * SECOND_NS + round(given.start_ms * MS)
         span.end_time_unix_nano = EPOCH_S * SECOND_NS + round(given.end_ms * MS)
+        span.trace_state = given.tracestate
         span.status.code = 2 if given.failed else 0
         for key, tag in given.tags.items():
             attribute = span.attributes.add(key=key)

@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,7 @@ GATES = (
     "DRADeviceTaints=true",
     "DRAExtendedResource=true",
     "DRADeviceBindingConditions=true",
+    "TaintTolerationComparisonOperators=true",
 )
 LISTS = "DRAListTypeAttributes=true"  # alpha in 1.36
 _NOT_OF_SCHEDULER = "DRADeviceTaintRules"  # kube-scheduler 1.36.2 panics on the first rule that it sees
@@ -73,8 +74,8 @@ class Upstream:
             yield
 
     @contextmanager
-    def scheduler(self) -> Iterator[Path]:
-        """kube-scheduler as it comes; its log."""
+    def scheduler(self, more: Mapping[str, Any] | None = None) -> Iterator[Path]:
+        """kube-scheduler as it comes, or with more in its configuration; its log."""
         configuration = self.folder / "scheduler.yaml"
         document = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -83,6 +84,7 @@ class Upstream:
             "leaderElection": {"leaderElect": False},
             "podInitialBackoffSeconds": 1,
             "podMaxBackoffSeconds": 1,
+            **(more or {}),
         }
         configuration.write_text(yaml.safe_dump(document))
         command = [
@@ -138,7 +140,7 @@ def upstream(folder: Path, gates: tuple[str, ...] = GATES) -> Iterator[Upstream]
         f"--service-account-key-file={key}",
         f"--service-account-signing-key-file={key}",
         "--service-cluster-ip-range=10.0.0.0/24",
-        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection",
         "--endpoint-reconciler-type=none",
         "--max-requests-inflight=3000",
         "--max-mutating-requests-inflight=1000",

@@ -37,7 +37,7 @@ CHECKS = {
     "console-view": "console_view",
 }
 RECIPES = {name: blocks((FOLDER / f"{name}.md").read_text()) for name in CHECKS}
-OTHERS = {"README", "plugin"}  # the list, and a recipe with a test of its own
+OTHERS = {"README", "plugin", "program"}  # the list, and recipes with a test of their own
 PAGES = [ROOT / "CONTRIBUTING.md", *sorted(FOLDER.glob("*.md"))]
 
 

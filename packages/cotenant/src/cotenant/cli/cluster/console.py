@@ -5,13 +5,16 @@ Its options are the fields of its arguments; the implementation is imported when
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from cotenant.cli.access import check_access
-from cotenant.services.console.arguments import ConsoleArguments, check
+from cotenant.services.console.arguments import LOCAL_FLEET, ConsoleArguments, check
 from cotenant.services.options import GIVEN
+
+if TYPE_CHECKING:
+    from cotenant.services.console.hosts.contract import FleetReader
 
 Flag = Annotated[bool, Parameter(negative=())]
 
@@ -26,4 +29,15 @@ def console(*, request: Annotated[ConsoleArguments, GIVEN] = ConsoleArguments())
     check_access(request.kubeconfig, request.context)
     from cotenant.services.console import main
 
-    return main.run(request)
+    return main.run(request, _fleet(request))
+
+
+def _fleet(request: ConsoleArguments) -> FleetReader | None:
+    """The fleet that was named."""
+    if not request.fleet:
+        return None
+    from cotenant.services.fleet.places import BusOptions
+    from cotenant.services.fleet.viewing import FleetViewer
+
+    url = "" if request.fleet == LOCAL_FLEET else request.fleet
+    return FleetViewer(BusOptions(url, request.fleet_key, request.fleet_ca, request.fleet_name))

@@ -125,3 +125,66 @@ def run(
         context=context,
     )
     return profile_running.run(request, json)
+
+
+@app.command
+def code(
+    target: Annotated[
+        str, Parameter(help="Process id, guid of a container or program, or name of a pod: on this host.")
+    ],
+    /,
+    *,
+    seconds: Annotated[int, Parameter(help="How long.")] = 10,
+    rate: Annotated[int, Parameter(help="Samples a second.")] = 100,
+    out: Annotated[
+        Path | None, Parameter(help="Also write the stacks as pprof (gzipped): for `go tool pprof`, Speedscope.")
+    ] = None,
+    idle: Annotated[bool, Parameter(negative=(), help="Count threads that wait, too.")] = False,
+    rows: Annotated[int, Parameter(help="Lines of the table.")] = 20,
+    json: Json = False,
+) -> int:
+    """In which lines a running Python program spends its time, without a change of it.
+
+    Samples by py-spy, which needs root for another user's process. A guid or pod is found by its containers'
+    environment on this host.
+    """
+    from cotenant.cli.cluster.profile_code_showing import show_code
+    from cotenant.services.profiling.code import profile_code
+
+    return show_code(profile_code(target, seconds, rate, out, idle), rows, json)
+
+
+@app.command
+def perf(
+    *command: Annotated[str, Parameter(help="The command and its arguments, after --.", allow_leading_hyphen=True)],
+    label: Annotated[tuple[str, ...], Parameter(help="NAME=VALUE; may be given several times.")] = (),
+    otlp: Annotated[
+        str, Parameter(help="Also send the figures to this collector (OTLP/HTTP), as http://HOST:4318.")
+    ] = "",
+    json: Json = False,
+) -> int:
+    """Run a command and show what it used: CPU, context switches, I/O, pressure, performance counters.
+
+    Under an MPI launcher each rank is measured by itself (mpirun -n 4 cotenant profile perf -- ./app). The figures are
+    on standard error; with --json on standard output, where the command's output goes to standard error. The exit
+    status is the command's.
+    """
+    import os
+    import sys
+
+    from cotenant.cli.cluster.profile_perf_showing import show_command
+    from cotenant.model.errors import CotenantError, InvalidInput
+    from cotenant.services.profiling.command import labels_of, measured, send
+
+    if not command:
+        raise InvalidInput("COMMAND", "", "a command after --")
+    if otlp and not otlp.startswith(("http://", "https://")):
+        raise InvalidInput("--otlp", otlp, "http://HOST:PORT or https://HOST:PORT")
+    found = measured(command, os.environ, labels_of(label), sys.stderr.fileno() if json else None)
+    show_command(found, json)
+    if otlp:
+        try:
+            send(found, otlp)
+        except CotenantError as error:  # the command ran, and its status is what counts
+            print(f"cotenant: the figures were not sent: {error}", file=sys.stderr)
+    return found.status

@@ -10,8 +10,10 @@ from cotenant.cli import tables
 from cotenant.model.fleet.configuration import USUAL_FUNCTIONS
 from cotenant.model.fleet.group import GroupOutcome
 from cotenant.model.fleet.host import ContainerStatus
+from cotenant.model.fleet.methods import MethodList
 from cotenant.model.fleet.requests import GroupRow, HostRow, Inspected, Limited, Listed, Spread
 from cotenant.model.fleet.states import AgentState
+from cotenant.model.printable import printable
 
 _MIB = 1 << 20
 FAILED = 1
@@ -133,6 +135,35 @@ def show_spread(role: str, platform: str, answer: Spread, as_json: bool) -> int:
         for guid, reason in answer.refused.items():
             print(f"  {guid}: {reason}")
     return FAILED if answer.refused else 0
+
+
+def show_methods(guid: str, found: MethodList, as_json: bool) -> int:
+    """Methods as signatures."""
+    if as_json:
+        _print_json(found)
+        return 0
+    print(printable(f"{guid}: {found.program} {found.version}"))
+    for method in found.methods:
+        parameters = ", ".join(
+            f"{parameter.name}: {parameter.form}{'' if parameter.default is None else f' = {parameter.default}'}"
+            for parameter in method.parameters
+        )
+        print(printable(f"  {method.name}({parameters}) -> {method.result}   within {method.deadline_s:g} s"))
+        if method.about:
+            print(printable(f"      {method.about}"))
+    return 0
+
+
+def show_result(result: bytes, as_json: bool) -> int:
+    """A method's result: JSON, indented for people; a text as it is."""
+    if as_json:
+        print(result.decode())
+        return 0
+    found = msgspec.json.decode(result)
+    shown = found if isinstance(found, str) else msgspec.json.format(result, indent=2).decode()
+    for line in shown.split("\n"):
+        print(printable(line))
+    return 0
 
 
 def _container(host: HostRow, status: ContainerStatus) -> tuple[str, ...]:

@@ -122,3 +122,51 @@ def critical(
     from cotenant.cli.traces import showing
 
     return showing.critical(service, slowest, url, token_file, ca, json)
+
+
+@app.command
+def close(
+    channel: Annotated[str, Parameter(help="A service, NAME or NAMESPACE/NAME, or the GUID of one instance.")],
+    /,
+    *,
+    lasts: Annotated[str, Parameter(name="--for", help="How long; then it opens by itself.")] = "10m",
+    url: Url = "",
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    json: Json = False,
+) -> int:
+    """Take no more spans of a service, or of one instance (`service.instance.id`), for a time.
+
+    They are answered as if they were taken, and counted. No node acts for an objective of a closed service.
+    """
+    from cotenant.cli.traces import channel_showing
+    from cotenant.cli.traces.asking import client
+    from cotenant.model.fleet.durations import duration_s
+
+    return channel_showing.close(client(url, token_file, ca), channel, duration_s("--for", lasts), json)
+
+
+@app.command(name="open")
+def open_(
+    channel: Annotated[str, Parameter(help="As it was closed.")],
+    /,
+    *,
+    url: Url = "",
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    json: Json = False,
+) -> int:
+    """Take the spans of a closed channel again."""
+    from cotenant.cli.traces import channel_showing
+    from cotenant.cli.traces.asking import client
+
+    return channel_showing.open_(client(url, token_file, ca), channel, json)
+
+
+@app.command
+def closed(*, url: Url = "", token_file: TokenFile = None, ca: Ca = None, json: Json = False) -> int:
+    """Closed channels: since when, until when, how many spans were left out."""
+    from cotenant.cli.traces import channel_showing
+    from cotenant.cli.traces.asking import client
+
+    return channel_showing.closed(client(url, token_file, ca), json)

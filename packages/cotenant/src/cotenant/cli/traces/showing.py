@@ -200,7 +200,8 @@ def critical(service: str, slowest: float, url: str, token_file: Path | None, ca
     ]
     tables.print_words(headings, cells, right=headings[3:])
     which = "" if slowest >= 1 else f"slowest {100 * slowest:g} %: "
-    print(f"{which}{page.requests} requests of {page.service}, {page.mean_ms:.2f} ms each on average")
+    stand_for = f", which stand for {page.represented:.0f}" if page.represented > page.requests + 0.5 else ""
+    print(f"{which}{page.requests} requests of {page.service}{stand_for}, {page.mean_ms:.2f} ms each on average")
     return 0
 
 

@@ -131,7 +131,8 @@ class NatsBus:
         added = await add_service(self._client, config)
         group = added.add_group(name=service.prefix, queue_group=service.queue or None)
         for verb in service.verbs:
-            await group.add_endpoint(name=verb, handler=received)
+            metadata = dict(service.metadata_of.get(verb, NO_HEADERS))
+            await group.add_endpoint(name=verb, handler=received, metadata=metadata)
         return _Served(added)
 
     async def close(self) -> None:

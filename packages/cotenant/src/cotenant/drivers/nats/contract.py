@@ -47,6 +47,7 @@ class Service:
     prefix: str
     verbs: Sequence[str]
     queue: str = ""  # services of one queue share the requests
+    metadata_of: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by verb
 
 
 class Subscription(Protocol):

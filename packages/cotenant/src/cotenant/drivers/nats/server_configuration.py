@@ -1,8 +1,8 @@
 """The configuration of a NATS server for a fleet: who may speak where, enforced by the server itself.
 
 A host may publish as its own guid only (`hb.GUID`, `fleet.register.GUID`, answers to requests that it got) and hears
-only what is asked of its own guid. A controller may ask every agent; an operator may ask controllers, under a subject
-that has the operator's name, which is how controllers know who asks.
+only what is asked of its own guid; a program hears that, and answers. A controller may ask every agent; an operator
+may ask controllers, under a subject that has the operator's name, which is how controllers know who asks.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ def server_configuration(
 ) -> str:
     """The text of nats-server.conf. `public_keys`: by guid and by name."""
     users = [_user(public_keys[host.guid], *_host(host.guid, host.gateway)) for host in fleet.hosts]
+    users += [_user(public_keys[program.guid], *_program(program.guid)) for program in fleet.programs]
     users += [_user(public_keys[name], *_controller(name)) for name in fleet.controllers]
     users += [_user(public_keys[operator.name], *_operator(operator.name)) for operator in fleet.operators]
     if leaves is not None:
@@ -115,6 +116,11 @@ def _host(guid: str, is_gateway: bool = False) -> tuple[list[str], list[str]]:
     if is_gateway:
         return [*publish, "guid.*.rpc.describe"], [*hears, "hb.*", "fleet.leave.*"]
     return publish, hears
+
+
+def _program(guid: str) -> tuple[list[str], list[str]]:
+    """It may answer what it is asked, and else say something to itself only: no list at all would allow all."""
+    return [f"_INBOX.{guid}.>"], [f"guid.{guid}.rpc.*", f"_INBOX.{guid}.>", "$SRV.>"]
 
 
 def _controller(name: str) -> tuple[list[str], list[str]]:

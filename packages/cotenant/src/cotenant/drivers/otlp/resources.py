@@ -18,7 +18,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from cotenant.model.traces.probability import read_randomness
+from cotenant.model.traces.probability import read_randomness, read_threshold
 from cotenant.model.traces.spans import UNKNOWN_SERVICE, SpanSource
 
 DATABASE_KEYS = ("db.namespace", "db.name", "db.system.name", "db.system")
@@ -47,6 +47,7 @@ def _source_of(resource: bytes) -> SpanSource:
         pod_uid=_first(found, "k8s.pod.uid"),
         host=_first(found, "k8s.node.name", "host.name", "host.id"),
         pod_namespace=_first(found, "k8s.namespace.name"),
+        instance=_first(found, "service.instance.id"),
     )
 
 
@@ -64,14 +65,15 @@ def span_tags(message: bytes) -> dict[str, str]:
     return tags
 
 
-def span_randomness(message: bytes) -> int | None:
-    """The random bits in a serialised Span's tracestate; None where it gives none."""
-    if b"rv:" not in message:
-        return None
+def span_sampling(message: bytes) -> tuple[int | None, int | None]:
+    """The random bits and the threshold in a serialised Span's tracestate; None for what it does not give."""
+    if b"rv:" not in message and b"th:" not in message:
+        return None, None
     try:
-        return read_randomness(Span.FromString(message).trace_state)
+        tracestate = Span.FromString(message).trace_state
     except DecodeError:
-        return None
+        return None, None
+    return read_randomness(tracestate), read_threshold(tracestate)
 
 
 def tags_of(attributes: Iterable[KeyValue]) -> dict[str, str]:

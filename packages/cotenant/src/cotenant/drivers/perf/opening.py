@@ -1,4 +1,4 @@
-"""Opens counters of the kernel's performance events for one cgroup on one CPU.
+"""Opens counters of the kernel's performance events for one cgroup on one CPU, or for one command.
 
 Python has no binding for perf_event_open. The system call through ctypes, and of its 128-byte attribute only the fields
 that counting needs.
@@ -24,6 +24,8 @@ _CALL = {"x86_64": 298, "aarch64": 241, "riscv64": 241}
 _ATTRIBUTE = struct.Struct("=IIQQQQQ")  # type, size, config, sample_period, sample_type, read_format, flags
 _ATTRIBUTE_BYTES = 128
 _READ_FORMAT = 1 | 2 | 8  # time enabled, time running, group
+_READ_TIMES = 1 | 2
+_BIT_DISABLED, _BIT_INHERIT, _BIT_ENABLE_ON_EXEC = 1 << 0, 1 << 1, 1 << 12
 _FLAG_CGROUP, _FLAG_CLOEXEC = 4, 8
 _HARDWARE, _SOFTWARE = 0, 1
 
@@ -83,21 +85,45 @@ def read_counters(leader: int, count: int) -> Reading:
     return Reading(words[1], words[2], words[3:])
 
 
+def open_for_command(pid: int, event: PerfEvent) -> int:
+    """A descriptor that counts a process and all that it starts, on every CPU, from its next exec on.
+
+    Raises as `open_counters`.
+    """
+    packed = _packed(event, _READ_TIMES, _BIT_DISABLED | _BIT_INHERIT | _BIT_ENABLE_ON_EXEC)
+    return _called(event, packed, pid, -1, -1, _FLAG_CLOEXEC)
+
+
+def read_counter(descriptor: int) -> Reading:
+    """Read a counter of `open_for_command`."""
+    value, enabled_ns, running_ns = struct.unpack("=3Q", os.read(descriptor, 24))
+    return Reading(enabled_ns, running_ns, (value,))
+
+
 def _open(event: PerfEvent, folder: int, cpu: int, leader: int) -> int:
+    packed = _packed(event, _READ_FORMAT, 0)
+    return _called(event, packed, folder, cpu, leader, _FLAG_CGROUP | _FLAG_CLOEXEC)
+
+
+def _packed(event: PerfEvent, read_format: int, bits: int) -> bytes:
+    kind, config, _ = event.value
+    return _ATTRIBUTE.pack(kind, _ATTRIBUTE_BYTES, config, 0, 0, read_format, bits)
+
+
+def _called(event: PerfEvent, packed: bytes, target: int, cpu: int, leader: int, flags: int) -> int:
     number = _CALL.get(platform.machine())
     if number is None:
         raise Unsupported("performance events", "x86-64, arm64 or riscv64")
-    kind, config, needs = event.value
-    packed = _ATTRIBUTE.pack(kind, _ATTRIBUTE_BYTES, config, 0, 0, _READ_FORMAT, 0)
+    needs = event.needs
     attribute = ctypes.create_string_buffer(packed, _ATTRIBUTE_BYTES)
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = libc.syscall(
         ctypes.c_long(number),
         attribute,
-        ctypes.c_int(folder),
+        ctypes.c_int(target),
         ctypes.c_int(cpu),
         ctypes.c_int(leader),
-        ctypes.c_ulong(_FLAG_CGROUP | _FLAG_CLOEXEC),
+        ctypes.c_ulong(flags),
     )
     if descriptor >= 0:
         return int(descriptor)
@@ -109,6 +135,6 @@ def _open(event: PerfEvent, folder: int, cpu: int, leader: int) -> int:
         raise Unsupported(f"counting {what}", "root, or CAP_PERFMON")
     if code in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EBUSY):
         raise Transient(f"counting {what}: {os.strerror(code)}")
-    if code == errno.EBADF:
+    if code in (errno.EBADF, errno.ESRCH):
         raise Vanished(f"counting {what}: the group is gone")
     raise Permanent(f"counting {what}: {os.strerror(code)}")

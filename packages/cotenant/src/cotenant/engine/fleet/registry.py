@@ -126,6 +126,10 @@ class Registry:
         except KeyError:
             raise NoSuchGuid(f"no agent of this fleet has the guid {guid}") from None
 
+    def has(self, guid: str) -> bool:
+        """Whether this is the guid of an agent."""
+        return guid in self._hosts
+
     def agent_for(self, guid: str) -> str:
         """The agent that answers for this agent or container. Raises `NoSuchGuid` at once."""
         if guid in self._hosts:

@@ -114,7 +114,7 @@ class Rates:
     def _host_use(self, now: HostCounters, interval_us: int) -> HostUse:
         before = self._host
         used = max(0, now.memory_total_bytes - now.memory_available_bytes)
-        if before is None or interval_us <= 0:
+        if before is None:
             return HostUse(now.cpus, None, now.memory_total_bytes, used)
         busy = self._grown(before.cpu_busy_us, now.cpu_busy_us)
         steal = self._grown(before.cpu_steal_us, now.cpu_steal_us)

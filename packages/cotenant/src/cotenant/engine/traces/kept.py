@@ -22,6 +22,7 @@ SLOWEST_OPERATIONS = 400
 SLOWEST_FOR_S = 3600.0
 MAX_BYTES = 64 << 20
 MAX_SPANS = 2_000  # of one kept trace; of a larger one the first in order of the tree are kept
+APART = "slowest"  # kept for being one of them, not by the budget
 _SPAN_BYTES = 500  # beside its message: the object and its fields
 
 

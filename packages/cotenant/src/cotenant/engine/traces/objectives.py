@@ -17,6 +17,7 @@ from difflib import get_close_matches
 import numpy as np
 from numpy.typing import NDArray
 
+from cotenant.engine.traces.channels import Channels, ClosedChannel
 from cotenant.engine.traces.operations import Operation, Operations
 from cotenant.engine.traces.replicas import ReplicaFigures, Replicas
 from cotenant.engine.traces.service_graph import grouped
@@ -47,8 +48,9 @@ class Tracked:
 class TrackedObjectives:
     """All objectives of the process. Times are Unix seconds."""
 
-    def __init__(self, operations: Operations, most: int = MOST) -> None:
+    def __init__(self, operations: Operations, channels: Channels | None = None, most: int = MOST) -> None:
         self._operations, self._most = operations, most
+        self.channels = Channels() if channels is None else channels
         self._tracked: dict[str, Tracked] = {}
         self._in_order: list[Tracked] = []
         self._limit_ns = np.zeros(0, np.int64)
@@ -89,9 +91,16 @@ class TrackedObjectives:
 
     def may_act(self, tracked: Tracked) -> bool:
         """Whether a node may act for it: its owner permits it, and its requests are counted from senders of its own
-        namespace.
+        namespace, and its channel is not closed.
         """
-        return tracked.objective.may_protect and (self.trusts_all or tracked.is_proven)
+        is_believed = self.trusts_all or tracked.is_proven
+        return tracked.objective.may_protect and is_believed and self.closed(tracked.objective) is None
+
+    def closed(self, objective: ServiceObjective) -> ClosedChannel | None:
+        """The closed channel that makes an objective blind."""
+        if objective.indicator is Indicator.SELF_REPORTED:
+            return None
+        return self.channels.of_service(objective.service_namespace, objective.service)
 
     def remove(self, key: str) -> None:
         """Forget an objective."""

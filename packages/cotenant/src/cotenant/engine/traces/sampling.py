@@ -3,6 +3,8 @@
 The rates of the last `MEMORY_S` say which operations are frequent, and policy/objective/sampling.py makes probabilities
 of them. A burst is more than those rates say, so what a batch would take beyond the tokens of a bucket is thinned by
 the same policy on the batch itself. Neither looks at a trace's random bits, so a kept trace stands for 1 / probability.
+What a client thinned has random bits above its threshold only: the probability here is of those, and the threshold of
+both together.
 Counts are not touched: they were made when the spans arrived.
 """
 
@@ -15,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cotenant.model.traces.probability import LEAST_PROBABILITY, thresholds_of
+from cotenant.model.traces.probability import ALL, LEAST_PROBABILITY, thresholds_of
 from cotenant.policy.objective.sampling import CLASSES, TraceClass, probabilities
 
 MEMORY_S = 10.0
@@ -34,6 +36,7 @@ class Finished(NamedTuple):
     failed: NDArray[np.bool_]
     duration_ns: NDArray[np.int64]
     random: NDArray[np.uint64]  # 56 bits
+    head: NDArray[np.uint64]  # the threshold with which their clients began them; 0 = all
 
 
 class Sampled(NamedTuple):
@@ -42,6 +45,7 @@ class Sampled(NamedTuple):
     kept: NDArray[np.bool_]
     threshold: NDArray[np.uint64]
     of_class: NDArray[np.uint8]  # TraceClass
+    head: NDArray[np.uint64]  # the threshold that they came with; `threshold` is at least that
 
 
 class TraceSampler:
@@ -63,7 +67,7 @@ class TraceSampler:
         if self.budget <= 0.0:
             everything = np.ones(traces.root.size, np.bool_)
             np.add.at(self.kept_traces, of_class, 1)
-            return Sampled(everything, np.zeros(traces.root.size, np.uint64), of_class)
+            return Sampled(everything, traces.head, of_class, traces.head)
         self._tokens = min(self._tokens + self.budget * passed_s, self.budget * BURST_S)
         chance = probabilities(self._rates(now_s), self.budget)[traces.root, of_class]
         wanted = np.zeros_like(self._rate)
@@ -71,12 +75,13 @@ class TraceSampler:
         room = max(self._tokens, _LEAST_S * self.budget)
         if wanted.sum() > room:
             chance = np.maximum(chance * probabilities(wanted, room)[traces.root, of_class], LEAST_PROBABILITY)
-        threshold = thresholds_of(chance)
+        own = thresholds_of(chance).astype(np.float64) / ALL
+        threshold = traces.head + (own * (np.uint64(ALL) - traces.head).astype(np.float64)).astype(np.uint64)
         kept = traces.random >= threshold
         self._tokens = max(self._tokens - float(traces.spans[kept].sum()), -BURST_S * self.budget)
         np.add.at(self.kept_traces, of_class[kept], 1)
         np.add.at(self.left_out, of_class[~kept], 1)
-        return Sampled(kept, threshold, of_class)
+        return Sampled(kept, threshold, of_class, traces.head)
 
     def _classes(self, traces: Finished, slow_ns: SlowNs, now_s: float) -> NDArray[np.uint8]:
         bounds = np.empty(traces.root.size)

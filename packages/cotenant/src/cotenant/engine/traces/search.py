@@ -3,18 +3,20 @@
 "what makes the slow ones slow" must be answered from the same spans that are shown. Plain functions over kept traces;
 the critical path of a service is taken below each of its own requests (SERVER and CONSUMER spans), so a service in the
 middle of a call chain has one too.
-Limits: kept traces only; they are the last and the slowest, not a random sample.
+A trace that was kept by chance stands for 1 / probability; one that was kept as one of the slowest, apart from the
+budget, stands for none, since those like it that were kept do.
+Limits: kept traces only: the last ones, and without a budget the slowest too.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.engine.traces.kept import KeptSpan, KeptTrace
+from cotenant.engine.traces.kept import APART, KeptSpan, KeptTrace
 from cotenant.engine.traces.operations import Operation
 from cotenant.engine.traces.trace_engine import MessageTags
 from cotenant.model.traces.spans import REQUESTS
@@ -39,17 +41,20 @@ class PathShare:
     """An operation's part of the critical paths: in ns, and as a share of the requests' durations."""
 
     operation: Operation
-    self_ns: int
+    self_ns: float  # of all requests that the kept ones stand for
     share: float
     requests: int  # on whose critical path it is
 
 
 @dataclass(frozen=True, slots=True)
 class ServicePaths:
-    """The critical paths of a service's requests; the shares sum to 1."""
+    """The critical paths of a service's requests; the shares sum to 1. `represented`: how many those that were looked
+    at stand for; `total_ns` is of them.
+    """
 
     requests: int
-    total_ns: int
+    represented: float
+    total_ns: float
     shares: tuple[PathShare, ...]
 
 
@@ -68,16 +73,17 @@ def critical_of(traces: Iterable[KeptTrace], service: str, slowest: float = 1.0)
     longest.
     """
     requests = [
-        (span.end_ns - span.start_ns, trace, position)
+        (span.end_ns - span.start_ns, trace, position, 1.0 / trace.probability)
         for trace in traces
+        if trace.kept_for != APART
         for position, span in enumerate(trace.spans)
         if span.operation.kind in REQUESTS and is_of(span.operation, service)
     ]
     requests.sort(key=lambda request: -request[0])
-    requests = requests[: max(1, round(len(requests) * slowest))] if requests else []
-    time_ns: Counter[Operation] = Counter()
+    requests = requests[: _slowest([weight for *_, weight in requests], slowest)]
+    time_ns: dict[Operation, float] = {}
     on_path: Counter[Operation] = Counter()
-    for _, trace, position in requests:
+    for _, trace, position, weight in requests:
         spans = trace.spans
         self_ns = critical_path(
             np.array([span.start_ns for span in spans]),
@@ -91,18 +97,28 @@ def critical_of(traces: Iterable[KeptTrace], service: str, slowest: float = 1.0)
         found: Counter[Operation] = Counter()
         for span, part in zip(spans, self_ns.tolist(), strict=True):
             found[span.operation] += part
-        time_ns.update(found)
+        for operation, part in found.items():
+            time_ns[operation] = time_ns.get(operation, 0.0) + weight * part
         on_path.update(operation for operation, part in found.items() if part > 0)
-    total = sum(duration for duration, _, _ in requests)
+    total = sum(duration * weight for duration, _, _, weight in requests)
     return ServicePaths(
         len(requests),
+        sum(weight for *_, weight in requests),
         total,
         tuple(
-            PathShare(operation, part, part / total if total else 0.0, on_path[operation])
-            for operation, part in time_ns.most_common()
-            if part > 0
+            PathShare(operation, weighted, weighted / total if total else 0.0, on_path[operation])
+            for operation, weighted in sorted(time_ns.items(), key=lambda counted: -counted[1])
+            if weighted > 0
         ),
     )
+
+
+def _slowest(weights: Sequence[float], share: float) -> int:
+    """How many of the first have about this share of the weight, at least one."""
+    if not weights:
+        return 0
+    summed = np.cumsum(weights)
+    return max(1, int((summed - np.array(weights) / 2 < share * summed[-1]).sum()))
 
 
 def _matches(span: KeptSpan, query: TraceQuery, message_tags: MessageTags) -> bool:

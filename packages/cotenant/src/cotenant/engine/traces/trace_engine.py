@@ -20,13 +20,16 @@ from numpy.typing import NDArray
 
 from cotenant.engine.traces.assembly import Times, Trees, trees_of
 from cotenant.engine.traces.bounded_table import BoundedTable
+from cotenant.engine.traces.channels import Channels
+from cotenant.engine.traces.head_rates import NOT_SAID, HeadRates
+from cotenant.engine.traces.kept import APART, SLOWEST_FOR_S, KeptSpan, KeptTrace, KeptTraces
 from cotenant.engine.traces.kept import MAX_SPANS as MAX_KEPT_SPANS
-from cotenant.engine.traces.kept import SLOWEST_FOR_S, KeptSpan, KeptTrace, KeptTraces
 from cotenant.engine.traces.latency import LatencySeries
 from cotenant.engine.traces.objectives import TrackedObjectives
 from cotenant.engine.traces.open_spans import ArrivedSpans, OpenSpans
 from cotenant.engine.traces.operations import Operations
 from cotenant.engine.traces.own_times import OwnTimes
+from cotenant.engine.traces.represented import Carried, Represented
 from cotenant.engine.traces.request_bodies import RequestBodies
 from cotenant.engine.traces.sampling import SLOW_FROM, SLOW_SHARE, Finished, Sampled, TraceSampler
 from cotenant.engine.traces.seen_spans import MAX_PRINTS, SeenSpans
@@ -49,7 +52,6 @@ MAX_PEERS = 10_000
 RETRY_AFTER_S = 2.0
 
 MessageTags = Callable[[bytes], Mapping[str, str]]
-Randomness = Callable[[bytes], int | None]
 _KEPT_FOR = ("failed", "slow", "chance")  # by TraceClass
 
 
@@ -89,9 +91,12 @@ class TraceEngine:
         max_open: int = MAX_OPEN,
         max_shift_ns: int = MAX_SHIFT_NS,
         sampler: TraceSampler | None = None,
-        randomness: Randomness = lambda _: None,
+        head: HeadRates | None = None,
+        carried: Carried = lambda _: (None, None),
     ) -> None:
-        """`randomness` reads the random bits that a span's own bytes give instead of those of its trace's id."""
+        """`carried` reads the random bits that a span's own bytes give instead of those of its trace's id, and the
+        threshold that its client began it with.
+        """
         self.counts = TraceCounts()
         self.operations = Operations()
         self.latency = LatencySeries(now_s)
@@ -99,7 +104,8 @@ class TraceEngine:
         self.skews = ClockSkews(max_shift_ns)
         self.kept = KeptTraces()
         self.sampler = sampler or TraceSampler(now_s)
-        self._randomness = randomness
+        self.head = head or HeadRates(now_s)
+        self._carried, self.represented = carried, Represented(carried)
         self.bodies = RequestBodies(max_open)
         self.seen = SeenSpans(now_s)
         self._seen_of_strangers = SeenSpans(now_s, MAX_PRINTS // 4)  # a flood of theirs forgets no other's
@@ -109,7 +115,8 @@ class TraceEngine:
         self._hosts = BoundedTable("", MAX_HOSTS, self.skews.forget)
         self._sources = BoundedTable(SpanSource(), MAX_SOURCES)
         self._own_times = OwnTimes()
-        self.objectives = TrackedObjectives(self.operations)
+        self.channels = Channels()
+        self.objectives = TrackedObjectives(self.operations, self.channels)
         self._peers = BoundedTable(NO_PEER, MAX_PEERS)
 
     @property
@@ -121,6 +128,7 @@ class TraceEngine:
         """Count a batch, or a further part of one (`goes_on`), and hold its spans. Raises `Transient` where there
         is no room for it, or for more of its sender; nothing of the batch is taken then.
         """
+        batch = self.channels.admitted(batch, now_s)
         held, senders = self.open_spans, self.bodies.senders
         is_believed = self._is_believed(batch)
         max_open = senders.most if is_believed else senders.for_unproven
@@ -158,6 +166,7 @@ class TraceEngine:
         not kept for long.
         """
         self.latency.tick(now_s)
+        self.channels.tick(now_s)
         table, self._next_table = self._tables[self._next_table], (self._next_table + 1) % TABLES
         spans, begins = table.take_finished(now_s)
         if begins.size > 1:
@@ -177,6 +186,7 @@ class TraceEngine:
         operation = self.operations.number(batch, is_proven=self._is_believed(batch))
         old = columns.end_ns < (now_s - NOW_WITHIN_S) * 1e9
         self.counts.old += int(old.sum())
+        self.represented.add(operation, batch)
         self.latency.add(operation, columns.end_ns - columns.start_ns, columns.failed, old)
         source, host = self._numbers_of(batch.sources, now_s, sender)
         if len(self.objectives):
@@ -253,13 +263,18 @@ class TraceEngine:
         self_ns = critical_paths(start, end, waiting, placed, trees.first_of, trees.root_of)
         duration = (end - start)[trees.root_of]
         sizes = np.diff(begins)
+        random, threshold = self._head_sampling(spans, trees)
+        if self.head.budget > 0.0:
+            begun = ~trees.partial
+            self.head.add(spans.operation[trees.root_of][begun], sizes[begun], threshold[begun], now_s)
         chosen = self.sampler.choose(
             Finished(
                 spans.operation[trees.root_of],
                 sizes,
                 np.logical_or.reduceat(columns.failed, begins[:-1]),
                 duration,
-                self._random_bits(spans, trees),
+                random,
+                np.maximum(threshold, 0).astype(np.uint64),
             ),
             self._slow_bound(now_s),
             now_s,
@@ -276,15 +291,18 @@ class TraceEngine:
             now_s,
         )
 
-    def _random_bits(self, spans: ArrivedSpans, trees: Trees) -> NDArray[np.uint64]:
-        """56 bits of each trace: its root's own where it gives some, else those of the id."""
-        found = spans.columns.trace_low[trees.root_of] & np.uint64(ALL - 1)
-        if self.sampler.budget > 0.0:
+    def _head_sampling(self, spans: ArrivedSpans, trees: Trees) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """56 random bits of each trace, its root's own where it gives some, else those of the id; and the threshold
+        that it came with, `NOT_SAID` where it gives none.
+        """
+        random = spans.columns.trace_low[trees.root_of] & np.uint64(ALL - 1)
+        threshold = np.full(random.size, NOT_SAID, np.int64)
+        if self.sampler.budget > 0.0 or self.head.budget > 0.0:
             for trace, row in enumerate(trees.root_of.tolist()):
-                given = self._randomness(self._message(spans, row))
-                if given is not None:
-                    found[trace] = given
-        return found
+                given, begun_with = self._carried(self._message(spans, row))
+                random[trace] = random[trace] if given is None else given
+                threshold[trace] = NOT_SAID if begun_with is None else begun_with
+        return random, threshold
 
     def _slow_bound(self, now_s: float) -> Callable[[int], float]:
         def bound(operation: int) -> float:
@@ -347,7 +365,7 @@ class TraceEngine:
             partial=bool(trees.partial[trace]),
             size=size,
             finished_s=now_s,
-            threshold=int(chosen.threshold[trace]) if chosen.kept[trace] else 0,
+            threshold=int((chosen.threshold if chosen.kept[trace] else chosen.head)[trace]),
             kept_for=self._kept_for(chosen, trace),
         )
 
@@ -355,6 +373,6 @@ class TraceEngine:
         if self.sampler.budget <= 0.0:
             return "all"
         if not chosen.kept[trace]:
-            return "slowest"
+            return APART
         kept_for = _KEPT_FOR[int(chosen.of_class[trace])]
-        return "rare" if kept_for == "chance" and not chosen.threshold[trace] else kept_for
+        return "rare" if kept_for == "chance" and chosen.threshold[trace] == chosen.head[trace] else kept_for

@@ -8,11 +8,14 @@ Source: Kubernetes' taint and toleration rules.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from cotenant.model.errors import InvalidInput
+
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 
 
 class Effect(StrEnum):
@@ -49,6 +52,8 @@ class Match(StrEnum):
 
     EQUAL = "Equal"
     EXISTS = "Exists"
+    GT = "Gt"  # the taint's value is a larger whole number
+    LT = "Lt"  # the taint's value is a smaller whole number
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +66,12 @@ class Toleration:
     effect: Effect | None = None
 
     def __post_init__(self) -> None:
-        if not self.key and self.operator is Match.EQUAL:
+        if not self.key and self.operator is not Match.EXISTS:
             raise InvalidInput("toleration", self.value, "a key, or operator Exists")
         if self.value and self.operator is Match.EXISTS:
             raise InvalidInput(f"toleration {self.key!r}", self.value, "no value with operator Exists")
+        if self.operator in (Match.GT, Match.LT) and _whole(self.value) is None:
+            raise InvalidInput(f"toleration {self.key!r}", self.value, f"a whole number with operator {self.operator}")
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether a pod with this toleration tolerates the taint."""
@@ -72,7 +79,20 @@ class Toleration:
             return False
         if self.key and self.key != taint.key:
             return False
-        return self.operator is Match.EXISTS or self.value == taint.value
+        if self.operator is Match.EXISTS:
+            return True
+        if self.operator is Match.EQUAL:
+            return self.value == taint.value
+        bound, value = _whole(self.value), _whole(taint.value)
+        if bound is None or value is None:
+            return False
+        return value > bound if self.operator is Match.GT else value < bound
+
+
+def _whole(text: str) -> int | None:
+    """A 64-bit number as taints write it, None for other text: `05` and `+5` are none."""
+    value = int(text) if _WHOLE.fullmatch(text) else None
+    return value if value is not None and -(1 << 63) <= value < 1 << 63 else None
 
 
 def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:

@@ -147,14 +147,25 @@ class HostRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """A container that a group is to have, whether or not it is there."""
+
+    guid: str
+    agent: str
+    appkey: str
+    image: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class GroupRow:
-    """A group under way or stored."""
+    """A group under way or stored. `members`: only where one group was asked for, those on hosts the asker may see."""
 
     name: str
     goal: str
     done: bool
     reason: str
     containers: int
+    members: tuple[Member, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from cotenant.model.fleet.identity import check_guid, check_name
 from cotenant.model.fleet.refusal import Forbidden
 
 ALL = "*"
-READING = ("list", "inspect", "top")
-CHANGING = ("up", "down", "restart", "limit", "experiment", "configure")
+READING = ("list", "inspect", "top", "methods")
+CHANGING = ("up", "down", "restart", "limit", "experiment", "configure", "call")
 VERBS = (*READING, "logs", *CHANGING)
 
 
@@ -29,6 +29,17 @@ class HostEntry:
 
     def __post_init__(self) -> None:
         check_guid("hosts.guid", self.guid)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramEntry:
+    """A program that may answer under a guid of its own. `tags`: as a host's, for the rights of operators."""
+
+    guid: str
+    tags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_guid("programs.guid", self.guid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +81,14 @@ class FleetFile:
     operators: tuple[Operator, ...] = ()
     controllers: tuple[str, ...] = ("controller",)
     lans: tuple[Lan, ...] = ()
+    programs: tuple[ProgramEntry, ...] = ()
 
     def __post_init__(self) -> None:
         for name in self.controllers:
             check_name("controllers", name)
         for field, names in (
             ("hosts.guid", [host.guid for host in self.hosts]),
+            ("programs.guid", [program.guid for program in self.programs]),
             ("operators.name", [operator.name for operator in self.operators]),
             ("controllers", list(self.controllers)),
             ("lans.name", [lan.name for lan in self.lans]),
@@ -102,8 +115,9 @@ class FleetFile:
                 raise Forbidden(f"{operator} may not {verb} on {guid}: it has none of the tags {', '.join(entry.tags)}")
 
     def reaches(self, operator: Operator, agent: str) -> bool:
-        """Whether an operator's tags include this agent's host."""
+        """Whether an operator's tags include this agent's host, or this program."""
         if ALL in operator.tags:
             return True
-        tags = next((host.tags for host in self.hosts if host.guid == agent), ())
+        known: list[HostEntry | ProgramEntry] = [*self.hosts, *self.programs]
+        tags = next((found.tags for found in known if found.guid == agent), ())
         return any(tag in operator.tags for tag in tags)

@@ -12,7 +12,7 @@ Source: opentelemetry-proto, opentelemetry/proto/trace/v1/trace.proto.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -49,6 +49,12 @@ class SpanSource:
     pod_namespace: str = ""  # where it is not the service's
     # the namespace that whoever sent it has proven to be of; EVERYBODY = it may speak for all; not of the resource
     sender: str = ""
+    instance: str = field(default="", compare=False)  # one process; those of a pod are one source
+
+    @property
+    def qualified_service(self) -> str:
+        """NAMESPACE/NAME, or NAME without a namespace."""
+        return f"{self.namespace}/{self.service}" if self.namespace else self.service
 
 
 class SpanColumns(NamedTuple):

@@ -44,6 +44,15 @@ def probabilities(demand: NDArray[np.float64], budget: float) -> NDArray[np.floa
     return chosen
 
 
+def head_probabilities(demand: NDArray[np.float64], budget: float) -> NDArray[np.float64]:
+    """By operation, before anything is known of a trace. `demand`: spans a second by operation."""
+    level = fair_level(demand, budget)
+    chosen = np.ones_like(demand)
+    frequent = demand > level
+    chosen[frequent] = np.maximum(level / demand[frequent], LEAST_PROBABILITY)
+    return chosen
+
+
 def fair_level(demand: NDArray[np.float64], room: float) -> float:
     """What each may have at most, so that all together have `room`; infinite where there is room for all."""
     if demand.sum() <= room:

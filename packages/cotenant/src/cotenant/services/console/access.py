@@ -53,19 +53,33 @@ MayList = Callable[[str, "Right"], Awaitable[bool]]
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """To list a kind in all namespaces."""
+    """To do something with a kind in all namespaces, usually to list it."""
 
     group: str
     resource: str
+    verb: str = "list"
+    subresource: str = ""
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """As an access review has them."""
+        named = (
+            ("verb", self.verb),
+            ("resource", self.resource),
+            ("group", self.group),
+            ("subresource", self.subresource),
+        )
+        return {name: value for name, value in named if value}
 
 
 _MOVES = Right(MIGRATION_JOBS.group, MIGRATION_JOBS.plural)
-# What a viewer's own token must be allowed to list beside nodes and pods, by the part of the page.
+# What a viewer's own token must be allowed to do beside listing nodes and pods, by the part of the page.
 RIGHTS = {
     "moves": _MOVES,
     "timeline": _MOVES,
     "profiles": Right(WORKLOAD_PROFILES.group, WORKLOAD_PROFILES.plural),
     "zones": Right(CONTROL_ZONES.group, CONTROL_ZONES.plural),
+    "logs": Right("", "pods", "get", "log"),
 }
 
 
@@ -185,7 +199,7 @@ class Sessions:
         return not session.is_ended and self._now() < session.ends_s
 
     async def may_list(self, session: Session, right: Right) -> bool:
-        """Whether the viewer may list a kind. Sessions that no Kubernetes token began see what the console sees."""
+        """Whether the viewer has a right. Sessions that no Kubernetes token began see what the console sees."""
         if not session.kubernetes_token or self._may_list is None:
             return True
         now_s = self._now()
@@ -254,13 +268,10 @@ class Reviewer:
             access, qps=10.0, burst=4, in_flight=2, timeout_s=10.0, user_agent="cotenant-console"
         ) as client:
             for right in rights:
-                attributes = {"verb": "list", "resource": right.resource} | (
-                    {"group": right.group} if right.group else {}
-                )
                 body = {
                     "apiVersion": "authorization.k8s.io/v1",
                     "kind": "SelfSubjectAccessReview",
-                    "spec": {"resourceAttributes": attributes},
+                    "spec": {"resourceAttributes": right.attributes},
                 }
                 found = msgspec.json.decode(await client.request("POST", _REVIEWS, body))
                 if (found.get("status") or {}).get("allowed") is not True:

@@ -129,7 +129,8 @@ class Application:
         right = RIGHTS.get(path.removeprefix(API).partition("/")[0]) if path.startswith(API) else None
         if right is None or await self._sessions.may_list(session, right):
             return None
-        return wrong(403, f"your token may not list {right.resource} in all namespaces", "cluster")
+        what = f"{right.resource}/{right.subresource}" if right.subresource else right.resource
+        return wrong(403, f"your token may not {right.verb} {what} in all namespaces", "cluster")
 
     async def _admitted(self, scope: Scope, path: str) -> Answer:
         if path == "/api/machines":

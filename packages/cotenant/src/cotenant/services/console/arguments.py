@@ -23,6 +23,7 @@ from cotenant.services.logs import check_logging
 from cotenant.services.options import CLUSTER, COMMON, LISTENING, WORK, LogFormat, LogLevel
 
 NODE, ADDRESS = "{node}", "{ip}"  # in the URL of agents
+LOCAL_FLEET = "local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,24 @@ class ConsoleArguments:
             group=WORK,
         ),
     ] = ""
+    fleet: Annotated[
+        str,
+        Parameter(
+            help=(
+                'Bus of a fleet, for the view "Fleet" and logs: nats://HOST:PORT, tls://HOST:PORT, or local for this '
+                "user's `cotenant fleet serve --embedded`. Default: none."
+            ),
+            group=WORK,
+        ),
+    ] = ""
+    fleet_key: Annotated[
+        Path | None,
+        Parameter(help="File with the seed of an operator's nkey with the verbs list, top and logs.", group=LISTENING),
+    ] = None
+    fleet_ca: Annotated[Path | None, Parameter(help="Authority of the bus's certificate, as PEM.", group=LISTENING)] = (
+        None
+    )
+    fleet_name: Annotated[str, Parameter(help="Name of that operator.", group=LISTENING)] = "console"
     results: Annotated[
         Path | None,
         Parameter(
@@ -223,6 +242,10 @@ def check(asked: ConsoleArguments) -> Address:
     for option, url in (("--scheduler", asked.scheduler), ("--traces", asked.traces), ("--credit", asked.credit)):
         if url and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc):
             raise InvalidInput(option, url, "a URL", f"such as {DEFAULT_URL}")
+    if asked.fleet not in ("", LOCAL_FLEET) and (
+        urlsplit(asked.fleet).scheme not in ("nats", "tls") or not urlsplit(asked.fleet).netloc
+    ):
+        raise InvalidInput("--fleet", asked.fleet, "nats://HOST:PORT, tls://HOST:PORT or local")
     if asked.results is not None and not asked.results.is_dir():
         raise InvalidInput("--results", str(asked.results), "a folder, such as the --out of `cotenant lab compare`")
     if asked.agents:
@@ -231,6 +254,7 @@ def check(asked: ConsoleArguments) -> Address:
         ("--scheduler-ca", asked.scheduler_ca),
         ("--traces-ca", asked.traces_ca),
         ("--credit-ca", asked.credit_ca),
+        ("--fleet-ca", asked.fleet_ca),
     ):
         if file is not None and not file.is_file():
             raise InvalidInput(option, str(file), "a file of certificates as PEM")

@@ -3,6 +3,7 @@
     event: change   id: EPOCH-SEQ   data: what changed since the viewer's last id (encoding.py)
     event: reload                   data: the epoch; the viewer loads the snapshot again
     event: sources                  data: which sources answer, and since when one does not
+    event: hosts                    data: the version of what is known of the fleet's hosts; pages that show them ask
     event: beat                     data: the time; every `BEAT_S`, so that a viewer notices a dead connection
 
 A viewer that reads slowly must not make the process hold a backlog for it. Nothing is queued. A viewer has a position,
@@ -39,6 +40,7 @@ class Live:
         self.viewers = 0
         self.frames = 0  # sent
         self._fleet, self._sources, self._now = fleet, sources, now
+        self._hosts = 0
         self._changed = asyncio.Event()
         self._by_position: dict[int, bytes] = {}
         self._snapshot: tuple[str, bytes] = ("", b"")
@@ -46,8 +48,12 @@ class Live:
     def wake(self) -> None:
         """The fleet or the sources have changed."""
         self._by_position.clear()
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self._wake_viewers()
+
+    def hosts_changed(self, version: int) -> None:
+        """Something new is known of the fleet's hosts."""
+        self._hosts = version
+        self._wake_viewers()
 
     @property
     def tag(self) -> str:
@@ -78,7 +84,7 @@ class Live:
         epoch, seq = read_position(position)
         gone = asyncio.create_task(_until_gone(receive), name="viewer")
         self.viewers += 1
-        stated = -1
+        stated, hosts = -1, 0
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await self._send(send, b"retry: 2000\n\n")
@@ -88,6 +94,9 @@ class Live:
                 if stated != self._sources.version:
                     stated = self._sources.version
                     parts.append(b"event: sources\ndata: %s\n\n" % msgspec.json.encode(self._sources.view()))
+                if hosts != self._hosts:
+                    hosts = self._hosts
+                    parts.append(b"event: hosts\ndata: %d\n\n" % hosts)
                 if frame := self.frame(epoch, seq):
                     epoch, seq = self._fleet.epoch, self._fleet.seq
                     parts.append(frame)
@@ -105,6 +114,10 @@ class Live:
         finally:
             self.viewers -= 1
             gone.cancel()
+
+    def _wake_viewers(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def _send(self, send: Send, data: bytes) -> None:
         self.frames += 1

@@ -15,6 +15,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.services.clients.scheduler import DEFAULT_URL, URL_FILE
 from cotenant.services.console.access import OneTimeToken
 from cotenant.services.console.arguments import ConsoleArguments, check
+from cotenant.services.console.hosts.contract import FleetReader
 from cotenant.services.console.kept_sessions import KeptSessions
 from cotenant.services.console.process import ConsoleOptions, ConsoleProcess
 from cotenant.services.console.proxy_login import ProxyLogin
@@ -23,8 +24,8 @@ from cotenant.services.logs import log_to_stderr
 from cotenant.services.running import raise_descriptors, run_until_signal
 
 
-def options_of(asked: ConsoleArguments) -> ConsoleOptions:
-    """What the arguments mean. Raises `InvalidInput`."""
+def options_of(asked: ConsoleArguments, fleet: FleetReader | None = None) -> ConsoleOptions:
+    """What the arguments mean; `fleet`: what they name as such. Raises `InvalidInput`."""
     address = check(asked)
     beside = asked.kubeconfig or next(
         (Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name), None
@@ -46,6 +47,7 @@ def options_of(asked: ConsoleArguments) -> ConsoleOptions:
         credit_token_file=asked.credit_token_file,
         credit_ca=asked.credit_ca,
         agents=asked.agents,
+        fleet=fleet,
         results=asked.results,
         token=BearerToken(asked.token_file, "--token-file") if asked.token_file is not None else None,
         login=OneTimeToken(asked.login_file),
@@ -58,10 +60,10 @@ def options_of(asked: ConsoleArguments) -> ConsoleOptions:
     )
 
 
-def run(asked: ConsoleArguments) -> int:
+def run(asked: ConsoleArguments, fleet: FleetReader | None = None) -> int:
     """Run until a signal. Raises `InvalidInput`."""
     log_to_stderr(asked.log_level, asked.log_format)
-    options = options_of(asked)
+    options = options_of(asked, fleet)
     access = load_access(asked.kubeconfig, asked.context)
     keep_link_out_of_logs(options, access)
     raise_descriptors()

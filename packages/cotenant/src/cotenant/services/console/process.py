@@ -40,6 +40,10 @@ from cotenant.services.console.agents import Agents
 from cotenant.services.console.app import Application
 from cotenant.services.console.fleet import Fleet, pod_row
 from cotenant.services.console.history import History
+from cotenant.services.console.hosts.answers import HostAnswers
+from cotenant.services.console.hosts.contract import FleetReader
+from cotenant.services.console.hosts.known import KnownFleet
+from cotenant.services.console.hosts.logs import LogAnswers
 from cotenant.services.console.kept_sessions import KeptSessions
 from cotenant.services.console.live import Live
 from cotenant.services.console.proxy_login import ProxyLogin
@@ -85,6 +89,7 @@ class ConsoleOptions:
     credit_token_file: Path | None = None
     credit_ca: Path | None = None
     agents: str = ""  # pattern of the addresses of nodes' agents (agents.py); empty = none
+    fleet: FleetReader | None = None  # of hosts with the fleet's agents
     results: Path | None = None  # folder of the lab's experiments
     token: BearerToken | None = None
     login: OneTimeToken | None = None
@@ -126,6 +131,11 @@ class ConsoleProcess:
             else None
         )
         self.agents = Agents(options.agents, lambda node: node in self.fleet.nodes)
+        self.hosts = (
+            KnownFleet(options.fleet, self.sources, self.now, self.live.hosts_changed)
+            if options.fleet is not None
+            else None
+        )
         self.latencies = Latencies()
         self.measurements = Measurements(
             self.fleet,
@@ -157,6 +167,8 @@ class ConsoleProcess:
             "zones": self.zones,
             "credit": Credit(self.credit, self.sources),
             "lab": Results(options.results),
+            "hosts": HostAnswers(self.hosts, lambda name: name in self.fleet.nodes),
+            "logs": LogAnswers(options.fleet),
             "agent": NodeAgents(self.agents, self.now),
             "timeline": Timelines(self.fleet, self.agents, self.traces, self.moves, self.latencies, self.now),
         }
@@ -191,6 +203,8 @@ class ConsoleProcess:
             tasks.start("watches", self.watches.run())
             tasks.start("measurements", self._measure())
             tasks.start("settling", self._settle())
+            if self.hosts is not None:
+                tasks.start("hosts", self.hosts.run())
             serving = tasks.start("http", self.server.run(end))
             await tasks.wait(stop)
         finally:
@@ -200,6 +214,8 @@ class ConsoleProcess:
             for upstream in (self.scheduler, self.traces, self.credit, self.agents, self.client):
                 if upstream is not None:
                     await upstream.close()
+            if self.hosts is not None:
+                await self.hosts.reader.close()
 
     def _unready(self) -> str:
         return "" if self.watches.synced else "not everything has been listed yet"

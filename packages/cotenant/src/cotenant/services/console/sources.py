@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 CLUSTER, USE, SCHEDULER, TRACES, CREDIT, AGENT = "cluster", "use", "scheduler", "traces", "credit", "agent"
+FLEET = "fleet"
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,11 +51,14 @@ def make_keys(
     folder = folder.expanduser().absolute()
     names = [
         *(host.guid for host in fleet.hosts),
+        *(program.guid for program in fleet.programs),
         *fleet.controllers,
         *(operator.name for operator in fleet.operators),
     ]
     if len(set(names)) < len(names):
-        raise InvalidInput("fleet file", ", ".join(names), "each guid, controller and operator by a name of its own")
+        raise InvalidInput(
+            "fleet file", ", ".join(names), "each host, program, controller and operator by a name of its own"
+        )
     try:
         keys = folder / "keys"
         keys.mkdir(parents=True, exist_ok=True, mode=0o700)

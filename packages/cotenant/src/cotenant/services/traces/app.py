@@ -2,6 +2,8 @@
 
     POST /v1/traces                      OTLP/HTTP: protobuf or JSON, gzip allowed
     GET  /api/v1/...                     questions (pages.py)
+    GET  /sampling?service=              rates for remote samplers (sampling_page.py)
+    *    /api/v1/channels                closed channels of spans (channel_pages.py)
     POST /api/v1/signals                 an agent's stream of its replicas' signals (signal_streams.py)
     POST /api/v1/actions                 what a node did for an objective
     POST /api/v1/stories                 the incidents of a service on a node (story_board.py)
@@ -52,10 +54,13 @@ from cotenant.model.traces.spans import EVERYBODY, SpanBatch
 from cotenant.services.reporting import latency, signals, stories
 from cotenant.services.reporting.signals import ACTIONS, MOVE_ACTION, SIGNALS, decode_action, decode_subscription
 from cotenant.services.reporting.stories import STORIES
+from cotenant.services.traces.channel_pages import CHANNELS, ChannelPages
 from cotenant.services.traces.intake import Intake, Room
 from cotenant.services.traces.metrics import TraceMetrics
 from cotenant.services.traces.objective_board import ObjectiveBoard
 from cotenant.services.traces.pages import PREFIX, TracePages, not_get
+from cotenant.services.traces.sampling_page import SAMPLING
+from cotenant.services.traces.sampling_page import answer as sampling_answer
 from cotenant.services.traces.senders import Senders
 from cotenant.services.traces.signal_streams import MAX_STREAMS, SignalStreams
 from cotenant.services.traces.story_board import StoryBoard
@@ -68,7 +73,7 @@ EXPORT = "/v1/traces"
 LATENCY = "/api/v1/latency"
 _POSTED = (SIGNALS, ACTIONS, STORIES, LATENCY)
 _OF_AGENTS = (SIGNALS, ACTIONS, STORIES)
-_SENT = (EXPORT, LATENCY)  # by services: with a sender's token
+_SENT = (EXPORT, LATENCY, *SAMPLING)  # by services: with a sender's token
 PART_SPANS = 8_192  # that are counted at once: some 30 ms where all have names of their own
 MAX_DATAGRAMS = 1_000  # that wait for their turn
 _GZIP_WEIGHT, _JSON_WEIGHT, _THRIFT_WEIGHT = 64, 32, 8  # how much more a byte of these costs than one of protobuf
@@ -93,6 +98,7 @@ class Application:
         self.moves: MoveRequests | None = None  # where moves are requested
         self.nodes: TokenNodes | None = None  # where agents come with tokens of their own
         self.stories = StoryBoard(clock)
+        self.channels = ChannelPages(engine.channels, clock)
         self.intake = Intake()
         self.datagrams = Room(MAX_DATAGRAMS, "datagrams")
         self._pages = TracePages(engine, clock, self.board, self.stories)
@@ -161,6 +167,18 @@ class Application:
             except Gone:
                 return
             if answer is None:
+                return
+        elif answer is None and path in SAMPLING:
+            query = scope["query_string"].decode("latin-1")
+            namespace = "" if proven == EVERYBODY else proven
+            is_get = method in ("GET", "HEAD")
+            answer = sampling_answer(self._engine, namespace, query, self._clock()) if is_get else not_get()
+        elif answer is None and path == CHANNELS:
+            try:
+                answer = await self.channels.answer(scope, receive)
+            except Refused as refused:
+                answer = refused.answer
+            except Gone:
                 return
         elif answer is None and path.startswith(PREFIX):
             answer = self._pages.answer(path, scope["query_string"].decode("latin-1")) if method == "GET" else not_get()

@@ -132,6 +132,16 @@ class TraceSettings:
             group=WORK,
         ),
     ] = 0.0
+    head_spans_per_s: Annotated[
+        float,
+        Parameter(
+            help=(
+                "Tell remote samplers (GET /sampling) to begin traces of at most this many spans a second of each "
+                "service. 0: tell them nothing."
+            ),
+            group=WORK,
+        ),
+    ] = 0.0
     kubeconfig: Annotated[Path | None, Parameter(help="Of the cluster; implies --cluster.", group=CLUSTER)] = None
     context: Annotated[str, Parameter(help="Of the kubeconfig; implies --cluster.", group=CLUSTER)] = ""
     request_moves: Annotated[
@@ -190,6 +200,8 @@ def check(settings: TraceSettings) -> Checked:
         raise InvalidInput("--max-skew-s", settings.max_skew_s, "0 to 3600 seconds; 0 turns the correction off")
     if not 0 <= settings.keep_spans_per_s <= 1e6:
         raise InvalidInput("--keep-spans-per-s", settings.keep_spans_per_s, "0 to 1000000 spans a second")
+    if not 0 <= settings.head_spans_per_s <= 1e6:
+        raise InvalidInput("--head-spans-per-s", settings.head_spans_per_s, "0 to 1000000 spans a second")
     jaeger_udp = Address.parse("--jaeger-udp", settings.jaeger_udp) if settings.jaeger_udp else None
     if jaeger_udp is not None:
         if jaeger_udp.path:

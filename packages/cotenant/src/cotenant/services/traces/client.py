@@ -20,6 +20,7 @@ import msgspec
 from cotenant.drivers.http.tokens import read_token
 from cotenant.drivers.http.trust import trusting
 from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.services.traces.channel_pages import ChannelsPage, CloseRequest
 from cotenant.services.traces.objective_board import ObjectiveView
 from cotenant.services.traces.pages import PREFIX, CriticalPage, EdgeRow, ServicesPage, TracePage, TracesPage
 from cotenant.services.traces.story_board import StoryRow
@@ -68,14 +69,32 @@ class TraceClient:
         """The incidents of a service, a row a node."""
         return self._get("stories", (("service", service),), list[StoryRow])
 
+    def closed(self) -> ChannelsPage:
+        """Closed channels."""
+        return self._get("channels", (), ChannelsPage)
+
+    def close(self, channel: str, for_s: float) -> ChannelsPage:
+        """Close a channel for so many seconds."""
+        return self._ask("POST", "channels", (), ChannelsPage, msgspec.json.encode(CloseRequest(channel, for_s)))
+
+    def open(self, channel: str) -> ChannelsPage:
+        """Open a closed channel."""
+        return self._ask("DELETE", "channels", (("channel", channel),), ChannelsPage)
+
     def _get(self, page: str, query: Sequence[tuple[str, str]], of: type[T]) -> T:
+        return self._ask("GET", page, query, of)
+
+    def _ask(
+        self, method: str, page: str, query: Sequence[tuple[str, str]], of: type[T], body: bytes | None = None
+    ) -> T:
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise InvalidInput(
                 "--url", self.url, "http://HOST:PORT or https://HOST:PORT", "as `cotenant traces` prints it"
             )
         address = f"{parts.scheme}://{parts.netloc}{PREFIX}{page}" + (f"?{urlencode(query)}" if query else "")
-        request = Request(address)
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        request = Request(address, body, headers, method=method)
         if self.token_file is not None:
             request.add_header("Authorization", f"Bearer {read_token(self.token_file, '--token-file').decode()}")
         context = trusting(self.ca) if parts.scheme == "https" else None

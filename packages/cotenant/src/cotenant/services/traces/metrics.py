@@ -75,6 +75,10 @@ class TraceMetrics(Collector):
         yield _counter("cotenant_traces_spans", "Spans that were taken.", counts.spans)
         yield _counter("cotenant_traces_spans_rejected", "Invalid spans.", counts.rejected)
         yield _counter(
+            "cotenant_traces_spans_closed", "Spans that were left out at closed channels.", engine.channels.spans
+        )
+        yield GaugeMetricFamily("cotenant_traces_closed_channels", "Closed channels.", value=len(engine.channels))
+        yield _counter(
             "cotenant_traces_spans_late",
             "Spans that arrived after their trace was finished; they are counted, not shown.",
             counts.late,
@@ -126,7 +130,12 @@ class TraceMetrics(Collector):
         """Series of operations and edges as of now; they are made as they are taken, in any thread."""
         latency, engine = self._engine.latency, self._engine
         figures = latency.requests.copy(), latency.errors.copy(), latency.duration_ns.copy()
-        return chain(_operations(tuple(engine.operations.known), *figures), _graph(tuple(engine.graph.edges.items())))
+        known, beyond = tuple(engine.operations.known), engine.represented.beyond.copy()
+        return chain(
+            _operations(known, *figures),
+            _represented(known, figures[0], beyond),
+            _graph(tuple(engine.graph.edges.items())),
+        )
 
 
 class StreamMetrics(Collector):
@@ -178,6 +187,25 @@ def _operations(
         errors.add_metric(labels, int(failed[rest].sum()))
         seconds.add_metric(labels, float(duration_ns[rest].sum()) / 1e9)
     yield from (requests, errors, seconds)
+
+
+def _represented(known: Sequence[Operation], taken: NDArray[np.int64], beyond: NDArray[np.float64]) -> Iterator[Metric]:
+    requests = CounterMetricFamily(
+        "cotenant_service_requests_represented",
+        "Requests by operation, each over the probability in its tracestate, of operations that have one.",
+        labels=_OPERATION,
+    )
+    room, rest = PageRoom(OPERATIONS_MAX_BYTES, lines=1), 0.0
+    for number in np.flatnonzero(beyond).tolist():
+        operation, represented = known[number], float(taken[number]) + float(beyond[number])
+        labels = (operation.namespace, operation.service, operation.name, operation.kind.name.lower())
+        if room.takes(operation.namespace, labels):
+            requests.add_metric(labels, represented)
+        else:
+            rest += represented
+    if rest:
+        requests.add_metric((OTHER, OTHER, OTHER, ""), rest)
+    yield requests
 
 
 def _graph(edges: Iterable[tuple[Edge, EdgeFigures]]) -> Iterator[Metric]:

@@ -211,8 +211,16 @@ class ObjectiveBoard:
     def _receiving(self, tracked: Tracked, standing: Standing) -> tuple[str, str, str]:
         objective = tracked.objective
         what = objective.qualified_service + (f" {objective.operation!r}" if objective.operation else "")
+        if (closed := self.objectives.closed(objective)) is not None:
+            until = time_text(closed.until_s)
+            words = f"the channel {closed.name} is closed until {until}, {closed.spans} spans left out; nothing acts"
+            return "False", "ChannelClosed", words
+        instances = self.objectives.channels.of_instances(objective.service_namespace, objective.service)
+        shut = ", ".join(f"{channel.name} until {time_text(channel.until_s)}" for channel in instances[:3])
         if standing.state is not ObjectiveState.NO_DATA:
-            return "True", "Requests", ""
+            return "True", "Requests", f"without those of closed channels: {shut}" if shut else ""
+        if shut and objective.indicator is not Indicator.SELF_REPORTED:
+            return "False", "ChannelClosed", f"closed channels of instances of {what}: {shut}"
         if objective.indicator is Indicator.SELF_REPORTED:
             return "False", "NoReports", f"{what} has not reported its latency"
         if tracked.seen_s is not None or self.objectives.is_known(objective):

@@ -180,12 +180,13 @@ class PathRow(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CriticalPage(msgspec.Struct, frozen=True, rename="camel"):
-    """The shares sum to 1."""
+    """The shares sum to 1. `represented`: how many the requests stand for, by the probabilities of their traces."""
 
     service: str
     requests: int
     mean_ms: float
     path: list[PathRow]
+    represented: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +369,7 @@ class TracePages:
         if not service:
             raise InvalidInput("service", service, "the name of a service, NAME or NAMESPACE/NAME")
         found = critical_of(self.engine.kept, service, _number("slowest", share, SHARES))
-        requests = max(1, found.requests)
+        requests = max(1.0, found.represented)
         rows = [
             PathRow(
                 *_names(path_share.operation),
@@ -378,7 +379,7 @@ class TracePages:
             )
             for path_share in found.shares
         ]
-        return CriticalPage(service, found.requests, found.total_ns / requests / _MS, rows)
+        return CriticalPage(service, found.requests, found.total_ns / requests / _MS, rows, found.represented)
 
 
 def checked_number(field: str, number: float, bounds: tuple[float, float]) -> float:

@@ -22,7 +22,8 @@ from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.http.traffic import Traffic
 from cotenant.drivers.jaeger.udp_server import JaegerUdpServer
 from cotenant.drivers.otlp.grpc_server import OtlpGrpcServer
-from cotenant.drivers.otlp.resources import span_randomness, span_tags
+from cotenant.drivers.otlp.resources import span_sampling, span_tags
+from cotenant.engine.traces.head_rates import HeadRates
 from cotenant.engine.traces.sampling import TraceSampler
 from cotenant.engine.traces.trace_engine import TABLES, TraceEngine
 from cotenant.services.kernels import bring_kernels
@@ -71,7 +72,8 @@ async def serve(
             span_tags,
             max_shift_ns=round(settings.max_skew_s * 1e9),
             sampler=TraceSampler(clock(), settings.keep_spans_per_s),
-            randomness=span_randomness,
+            head=HeadRates(clock(), settings.head_spans_per_s),
+            carried=span_sampling,
         )
         board = ObjectiveBoard(engine.objectives, clock)
         metrics, traffic = TraceMetrics(engine, board), Traffic("traces")
@@ -88,6 +90,8 @@ async def serve(
             engine.objectives.set(objective, clock())
         if saved is not None:
             engine.seen.restore(saved.seen)
+            engine.channels.restore(saved.closed, clock())
+            app.channels.changed = lambda: _write(saved, engine, clock())
             for tracked in engine.objectives:
                 saved.restore(tracked)
         cluster = await _cluster(settings, stack, board, saved)
@@ -134,7 +138,7 @@ async def serve(
         if app.moves is not None:
             tasks.start("move requests", app.moves.run())
         if saved is not None:
-            tasks.start("saved counts", _save(saved, engine))
+            tasks.start("saved counts", _save(saved, engine, clock))
         serving = tasks.start("http", server.run(end))
         listening(Listening(server.url, "" if grpc_server is None else str(grpc_server.address), jaeger))
         try:
@@ -142,7 +146,7 @@ async def serve(
         finally:
             app.streams.close()
             if saved is not None:
-                _write(saved, engine)
+                _write(saved, engine, clock())
             end.set()
             await asyncio.wait([serving])
             await tasks.cancel()
@@ -165,15 +169,15 @@ async def _cluster(
     return ClusterObjectives(await stack.enter_async_context(client), board, saved)
 
 
-async def _save(saved: CountsFile, engine: TraceEngine) -> None:
+async def _save(saved: CountsFile, engine: TraceEngine, clock: Callable[[], float]) -> None:
     while True:
         await asyncio.sleep(SAVE_S)
-        _write(saved, engine)
+        _write(saved, engine, clock())
 
 
-def _write(saved: CountsFile, engine: TraceEngine) -> None:
+def _write(saved: CountsFile, engine: TraceEngine, now_s: float) -> None:
     try:
-        saved.save(engine.objectives, engine.seen.saved())
+        saved.save(engine.objectives, engine.seen.saved(), engine.channels.closed(now_s))
     except OSError as error:
         _log.error("the counts of objectives cannot be saved: %s", error)
 

@@ -3,18 +3,20 @@
 A budget over four weeks is worth little where every restart empties it. A snapshot of every objective's rings each
 minute and at the end, written beside the file and renamed; at the start it is read back for objectives that still count
 the same, and with them which spans were counted, so that an exporter that repeats a batch after the restart counts
-once.
+once. Closed channels are in it too, and are written as soon as one is closed or opened.
 Limits: what arrived after the last snapshot of a killed process is lost; sketches and replicas are not kept.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
+from cotenant.engine.traces.channels import ClosedChannel
 from cotenant.engine.traces.objectives import Tracked, TrackedObjectives
 from cotenant.model.errors import InvalidInput
 
@@ -49,6 +51,7 @@ class SavedCounts(msgspec.Struct):
 
     version: int
     objectives: dict[str, SavedObjective]
+    closed: list[ClosedChannel] = []
     seen: bytes = b""  # prints of the last spans that are in the counts (engine/traces/seen_spans.py)
 
 
@@ -63,13 +66,14 @@ class CountsFile:
         self._senders_prove = senders_prove
         self._saved: dict[str, SavedObjective] = {}
         self.seen = b""
+        self.closed: list[ClosedChannel] = []
         try:
             if path.exists():
                 if path.stat().st_size > MAX_BYTES:
                     raise InvalidInput("--state", str(path), f"a file of at most {MAX_BYTES} bytes")
                 found = msgspec.msgpack.decode(path.read_bytes(), type=SavedCounts)
                 if found.version == VERSION:
-                    self._saved, self.seen = found.objectives, found.seen
+                    self._saved, self.seen, self.closed = found.objectives, found.seen, found.closed
             elif not path.parent.is_dir():
                 raise InvalidInput("--state", str(path), "a file in a folder that exists")
         except (OSError, msgspec.DecodeError) as error:
@@ -91,12 +95,14 @@ class CountsFile:
         tracked.since_s, tracked.requests, tracked.bad = saved.since_s, saved.requests, saved.bad
         tracked.is_proven = saved.is_proven and self._senders_prove
 
-    def save(self, objectives: TrackedObjectives, seen: bytes) -> None:
-        """Write the counts of all objectives, and which spans are in them. Raises `OSError`."""
+    def save(self, objectives: TrackedObjectives, seen: bytes, closed: Sequence[ClosedChannel] = ()) -> None:
+        """Write the counts of all objectives, which spans are in them, and which channels are closed. Raises
+        `OSError`.
+        """
         found = {tracked.objective.key: _saved(tracked) for tracked in objectives}
         beside = self._path.with_name(f".{self._path.name}.new")
         with beside.open("wb") as file:
-            file.write(msgspec.msgpack.encode(SavedCounts(VERSION, {**self._saved, **found}, seen)))
+            file.write(msgspec.msgpack.encode(SavedCounts(VERSION, {**self._saved, **found}, list(closed), seen)))
         os.replace(beside, self._path)
 
 

@@ -27,7 +27,7 @@ from cotenant.drivers.http.messages import (
     read_body,
     send_answer,
 )
-from cotenant.drivers.http.pages import HEALTH_PATHS, HealthPages
+from cotenant.drivers.http.pages import HealthPages
 from cotenant.model.errors import InvalidInput
 from cotenant.services.reviewing.review import Outcome, ReviewRequest, read_review, write_review
 from cotenant.services.reviewing.reviewer import Reviewer
@@ -58,7 +58,7 @@ class Application:
             except Gone:
                 return
         else:
-            found = self._health.answer(scope["method"], path, scope["query_string"]) if path in HEALTH_PATHS else None
+            found = self._health.answer(scope["method"], path, scope["query_string"])
             answer = found or Answer(404, b"not found\n", TEXT)
         await send_answer(send, answer)
 

@@ -27,6 +27,7 @@ def second(generator: np.random.Generator, factor: float = 1.0) -> Finished:
                 generator.random(count) < failed,
                 generator.integers(1, 101, count) * 10**6,
                 generator.integers(0, ALL, count, dtype=np.uint64),
+                np.zeros(count, np.uint64),
             )
         )
     return Finished._make(map(np.concatenate, zip(*parts, strict=True)))

@@ -26,6 +26,27 @@ def test_what_a_toleration_covers(toleration: Toleration, yes: bool) -> None:
     assert tolerated(GPU, [toleration]) is yes
 
 
+@pytest.mark.parametrize(
+    ("operator", "bound", "value", "yes"),
+    [
+        (Match.GT, "5", "7", True),
+        (Match.GT, "5", "5", False),
+        (Match.GT, "-3", "0", True),
+        (Match.LT, "5", "-7", True),
+        (Match.LT, "5", "5", False),
+        (Match.LT, "9223372036854775807", "9223372036854775806", True),
+        (Match.LT, "5", "", False),
+        (Match.LT, "5", "04", False),
+        (Match.LT, "5", "+4", False),
+        (Match.GT, "5", "9223372036854775808", False),
+        (Match.GT, "5", "many", False),
+    ],
+)
+def test_numbers_are_compared(operator: Match, bound: str, value: str, yes: bool) -> None:
+    assert Toleration("level", operator, bound).tolerates(Taint("level", value)) is yes
+    assert not Toleration("other", operator, bound).tolerates(Taint("level", value))
+
+
 def test_without_value_equal_means_an_empty_value() -> None:
     assert Toleration("dedicated").tolerates(Taint("dedicated"))
 
@@ -43,6 +64,10 @@ def test_nonsense_is_refused() -> None:
         lambda: Taint(""),
         lambda: Toleration("", Match.EQUAL, "x"),
         lambda: Toleration("k", Match.EXISTS, "x"),
+        lambda: Toleration("", Match.GT, "1"),
+        lambda: Toleration("k", Match.GT, ""),
+        lambda: Toleration("k", Match.LT, "007"),
+        lambda: Toleration("k", Match.LT, "9223372036854775808"),
     ):
         with pytest.raises(InvalidInput):
             build()

@@ -4,13 +4,9 @@ together.
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http.client import HTTPConnection
 from pathlib import Path
 from socket import AF_INET, SOCK_DGRAM, socket
 from urllib.parse import urlsplit
@@ -19,7 +15,8 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from tests.fakes.servers.jaeger_datagrams import SERVER_SPAN
-from tests.fakes.servers.spans import EPOCH_S, Given, request_of
+from tests.fakes.servers.spans import Given, request_of
+from tests.fakes.servers.trace_process import PROTOBUF, Running
 from tests.fakes.waiting import eventually, patience
 
 from cotenant.cli.main import main
@@ -32,80 +29,9 @@ from cotenant.services.reporting.stories import encode as encode_story
 from cotenant.services.traces import app as app_module
 from cotenant.services.traces import process
 from cotenant.services.traces.arguments import TraceSettings, check
-from cotenant.services.traces.process import serve
 
-PROTOBUF, JSON = "application/x-protobuf", "application/json"
+JSON = "application/json"
 SERVER, CLIENT = SpanKind.SERVER, SpanKind.CLIENT
-
-
-@dataclass
-class Clock:
-    """Unix seconds that a test sets."""
-
-    now_s: float = float(EPOCH_S + 10)
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-@dataclass
-class Running:
-    """A process that serves in a thread."""
-
-    settings: TraceSettings
-    clock: Clock = field(default_factory=Clock)
-    url: str = ""
-    grpc_address: str = ""
-
-    def __enter__(self) -> Running:
-        self._ready = threading.Event()
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-        assert self._ready.wait(patience(120))
-        if self._failure is not None:
-            raise self._failure
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(20)
-        assert not self._thread.is_alive()
-
-    def post(self, body: bytes, content_type: str = PROTOBUF, **headers: str) -> tuple[int, bytes, dict[str, str]]:
-        return self.ask("POST", "/v1/traces", body, {"Content-Type": content_type, **headers})
-
-    def ask(
-        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
-    ) -> tuple[int, bytes, dict[str, str]]:
-        connection = HTTPConnection(urlsplit(self.url).netloc, timeout=patience(20))
-        connection.request(method, path, body, headers or {})
-        answer = connection.getresponse()
-        found = answer.status, answer.read(), {key.lower(): value for key, value in answer.getheaders()}
-        connection.close()
-        return found
-
-    def finish(self) -> None:
-        """Let the time pass in which traces are finished."""
-        self.clock.now_s += 20
-        while json.loads(self.ask("GET", "/api/v1/traces")[1])["kept"] == 0:
-            pass
-
-    def _run(self) -> None:
-        async def work() -> None:
-            self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-
-            def listening(at: process.Listening) -> None:
-                self.url, self.grpc_address, self.jaeger_udp = at.url, at.grpc, at.jaeger_udp
-                self._loop.call_soon(self._ready.set)
-
-            await serve(self.settings, self._stop, listening, self.clock)
-
-        try:
-            asyncio.run(work())
-        except BaseException as failure:
-            self._failure = failure
-            self._ready.set()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -140,3 +141,61 @@ def test_every_webhook_of_a_status_ignores_failures_under_either_policy() -> Non
     }
     assert {entry["failurePolicy"] for entry in of_status} == {"Ignore"}
     assert {entry["failurePolicy"] for entry in made if entry not in of_status} == {"Fail"}
+
+
+JSON = {"content-type": "Application/JSON; charset=utf-8"}
+REVIEW = b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":%s}'
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "unready", "status", "said"),
+    [
+        ("GET", "/healthz", {}, "", 200, b"ok\n"),
+        ("GET", "/readyz", {}, "", 200, b"ok\n"),
+        ("GET", "/readyz", {}, "no list yet", 503, b"no list yet\n"),
+        ("POST", "/healthz", {}, "", 405, b"only GET\n"),
+        ("GET", "/", {}, "", 404, b"not found\n"),
+        ("POST", "/mutate-nothing", JSON, "", 404, b"not found\n"),
+        ("GET", "/mutate-pod", JSON, "", 405, b"only POST\n"),
+        ("PUT", "/mutate-pod", JSON, "", 405, b"only POST\n"),
+        ("POST", "/mutate-pod", {"content-type": "text/plain"}, "", 415, b"expected application/json\n"),
+        ("POST", "/mutate-pod", JSON, "no list yet", 503, b"not ready: no list yet\n"),
+        ("POST", "/mutate-pod", JSON, "", 400, b"request: nothing"),
+        ("POST", "/mutate-pod", {}, "", 400, b"request: nothing"),
+    ],
+)
+def test_what_is_no_review_gets_no_verdict(
+    method: str, path: str, headers: dict[str, str], unready: str, status: int, said: bytes, ask: Any
+) -> None:
+    answer = ask(application(unready), path, REVIEW % b"null", method=method, headers=headers)
+    assert (answer.status, answer.body[: len(said)]) == (status, said)
+    if status == 405:
+        assert answer.headers[b"allow"].split(b", ")[0] == {b"only POST\n": b"POST"}.get(said, b"GET")
+
+
+def test_a_caller_that_hangs_up_gets_no_answer(ask: Any) -> None:
+    assert ask(application(), "/mutate-pod", [REVIEW[:9]], hangs_up=True).messages == []
+
+
+def test_each_review_is_counted_and_timed_once_by_its_verdict(ask: Any) -> None:
+    app = application()
+    unready = ""
+    app._health = replace(app._health, unready=lambda: unready)
+    pod = {"operation": "CREATE", "resource": {"group": "", "version": "v1", "resource": "pods"}, "object": {}}
+    amplified = node({"cpu": "4"}, **{AMPLIFICATION_RATIO: '{"cpu":1.5}'})
+    asked(app, "/mutate-node-status", status_write(amplified))
+    asked(app, "/mutate-node-status", status_write(node({"cpu": "4"})))
+    asked(app, "/mutate-node-status", status_write(None))
+    assert ask(app, "/mutate-pod", b"{").status == 400
+    unready = "no list yet"
+    assert asked(app, "/mutate-pod", pod)[0] == 503
+    page = ask(app, "/metrics", method="GET").body.decode()
+    counted = dict(line.rsplit(" ", 1) for line in page.splitlines() if line.startswith("cotenant_webhook_review"))
+    assert {key: float(count) for key, count in counted.items() if key.startswith("cotenant_webhook_reviews_")} == {
+        'cotenant_webhook_reviews_total{path="/mutate-node-status",verdict="patched"}': 1,
+        'cotenant_webhook_reviews_total{path="/mutate-node-status",verdict="allowed"}': 2,
+        'cotenant_webhook_reviews_total{path="/mutate-pod",verdict="malformed"}': 1,
+        'cotenant_webhook_reviews_total{path="/mutate-pod",verdict="unready"}': 1,
+    }
+    for path, count in (("/mutate-node-status", 3), ("/mutate-pod", 2)):
+        assert float(counted[f'cotenant_webhook_review_seconds_count{{path="{path}"}}']) == count

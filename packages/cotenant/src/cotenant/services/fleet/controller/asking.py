@@ -29,6 +29,7 @@ from cotenant.model.fleet.requests import (
     Inspected,
     List,
     Listed,
+    Member,
     Restart,
     SetConfiguration,
     Spread,
@@ -77,7 +78,7 @@ class Asking:
         size = 0
         for at in range(request.start, len(found)):
             host = found[at]
-            if self._reaches(operator, host):
+            if self._reaches(operator, host.registration.guid):
                 row = HostRow(
                     host.registration,
                     host.state,
@@ -89,9 +90,9 @@ class Asking:
                 if size > _PAGE_BYTES and hosts:
                     return Listed(tuple(hosts), (), at)
                 hosts.append(row)
-        return Listed(tuple(hosts), self._groups(request))
+        return Listed(tuple(hosts), self._groups(request, operator))
 
-    def _groups(self, request: List) -> tuple[GroupRow, ...]:
+    def _groups(self, request: List, operator: str) -> tuple[GroupRow, ...]:
         return tuple(
             GroupRow(
                 group.record.name,
@@ -99,9 +100,17 @@ class Asking:
                 group.record.done,
                 group.record.reason,
                 len(group.record.containers),
+                self._members(group.record, operator) if request.group else (),
             )
             for group in self._stored.groups()
             if not request.group or group.record.name == request.group
+        )
+
+    def _members(self, record: GroupRecord, operator: str) -> tuple[Member, ...]:
+        return tuple(
+            Member(container.guid, container.agent, container.template.appkey, container.template.image)
+            for container in record.containers
+            if self._reaches(operator, container.agent)
         )
 
     async def _inspect(self, request: Inspect, message: Message) -> Inspected:
@@ -268,7 +277,7 @@ class Asking:
     def _place(self, template: GroupTemplate, operator: str) -> dict[str, str]:
         rooms, unfit = [], []
         for host in self._registry.hosts():
-            if host.state is not AgentState.ALIVE or not self._reaches(operator, host):
+            if host.state is not AgentState.ALIVE or not self._reaches(operator, host.registration.guid):
                 continue
             said = host.registration
             fault = _unfit(host)
@@ -293,12 +302,12 @@ class Asking:
             rights.check(operator, verb, agents)
         return operator
 
-    def _reaches(self, operator: str, host: Host) -> bool:
+    def _reaches(self, operator: str, agent: str) -> bool:
         rights = self._controller.settings.rights
         if rights is None:
             return True
         try:
-            rights.check(operator, "list", (host.registration.guid,))
+            rights.check(operator, "list", (agent,))
         except Forbidden:
             return False
         return True

@@ -1,4 +1,4 @@
-"""Requests about one container or pod that the controller passes on to the agent that has it."""
+"""Requests that the controller passes on: about a container or pod to the agent that has it, of methods to programs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
+import msgspec
+
 from cotenant.drivers.nats.contract import Message
 from cotenant.engine.fleet.registry import Host
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.fleet.figures import Measure, Measured, Top, TopPage
+from cotenant.model.fleet.identity import check_guid
 from cotenant.model.fleet.logs import FindLogs, FoundLogs, LogPage, ReadLogs
-from cotenant.model.fleet.refusal import Forbidden, NoSuchGuid
+from cotenant.model.fleet.methods import METHODS, Call, Called, MethodList, Methods, check_deadline, check_method
+from cotenant.model.fleet.refusal import Forbidden, NobodyAnswers, NoSuchGuid
 from cotenant.model.fleet.requests import Limit, Limited
 from cotenant.model.fleet.states import AgentState
 from cotenant.services.fleet.controller.controller import Controller
@@ -41,6 +45,8 @@ class Relaying:
             "experiment": Verb(Limit, lambda request, message: self._limit("experiment", request, message)),
             "logs": Verb(ReadLogs, self._logs),
             "top": Verb(Top, self._top),
+            "methods": Verb(Methods, self._methods),
+            "call": Verb(Call, self._call),
         }
 
     async def _limit(self, verb: str, request: Limit, message: Message) -> Limited:
@@ -57,6 +63,41 @@ class Relaying:
         self._allow(message, "logs", agent)
         subject = f"guid.{agent}.rpc.logs"
         return await call(self._controller.bus, subject, request, LogPage, request.wait_s + 15.0)
+
+    async def _methods(self, request: Methods, message: Message) -> MethodList:
+        subject = self._program(request.guid, "methods", message)
+        return await call(self._controller.bus, f"{subject}.{METHODS}", Methods(), MethodList, _FIND_S)
+
+    async def _call(self, request: Call, message: Message) -> Called:
+        deadline_s = check_deadline("deadline_s", request.deadline_s)
+        program = self._program(request.guid, "call", message)
+        subject = f"{program}.{check_method(request.method)}"
+        key = message.headers.get(KEY_HEADER, "")
+        try:
+            answer = await call(self._controller.bus, subject, request.arguments, msgspec.Raw, deadline_s, key)
+        except NobodyAnswers:  # for this method; the program may be there
+            found = await call(self._controller.bus, f"{program}.{METHODS}", Methods(), MethodList, _FIND_S)
+            known = ", ".join(method.name for method in found.methods)
+            raise InvalidInput("method", request.method, f"one of {known}") from None
+        return Called(answer)
+
+    def _program(self, guid: str, verb: str, message: Message) -> str:
+        """The subject of a program's verbs, where the operator may do this.
+
+        An agent's verbs are never reached in this way: they have rights of their own.
+        """
+        rights = self._controller.settings.rights
+        programs = [] if rights is None else [program.guid for program in rights.programs]
+        hosts = [] if rights is None else [host.guid for host in rights.hosts]
+        check_guid("guid", guid)
+        try:
+            judged = guid if guid in programs else self._controller.registry.agent_for(guid)
+        except NoSuchGuid:
+            judged = guid  # no container of an agent: it has no tags
+        self._allow(message, verb, judged)
+        if guid in hosts or self._controller.registry.has(guid):
+            raise InvalidInput("guid", guid, "a program's guid", "this is an agent's")
+        return f"guid.{guid}.rpc"
 
     async def _top(self, request: Top, message: Message) -> TopPage:
         self._allow(message, "top")

@@ -18,7 +18,7 @@ from cotenant.model.cluster.labels import Labels, Operator
 from cotenant.model.cluster.observed import ObservedPod, Phase
 from cotenant.model.cluster.pod import HostPort
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
-from cotenant.model.cluster.taints import Effect, Match
+from cotenant.model.cluster.taints import Effect, Match, Toleration
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.gangs.spec import gang_key
 
@@ -203,6 +203,11 @@ def test_spread_defaults_and_choices() -> None:
     )
 
 
+def test_tolerations_by_number() -> None:
+    (one,) = read({"tolerations": [{"key": "level", "operator": "Gt", "value": "5"}]}).pod.tolerations
+    assert one == Toleration("level", Match.GT, "5")
+
+
 def test_tolerations() -> None:
     spec = {"tolerations": [{"key": "a", "value": "b"}, {"operator": "Exists", "effect": "NoExecute"}]}
     one, two = read(spec).pod.tolerations
@@ -284,7 +289,8 @@ def test_wrong_hints_are_named(name: str, value: str) -> None:
     [
         ({"containers": [container("lots")]}, "spec.containers[0].resources.requests.cpu"),
         ({"containers": [container("-1")]}, "spec.containers[0].resources.requests.cpu"),
-        ({"tolerations": [{"key": "a", "operator": "Lt", "value": "5"}]}, "spec.tolerations[0].operator"),
+        ({"tolerations": [{"key": "a", "operator": "Near", "value": "5"}]}, "spec.tolerations[0].operator"),
+        ({"tolerations": [{"key": "a", "operator": "Lt", "value": "five"}]}, "toleration"),
         ({"tolerations": [{"operator": "Equal"}]}, "toleration"),
         (
             {"topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}]},

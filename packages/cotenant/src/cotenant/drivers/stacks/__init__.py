@@ -1,0 +1,1 @@
+"""Stacks of running programs: taken by py-spy, written as pprof; and the processes of a guid or pod on this host."""

@@ -1,0 +1,46 @@
+"""Sampled stacks of a program, and which of their frames are hottest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """`line` 0: not known."""
+
+    function: str
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """The outermost frame first, and in how many samples."""
+
+    frames: tuple[Frame, ...]
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class HotFrame:
+    """Samples in which it was innermost (`own`), and in which it was anywhere in the stack (`total`)."""
+
+    frame: Frame
+    own: int
+    total: int
+
+
+def hottest(stacks: Sequence[Stack]) -> list[HotFrame]:
+    """All frames, by own samples; a recursive one counts once a stack."""
+    own: Counter[Frame] = Counter()
+    total: Counter[Frame] = Counter()
+    for stack in stacks:
+        for frame in set(stack.frames):
+            total[frame] += stack.samples
+        if stack.frames:
+            own[stack.frames[-1]] += stack.samples
+    found = [HotFrame(frame, own[frame], samples) for frame, samples in total.items()]
+    return sorted(found, key=lambda hot: (-hot.own, -hot.total, hot.frame.file, hot.frame.line, hot.frame.function))

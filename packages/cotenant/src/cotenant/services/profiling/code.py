@@ -1,0 +1,67 @@
+"""`cotenant profile code`: in which lines of a running program its time goes."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from cotenant.drivers.stacks.pprof import encode_pprof
+from cotenant.drivers.stacks.processes import python_processes
+from cotenant.drivers.stacks.py_spy import record
+from cotenant.model.errors import InvalidInput, Permanent
+from cotenant.model.machine.stacks import Frame, HotFrame, Stack, hottest
+
+MAX_SECONDS, MAX_RATE_HZ = 3600, 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CodeProfile:
+    """`frames`: the hottest first. `written`: the pprof file; empty: none."""
+
+    target: str
+    pids: tuple[int, ...]
+    seconds: int
+    rate_hz: int
+    samples: int
+    frames: tuple[HotFrame, ...]
+    written: str = ""
+
+
+def profile_code(
+    target: str,
+    seconds: int,
+    rate_hz: int,
+    out: Path | None,
+    with_idle: bool = False,
+    find: Callable[[str], list[int]] = python_processes,
+    take: Callable[[int, int, int, bool], list[Stack]] = record,
+) -> CodeProfile:
+    """Sample. Raises `InvalidInput`, `Permanent` where nothing could be sampled, `Unsupported`."""
+    if not 1 <= seconds <= MAX_SECONDS:
+        raise InvalidInput("--seconds", seconds, f"1 to {MAX_SECONDS}")
+    if not 1 <= rate_hz <= MAX_RATE_HZ:
+        raise InvalidInput("--rate", rate_hz, f"1 to {MAX_RATE_HZ}")
+    if not target:
+        raise InvalidInput("TARGET", target, "a process id, a guid or a pod's name")
+    pids = [int(target)] if target.isdecimal() else find(target)
+    if not pids:
+        raise Permanent(f"no Python process of {target} on this host that this user may read")
+    at_s = time.time()
+    with ThreadPoolExecutor(len(pids)) as threads:
+        taken = list(threads.map(lambda pid: take(pid, seconds, rate_hz, with_idle), pids))
+    counts: Counter[tuple[Frame, ...]] = Counter()
+    for stacks in taken:
+        for stack in stacks:
+            counts[stack.frames] += stack.samples
+    merged = [Stack(frames, samples) for frames, samples in counts.items()]
+    if out is not None:
+        try:
+            out.write_bytes(encode_pprof(merged, at_s, seconds, rate_hz))
+        except OSError as error:
+            raise Permanent(f"{out} cannot be written: {error.strerror}") from error
+    total = sum(stack.samples for stack in merged)
+    return CodeProfile(target, tuple(pids), seconds, rate_hz, total, tuple(hottest(merged)), str(out or ""))

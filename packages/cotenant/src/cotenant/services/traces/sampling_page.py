@@ -1,0 +1,75 @@
+"""The answer to remote samplers: with which probability a service's clients begin traces.
+
+    GET /sampling?service=NAME        as Jaeger's agent, and OpenTelemetry's jaegerremotesampling extension
+    GET /api/sampling?service=NAME    as Jaeger's collector
+
+A sampler that gets no answer goes on as it was configured, so without a budget this answers 404 and changes nobody's
+sampling. The lower bound of traces a second is 0: one above it takes traces of which no probability is true.
+Limits: HTTP only; gRPC's SamplingManager is not served.
+
+Source: jaegertracing/jaeger-idl, thrift/sampling.thrift (SamplingStrategyResponse) in its JSON form.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from cotenant.drivers.http.messages import TEXT, Answer
+from cotenant.engine.traces.head_rates import HeadStrategy
+from cotenant.engine.traces.trace_engine import TraceEngine
+
+SAMPLING = ("/sampling", "/api/sampling")
+
+
+class Probabilistic(msgspec.Struct, frozen=True, rename="camel"):
+    """A probability."""
+
+    sampling_rate: float
+
+
+class OperationStrategy(msgspec.Struct, frozen=True, rename="camel"):
+    """That of an operation."""
+
+    operation: str
+    probabilistic_sampling: Probabilistic
+
+
+class OperationStrategies(msgspec.Struct, frozen=True, rename="camel"):
+    """Those of all operations."""
+
+    default_sampling_probability: float
+    default_lower_bound_traces_per_second: float
+    per_operation_strategies: list[OperationStrategy]
+
+
+class StrategyResponse(msgspec.Struct, frozen=True, rename="camel"):
+    """Clients that know no operations read `probabilistic_sampling`."""
+
+    strategy_type: str
+    probabilistic_sampling: Probabilistic
+    operation_sampling: OperationStrategies
+
+
+def answer(engine: TraceEngine, namespace: str, query: str, now_s: float) -> Answer:
+    """The answer to a GET; `namespace`: that the client has proven to be of, else any."""
+    service = dict(parse_qsl(query)).get("service", "")
+    if not service:
+        return Answer(400, b"service: expected the name of a service\n", TEXT)
+    if engine.head.budget <= 0.0:
+        return Answer(404, b"no rates are answered: this process runs without --head-spans-per-s\n", TEXT)
+    given, slash, name = service.partition("/")
+    if slash and namespace in ("", given):
+        namespace, service = given, name
+    found = engine.head.strategy(namespace, service, engine.operations.known, now_s)
+    return Answer(200, msgspec.json.encode(_response(found)))
+
+
+def _response(found: HeadStrategy) -> StrategyResponse:
+    operations = [OperationStrategy(name, Probabilistic(probability)) for name, probability in found.operations]
+    return StrategyResponse(
+        "PROBABILISTIC",
+        Probabilistic(found.probability),
+        OperationStrategies(found.probability, 0.0, operations),
+    )

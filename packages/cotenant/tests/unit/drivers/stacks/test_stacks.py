@@ -1,0 +1,101 @@
+"""What py-spy writes, and the profile that is made of it, read by the protobuf runtime."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from cotenant.drivers.stacks.pprof import encode_pprof
+from cotenant.drivers.stacks.processes import python_processes
+from cotenant.drivers.stacks.py_spy import parse_raw
+from cotenant.model.machine.stacks import Frame, HotFrame, Stack, hottest
+
+MAIN, WORK, LEAF = Frame("<module>", "/a b.py", 8), Frame("work (x)", "/a b.py", 4), Frame("leaf", "/c.py", 300)
+RAW = "<module> (/a b.py:8);work (x) (/a b.py:4) 3\n<module> (/a b.py:8);work (x) (/a b.py:4);leaf (/c.py:300) 7\nodd\n"
+STACKS = [Stack((MAIN, WORK), 3), Stack((MAIN, WORK, LEAF), 7)]
+
+
+def test_raw_stacks_are_read() -> None:
+    assert parse_raw(RAW) == STACKS
+    assert parse_raw("process 7;native 2") == [Stack((Frame("process 7"), Frame("native")), 2)]
+
+
+def test_frames_by_own_samples_and_recursion_counts_once() -> None:
+    assert hottest(STACKS) == [HotFrame(LEAF, 7, 7), HotFrame(WORK, 3, 10), HotFrame(MAIN, 0, 10)]
+    assert hottest([Stack((LEAF, LEAF), 2)]) == [HotFrame(LEAF, 2, 2)]
+    assert hottest([]) == []
+
+
+FIELDS = {  # of profile.proto: message -> (name, number, type, is repeated); types of descriptor.proto, or a message
+    "ValueType": [("type", 1, 3, False), ("unit", 2, 3, False)],
+    "Sample": [("location_id", 1, 4, True), ("value", 2, 3, True)],
+    "Line": [("function_id", 1, 4, False), ("line", 2, 3, False)],
+    "Location": [("id", 1, 4, False), ("line", 4, "Line", True)],
+    "Function": [("id", 1, 4, False), ("name", 2, 3, False), ("filename", 4, 3, False)],
+    "Profile": [
+        ("sample_type", 1, "ValueType", True),
+        ("sample", 2, "Sample", True),
+        ("location", 4, "Location", True),
+        ("function", 5, "Function", True),
+        ("string_table", 6, 9, True),
+        ("time_nanos", 9, 3, False),
+        ("duration_nanos", 10, 3, False),
+        ("period_type", 11, "ValueType", False),
+        ("period", 12, 3, False),
+    ],
+}
+
+
+def test_a_profile_is_what_pprof_reads() -> None:
+    descriptor_pb2 = pytest.importorskip("google.protobuf.descriptor_pb2", reason="protobuf is not installed")
+    from google.protobuf import descriptor_pool, message_factory
+    from google.protobuf.unknown_fields import UnknownFieldSet
+
+    file = descriptor_pb2.FileDescriptorProto(name="profile.proto", package="p", syntax="proto3")
+    for message, parts in FIELDS.items():
+        made = file.message_type.add(name=message)
+        for name, number, kind, repeated in parts:
+            field = made.field.add(name=name, number=number, label=3 if repeated else 1)
+            if isinstance(kind, str):
+                field.type, field.type_name = 11, f".p.{kind}"
+            else:
+                field.type = kind
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    profile = message_factory.GetMessageClass(pool.FindMessageTypeByName("p.Profile"))()
+    profile.ParseFromString(gzip.decompress(encode_pprof(STACKS, 1.5, 10.0, 100)))
+    texts = list(profile.string_table)
+    assert texts[0] == ""
+    functions = {found.id: (texts[found.name], texts[found.filename]) for found in profile.function}
+    places = {found.id: (*functions[found.line[0].function_id], found.line[0].line) for found in profile.location}
+    read = [([places[number] for number in sample.location_id], list(sample.value)) for sample in profile.sample]
+    main, work, leaf = (("<module>", "/a b.py", 8), ("work (x)", "/a b.py", 4), ("leaf", "/c.py", 300))
+    assert read == [([work, main], [3, 30_000_000]), ([leaf, work, main], [7, 70_000_000])]
+    assert [(texts[kind.type], texts[kind.unit]) for kind in profile.sample_type] == [
+        ("samples", "count"),
+        ("wall", "nanoseconds"),
+    ]
+    assert (profile.time_nanos, profile.duration_nanos, profile.period) == (1_500_000_000, 10_000_000_000, 10_000_000)
+    assert not len(UnknownFieldSet(profile))
+
+
+def test_processes_of_a_guid_are_the_uppermost_python_ones(tmp_path: Path) -> None:
+    for pid, parent, variable, maps in (
+        (10, 1, "COTENANT_GUID=cam-1", "/bin/sh"),
+        (11, 10, "COTENANT_GUID=cam-1", "/usr/bin/python3"),
+        (12, 11, "COTENANT_GUID=cam-1", "/usr/bin/python3"),
+        (20, 1, "COTENANT_GUID=cam-10", "/usr/bin/python3"),
+        (30, 1, "HOSTNAME=web-0", "/usr/lib/libpython3.11.so"),
+    ):
+        folder = tmp_path / str(pid)
+        folder.mkdir()
+        (folder / "environ").write_text(f"PATH=/bin\0{variable}\0")
+        (folder / "maps").write_text(maps)
+        (folder / "stat").write_text(f"{pid} (a ) b) S {parent} 1 1")
+    (tmp_path / "self").mkdir()
+    (tmp_path / "40").mkdir()  # ended meanwhile
+    assert python_processes("cam-1", tmp_path) == [11]
+    assert python_processes("web-0", tmp_path) == [30]
+    assert python_processes("web", tmp_path) == []

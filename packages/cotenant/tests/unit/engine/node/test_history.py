@@ -1,0 +1,133 @@
+"""What a node's history says of random ticks, compared with the definitions over all of them."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from tests.fakes.node.fake_node import pod
+
+from cotenant.engine.node.history import NodeHistory
+from cotenant.engine.node.report import NodeUsage, PodUsage
+from cotenant.engine.node.settings import AgentSettings
+from cotenant.model.machine.node_metric import PodSignals
+from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse, ServiceHealth
+
+SECOND = 1_000_000
+POINTS = 24
+
+
+def ticks(random: Random, count: int) -> list[NodeState]:
+    """Ticks of two pods and an application that have and lack any figure."""
+
+    def figure(most: int) -> int | None:
+        return random.choice((None, random.randrange(most), random.randrange(most)))
+
+    made = []
+    pods = (pod("web", "a"), pod("hog", "b"), pod("app", "c", host_application=True))
+    for second in range(1, count + 1):
+        used = tuple(
+            PodUse(
+                known,
+                GroupUse(
+                    known.group,
+                    cpu_m=figure(2000),
+                    run_delay_ppm=figure(900_000),
+                    memory_bytes=figure(500),
+                    working_set_bytes=figure(400),
+                    cpi_milli=random.choice((None, 0, 1500)),
+                ),
+                health=random.choice((None, *(ServiceHealth(1, asked, 1500, 0, 0) for asked in (0, 1)))),
+            )
+            for known in pods
+            if random.random() < 0.9
+        )
+        made.append(NodeState(second * SECOND, SECOND, HostUse(4, figure(4000), 1000, random.randrange(1000)), used))
+    return made
+
+
+def mean(values: list[int]) -> int | None:
+    return sum(values) // len(values) if values else None
+
+
+def memory(use: GroupUse) -> int | None:
+    return use.memory_bytes if use.working_set_bytes is None else use.working_set_bytes
+
+
+def told(past: list[NodeState], window_us: int) -> NodeUsage:
+    """The averages by their definitions. A group's ring has a sixth of the points of the node's."""
+    now = past[-1]
+    kept = [state for state in past[-POINTS:] if state.at_us > now.at_us - window_us]
+
+    def of(group: str, figure: str) -> int | None:
+        uses = [held.use for state in kept[-(POINTS // 6) :] for held in state.pods if held.use.group == group]
+        values = [memory(use) if figure == "memory" else getattr(use, figure) for use in uses]
+        return mean([value // 1000 if figure == "run_delay_ppm" else value for value in values if value is not None])
+
+    def signals(held: PodUse) -> PodSignals:
+        wait, cpu = of(held.use.group, "run_delay_ppm"), of(held.use.group, "cpu_m")
+        return PodSignals(
+            1.5 if held.health is not None and held.health.requests else None,
+            1.5 if held.use.cpi_milli else None,
+            round(wait / cpu, 4) if wait is not None and cpu else None,
+        )
+
+    pods = [
+        PodUsage(held.pod, of(held.use.group, "cpu_m"), of(held.use.group, "memory"), signals(held))
+        for held in now.pods
+    ]
+    known = [state for state in kept if state.host.cpu_m is not None]
+    return NodeUsage(
+        at_us=now.at_us,
+        cpu_m=mean([state.host.cpu_m or 0 for state in known]),
+        memory_bytes=mean([state.host.memory_used_bytes for state in kept]),
+        system_cpu_m=mean(
+            [max(0, (state.host.cpu_m or 0) - sum(held.use.cpu_m or 0 for held in state.pods)) for state in known]
+        ),
+        system_memory_bytes=mean(
+            [max(0, state.host.memory_used_bytes - sum(memory(held.use) or 0 for held in state.pods)) for state in kept]
+        ),
+        node=(),
+        system=(),
+        pods=tuple(used for used in pods if not used.pod.host_application),
+        applications=tuple(used for used in pods if used.pod.host_application),
+    )
+
+
+@pytest.mark.parametrize("window_s", [1, 3, 9, 100])
+def test_usage_is_that_of_the_definitions(window_s: int) -> None:
+    random = Random(window_s)
+    history = NodeHistory(AgentSettings(series_points=POINTS), "n")
+    assert history.usage([SECOND]) is None
+    past = []
+    for state in ticks(random, 3 * POINTS):
+        history.record(state)
+        past.append(state)
+        usage = history.usage([window_s * SECOND])
+        assert usage is not None
+        expected = told(past, window_s * SECOND)
+        for field in ("at_us", "cpu_m", "memory_bytes", "system_cpu_m", "system_memory_bytes", "pods", "applications"):
+            assert getattr(usage, field) == getattr(expected, field), field
+        (of_node,), (of_system,) = usage.node, usage.system
+        for summary, average in (
+            (of_node.cpu_m, usage.cpu_m),
+            (of_node.memory_bytes, usage.memory_bytes),
+            (of_system.cpu_m, usage.system_cpu_m),
+            (of_system.memory_bytes, usage.system_memory_bytes),
+        ):
+            assert (None if summary is None else summary.average) == average
+
+
+def test_series_of_groups_that_are_gone_are_dropped_and_the_nodes_stay() -> None:
+    history = NodeHistory(AgentSettings(series_points=POINTS), "n")
+    for state in ticks(Random(1), 9):
+        history.record(state)
+    before = history.usage([9 * SECOND])
+    history.keep(["a"])
+    after = history.usage([9 * SECOND])
+    assert before is not None
+    assert after is not None
+    assert (after.node, after.system) == (before.node, before.system)
+    cpu = {used.pod.name: used.cpu_m for used in (*after.pods, *after.applications)}
+    assert {name for name, used in cpu.items() if used is not None} <= {"web"}
+    assert len(history.series) == 7  # three of the group, four of the node and its system

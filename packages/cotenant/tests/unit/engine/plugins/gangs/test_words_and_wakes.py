@@ -1,0 +1,51 @@
+"""What a waiting gang is told, and which changes of its PodGroup let it try again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.fakes.cluster.gang_world import binds, cluster, group, members, node, pod, see, settle, told
+
+from cotenant.model.groups.gang import Mode
+
+ORDINALS = {1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 22: "22nd"}
+ORDINALS |= {23: "23rd", 24: "24th"}
+
+
+@pytest.mark.parametrize("first", ORDINALS)
+def test_a_gang_hears_how_many_members_fit_and_which_does_not(first: int) -> None:
+    c = cluster(first - 1)
+    if first == 1:
+        c.node_seen(node("small", 500))
+    see(c, *members("a", 24))
+    said = told(settle(c, 0.0))
+    assert set(said) == {f"a-{i}" for i in range(24)}
+    assert len(set(said.values())) == 1
+    wanted = f"gang default/a: {first - 1} of 24 members fit; the {ORDINALS[first]}, default/a-{first - 1}, does not: "
+    assert said["a-0"].startswith(wanted)
+
+
+def test_only_a_change_of_what_a_pod_group_asks_for_ends_its_back_off() -> None:
+    c = cluster(1)
+    asks = group("a", 2, mode=Mode.NON_STRICT, wait_s=30.0)
+    c.plugins.gangs.pod_group_seen(asks, 0.0)
+    see(c, *(pod(f"a-{i}", label="a") for i in range(2)))
+    settle(c, 0.0)
+    settle(c, 30.0)
+    for at_s in (31.0, 32.0):
+        c.plugins.gangs.pod_group_seen(replace(asks, status=replace(asks.status, scheduled=int(at_s))), at_s)
+        out = settle(c, at_s)
+        assert not binds(out)
+        assert not c.reserved()
+    c.plugins.gangs.pod_group_seen(group("a", 1, mode=Mode.NON_STRICT, wait_s=30.0), 40.0)
+    assert len(binds(settle(c, 40.0))) == 1
+
+
+def test_a_pod_group_that_asks_for_less_is_judged_at_once() -> None:
+    c = cluster(2)
+    c.plugins.gangs.pod_group_seen(group("a", 3), 0.0)
+    see(c, *(pod(f"a-{i}", label="a") for i in range(3)))
+    assert not binds(settle(c, 0.0) + settle(c, 50.0))
+    c.plugins.gangs.pod_group_seen(group("a", 2), 50.0)
+    assert len(binds(settle(c, 50.0))) == 2
