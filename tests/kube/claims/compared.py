@@ -17,8 +17,10 @@ from tests.kube.claims.worlds import Manifest, Release, Submit, World, for_copy
 from tests.kube.conftest import Kube
 
 RESOURCE = "/apis/resource.k8s.io/v1"
+RULES = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
 DECIDED_S = 20.0
 _VOLATILE = ("allocationTimestamp",)
+_REFUSED = ("Unschedulable", "SchedulerError", "AwaitsAdmission")  # the last is ours of what no node can help
 _PASSING = (  # said of a pod that is tried again at once
     "nodes are being judged",
     "has no ResourceClaim yet",
@@ -48,11 +50,16 @@ class Copy:
         self._pods = f"/api/v1/namespaces/{self.name}/pods"
         self._claims = f"{RESOURCE}/namespaces/{self.name}/resourceclaims"
         self._bound: set[str] = set()
+        self._has_conditions = any(
+            "bindingConditions" in device for one in world.slices for device in one["spec"].get("devices", ())
+        )
 
     def build(self) -> None:
         """Make the nodes, the slices and the namespace."""
         labels = {"resource.kubernetes.io/admin-access": "true"}
         self._kube.create("/api/v1/namespaces", {"metadata": {"name": self.name, "labels": labels}})
+        for obj in self._world.rules:
+            self._kube.create(RULES, self._own(obj))
         for obj in self._world.slices:
             self._kube.create(f"{RESOURCE}/resourceslices", self._own(obj))
         for obj in self._world.nodes:
@@ -60,7 +67,11 @@ class Copy:
 
     def clear(self) -> None:
         """Delete what schedulers would go on looking at."""
-        for kind, objects in (("/api/v1/nodes", self._world.nodes), (f"{RESOURCE}/resourceslices", self._world.slices)):
+        for kind, objects in (
+            ("/api/v1/nodes", self._world.nodes),
+            (f"{RESOURCE}/resourceslices", self._world.slices),
+            (RULES, self._world.rules),
+        ):
             for obj in objects:
                 self._kube.request("DELETE", f"{kind}/{self._own(obj)['metadata']['name']}")
         self._kube.request("DELETE", self._pods, gracePeriodSeconds="0")
@@ -87,6 +98,8 @@ class Copy:
         self._kube.create(self._pods, pod)
 
         def decided() -> Any:
+            if self._has_conditions:
+                self._report()
             found = self._kube.get(f"{self._pods}/{name}")
             refusal = _refusal(found)
             # of another world, in the making: a pool with counters hinders pods that want all devices on every node
@@ -100,6 +113,23 @@ class Copy:
         message = _refusal(found)
         self._kube.request("DELETE", f"{self._pods}/{name}", gracePeriodSeconds="0")
         return Decision(name, False, message=message)
+
+    def _report(self) -> None:
+        """What drivers do: say of allocated devices that they are ready."""
+        for claim in self._kube.get(self._claims)["items"]:
+            results = claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
+            wanted = [result for result in results if result.get("bindingConditions")]
+            if not wanted or claim["status"].get("devices"):
+                continue
+            claim["status"]["devices"] = [
+                {
+                    **{key: result[key] for key in ("driver", "pool", "device", "shareID") if key in result},
+                    "conditions": [_true(name) for name in result["bindingConditions"]],
+                }
+                for result in wanted
+            ]
+            # one that was changed in the meantime is reported with the next look
+            self._kube.request("PUT", f"{self._claims}/{claim['metadata']['name']}/status", claim)
 
     def _allocations(self, pod: Any) -> Manifest:
         made = {one["name"]: one.get("resourceClaimName") for one in pod["status"].get("resourceClaimStatuses", ())}
@@ -147,11 +177,15 @@ class Copy:
         time.sleep(0.2)  # until the schedulers have heard of it too: nothing tells from outside
 
 
+def _true(name: str) -> Manifest:
+    return {"type": name, "status": "True", "reason": "Ready", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+
+
 def _refusal(pod: Any) -> str:
     """The scheduler's words on a pod that it cannot place now."""
     for condition in pod.get("status", {}).get("conditions", ()):
         is_refused = condition["type"] == "PodScheduled" and condition["status"] == "False"
-        if is_refused and condition.get("reason") in ("Unschedulable", "SchedulerError"):
+        if is_refused and condition.get("reason") in _REFUSED:
             message = str(condition.get("message", "no message"))
             return "" if any(words in message for words in _PASSING) else message
     return ""

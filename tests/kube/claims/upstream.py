@@ -34,6 +34,7 @@ GATES = (
     "DRADeviceBindingConditions=true",
     "TaintTolerationComparisonOperators=true",
 )
+LISTS = "DRAListTypeAttributes=true"  # alpha in 1.36
 _NOT_OF_SCHEDULER = "DRADeviceTaintRules"  # kube-scheduler 1.36.2 panics on the first rule that it sees
 RUNTIME = (
     "resource.k8s.io/v1beta1=true",
@@ -49,6 +50,7 @@ class Upstream:
     kubeconfig: Path
     folder: Path
     binaries: Path
+    gates: tuple[str, ...] = GATES
 
     def client(self) -> Kube:
         """A client that may do everything."""
@@ -66,7 +68,7 @@ class Upstream:
             f"--cert-dir={self.folder / 'controllers'}",
             "--kube-api-qps=2000",
             "--kube-api-burst=4000",
-            f"--feature-gates={','.join(GATES)}",
+            f"--feature-gates={','.join(self.gates)}",
         ]
         with running(command, self.folder / "controllers.log"):
             yield
@@ -90,7 +92,7 @@ class Upstream:
             f"--config={configuration}",
             f"--secure-port={free_port()}",
             f"--cert-dir={self.folder / 'scheduler'}",
-            f"--feature-gates={','.join(gate for gate in GATES if not gate.startswith(_NOT_OF_SCHEDULER))}",
+            f"--feature-gates={','.join(gate for gate in self.gates if not gate.startswith(_NOT_OF_SCHEDULER))}",
             "-v=4",
         ]
         log = self.folder / "scheduler.log"
@@ -108,7 +110,7 @@ def why_not() -> str:
 
 
 @contextmanager
-def upstream(folder: Path) -> Iterator[Upstream]:
+def upstream(folder: Path, gates: tuple[str, ...] = GATES) -> Iterator[Upstream]:
     """etcd and kube-apiserver, ready."""
     binaries = Path(FOLDER)
     client, peer, port = free_port(), free_port(), free_port()
@@ -143,7 +145,7 @@ def upstream(folder: Path) -> Iterator[Upstream]:
         "--max-requests-inflight=3000",
         "--max-mutating-requests-inflight=1000",
         "--profiling=false",
-        f"--feature-gates={','.join(GATES)}",
+        f"--feature-gates={','.join(gates)}",
         f"--runtime-config={','.join(RUNTIME)}",
     ]
     kubeconfig = folder / "kubeconfig"
@@ -151,7 +153,7 @@ def upstream(folder: Path) -> Iterator[Upstream]:
     with ExitStack() as stack:
         stack.enter_context(running(etcd, folder / "etcd.log"))
         stack.enter_context(running(server, folder / "server.log"))
-        found = Upstream(kubeconfig, folder, binaries)
+        found = Upstream(kubeconfig, folder, binaries, gates)
         client_ = found.client()
         eventually(
             f"kube-apiserver is ready ({folder / 'server.log'})",

@@ -1,8 +1,8 @@
 """Random worlds of devices and pods with claims, as manifests: of the features of DRA that kube-scheduler 1.36 has on.
 
-Left out: DeviceTaintRules, on which kube-scheduler 1.36.2 panics; conditions that a driver sets before a binding; and
-where its search loses track, and ours does not: counters of devices that it takes back or rejects (shared or tainted
-ones, constraints, all of a pool that is incomplete), several devices of one request under distinctAttribute.
+Left out here and added by features.py: taint rules, binding conditions, lists as attributes; and where kube-scheduler's
+search loses track, and ours does not: counters of devices that it takes back or rejects (shared or tainted ones,
+constraints), several devices of one request under distinctAttribute.
 
 Equal seeds give equal worlds. A world is written once for each scheduler that is compared: `@@` in its texts stands for
 the copy, so names, pools and nodes of the copies sort alike.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import random
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,13 @@ class World:
     slices: tuple[Manifest, ...]
     classes: tuple[Manifest, ...]  # the same for all copies
     steps: tuple[Submit | Release, ...]
+    rules: tuple[Manifest, ...] = ()  # DeviceTaintRules
+    may_differ: frozenset[str] = frozenset()  # what it has of that in which kube-scheduler's search loses track
+
+
+def copied(found: World) -> World:
+    """The world with objects of its own."""
+    return deepcopy(found)
 
 
 def for_copy(obj: Manifest, copy: str) -> Manifest:

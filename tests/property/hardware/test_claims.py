@@ -19,6 +19,7 @@ from cotenant.model.claims.devices import (
     DeviceTaint,
     OfferedDevice,
     PoolId,
+    Values,
 )
 from cotenant.model.claims.requests import (
     AllocationMode,
@@ -53,7 +54,7 @@ class Held:
 def device(name: str, model: str, taint: str, memory: int, is_shared: bool, counts: int) -> OfferedDevice:
     return OfferedDevice(
         name,
-        (("vendor/model", model),),
+        (("vendor/model", Values("string", tuple(model)) if len(model) > 1 else model),),
         (("memory", Capacity(Quantity(memory * NANO))),) if memory else (),
         (DeviceTaint(taint),) if taint else (),
         (CounterUse("set", (("slots", counts),)),) if counts else (),
@@ -69,7 +70,7 @@ def pools(draw: st.DrawFn) -> tuple[tuple[Pool, ...], Held]:
         for at in range(draw(st.integers(1, 3))):
             offered = device(
                 f"d{at}",
-                draw(st.sampled_from("ab")),
+                draw(st.sampled_from(["a", "b", "ab", "bc"])),
                 draw(st.sampled_from(["", "", "", "bad"])),
                 draw(st.sampled_from([0, 0, 2])),
                 draw(st.booleans()),
@@ -122,7 +123,12 @@ def claims(draw: st.DrawFn) -> tuple[ClaimSpec, ...]:
 
 
 def matches(request: ExactRequest, of: PoolDevice) -> bool:
-    return not request.selectors or of.device.attributes[0][1] == request.selectors[0]
+    return not request.selectors or request.selectors[0] in values_of(of)
+
+
+def values_of(of: PoolDevice) -> set[str]:
+    model = of.device.attributes[0][1]
+    return {str(value) for value in model.all} if isinstance(model, Values) else {str(model)}
 
 
 def memory_of(request: ExactRequest, offered: OfferedDevice) -> int:
@@ -197,11 +203,14 @@ def is_valid(chosen: Chosen, specs: tuple[ClaimSpec, ...], all_pools: tuple[Pool
     for claim, spec in enumerate(specs):
         for constraint in spec.constraints:
             values = [
-                all_pools[number].devices[at].device.attributes[0][1]
+                values_of(all_pools[number].devices[at])
                 for of, request, (number, at) in chosen
                 if of == claim and constraint.covers(request)
             ]
-            if len(set(values)) != (len(values) if constraint.is_distinct else min(1, len(values))):
+            if constraint.is_distinct:
+                if sum(map(len, values)) != len(set().union(*values)):
+                    return False
+            elif values and not set.intersection(*values):
                 return False
     return True
 

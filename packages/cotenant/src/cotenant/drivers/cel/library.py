@@ -129,6 +129,12 @@ def _replace(text: Any, old: Any, new: Any, most: Any = -1) -> Any:
     return celtypes.StringType(str(text).replace(str(old), str(new), int(most)))
 
 
+def _includes(value: Any, what: Any) -> Any:
+    """Whether an attribute has a value, be it a list or not."""
+    values = value if isinstance(value, celtypes.ListType) else (value,)
+    return celtypes.BoolType(any(type(one) is type(what) and one == what for one in values))
+
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "quantity": _quantity,
     "isQuantity": _is(_quantity),
@@ -155,5 +161,6 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "replace": _replace,
     "split": _split,
     "substring": _substring,
+    "includes": _includes,
     "join": lambda parts, by="": celtypes.StringType(str(by).join(map(str, parts))),
 }

@@ -18,7 +18,7 @@ from celpy import celtypes
 
 from cotenant.drivers.cel.evaluation import Expression, Meter, path_of
 from cotenant.drivers.cel.library import CelQuantity, CelVersion
-from cotenant.model.claims.devices import AttributeValue, OfferedDevice, Version
+from cotenant.model.claims.devices import AttributeValue, OfferedDevice, Values, Version
 from cotenant.model.errors import InvalidInput
 
 _MAX_EXPRESSIONS = 1024
@@ -147,6 +147,8 @@ def _domains(driver: str, values: dict[str, Any]) -> _Domains:
 
 
 def _value(value: AttributeValue) -> Any:
+    if isinstance(value, Values):
+        return celtypes.ListType([_value(one) for one in value.all])
     if isinstance(value, Version):
         return CelVersion(value.text)
     if isinstance(value, bool):

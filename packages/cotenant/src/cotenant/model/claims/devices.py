@@ -44,7 +44,18 @@ class Version:
     text: str
 
 
-AttributeValue = bool | int | str | Version
+Scalar = bool | int | str | Version
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The value of an attribute that is a list; all are of one type. `type`: 1 and true are equal in Python."""
+
+    type: str
+    all: tuple[Scalar, ...]
+
+
+AttributeValue = Scalar | Values
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from cotenant.policy.claims.constraints import Chosen
 from cotenant.policy.claims.pools import Pool, PoolDevice, PoolState
 
 MAX_STEPS = 20_000
+_PLACES = 16  # devices that are passed over for the price of an attempt
 
 Matches = Callable[[ExactRequest, PoolDevice], bool]
 
@@ -203,6 +204,8 @@ class _Search:
                 return False
             return self._go_on(claim, position, request, index, 0, place)
         for at in range(start, len(self._places)):
+            if (at - start) % _PLACES == _PLACES - 1:
+                self._step()
             place = self._places[at]
             device = self._at(place)
             if request.admin_access and claim in self._taken.get(device.id, ()):

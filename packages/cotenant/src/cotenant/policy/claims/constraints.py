@@ -1,13 +1,16 @@
 """Constraints between the devices of a claim, while they are chosen one by one.
 
-A device without the attribute satisfies neither kind. Values of different types are different.
+A device without the attribute satisfies neither kind. Values of different types are different. A value that is no list
+counts as a list of one: devices match that have a value in common, and differ if no two of them have one.
+
+Source: Kubernetes 1.36, DeviceConstraint; KEP-5491.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cotenant.model.claims.devices import AttributeValue
+from cotenant.model.claims.devices import AttributeValue, Values
 from cotenant.model.claims.requests import Constraint, ExactRequest
 from cotenant.policy.claims.pools import PoolDevice
 
@@ -21,12 +24,18 @@ def attribute_of(device: PoolDevice, name: str) -> AttributeValue | None:
     return None
 
 
+def _set_of(value: AttributeValue) -> frozenset[tuple[type, AttributeValue]]:
+    return frozenset((type(one), one) for one in (value.all if isinstance(value, Values) else (value,)))
+
+
 @dataclass(slots=True)
 class Chosen:
-    """The values of the devices that were chosen under one constraint, in order."""
+    """What the devices that were chosen under one constraint have, in order: the values of each for
+    `distinctAttribute`, those that it shares with all before it for `matchAttribute`.
+    """
 
     constraint: Constraint
-    values: list[tuple[type, AttributeValue]] = field(default_factory=list)
+    values: list[frozenset[tuple[type, AttributeValue]]] = field(default_factory=list)
 
     def add(self, request: ExactRequest, device: PoolDevice) -> bool:
         """Count a device. False = it must not be chosen, and is not counted."""
@@ -35,12 +44,15 @@ class Chosen:
         value = attribute_of(device, self.constraint.attribute)
         if value is None:
             return False
-        typed = (type(value), value)
-        if self.constraint.is_distinct and typed in self.values:
-            return False
-        if not self.constraint.is_distinct and self.values and self.values[0] != typed:
-            return False
-        self.values.append(typed)
+        found = _set_of(value)
+        if self.constraint.is_distinct:
+            if any(not found.isdisjoint(other) for other in self.values):
+                return False
+        elif self.values:
+            found &= self.values[-1]
+            if not found:
+                return False
+        self.values.append(found)
         return True
 
     def remove(self, request: ExactRequest) -> None:

@@ -26,6 +26,7 @@ from cotenant.engine.rules.claims.facts import ClaimFacts
 from cotenant.engine.rules.claims.ledger import Assumed, extended_uid
 from cotenant.engine.rules.claims.pods import PodClaims, Resolved, resolve
 from cotenant.engine.rules.claims.readiness import Readiness
+from cotenant.engine.rules.claims.rows import RowsOfSelectors
 from cotenant.engine.rules.claims.selecting import NoSelectors, Selectors
 from cotenant.engine.rules.claims.verdicts import UNJUDGED, Facts, Verdicts, VerdictsByAsk, Work
 from cotenant.engine.rules.claims.victims import ClaimVacate, vacate_of
@@ -33,7 +34,6 @@ from cotenant.model.arrays import Int, Mask
 from cotenant.model.claims.claim import ResourceClaim
 from cotenant.model.claims.needs import ClaimHolding
 from cotenant.model.claims.requests import ClaimSpec
-from cotenant.model.cluster.affinity import NAME_FIELD, NodeSelector
 from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.labels import NO_LABELS
 from cotenant.model.cluster.pod import Pod
@@ -60,8 +60,7 @@ class ClaimRules:
         self.number_of: dict[str, int] = {}  # by the pod's UID
         self.users: dict[str, set[int]] = {}  # claim, by namespace/name -> pods that need it
         self._keys: dict[Hashable, int] = {}
-        self._encoder: Encoder | None = None
-        self._on: dict[NodeSelector, tuple[int, Mask]] = {}
+        self._rows = RowsOfSelectors()
         self.facts.changed = self._classes_changed
 
     # ---- facts and copies
@@ -103,11 +102,10 @@ class ClaimRules:
 
     def attach(self, encoder: Encoder) -> None:
         """Start over with this encoder's rows and no pods; facts stay."""
-        self._encoder = encoder
+        self._rows.attach(encoder)
         self.pods.clear()
         self.number_of.clear()
         self.users.clear()
-        self._on.clear()
         self.facts.ledger.forget_pods()
         self.facts.attach(encoder)
         self.verdicts.clear()
@@ -139,7 +137,7 @@ class ClaimRules:
         for claim, allocation in resolved.allocated:
             if allocation.nodes is not None:
                 yield Rule(PLUGIN, f"node(s) on which ResourceClaim {claim.key} is not available",
-                           self._mask(allocation.nodes), False)  # fmt: skip
+                           self._rows.of(allocation.nodes), False)  # fmt: skip
             why = self.readiness.failure(claim)
             if why:
                 yield Rule(PLUGIN, why, np.zeros(size, dtype=np.bool_), False)
@@ -387,28 +385,6 @@ class ClaimRules:
             elif consumer not in self.facts.ended:
                 return None
         return frozenset(found | (assumed.pods if assumed is not None else set()))
-
-    def _mask(self, nodes: NodeSelector) -> Mask:
-        """The rows of a selector."""
-        encoder = self._encoder
-        assert encoder is not None
-        if len(nodes.terms) == 1 and not nodes.terms[0].expressions and len(nodes.terms[0].fields) == 1:
-            only = nodes.terms[0].fields[0]
-            if only.key == NAME_FIELD and only.operator.value == "In" and len(only.values) == 1:
-                mask = np.zeros(encoder.all_rows, dtype=np.bool_)
-                row = encoder.node_rows.get(only.values[0])
-                if row is not None:
-                    mask[row] = True
-                return mask
-        revision, known = self._on.get(nodes, (-1, None))
-        if known is None or revision != encoder.revision:
-            known = np.zeros(encoder.all_rows, dtype=np.bool_)
-            for name, row in encoder.node_rows.items():
-                known[row] = nodes.matches(name, encoder.node(row).labels)
-            if len(self._on) > 256:
-                self._on.clear()
-            self._on[nodes] = encoder.revision, known
-        return known
 
 
 def _share(uid: str, pod_uid: str, position: int) -> str:

@@ -21,13 +21,23 @@ from cotenant.engine.rules.claims.selecting import Selectors
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.claims.requests import MAX_ALTERNATIVES, ClaimSpec, DeviceClass, ExactRequest
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.claims.allocator import CannotAllocate, Pick, Refusal, Steps, Usage, allocate, tolerated
+from cotenant.policy.claims.allocator import (
+    CannotAllocate,
+    Matches,
+    Pick,
+    Refusal,
+    Steps,
+    Usage,
+    allocate,
+    tolerated,
+)
 from cotenant.policy.claims.constraints import attribute_of
 from cotenant.policy.claims.pools import PoolDevice, PoolState
 
 WORK = 40_000  # a decision's limit, about 50 ms: steps of selectors and of searches, and what follows
 _LITTLE = WORK // 10
 _OF_DEVICE = 5  # work to look at a device
+_OF_STEP = 8  # of an evaluation, which is that much slower than a step of a search
 _OF_SEARCH = 10
 _MAX_ASKS = 128
 _MAX_RESULTS = 20_000
@@ -54,6 +64,15 @@ class Work:
 
 
 @dataclass(slots=True, eq=False)
+class _Partial:
+    """The form of an inventory, as far as it is known. `stamp`: the inventory's when it was begun."""
+
+    stamp: int
+    key: list[Hashable] = field(default_factory=list)  # of pools and devices, in order
+    answers: list[tuple[bool | str, ...]] = field(default_factory=list)  # by device and request: a match, or why none
+
+
+@dataclass(slots=True, eq=False)
 class Verdicts:
     """The answers to one ask. `codes`, by inventory: the position in `reasons`, 0 = it fits."""
 
@@ -65,6 +84,8 @@ class Verdicts:
     _marks: Int = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     _forms: dict[int, tuple[int, int]] = field(default_factory=dict)  # inventory -> its stamp, and its form
     _known_forms: dict[Hashable, int] = field(default_factory=dict)
+    _answers: list[list[tuple[bool | str, ...]]] = field(default_factory=list)  # by form
+    _partial: dict[int, _Partial] = field(default_factory=dict)  # inventory -> as far as the limit reached
     _results: dict[tuple[int, Hashable], tuple[Choice | None, Why | None]] = field(default_factory=dict)
 
     def refresh(self, facts: Facts, work: Work) -> None:
@@ -83,19 +104,24 @@ class Verdicts:
             if work.left <= 0:
                 self.is_complete = False
                 return
-            choice, why = self._judged(facts, index, work)
+            judged = self._judged(facts, index, work)
+            if judged is None:
+                self.is_complete = False
+                return
+            choice, why = judged
             self.codes[index] = 0 if why is None else self._code(why)
             self.worths[index] = _worth(self.claims, choice) if choice is not None else 0.0
             self._marks[index] = marks[index]
 
     def choice(self, facts: Facts, index: int) -> Choice | Why:
         """The devices that the claims get of an inventory, or why none."""
-        choice, why = self._judged(facts, index, Work())
+        choice, why = self._judged(facts, index, Work()) or (None, Why(UNJUDGED))
         return choice if choice is not None else why or Why("")
 
     def why(self, facts: Facts, index: int) -> Why:
         """Why an inventory is refused."""
-        return self._judged(facts, index, Work())[1] or Why("")
+        _, why = self._judged(facts, index, Work()) or (None, Why(UNJUDGED))
+        return why or Why("")
 
     def figures(self, facts: Facts, code: int, among: Mask) -> str:
         """What the nearest of these rows lacks, of those that are refused for this reason."""
@@ -109,17 +135,18 @@ class Verdicts:
                 nearest = why.missing, int(rows[at]), why.figures
         return f"{facts.inventories.name_of(nearest[1])}: {nearest[2]}" if nearest is not None else ""
 
-    def _judged(self, facts: Facts, index: int, work: Work) -> tuple[Choice | None, Why | None]:
+    def _judged(self, facts: Facts, index: int, work: Work) -> tuple[Choice | None, Why | None] | None:
+        """What the search finds; None = the limit ends within the inventory, and the next call goes on from there."""
         inventory = facts.inventories.all[index]
-        spent = facts.selectors.spent
-        form = self._form(facts, index, inventory)
+        form = self._form(facts, index, inventory, work)
+        if form is None:
+            return None
         key = form, inventory.use(facts.usage)
-        work.left -= _OF_DEVICE * sum(len(pool.devices) for pool in inventory.pools) + facts.selectors.spent - spent
         known = self._results.get(key)
         if known is None:
             steps = Steps()
             before = steps.left
-            known = self.search(facts, inventory, facts.usage, steps)
+            known = self.search(facts, inventory, facts.usage, steps, self._known_matches(inventory, form))
             work.left -= before - steps.left + _OF_SEARCH
             if len(self._results) >= _MAX_RESULTS:
                 self._results.clear()
@@ -127,10 +154,10 @@ class Verdicts:
         return known
 
     def search(
-        self, facts: Facts, inventory: Inventory, usage: Usage, steps: Steps
+        self, facts: Facts, inventory: Inventory, usage: Usage, steps: Steps, matches: Matches | None = None
     ) -> tuple[Choice | None, Why | None]:
         """One search, whatever is known."""
-        matches = _matching(facts)
+        matches = matches or _matching(facts)
         found = allocate(self.claims, inventory.pools, usage, matches, steps)
         if not isinstance(found, Refusal):
             return found, None
@@ -139,27 +166,66 @@ class Verdicts:
         except CannotAllocate as error:
             return None, Why(str(error))
 
-    def _form(self, facts: Facts, index: int, inventory: Inventory) -> int:
+    def _form(self, facts: Facts, index: int, inventory: Inventory, work: Work) -> int | None:
         known = self._forms.get(index)
         if known is not None and known[0] == inventory.stamp:
+            work.left -= _OF_DEVICE * sum(len(pool.devices) for pool in inventory.pools)
             return known[1]
-        matches = _matching(facts)
-        requests = [exact for claim in self.claims for request in claim.requests for exact in request.alternatives]
-        attributes = [constraint.attribute for claim in self.claims for constraint in claim.constraints]
-        key: list[Hashable] = []
-        for pool in inventory.pools:
-            key.append((pool.counters, () if pool.state is PoolState.USABLE else (pool.state, pool.id, pool.why)))
-            for device in pool.devices:
-                values = [(type(value), value) for value in (attribute_of(device, name) for name in attributes)]
-                offered = device.device
-                answers: list[bool | str] = []
-                for request in requests:
-                    answers.append(_answer(matches, request, device))
-                    answers.append(tolerated(request, device))
-                key.append((*answers, *values, offered.capacity, offered.uses, offered.is_shared))
-        form = self._known_forms.setdefault(tuple(key), len(self._known_forms))
+        begun = self._partial.pop(index, None)
+        if begun is None or begun.stamp != inventory.stamp:
+            begun = _Partial(inventory.stamp)
+        if not self._look(facts, inventory, begun, work):
+            self._partial[index] = begun
+            return None
+        form = self._known_forms.setdefault(tuple(begun.key), len(self._known_forms))
+        if form == len(self._answers):
+            self._answers.append(begun.answers)
         self._forms[index] = inventory.stamp, form
         return form
+
+    def _known_matches(self, inventory: Inventory, form: int) -> Matches:
+        """What was found out for the form, by the devices of one inventory."""
+        answers = self._answers[form]
+        places = {device: at for at, device in enumerate(d for pool in inventory.pools for d in pool.devices)}
+        requests = {exact: at for at, exact in enumerate(self._requests())}
+
+        def matches(request: ExactRequest, device: PoolDevice) -> bool:
+            answer = answers[places[device]][requests[request]]
+            if isinstance(answer, str):
+                raise CannotAllocate(answer)
+            return answer
+
+        return matches
+
+    def _requests(self) -> list[ExactRequest]:
+        return [exact for claim in self.claims for request in claim.requests for exact in request.alternatives]
+
+    def _look(self, facts: Facts, inventory: Inventory, begun: _Partial, work: Work) -> bool:
+        """Look at the pools and devices that are left; False = the limit ended before the last."""
+        matches = _matching(facts)
+        requests = self._requests()
+        attributes = [constraint.attribute for claim in self.claims for constraint in claim.constraints]
+        at = 0
+        for pool in inventory.pools:
+            first, at = at, at + 1 + len(pool.devices)
+            if at <= len(begun.key):
+                continue
+            if first == len(begun.key):
+                begun.key.append(
+                    (pool.counters, () if pool.state is PoolState.USABLE else (pool.state, pool.id, pool.why))
+                )
+            for device in pool.devices[len(begun.key) - first - 1 :]:
+                if work.left <= 0:
+                    return False
+                spent = facts.selectors.spent
+                values = [(type(value), value) for value in (attribute_of(device, name) for name in attributes)]
+                offered = device.device
+                answers = tuple(_answer(matches, request, device) for request in requests)
+                begun.answers.append(answers)
+                tolerates = (tolerated(request, device) for request in requests)
+                begun.key.append((*answers, *tolerates, *values, offered.capacity, offered.uses, offered.is_shared))
+                work.left -= _OF_DEVICE + _OF_STEP * (facts.selectors.spent - spent)
+        return True
 
     def _code(self, why: Why) -> int:
         reason = (why.reason, why.yields)

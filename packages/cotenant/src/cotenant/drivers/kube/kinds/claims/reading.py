@@ -32,6 +32,7 @@ from cotenant.model.claims.devices import (
     RequestPolicy,
     Slice,
     TaintRule,
+    Values,
     Version,
 )
 from cotenant.model.claims.requests import (
@@ -274,7 +275,15 @@ def _value(written: schema.Attribute, field: str) -> AttributeValue:
         return written.truth
     if written.version is not None:
         return Version(written.version)
-    raise InvalidInput(field, "", "int, bool, string or version", "this version knows no other values")
+    if written.ints is not None:
+        return Values("int", written.ints)
+    if written.bools is not None:
+        return Values("bool", written.bools)
+    if written.strings is not None:
+        return Values("string", written.strings)
+    if written.versions is not None:
+        return Values("version", tuple(map(Version, written.versions)))
+    raise InvalidInput(field, "", "int, bool, string, version, or a list of them", "this version knows no other values")
 
 
 def _capacity(written: schema.Capacity, field: str) -> Capacity:

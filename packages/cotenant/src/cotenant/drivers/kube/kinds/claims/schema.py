@@ -199,12 +199,16 @@ class ClassObject(ApiStruct, frozen=True):
 
 
 class Attribute(ApiStruct, frozen=True):
-    """A value of one of four types."""
+    """A value of one of four types, or a list of such values."""
 
     whole: int | None = field(default=None, name="int")
     truth: bool | None = field(default=None, name="bool")
     string: Text = None
     version: Text = None
+    ints: tuple[int, ...] | None = None
+    bools: tuple[bool, ...] | None = None
+    strings: tuple[str, ...] | None = None
+    versions: tuple[str, ...] | None = None
 
 
 class ValidRange(ApiStruct, frozen=True):

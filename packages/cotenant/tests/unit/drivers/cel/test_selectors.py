@@ -1,0 +1,48 @@
+"""Selectors over attributes that are lists, and one result for devices that are alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from cotenant.drivers.cel.selectors import CelSelectors
+from cotenant.model.claims.devices import AttributeValue, OfferedDevice, Values, Version
+from cotenant.model.errors import InvalidInput
+
+DRIVER = "gpu.example.com"
+ROOT = f'device.attributes["{DRIVER}"].root'
+
+
+def holds(expression: str, value: AttributeValue) -> bool:
+    return CelSelectors().matches(expression, DRIVER, OfferedDevice("gpu-0", (("root", value),)))
+
+
+@pytest.mark.parametrize(
+    ("expression", "value", "expected"),
+    [
+        (f'{ROOT}.includes("a")', Values("string", ("b", "a")), True),
+        (f'{ROOT}.includes("a")', Values("string", ("b",)), False),
+        (f'{ROOT}.includes("a")', "a", True),  # what was one value may become a list
+        (f'{ROOT}.includes("a")', "ab", False),
+        (f"{ROOT}.includes(1)", Values("int", (1, 2)), True),
+        (f"{ROOT}.includes(1)", Values("bool", (True,)), False),
+        (f'{ROOT}.includes(semver("1.2.0"))', Values("version", (Version("1.2.0"),)), True),
+        (f'"a" in {ROOT}', Values("string", ("b", "a")), True),
+        (f"{ROOT}.size() == 2", Values("string", ("b", "a")), True),
+        (f"{ROOT}.exists(r, r > 3)", Values("int", (1, 4)), True),
+        (f'{ROOT}[0] == "b"', Values("string", ("b", "a")), True),
+    ],
+)
+def test_lists(expression: str, value: AttributeValue, expected: bool) -> None:
+    assert holds(expression, value) is expected
+
+
+def test_a_list_is_no_single_value() -> None:
+    with pytest.raises(InvalidInput):
+        holds(f"{ROOT} + 1 > 1", Values("int", (1,)))
+
+
+def test_lists_of_true_and_of_one_are_told_apart() -> None:
+    selectors = CelSelectors()
+    for value, expected in ((Values("int", (1,)), True), (Values("bool", (True,)), False)):
+        device = OfferedDevice("gpu-0", (("root", value),))
+        assert selectors.matches(f"{ROOT}.includes(1)", DRIVER, device) is expected

@@ -1,0 +1,71 @@
+"""One inventory of any size is judged within the limit of each decision, and as if it had been judged at once."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fakes.cluster.claims_world import DRIVER, ClaimsWorld, request, spec
+
+from cotenant.engine.rules.claims.verdicts import WORK, Verdicts, Work
+from cotenant.model.claims.devices import OfferedDevice, Reach, Slice
+
+SLICES, DEVICES, STEPS = 6, 100, 30
+
+
+class Costly:
+    """Selectors that are names of models; each evaluation costs `STEPS`."""
+
+    def __init__(self) -> None:
+        self.spent = 0
+
+    def matches(self, expression: str, driver: str, device: OfferedDevice) -> bool:
+        self.spent += STEPS
+        return dict(device.attributes)["model"] == expression
+
+
+def world() -> tuple[ClaimsWorld, Costly]:
+    """One node with 600 devices, of which the last matches."""
+    made, selectors = ClaimsWorld(), Costly()
+    made.facts.selectors = selectors
+    made.node("n0")
+    for number in range(SLICES):
+        devices = tuple(OfferedDevice(f"d{at}-{number}", (("model", f"m{number}-{at}"),)) for at in range(DEVICES))
+        made.facts.slice_seen(Slice(f"s{number:02}", DRIVER, "n0", 1, SLICES, Reach("n0"), devices))
+    return made, selectors
+
+
+def test_an_inventory_is_judged_in_portions_of_the_limit() -> None:
+    made, selectors = world()
+    verdicts = Verdicts((spec(request("gpu", 1, "m5-99")),))
+    portions = []
+    while not verdicts.is_complete:
+        before = selectors.spent
+        verdicts.refresh(made.rules.judging, Work())
+        portions.append(selectors.spent - before)
+    assert sum(portions) == SLICES * DEVICES * STEPS  # nothing is evaluated again
+    assert max(portions) * 8 <= WORK + STEPS * 8
+    row = made.facts.inventories.row_of("n0")
+    choice = verdicts.choice(made.rules.judging, int(made.facts.inventories.by_row()[row]))
+    assert isinstance(choice, tuple)
+    assert [pick.place for picks in choice for pick in picks] == [(0, SLICES * DEVICES - 1)]
+
+
+def test_an_inventory_that_changes_in_between_is_begun_again() -> None:
+    made, _ = world()
+    verdicts = Verdicts((spec(request("gpu", 1, "new")),))
+    verdicts.refresh(made.rules.judging, Work())
+    assert not verdicts.is_complete
+    devices = (OfferedDevice("first", (("model", "new"),)),)
+    made.facts.slice_seen(Slice("s00", DRIVER, "n0", 1, SLICES, Reach("n0"), devices))
+    for _ in range(100):
+        verdicts.refresh(made.rules.judging, Work())
+    row = made.facts.inventories.row_of("n0")
+    choice = verdicts.choice(made.rules.judging, int(made.facts.inventories.by_row()[row]))
+    assert isinstance(choice, tuple)
+    assert [pick.place for picks in choice for pick in picks] == [(0, 0)]
+
+
+@pytest.mark.slow
+def test_a_pod_is_placed_when_its_node_was_judged() -> None:
+    made, _ = world()
+    made.own("a", spec(request("gpu", 1, "m5-99")))
+    assert made.settle()["a"] == "n0"
