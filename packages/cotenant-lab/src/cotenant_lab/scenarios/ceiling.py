@@ -52,7 +52,7 @@ def max_held(offer: Offer, config: WorldConfig, times_s: Float) -> tuple[Float, 
             zeros,
         )
         tenants = TenantArrays(
-            np.zeros((len(encoder.tenants), nodes.capacity.shape[1]), np.int64), np.ones(len(encoder.tenants))
+            np.zeros((encoder.tenant_rows, nodes.capacity.shape[1]), np.int64), np.ones(encoder.tenant_rows)
         )
         held[i] = lp_bound(Snapshot(nodes, shapes, pending, tenants), CPU)
         demanded[i] = offer.cpu_milli[offered].sum() / nodes.capacity[:, CPU].sum()

@@ -16,7 +16,6 @@ BITS = 56
 ALL = 1 << BITS  # a threshold below it is one; 0 keeps everything
 LEAST_PROBABILITY = 2.0**-24
 _DIGITS = BITS // 4
-_MAX_MEMBERS = 32  # of a tracestate
 _PRECISION = 4  # hexadecimal digits of a threshold, beside those that are f at its beginning
 
 
@@ -44,16 +43,6 @@ def read_threshold(tracestate: str) -> int | None:
     """The rejection threshold with which a trace was begun; None where its tracestate gives none."""
     text = _fields(_members(tracestate).get("ot", "")).get("th", "")
     return int(text.ljust(_DIGITS, "0"), 16) if 0 < len(text) <= _DIGITS and _is_hexadecimal(text) else None
-
-
-def with_threshold(tracestate: str, threshold: int) -> str:
-    """The tracestate with this threshold instead of the one that it gives; all else stays, ours first."""
-    written = f"{threshold:0{_DIGITS}x}".rstrip("0") or "0"
-    others = [member.strip() for member in tracestate.split(",") if member.strip()]
-    own = next((member for member in others if member.partition("=")[0] == "ot"), "")
-    fields = [field for field in own.partition("=")[2].split(";") if field and field.partition(":")[0] != "th"]
-    rest = [member for member in others if member is not own]
-    return ",".join([f"ot={';'.join([f'th:{written}', *fields])}", *rest][:_MAX_MEMBERS])
 
 
 def _members(tracestate: str) -> dict[str, str]:

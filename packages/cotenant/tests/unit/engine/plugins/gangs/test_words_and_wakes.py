@@ -9,8 +9,22 @@ from tests.fakes.cluster.gang_world import binds, cluster, group, members, node,
 
 from cotenant.model.groups.gang import Mode
 
-ORDINALS = {1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 22: "22nd"}
-ORDINALS |= {23: "23rd", 24: "24th"}
+ORDINALS = {
+    1: "1st",
+    2: "2nd",
+    3: "3rd",
+    4: "4th",
+    10: "10th",
+    11: "11th",
+    12: "12th",
+    13: "13th",
+    14: "14th",
+    20: "20th",
+    21: "21st",
+    22: "22nd",
+    23: "23rd",
+    24: "24th",
+}
 
 
 @pytest.mark.parametrize("first", ORDINALS)
