@@ -13,7 +13,7 @@ from tests.kube.feasible.compare import batch, servers
 from tests.kube.feasible.upstream_side import Server
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(why_not()), reason=why_not() or "there")]
-WORLDS, PODS = 4, 40
+WORLDS, PODS = 2, 40
 
 
 @pytest.fixture(scope="module")
