@@ -74,7 +74,7 @@ export function ContainerTable({ rows, isOfGroup = false, hasHost = false }: { r
         <tbody>
           {rows.map((row) => (
             <tr key={row.guid}>
-              <th scope="row"><a href={address("container", row.guid)}>{row.appkey || row.guid}</a> {row.appkey && <span class="soft">{row.guid}</span>}</th>
+              <th scope="row" class="named"><a href={address("container", row.guid)}>{row.appkey || row.guid}</a> {row.appkey && <span class="soft">{row.guid}</span>}</th>
               <td><State state={row.state} /> {row.hasFailed && <span class="burning">{t("fleet.this-failed")}</span>} {row.detail && <span class="soft">{row.detail}</span>}</td>
               {(isOfGroup || hasHost) && <td><a href={address("host", row.agent)}>{row.host || row.agent}</a></td>}
               {!isOfGroup && <td>{row.group ? <a href={address("group", row.group)}>{row.group}</a> : "–"}</td>}

@@ -141,6 +141,7 @@ class LandingSimulator:
                     if isinstance(instruction, Preempt):
                         keys = ", ".join(victim.key for victim in instruction.victims[:3])
                         message = f"the scheduler would evict {keys} for it on {instruction.node}"
+                        self._cluster.preempt_failed(copy.uid, self._now_s)  # nobody evicts them
                     elif isinstance(instruction, Unschedulable):
                         message = f"the scheduler finds no node: {instruction.message}"
                 elif isinstance(instruction, Evict):
