@@ -170,9 +170,12 @@ def test_a_preemptor_fits_afterwards_or_nothing_changes(
             truth.see(data.draw(pods(f"{name}-{i}", notes[name], data.draw(st.sampled_from((0, 3))))))
     for i in range(data.draw(st.integers(0, 5))):
         truth.see(data.draw(pods(f"p-{i}", None, data.draw(st.sampled_from((0, 3, 20))))))
-    truth.bind(truth.c.decide(0.0))
+    out = truth.c.decide(0.0)
+    truth.bind(out)
     for uid in [uid for uid, pod in truth.pods.items() if not pod.node]:
         truth.delete(uid)
+    for uid in told_to_go(out):  # for a pod that is gone: called back before it went
+        truth.c.eviction_withdrawn(uid, 0.0)
     truth.now_s = 100.0
     truth.bind(truth.c.decide(100.0))
     size = data.draw(st.integers(1, 4)) if whole else 1
