@@ -11,7 +11,6 @@ from pathlib import Path
 
 from cotenant import __version__
 from cotenant.drivers.docker.client import SOCKET
-from cotenant.drivers.nats.client import connect
 from cotenant.drivers.nats.contract import Bus
 from cotenant.drivers.proc.host import HostReader
 from cotenant.model.document import build, parse
@@ -20,10 +19,10 @@ from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.model.fleet.host import Registration
 from cotenant.model.fleet.identity import agent_guid, check_guid, check_name
 from cotenant.services.fleet.agent.agent import FleetAgent
+from cotenant.services.fleet.connected import run_connected
 from cotenant.services.fleet.functions.made import made_functions
 from cotenant.services.fleet.places import BusOptions, access_of, fleet_state_dir
 from cotenant.services.logs import log_to_stderr
-from cotenant.services.running import run_until_signal
 
 _MACHINE_ID = Path("/etc/machine-id")
 
@@ -52,21 +51,10 @@ def run(options: AgentOptions, bus: BusOptions, log_level: str, log_format: str)
     guid = guid_of(options.guid)
     access = access_of(BusOptions(bus.url, bus.key, bus.ca, guid, bus.state_dir))
 
-    async def main(stop: asyncio.Event) -> None:
-        connecting = asyncio.create_task(connect(access))
-        stopped = asyncio.create_task(stop.wait())
-        await asyncio.wait({connecting, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        if not connecting.done():
-            connecting.cancel()
-            return
-        opened = await connecting
-        try:
-            await made_agent(options, opened).run(stop)
-        finally:
-            await opened.close()
+    async def work(opened: Bus, stop: asyncio.Event) -> None:
+        await made_agent(options, opened).run(stop)
 
-    run_until_signal(main)
+    run_connected(access, work)
     return 0
 
 

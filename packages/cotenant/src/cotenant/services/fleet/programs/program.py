@@ -21,15 +21,15 @@ from typing import TypeVar
 
 import msgspec
 
-from cotenant.drivers.nats.client import Access, connect
+from cotenant.drivers.nats.client import Access
 from cotenant.drivers.nats.contract import Bus, Message, Service
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.identity import check_guid
 from cotenant.model.fleet.methods import METHODS, USUAL_DEADLINE_S, MethodList, Methods
+from cotenant.services.fleet.connected import run_connected
 from cotenant.services.fleet.places import BusOptions, access_of
 from cotenant.services.fleet.programs.typed import TypedMethod
 from cotenant.services.fleet.rpc import Dispatcher, Verb
-from cotenant.services.running import run_until_signal
 
 SERVICE = "cotenant-program"
 GUID, KEY, CA = "COTENANT_GUID", "COTENANT_KEY", "COTENANT_CA"
@@ -74,23 +74,7 @@ class Program:
 
     def run(self) -> int:
         """Serve until a signal. Raises `InvalidInput`, `Permanent`."""
-        access = self._access()
-
-        async def main(stop: asyncio.Event) -> None:
-            connecting = asyncio.create_task(connect(access))
-            stopped = asyncio.create_task(stop.wait())
-            await asyncio.wait({connecting, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            stopped.cancel()
-            if not connecting.done():
-                connecting.cancel()
-                return
-            bus = await connecting
-            try:
-                await self.serve(bus, stop)
-            finally:
-                await bus.close()
-
-        run_until_signal(main)
+        run_connected(self._access(), self.serve)
         return 0
 
     async def serve(self, bus: Bus, stop: asyncio.Event) -> None:
