@@ -44,9 +44,9 @@ class _Closed:
 class Channels:
     """All that are closed. Names: NAME (in every namespace), NAMESPACE/NAME, or a `service.instance.id`."""
 
-    def __init__(self, most: int = MAX_CLOSED) -> None:
+    def __init__(self, max_closed: int = MAX_CLOSED) -> None:
         self.spans = 0  # left out since the start
-        self._most = most
+        self._max_closed = max_closed
         self._closed: dict[str, _Closed] = {}
 
     def __len__(self) -> int:
@@ -62,8 +62,8 @@ class Channels:
         known = self._closed.get(name)
         if known is not None:
             known.until_s = now_s + for_s
-        elif len(self._closed) >= self._most:
-            raise InvalidInput("channel", name, f"at most {self._most} closed channels", "open one first")
+        elif len(self._closed) >= self._max_closed:
+            raise InvalidInput("channel", name, f"at most {self._max_closed} closed channels", "open one first")
         else:
             known = self._closed[name] = _Closed(now_s, now_s + for_s)
         return _shown(name, known)
@@ -86,7 +86,7 @@ class Channels:
     def restore(self, saved: Iterable[ClosedChannel], now_s: float) -> None:
         """Close again what was closed when another process ended."""
         for channel in saved:
-            if channel.until_s > now_s and len(self._closed) < self._most:
+            if channel.until_s > now_s and len(self._closed) < self._max_closed:
                 services = dict.fromkeys(channel.services[:MAX_SERVICES])
                 self._closed[channel.name] = _Closed(channel.since_s, channel.until_s, channel.spans, services)
 

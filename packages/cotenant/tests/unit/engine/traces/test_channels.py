@@ -50,7 +50,7 @@ def test_what_is_left_out_is_what_a_look_at_each_span_says(seed: int) -> None:
 
 
 def test_an_instance_remembers_whose_spans_it_left_out_and_a_refusal_closes_nothing() -> None:
-    channels = Channels(most=2)
+    channels = Channels(max_closed=2)
     channels.close("guid-1", 60, NOW_S)
     for number in range(MAX_SERVICES + 5):
         channels.admitted(batch_of(Given(1, service=f"s{number}", namespace="shop", instance="guid-1")), NOW_S)
