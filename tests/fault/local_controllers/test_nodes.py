@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.fakes.processes.plain_cluster import template
+from tests.fault.local_controllers.test_running import no_cost
 
 from cotenant.model.cluster.annotations import FAIL
 from cotenant.model.cluster.report import NodeReport
@@ -43,7 +44,7 @@ class Cluster:
     def __init__(self, api: Api, now: list[float], nodes: int) -> None:
         self.api, self.now = api, now
         self.informers = Informers(api)
-        self.runner: Runner = controller_manager(self.informers, lambda: now[0])
+        self.runner: Runner = controller_manager(self.informers, lambda: now[0], cpu_s=no_cost)
         self.reports = LastReports()
         fleet = Fleet(nodes, Shape(cores=8, memory_bytes=32 << 30))
         self.nodes = SimulatedNodes(self.informers, fleet, speed=60.0, reporter=self.reports, clock=lambda: now[0])

@@ -105,7 +105,7 @@ class EngineWatches:
         groups = WorkloadGroups(
             gangs.pod_group_seen,
             gangs.pod_group_gone,
-            reader.group_priorities,
+            reader.groups,
             lambda key: self._read_again(f"PodGroup {key}"),
         )
         for custom in (*custom_kinds(cluster), *group_kinds(groups)):
