@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from cotenant.drivers.kube.kinds.durations import duration_s
-from cotenant.engine.migration.migrations import MigrationSettings
+from cotenant.engine.migration.contracts import MigrationSettings
 from cotenant.engine.rebalancer.settings import ActingSettings, MoveLimits, RebalancerSettings
 from cotenant.model.document import read_struct
 from cotenant.model.errors import InvalidInput
