@@ -103,8 +103,9 @@ def test_pods_move_while_the_rebalancer_is_killed_again_and_again(up: Up, tmp_pa
     name = job["spec"]["podRef"]["name"]
     found = run("explain", "pod", f"default/{name}", "--kubeconfig", up.kubeconfig, "--json")
     assert found.returncode == 0, found.stderr
-    (move,) = json.loads(found.stdout)["moves"]
-    assert (move["pod"], move["node"], move["phase"]) == (f"default/{name}", names[0], "Succeeded")
+    # A move that was under way at a kill may have ended without one, and the pod was moved later.
+    move = next(move for move in json.loads(found.stdout)["moves"] if move["phase"] == "Succeeded")
+    assert (move["pod"], move["node"]) == (f"default/{name}", names[0])
     assert "cpu" in move["why"]
 
     request = {

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.fakes.servers.nats_server import NatsServer, free_port
+from tests.fakes.servers.nats_server import NatsServer
+from tests.fakes.servers.ports import free_port
 from tests.fakes.waiting import patience, soon
 
 from cotenant.drivers.nats.broker import Broker

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from tests.fakes.servers.docker_fleet import Docker, Fleet
-from tests.fakes.servers.nats_server import NatsServer, free_port
+from tests.fakes.servers.nats_server import NatsServer
+from tests.fakes.servers.ports import free_port
 from tests.fakes.waiting import eventually, soon
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
