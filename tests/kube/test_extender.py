@@ -56,7 +56,7 @@ def running(settings: ExtenderSettings, limits: ServerLimits = LIMITS) -> Iterat
         yield found[0]
     finally:
         loop.call_soon_threadsafe(stop[0].set)
-        thread.join(20)
+        thread.join(patience(20))
         assert not thread.is_alive()
         loop.close()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 from tests.fakes.servers.ports import free_port
-from tests.fakes.waiting import soon
+from tests.fakes.waiting import patience, soon
 
 FOLDER = os.environ.get("COTENANT_TEST_KUBE_BIN", "")
 PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler")
@@ -80,7 +80,7 @@ async def control_plane(folder: Path) -> AsyncIterator[Path]:
             process.send_signal(signal.SIGTERM)
         for process in reversed(started):
             try:
-                process.wait(20)
+                process.wait(patience(20))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 from tests.fakes.servers.ports import free_port
-from tests.fakes.waiting import eventually
+from tests.fakes.waiting import eventually, patience
 from tests.kube.conftest import Kube
 
 FOLDER = os.environ.get("COTENANT_TEST_KUBERNETES", "")
@@ -182,7 +182,7 @@ def running(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[byte
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
                 try:
-                    process.wait(5)
+                    process.wait(patience(5))
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()

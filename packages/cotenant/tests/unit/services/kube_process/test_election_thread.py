@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.fakes.servers.fake_api import FakeApi
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
@@ -100,7 +101,7 @@ def test_a_loop_that_hangs_lets_the_lease_run_out_and_leads_on_where_nobody_took
                 assert "nobody else is known to hold it" in elected.standing()
                 while not elected.leading:
                     changes.clear()
-                    await asyncio.wait_for(changes.wait(), 60)
+                    await asyncio.wait_for(changes.wait(), patience(60))
 
             assert await elected.run(work, changes.set) is True  # the same work, not a second term
             assert elected.lapses == 1
