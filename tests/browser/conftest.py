@@ -47,7 +47,7 @@ CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
 )
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 400, "height": 800}
-ACTION_MS = 60_000  # of a quiet machine: only a hang reaches it
+ACTION_MS = 30_000  # of a quiet machine: only a hang reaches it
 SERVICE = {"cotenant.io/objective-p99-ms": "20"}
 
 

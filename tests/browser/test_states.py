@@ -4,7 +4,6 @@ phone, terms under the pointer, the latency sketch.
 
 from __future__ import annotations
 
-import pytest
 from tests.fakes.waiting import becomes
 
 from .conftest import NARROW, Tab
@@ -20,16 +19,15 @@ LOST = (
     ("services?objective=a/b", "There is no objective a/b"),
     ("services?trace=zz", "not known to this"),
     ("node?name=zz", "node zz does not exist"),
-    ("moves?move=zz", "zz"),
+    ("moves?move=zz", "there is no PodMigrationJob zz"),
     ("zones?zone=zz", "There is no zone zz"),
 )
 
 
-@pytest.mark.parametrize(("address", "said"), LOST)
-def test_an_address_that_names_nothing_says_so(tab: Tab, address: str, said: str) -> None:
+def test_addresses_that_name_nothing_say_so(tab: Tab) -> None:
     tab.asks_in_vain = True
-    page = tab.open(address)
-    page.wait_for_selector(f"main :text('{said}'), [role=status]:has-text('{said}')")
+    for address, said in LOST:
+        tab.open(address).wait_for_selector(f"main :text('{said}'), [role=status]:has-text('{said}')")
 
 
 def test_without_a_choice_the_pods_that_need_a_look_are_shown(tab: Tab) -> None:
