@@ -309,7 +309,7 @@ def test_markup_in_names_labels_tenants_and_reasons_is_text(tab: Tab) -> None:
         "machines?machine=node-0": "section.card:has-text('node-0')",
         "quotas?quota=shop": f"main :text('{HOSTILE}')",
         "services?service=front": f"main :text('{HOSTILE}')",
-        "moves?move=move-planned": f"[data-headline]:has-text('{HOSTILE}')",
+        "moves?move=move-planned": f"article h1:has-text('{HOSTILE}')",
         f"credit?of={HOSTILE}": f"main :text('{HOSTILE}')",
         f"lab?a=cotenant&b={HOSTILE}": f"main :text('{HOSTILE}')",
         f"profiles?a=shop/{HOSTILE}": f"main :text('{HOSTILE}')",
