@@ -39,8 +39,11 @@ def crowding() -> float:
 
 
 def patience(within_s: float) -> float:
-    """Seconds to wait now where `within_s` would do on a quiet machine: for a wait that this module does not poll."""
-    return within_s * crowding()
+    """Seconds to wait now where `within_s` would do on a quiet machine: for a wait that this module does not poll.
+
+    One look at the load tells nothing of the rest of the wait, so no machine counts as quiet.
+    """
+    return within_s * max(4.0, crowding())
 
 
 class Bound:

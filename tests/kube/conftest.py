@@ -210,8 +210,8 @@ class Kube:
         return self.ok("DELETE", path, body, **query)
 
     def watch(self, path: str, *, accept: str = "application/json", **query: str) -> Watching:
-        """Open a watch. It ends after `timeoutSeconds` (20 by default)."""
-        query.setdefault("timeoutSeconds", "20")
+        """Open a watch. It ends after `timeoutSeconds` (two minutes by default)."""
+        query.setdefault("timeoutSeconds", "120")
         connection = self.connect()
         target = path + "?" + urlencode({"watch": "true", **query}, quote_via=quote)
         connection.request("GET", target, headers=self._headers({"accept": accept}))

@@ -17,7 +17,7 @@ from aiohttp import web
 from tests.fakes.servers.docker_fleet import Docker, Fleet
 from tests.fakes.servers.nats_server import NatsServer
 from tests.fakes.servers.ports import free_port
-from tests.fakes.waiting import WITHIN_S, eventually, patience, soon
+from tests.fakes.waiting import WITHIN_S, crowding, eventually, patience, soon
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import detect
@@ -43,7 +43,7 @@ AFTER_BRIEF_S = BRIEF_S + WITHIN_S
 
 def brief() -> tuple[str, str]:
     """The option of a limit that ends by itself, after a case has looked at it."""
-    return "--for", f"{patience(BRIEF_S):.0f}s"
+    return "--for", f"{BRIEF_S * crowding():.0f}s"
 
 
 class Processes:
