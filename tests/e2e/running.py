@@ -215,7 +215,20 @@ class Up:
         finally:
             connection.close()
 
-    def end(self, number: int = signal.SIGTERM, within_s: float = 15.0) -> int:
+    def asked(self, method: str, path: str, body: str = "", **headers: str) -> tuple[int, str]:
+        """A page of the scheduler: what it has heard of by now."""
+        where = urlsplit((self.directory / "scheduler-url").read_text().strip())
+        assert where.hostname is not None
+        connection = http.client.HTTPConnection(where.hostname, where.port, timeout=patience(10))
+        try:
+            named = {key.replace("_", "-"): value for key, value in headers.items()}
+            connection.request(method, path, body or None, named)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def end(self, number: int = signal.SIGTERM, within_s: float = 30.0) -> int:
         """Signal it and return its exit status. Fails, and kills it, where it does not end in time or leaves
         children.
         """
@@ -250,7 +263,7 @@ class Up:
             api_roles.check(self.audit_log)
 
 
-def kubectl(up: Up, *words: str, text: str | None = None, within_s: float = 60.0) -> str:
+def kubectl(up: Up, *words: str, text: str | None = None, within_s: float = 90.0) -> str:
     """The output of a kubectl that must succeed. Skips the test where there is none."""
     binary = shutil.which("kubectl")
     if binary is None:
