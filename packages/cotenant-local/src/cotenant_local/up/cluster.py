@@ -30,6 +30,7 @@ from cotenant.drivers.http.tokens import new_token, read_token
 from cotenant.drivers.kube.kinds.custom.definitions import manifests
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
 from cotenant.drivers.seals.making import ensure_pair
+from cotenant.drivers.seals.seals import CERTIFICATE_FILE
 from cotenant.model.cluster.qos import BANDS
 from cotenant.model.errors import InvalidInput
 from cotenant.services.clients.scheduler import URL_FILE
@@ -316,21 +317,22 @@ class LocalCluster:
             ensure_pair(seal, datetime.now(UTC), schedulers=self.config.scheduler_names()[:1])
         if self.config.is_ephemeral:
             self._stack.callback(rmtree, seal, ignore_errors=True)
+        sealed = ("--seal-certificate", str(seal / CERTIFICATE_FILE))  # who reads pods believes what is signed
         scheduler = free_port()
         asked = (*self.config.scheduler_options(), "--seal", str(seal))
         self.children = [self._child("scheduler", scheduler, *asked)]
         extender = 0
         if self.config.has_extender:
             extender = free_port()
-            self.children.append(self._child("extender", extender))
+            self.children.append(self._child("extender", extender, *sealed))
         manager = 0
         if self.config.has_manager:
             manager = free_port()
-            self.children.append(self._alone("manager", ("manager",), manager))
+            self.children.append(self._alone("manager", ("manager", *sealed), manager))
         rebalancer = 0
         if self.config.has_rebalancer:
             rebalancer = free_port()
-            run = ("rebalancer", "run", *self.config.rebalancer_options())
+            run = ("rebalancer", "run", *sealed, *self.config.rebalancer_options())
             self.children.append(self._alone("rebalancer", run, rebalancer))
         http = grpc = 0
         if self.config.has_traces:
@@ -342,7 +344,7 @@ class LocalCluster:
             if self.config.is_ephemeral:
                 self._drop_journal()
                 self._stack.callback(self._drop_journal)
-            self.children.append(self._credit(credit))
+            self.children.append(self._credit(credit, *sealed))
         console = ""
         if self.config.shows_loop:
             self._agents_port = free_port()
@@ -356,6 +358,7 @@ class LocalCluster:
                     traces=f"http://127.0.0.1:{http}" if http else "",
                     credit=f"http://127.0.0.1:{credit}" if credit else "",
                     agents=f"http://127.0.0.1:{self._agents_port}/{{node}}" if self._agents_port else "",
+                    more=sealed,
                 )
             self.children.append(Child(beside.child()))
             console = beside.link
@@ -422,7 +425,7 @@ class LocalCluster:
         for suffix in ("", "-wal", "-shm"):
             (self.config.directory / f"{FILE}{suffix}").unlink(missing_ok=True)
 
-    def _credit(self, port: int) -> Child:
+    def _credit(self, port: int, *more: str) -> Child:
         """The only replica here; its journal is in the directory."""
         directory = self.config.directory
         arguments = (
@@ -439,6 +442,7 @@ class LocalCluster:
             "",
             "--log-format",
             self.config.log_format,
+            *more,
         )
         return Child(ChildSpec("credit", arguments, directory / "logs" / "credit.log", port))
 

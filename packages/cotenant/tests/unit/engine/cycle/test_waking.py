@@ -224,7 +224,7 @@ def test_a_gang_does_not_wait_for_one_that_does_not_end_on_another_node_of_its_o
     c = cluster(3)
     see(c, *(pod(f"low{i}", on=f"n{i}", priority=i) for i in range(3)))
     see(c, *members("gang", 2, priority=5))
-    (waits, victims), _ = sorted(preempted(settle(c, 0.0)).items())
+    (waits, _), _ = sorted(preempted(settle(c, 0.0)).items())
     on = c.reserved()[f"uid-default-{waits}"]
     stays = "low1" if on == "n0" else "low0"
     see(c, *(replace(pod(f"low{i}", on=f"n{i}", priority=i), ends_s=30.0) for i in range(2)), now_s=1.0)
