@@ -8,9 +8,9 @@ pod's creation time is written by the API server. A certificate's DNS names are 
 (`spec.schedulerName`) that state class and quota of every pod that they bind: of theirs, what nobody stated does not
 count. One without names, made by hand or before there were statements, makes no such promise.
 
-Several certificates, in a file or in `BUNDLE_FILE` beside it, serve a change of keys, schedulers of other names with the
-same key, and other installations. Of one key, the certificate that was the last when a pod was created says whose pods
-are stated; keys add up, unless one of them has no names, which may be any scheduler's.
+Several certificates, in a file or in `BUNDLE_FILE` beside it, serve a change of keys, schedulers of other names with
+the same key, and other installations. Of one key, the certificate that was the last when a pod was created says whose
+pods are stated; keys add up, unless one of them has no names, which may be any scheduler's.
 Limits: files are read at the start; a certificate's end is not looked at; checks are kept, so that a pod is checked
 once.
 """
@@ -197,8 +197,8 @@ NO_SEALS = Seals()
 
 
 def read_seals(path: Path | None) -> Seals:
-    """The certificates of a file and of a bundle beside it. No keys for no file, or one that is not there: an optional ConfigMap. Raises
-    `InvalidInput`.
+    """The certificates of a file and of a bundle beside it. No keys for no file, or one that is not there: an
+    optional ConfigMap. Raises `InvalidInput`.
     """
     files = [] if path is None else [file for file in (path, path.parent / BUNDLE_FILE) if file.exists()]
     return Seals.of_files(*files) if files else NO_SEALS
