@@ -25,6 +25,7 @@ from cotenant.drivers.kube.kinds.custom.elastic_quota import (
 from cotenant.drivers.kube.kinds.node import NODES, NodeObject, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
+from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.model.cluster.node import HoldsNoPod, Node
 from cotenant.services.extender.judge import demand_of
 from cotenant.services.extender.mirror import Mirror
@@ -39,9 +40,11 @@ _log = logging.getLogger(__name__)
 class MirrorWatches:
     """Keeps a mirror up to date."""
 
-    def __init__(self, client: Client, mirror: Mirror, standings: QuotaStandings | None = None) -> None:
+    def __init__(
+        self, client: Client, mirror: Mirror, standings: QuotaStandings | None = None, seals: Seals = NO_SEALS
+    ) -> None:
         self._mirror = mirror
-        self._reader = PodReader()
+        self._reader = PodReader(seals=seals)
         self._watches = Watches(client)
         self._unusable = ""  # why the node that was read last is not used
         self._node_handler = ObjectHandler(self._read_node, mirror.node_seen, mirror.node_gone, self._node_unreadable)

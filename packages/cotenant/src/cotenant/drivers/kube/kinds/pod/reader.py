@@ -246,6 +246,7 @@ class PodReader:
             node=spec.node_name or "",
             phase=_PHASES.get(status.phase or "Pending", Phase.UNKNOWN),
             ends_s=_unix(meta.deletion_timestamp),
+            grace_s=meta.deletion_grace_period_seconds or 0,
             gates=template.gates,
             nominated_node=status.nominated_node_name or "",
             expected_room=hints.expected_room,
