@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.control_zone import ControlZoneObject
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonMapping
 from cotenant.model.zones.state import ZoneState
 from cotenant.services.zones.definition import BackendChoice, ClassRule, ZoneDefinition, ZoneGroup
 from cotenant.services.zones.reading import definition_of_spec
@@ -144,7 +144,7 @@ def _nodes(zone: ControlZoneObject) -> tuple[ZoneOnNode, ...]:
     )
 
 
-def _on_node(node: str, entry: Mapping[str, Any], generation: int) -> ZoneOnNode:
+def _on_node(node: str, entry: JsonMapping, generation: int) -> ZoneOnNode:
     def text(field: str) -> str:
         value = entry.get(field)
         return value if isinstance(value, str) else ""

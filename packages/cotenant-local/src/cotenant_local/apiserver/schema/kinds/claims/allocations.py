@@ -7,7 +7,6 @@ Kubernetes API reference resource.k8s.io/v1, and what a server of 1.36 answers.
 from __future__ import annotations
 
 from ipaddress import ip_interface
-from typing import Any
 
 from cotenant.drivers.kube.manifests.errors import Cause, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
@@ -130,7 +129,7 @@ def check_binding(device: Manifest, field: str, causes: list[Cause]) -> None:
         )
 
 
-def _shown(device: Manifest) -> Any:
+def _shown(device: Manifest) -> object:
     return "/".join(part for part in identity(device) if part)
 
 

@@ -101,7 +101,7 @@ def _worst_cost(expression: str) -> int:
     return _cost(_parsed(expression))
 
 
-def _parsed(expression: str) -> Any:
+def _parsed(expression: str) -> object:
     from celpy import Environment
     from celpy.celparser import CELParseError
 
@@ -153,10 +153,10 @@ class _Typed:
             raise _no_overload("_?_:_", [condition, *branches])
         return branches[0] if branches[0] == branches[1] else "dyn"
 
-    def _conditionalor(self, tree: Any, scope: Scope) -> str:
+    def _conditionalor(self, tree: object, scope: Scope) -> str:
         return self._logical(tree, scope, "_||_")
 
-    def _conditionaland(self, tree: Any, scope: Scope) -> str:
+    def _conditionaland(self, tree: object, scope: Scope) -> str:
         return self._logical(tree, scope, "_&&_")
 
     def _logical(self, tree: Any, scope: Scope, operator: str) -> str:
@@ -188,10 +188,10 @@ class _Typed:
             return "bool"
         return kind
 
-    def _addition(self, tree: Any, scope: Scope) -> str:
+    def _addition(self, tree: object, scope: Scope) -> str:
         return self._arithmetic(tree, scope)
 
-    def _multiplication(self, tree: Any, scope: Scope) -> str:
+    def _multiplication(self, tree: object, scope: Scope) -> str:
         return self._arithmetic(tree, scope)
 
     def _arithmetic(self, tree: Any, scope: Scope) -> str:
