@@ -88,8 +88,12 @@ def test_borrowed_resources_are_reclaimed(up: Up, api: Client, namespace: str, s
     told = [event["message"] for event in events if event["reason"] == "QuotaOverused"]
     assert len(told) == 4
     assert "quota e2e-a has used 8 cpu where it may use 4 for more than 2 s" in told[0]
-    conditions = [c for entry in api.items(pods, labelSelector="app=e2e-b") if not is_running(entry)
-                  for c in entry["status"].get("conditions", [])]  # fmt: skip
+    conditions = [
+        c
+        for entry in api.items(pods, labelSelector="app=e2e-b")
+        if not is_running(entry)
+        for c in entry["status"].get("conditions", [])
+    ]
     assert any("Insufficient quota e2e-b: cpu of its runtime" in c.get("message", "") for c in conditions)
     lost = api.get(f"{pods}/lost")["status"]["conditions"]
     assert any("Quota e2e-bad is not used" in c.get("message", "") for c in lost)

@@ -98,7 +98,8 @@ def _view(zone: ControlZoneObject) -> ZoneView:
     return ZoneView(
         name=name,
         backend=definition.backend.value if definition is not None else "",
-        start=definition.start.value if definition is not None and definition.backend is not BackendChoice.WEIGHTS
+        start=definition.start.value
+        if definition is not None and definition.backend is not BackendChoice.WEIGHTS
         else "",
         modes=tuple(mode.value for mode in definition.modes) if definition is not None else (),
         applications=_applications(definition) if definition is not None else (),
@@ -107,7 +108,7 @@ def _view(zone: ControlZoneObject) -> ZoneView:
         active=sum(node.state == ZoneState.ACTIVE for node in nodes),
         nodes=nodes,
         wrong=wrong,
-    )  # fmt: skip
+    )
 
 
 def _applications(definition: ZoneDefinition) -> tuple[str, ...]:

@@ -60,9 +60,13 @@ _NAMESPACES = frozenset({"optional", "math", "sets", "strings", "lists"})
 _NUMBERS = {"int", "uint", "double"}
 _TYPES = frozenset({"bool", "int", "uint", "double", "string", "bytes", "list", "map", "type"})
 _ORDERED = {
-    "relation_lt": "_<_", "relation_le": "_<=_", "relation_gt": "_>_", "relation_ge": "_>=_", "relation_eq": "_==_",
+    "relation_lt": "_<_",
+    "relation_le": "_<=_",
+    "relation_gt": "_>_",
+    "relation_ge": "_>=_",
+    "relation_eq": "_==_",
     "relation_ne": "_!=_",
-}  # fmt: skip
+}
 
 
 def check(selector: Manifest, field: str, causes: list[Cause]) -> None:
@@ -217,8 +221,14 @@ class _Typed:
 
     def _literal(self, tree: Any, _: Scope) -> str:
         token = tree.children[0]
-        kinds = {"INT_LIT": "int", "UINT_LIT": "uint", "FLOAT_LIT": "double", "BOOL_LIT": "bool", "BYTES_LIT": "bytes",
-                 "NULL_LIT": "null_type"}  # fmt: skip
+        kinds = {
+            "INT_LIT": "int",
+            "UINT_LIT": "uint",
+            "FLOAT_LIT": "double",
+            "BOOL_LIT": "bool",
+            "BYTES_LIT": "bytes",
+            "NULL_LIT": "null_type",
+        }
         return kinds.get(token.type, "string")
 
     def _list_lit(self, tree: Any, scope: Scope) -> str:
