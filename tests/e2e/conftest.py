@@ -43,8 +43,10 @@ def dead(api: Client) -> Dead:
     the pods of other cases.
     """
     pods = api.namespace("dead")
-    now = [{"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}
-           for key in ("unreachable", "not-ready")]  # fmt: skip
+    now = [
+        {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}
+        for key in ("unreachable", "not-ready")
+    ]
     api.create("/apis/apps/v1/namespaces/dead/deployments", deployment("doomed", 1, tolerations=now))
     victim = eventually("the pod runs", lambda: [p for p in api.items(pods) if is_running(p)])[0]
     name = victim["spec"]["nodeName"]

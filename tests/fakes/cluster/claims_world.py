@@ -179,9 +179,13 @@ class ClaimsWorld:
         for holding in bind.holds.claims:
             if not holding.key:
                 made = ResourceClaim(
-                    "default", f"{bind.uid}-extended", f"extended {bind.uid}", ClaimSpec(), owner_uid=bind.uid,
+                    "default",
+                    f"{bind.uid}-extended",
+                    f"extended {bind.uid}",
+                    ClaimSpec(),
+                    owner_uid=bind.uid,
                     is_for_extended=True,
-                )  # fmt: skip
+                )
                 self.put(replace(made, allocation=holding.allocation, reserved_for=(bind.uid,)))
                 continue
             claim = self.claims.get(holding.key)

@@ -198,9 +198,15 @@ class MigrationWorld:
             case RequestEviction(job=job):
                 namespace, _, name = request_key(job).partition("/")
                 made_request = EvictionRequest(
-                    namespace, name, f"q-{job.uid}", REBALANCER, job.pod.uid, job.pod.name, self.now_s,
+                    namespace,
+                    name,
+                    f"q-{job.uid}",
+                    REBALANCER,
+                    job.pod.uid,
+                    job.pod.name,
+                    self.now_s,
                     failed=self.refuses,
-                )  # fmt: skip
+                )
                 self.requests.setdefault(made_request.key, made_request)
             case WithdrawEviction(request=request):
                 self.requests.pop(request.key, None)

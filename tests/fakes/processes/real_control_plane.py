@@ -45,16 +45,32 @@ async def control_plane(folder: Path) -> AsyncIterator[Path]:
     try:
         url = f"http://127.0.0.1:{etcd}"
         start(
-            "etcd", "--data-dir", str(folder / "etcd"), "--unsafe-no-fsync", "--listen-client-urls", url,
-            "--advertise-client-urls", url, "--listen-peer-urls", f"http://127.0.0.1:{peer}",
-        )  # fmt: skip
+            "etcd",
+            "--data-dir",
+            str(folder / "etcd"),
+            "--unsafe-no-fsync",
+            "--listen-client-urls",
+            url,
+            "--advertise-client-urls",
+            url,
+            "--listen-peer-urls",
+            f"http://127.0.0.1:{peer}",
+        )
         start(
-            "kube-apiserver", f"--etcd-servers={url}", f"--secure-port={port}", "--bind-address=127.0.0.1",
-            f"--cert-dir={tls}", f"--token-auth-file={tokens}", "--authorization-mode=AlwaysAllow",
-            "--service-account-issuer=https://test", f"--service-account-key-file={keys}",
-            f"--service-account-signing-key-file={keys}", "--service-cluster-ip-range=10.0.0.0/24",
-            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition", "--max-requests-inflight=2000",
-        )  # fmt: skip
+            "kube-apiserver",
+            f"--etcd-servers={url}",
+            f"--secure-port={port}",
+            "--bind-address=127.0.0.1",
+            f"--cert-dir={tls}",
+            f"--token-auth-file={tokens}",
+            "--authorization-mode=AlwaysAllow",
+            "--service-account-issuer=https://test",
+            f"--service-account-key-file={keys}",
+            f"--service-account-signing-key-file={keys}",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            "--max-requests-inflight=2000",
+        )
 
         async def answers() -> bool:
             authority = tls / "apiserver.crt"
@@ -71,9 +87,14 @@ async def control_plane(folder: Path) -> AsyncIterator[Path]:
 
         await soon("kube-apiserver is ready", answers, 120.0)
         start(
-            "kube-scheduler", f"--kubeconfig={kubeconfig}", "--leader-elect=false", "--kube-api-qps=1000",
-            "--kube-api-burst=1000", f"--secure-port={free_port()}", f"--cert-dir={folder / 'scheduler'}",
-        )  # fmt: skip
+            "kube-scheduler",
+            f"--kubeconfig={kubeconfig}",
+            "--leader-elect=false",
+            "--kube-api-qps=1000",
+            "--kube-api-burst=1000",
+            f"--secure-port={free_port()}",
+            f"--cert-dir={folder / 'scheduler'}",
+        )
         yield kubeconfig
     finally:
         for process in reversed(started):

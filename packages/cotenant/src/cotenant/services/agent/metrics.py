@@ -29,6 +29,7 @@ from cotenant.services.agent.loop.actor import Actor
 from cotenant.services.agent.loop.ticker import Ticker
 from cotenant.services.agent.machine_metrics import of_machine
 from cotenant.services.agent.metric_families import cores, counter, gauge
+from cotenant.services.agent.replica_signals import ReplicaSignals
 from cotenant.services.agent.reports.incidents import IncidentReporter
 from cotenant.services.agent.reports.outbox import Outbox
 from cotenant.services.agent.reports.writers import ObjectWriters
@@ -56,7 +57,7 @@ class View(Protocol):
     deliveries: list[Outbox]
     incidents: IncidentReporter | None
     components: Components
-    signal_counts: dict[str, int]
+    signals: ReplicaSignals
     latency_counts: dict[LatencyOutcome, int]
     reloads: dict[str, int]
     pressure_events: dict[str, int]
@@ -77,6 +78,10 @@ class View(Protocol):
 
     def monotonic(self) -> float:
         """The monotonic clock, seconds."""
+        ...
+
+    def remark(self) -> str:
+        """What a person should know who asks whether it is ready, "" where there is nothing."""
         ...
 
 
@@ -332,7 +337,7 @@ def _signals(view: View, link: TraceLink) -> Iterator[Metric]:
         "cotenant_agent_signals",
         "Signals of replicas, by outcome",
         ("outcome",),
-        [((outcome,), float(count)) for outcome, count in view.signal_counts.items()],
+        [((outcome,), float(count)) for outcome, count in view.signals.counts.items()],
     )
     yield counter(
         "cotenant_agent_traces_failures",

@@ -65,8 +65,9 @@ def _view(
     return answer(
         read(json.dumps(node), type=NODES.form),
         [read(json.dumps(pod), type=PODS.form) for pod in pods],
-        read(json.dumps(metric), type=NODE_METRICS.form), data
-    )  # fmt: skip
+        read(json.dumps(metric), type=NODE_METRICS.form),
+        data,
+    )
 
 
 def test_the_sum_that_is_printed_holds() -> None:
@@ -137,28 +138,44 @@ def test_gpus_and_zones_are_shown_with_their_terms() -> None:
     }
     node: Any = {
         "metadata": {"name": "n", "uid": "u", "annotations": {"cotenant.io/gpu-totals": json.dumps(gpus)}},
-        "status": {"allocatable": {"cpu": "100", "memory": "100Gi", "koordinator.sh/gpu": "200",
-            "koordinator.sh/gpu-core": "100"}},
-    }  # fmt: skip
+        "status": {
+            "allocatable": {
+                "cpu": "100",
+                "memory": "100Gi",
+                "koordinator.sh/gpu": "200",
+                "koordinator.sh/gpu-core": "100",
+            }
+        },
+    }
     amount = {"policy": "usage", "value": 7000, "terms": [["capacity", 50000], ["margin above 60 %", -43000]]}
     resources = [
         {"name": name, "capacity": text, "allocatable": text, "available": text}
         for name, text in (("cpu", "50"), ("memory", "50Gi"), ("kubernetes.io/batch-cpu", "7000"))
     ]
     topology: Any = {
-        "metadata": {"name": "n",
-            "annotations": {"cotenant.io/lent": json.dumps({"zones": {"node-0": {"batch-cpu": amount}}})}},
+        "metadata": {
+            "name": "n",
+            "annotations": {"cotenant.io/lent": json.dumps({"zones": {"node-0": {"batch-cpu": amount}}})},
+        },
         "zones": [{"name": "node-0", "type": "Node", "resources": resources}],
-    }  # fmt: skip
+    }
     device: Any = {
         "metadata": {"name": "n"},
-        "spec": {"devices": [{"type": "gpu", "minor": i, "health": True,
-            "resources": {"koordinator.sh/gpu-core": "100"}} for i in range(2)]},
-    }  # fmt: skip
+        "spec": {
+            "devices": [
+                {"type": "gpu", "minor": i, "health": True, "resources": {"koordinator.sh/gpu-core": "100"}}
+                for i in range(2)
+            ]
+        },
+    }
     view = answer(
-        read(json.dumps(node), type=NODES.form), [], None, None,
-        read(json.dumps(topology), type=CPU_REPORTS.form), read(json.dumps(device), type=DEVICES.form),
-    )  # fmt: skip
+        read(json.dumps(node), type=NODES.form),
+        [],
+        None,
+        None,
+        read(json.dumps(topology), type=CPU_REPORTS.form),
+        read(json.dumps(device), type=DEVICES.form),
+    )
     text = "\n".join(lines(view))
     assert "koordinator.sh/gpu-core 100, by healthy GPUs" in text
     assert "200  2 GPUs of 100" in text
@@ -175,9 +192,10 @@ def test_annotations_that_cannot_be_read_hide_no_zone_and_no_gpu() -> None:
     }
     device: Any = {
         "metadata": {"name": "n"},
-        "spec": {"devices": [{"type": "gpu", "minor": 0, "health": True,
-            "resources": {"koordinator.sh/gpu-core": "100"}}]},
-    }  # fmt: skip
+        "spec": {
+            "devices": [{"type": "gpu", "minor": 0, "health": True, "resources": {"koordinator.sh/gpu-core": "100"}}]
+        },
+    }
     view = answer(
         read(json.dumps(node), type=NODES.form), [], None, None, None, read(json.dumps(device), type=DEVICES.form)
     )

@@ -46,9 +46,17 @@ def a_group(name: str = "g", least: int = 2, uid: str = "u", version: str = "v1b
     notes = GangNotes(mode=Mode.STRICT, match_policy=MatchPolicy.WAITING_AND_RUNNING)
     status = PodGroupStatus(key, uid, phase, api_group=K8S_GROUP, version=version)
     return PodGroup(
-        key, uid, 0.0, least, None, notes, status, api_group=K8S_GROUP, version=version,
+        key,
+        uid,
+        0.0,
+        least,
+        None,
+        notes,
+        status,
+        api_group=K8S_GROUP,
+        version=version,
         **{"disruption": Disruption.SINGLE, **more},
-    )  # fmt: skip
+    )
 
 
 def member(i: int, of: str = "g", **more: Any) -> ObservedPod:
