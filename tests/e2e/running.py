@@ -269,15 +269,22 @@ def kubectl(up: Up, *words: str, text: str | None = None, within_s: float = 90.0
     if binary is None:
         pytest.skip("kubectl is not installed (Debian: apt-get install kubernetes-client)")
     environment = {**os.environ, "KUBECONFIG": str(up.kubeconfig), "HOME": str(up.directory.parent)}
-    done = subprocess.run(
-        [binary, *words],
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=patience(within_s),
-        env=environment,
-        check=False,
-    )
+
+    def answered() -> subprocess.CompletedProcess[str] | None:
+        """None where it found the server too busy to greet it, for which it has a bound of its own."""
+        done = subprocess.run(
+            [binary, *words],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=patience(within_s),
+            env=environment,
+            check=False,
+        )
+        return None if done.returncode and "TLS handshake timeout" in done.stderr else done
+
+    done = eventually(f"kubectl {words[0]} is answered", answered, within_s)
+    assert done is not None
     assert done.returncode == 0, f"kubectl {' '.join(words)}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
