@@ -48,7 +48,7 @@ class WorkloadUse:
     cpu_peak_m: tuple[float, float] | None  # the smallest and the largest of the days' peaks
     memory_p99_mib: float | None
     peak_hours: tuple[int, ...]  # of the day, UTC, that set the peak
-    idle_cpu_m: float | None  # requested beyond the p99 of use
+    idle_cpu_m: float | None  # requested beyond the p99 of use, or beyond the last measurements
     idle_memory_mib: float | None
 
 
@@ -131,7 +131,8 @@ class Placement:
     """The engine asked anew for running pods, one at a time."""
 
     asked: int
-    agree: int  # on the best node, or on one of the same score
+    rejected: int  # whose own node would not take them today
+    worse_half: int  # whose node is in the worse half of those that fit
     elsewhere: tuple[Elsewhere, ...]  # those with the worst places first
     share: Figure
 

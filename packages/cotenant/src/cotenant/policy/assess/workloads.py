@@ -1,7 +1,8 @@
 """Requests against use by workload, and who holds most of what nobody uses.
 
 A workload asks for what its pods request together; it needs what they use together, whose peak is less than the sum of
-the pods' peaks. Idle is what is requested beyond the p99 of that sum.
+the pods' peaks. Idle is what is requested beyond the p99 of that sum; of fewer than `MIN_STEPS` measurements, beyond
+the highest.
 """
 
 from __future__ import annotations
@@ -45,25 +46,23 @@ def by_workload(requested: Requested, use: History | None) -> tuple[WorkloadUse,
         if use is None or row < 0 or known[row] == 0:
             found.append(WorkloadUse(name, pods, asked_m, asked_mib, None, None, None, None, None, (), None, None))
             continue
-        is_enough = known[row] >= min(MIN_STEPS, use.steps)
-        p50, p95, p99 = (float(value) for value in cpu[row])
+        p50, p95, p99 = (float(value) for value in cpu[row])  # of few steps: the p99 is the highest
         p99_mib = float(memory[row][-1])
-        idle_m = max(0.0, asked_m - p99) if is_enough else None
-        idle_mib = max(0.0, asked_mib - p99_mib) if is_enough and np.isfinite(p99_mib) else None
+        is_enough = known[row] >= MIN_STEPS
         found.append(
             WorkloadUse(
                 name,
                 pods,
                 asked_m,
                 asked_mib,
-                p50,
-                p95,
-                p99,
+                p50 if is_enough else None,
+                p95 if is_enough else None,
+                p99 if is_enough else None,
                 day_peaks(use.cpu_m[row], use.step_s),
-                p99_mib if np.isfinite(p99_mib) else None,
+                p99_mib if is_enough and np.isfinite(p99_mib) else None,
                 peak_hours(use.cpu_m[row], use.start_s, use.step_s),
-                idle_m,
-                idle_mib,
+                max(0.0, asked_m - p99),
+                max(0.0, asked_mib - p99_mib) if np.isfinite(p99_mib) else None,
             )
         )
     return tuple(sorted(found, key=lambda workload: (-workload.cpu_request_m, workload.name)))

@@ -105,7 +105,7 @@ def placement(copy: ClusterCopy, running: Sequence[PodInfo]) -> Placement:
     """Where running pods would be placed today."""
     movable = [info for info in running if not info.seen.pod.is_daemon and not info.seen.terminating]
     step = max(1, -(-len(movable) // ASKED))
-    asked = agree = 0
+    asked = 0
     found: list[Elsewhere] = []
     for info in movable[::step]:
         answer = copy.engine.why.pod(info.seen.pod.key, copy.now_s, WhatIf(node=info.node))
@@ -113,24 +113,24 @@ def placement(copy: ClusterCopy, running: Sequence[PodInfo]) -> Placement:
             continue
         asked += 1
         better = _better(answer)
-        if better is None:
-            agree += 1
-        else:
+        if better is not None:
             found.append(better)
-    worst = [one for one in found if not one.place] + sorted(
-        (one for one in found if one.place), key=lambda one: (-one.place / max(1, one.of), one.pod)
+    found.sort(key=lambda one: (one.place > 0, -one.place / max(1, one.of), one.pod))
+    rejected = sum(not one.place for one in found)
+    return Placement(
+        asked, rejected, len(found) - rejected, tuple(found[:SHOWN]), _share(asked, len(found), len(movable))
     )
-    return Placement(asked, agree, tuple(worst[:SHOWN]), _share(asked, agree, len(movable)))
 
 
 def _better(answer: PodAnswer) -> Elsewhere | None:
+    """Where it would go, if its own node rejects it or is in the worse half of those that fit."""
     about = answer.asked_about
     assert about is not None
     best, own = answer.candidates[0], about.candidate
     if own is None:
         why = "; ".join(refusal.reason for refusal in about.refusals) or "its node is full"
         return Elsewhere(answer.pod, about.node, best.node, 0, about.of, why)
-    if best.node == own.node or best.score - own.score <= _NEAR * max(1.0, abs(best.score)):
+    if 2 * about.place <= about.of or best.score - own.score <= _NEAR * max(1.0, abs(best.score)):
         return None
     return Elsewhere(answer.pod, about.node, best.node, about.place, about.of, _difference(best, own))
 
@@ -145,15 +145,16 @@ def _difference(best: Candidate, own: Candidate) -> str:
     return f"{name}: {gains[name]:+.1f} of {best.score - own.score:+.1f}"
 
 
-def _share(asked: int, agree: int, pods: int) -> Figure:
+def _share(asked: int, elsewhere: int, pods: int) -> Figure:
     key, title, unit = "placed_elsewhere", "Pods that would be placed elsewhere today", "%"
     definition = (
-        f"of {asked:,} running pods asked one at a time (of {pods:,} that are no DaemonSet's), those for which another "
-        "node has a higher score in the profile of cotenant, or whose own node rejects them"
+        f"of {asked:,} running pods asked one at a time (of {pods:,}, no DaemonSet's), those whose own node "
+        "rejects them or is in the worse half, by the score of cotenant's profile, of the nodes that fit; by "
+        "chance it would be half of them"
     )
     if not asked:
         return unknown(key, title, unit, definition, "no running pod could be asked")
-    share = 1.0 - agree / asked
+    share = elsewhere / asked
     middle = (share + _Z95**2 / (2 * asked)) / (1 + _Z95**2 / asked)  # Wilson's interval
     half = _Z95 / (1 + _Z95**2 / asked) * sqrt(share * (1 - share) / asked + _Z95**2 / (4 * asked**2))
     low, high = max(0.0, middle - half) * 100, min(1.0, middle + half) * 100

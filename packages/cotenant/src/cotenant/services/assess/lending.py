@@ -143,9 +143,7 @@ def _ours(
     return (
         {},
         "",
-        (
-            f"a risk needs use over time: {MIN_DAYS} days of history (--prometheus), or agents that report pods' histories"
-        ),
+        (f"a risk needs use over time: {MIN_DAYS} days of history, or agents that report pods' histories"),
     )
 
 

@@ -41,7 +41,9 @@ def _of(
             f"{key}_allocated", f"{title}, allocated", asked * scale, unit,
             "requests of the pods that count on a node, as a scheduler counts them",
         ),
-        counted(f"{key}_free", f"{title}, not allocated", max(0, whole - asked) * scale, unit, "allocatable less allocated"),
+        counted(
+            f"{key}_free", f"{title}, not allocated", max(0, whole - asked) * scale, unit, "allocatable less allocated",
+        ),
     ]  # fmt: skip
     total = history.nodes.summed(("all",) * len(history.nodes.names))
     values = (total.cpu_m if key == "cpu" else total.memory_mib) if len(total.names) else np.zeros((1, 0), np.float32)
