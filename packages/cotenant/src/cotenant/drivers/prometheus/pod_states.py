@@ -108,11 +108,16 @@ async def read_states(
         report(i + 1, len(ends))
     return PodStates(
         {pod: node for pod, (node, _, _) in places.items() if node},
-        {pod: workload_of(*pod.split("/", 1), kind, name, owner) for pod, (_, kind, name) in places.items()},
+        {pod: _workload(pod, kind, name, owner) for pod, (_, kind, name) in places.items()},
         cpu,
         memory,
         tuple(dict.fromkeys(faults)),
     )
+
+
+def _workload(pod: str, kind: str, name: str, owner: Mapping[tuple[str, str, str], str]) -> str:
+    namespace, _, own_name = pod.partition("/")
+    return workload_of(namespace, own_name, kind, name, owner)
 
 
 def _ends(start_s: float, end_s: float) -> list[float]:
