@@ -148,6 +148,26 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
+class Tried:
+    """What one rule's predictions were worth on the past; percents of time and of capacity, None where not known."""
+
+    name: str
+    risk_pct: float | None  # of the time in which use was above what was predicted
+    pinball_pct: float | None
+    lent_pct: float | None
+    squeezed_pct: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PastTrial:
+    """Our rule and rivals on the first part of the history, judged by the rest. `scores[0]` is ours."""
+
+    resource: str
+    scores: tuple[Tried, ...]
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """A next step: a command, how to take it back, and what it risks."""
 
@@ -175,5 +195,6 @@ class Report:
     cards: tuple[Cards, ...]
     moves: tuple[Move, ...]
     moves_note: str
+    back_test: PastTrial | None  # None = no history of days
     steps: tuple[Step, ...]
     risk: float

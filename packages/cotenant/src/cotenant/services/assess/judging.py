@@ -9,14 +9,13 @@ from cotenant.drivers.kube.snapshot.snapshot import Reading, Snapshot
 from cotenant.engine.cluster import Cluster
 from cotenant.model.assess.history import ClusterHistory
 from cotenant.model.assess.report import Report, Source
-from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_metric import Use
 from cotenant.policy.assess.shapes import rooms_for, shapes_of, stranded
 from cotenant.policy.assess.workloads import by_workload, most_idle
 from cotenant.services.assess import columns
 from cotenant.services.assess.asking import placement, waiting
 from cotenant.services.assess.copying import ClusterCopy, copied
-from cotenant.services.assess.lending import lending
+from cotenant.services.assess.lending import lending, past_trial
 from cotenant.services.assess.moving import consolidation, first_hour
 from cotenant.services.assess.steps import next_steps
 from cotenant.services.assess.totals import cards, totals
@@ -26,12 +25,6 @@ SHOWN_WORKLOADS = 200
 
 Stage = Callable[[str], None]
 """What is being worked out."""
-
-
-def check_risk(risk_percent: float) -> None:
-    """Raises `InvalidInput`."""
-    if not 0.01 <= risk_percent <= 20:
-        raise InvalidInput("--risk-percent", risk_percent, "0.01 to 20")
 
 
 def assess(
@@ -56,6 +49,8 @@ def assess(
     emptied = consolidation(copy)
     stage("moves of a first hour")
     moves, moves_note = first_hour(copy)
+    stage("trying predictions on the past")
+    trial = past_trial(copy, use, risk)
     return Report(
         _source(snapshot, copy, use),
         len(nodes.names),
@@ -71,6 +66,7 @@ def assess(
         cards(copy, pods),
         moves,
         moves_note,
+        trial,
         next_steps(_calmest(copy.engine, lent.by_node)),
         risk,
     )

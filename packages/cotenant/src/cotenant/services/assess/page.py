@@ -32,6 +32,7 @@ def page(report: Report, written_by: str) -> str:
         Section("consolidation", "Nodes that could be emptied", _consolidation(report)),
         Section("shapes", "Room by shape", _shapes(report)),
         *([Section("cards", "Devices", _cards(report))] if report.cards else []),
+        *([Section("past", "Tried on the cluster's own past", _past(report))] if report.back_test else []),
         Section("moves", "A rebalancer's first hour", _moves(report)),
         Section("workloads", "Requests against use", _workloads(report.workloads[:_SHOWN], report)),
         Section("steps", "Three next steps", _steps(report)),
@@ -233,6 +234,21 @@ def _moves(report: Report) -> str:
     rows = [(move.pod, move.node, move.target, move.reason) for move in report.moves]
     text = f"<p>{escape(report.moves_note[:1].upper() + report.moves_note[1:])}.</p>"
     return text + (plain_table(("pod", "from", "to", "why"), rows) if rows else "")
+
+
+def _past(report: Report) -> str:
+    tried = report.back_test
+    assert tried is not None
+    rows = [
+        (one.name, *map(_percent, (one.risk_pct, one.pinball_pct, one.lent_pct, one.squeezed_pct)))
+        for one in tried.scores
+    ]
+    heads = ("rule", "time above what was predicted, %", "pinball loss, %", "lent, %", "lent and squeezed, %")
+    return f"<p>{escape(tried.verdict)}</p>{plain_table(heads, rows, ours=rows[0][:1] if rows else ())}"
+
+
+def _percent(value: float | None) -> str:
+    return words.UNKNOWN if value is None else f"{value:.2f}"
 
 
 def _steps(report: Report) -> str:

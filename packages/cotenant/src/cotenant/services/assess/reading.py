@@ -16,9 +16,13 @@ from cotenant.drivers.kube.snapshot.archive import read_archive, renamed_history
 from cotenant.drivers.kube.snapshot.exported import read_exported
 from cotenant.drivers.kube.snapshot.reading import Progress, read_snapshot
 from cotenant.drivers.kube.snapshot.snapshot import Snapshot
+from cotenant.drivers.prometheus.client import Prometheus, PrometheusClient
+from cotenant.drivers.prometheus.part_files import PartFiles
+from cotenant.drivers.prometheus.reading import HistoryRequest, read_history
+from cotenant.drivers.prometheus.reading import Progress as HistoryProgress
 from cotenant.model.assess.history import ClusterHistory
 from cotenant.model.errors import InvalidInput, Transient
-from cotenant.services.assess.arguments import ReadArguments
+from cotenant.services.assess.arguments import ReadArguments, pairs_of
 
 AGENT = "cotenant-assess"
 BURST = 1  # so that no second has more requests than the limit
@@ -39,6 +43,33 @@ def read_cluster(request: ReadArguments, progress: Progress) -> Snapshot:
     except Unavailable as error:
         why = str(error).partition(": ")[2] or str(error)
         raise Transient(f"the API server {access.server} does not answer: {why}") from error
+
+
+def read_use(request: ReadArguments, progress: HistoryProgress) -> ClusterHistory | None:
+    """Use over time from the Prometheus that is named; None where none is. Raises `CotenantError`."""
+    if not request.prometheus:
+        return None
+    headers = {}
+    for written in request.headers:
+        line = _line(Path(written[1:])) if written.startswith("@") else written
+        headers |= pairs_of("--prometheus-header", (line,), ":")
+    prometheus = Prometheus(request.prometheus, headers)
+    matchers = pairs_of("--prometheus-match", request.matchers, "=")
+    wanted = HistoryRequest(request.days, request.step_s, matchers)
+    store = PartFiles(request.resume, request.prometheus, headers) if request.resume is not None else None
+
+    async def read() -> ClusterHistory:
+        async with PrometheusClient(prometheus, monotonic=time.monotonic) as client:
+            return await read_history(client, wanted, time.time(), store=store, progress=progress)
+
+    return asyncio.run(read())
+
+
+def _line(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeError) as error:
+        raise InvalidInput("--prometheus-header", f"@{path}", "a file with NAME: VALUE", str(error)) from None
 
 
 def read_files(paths: Sequence[Path]) -> tuple[Snapshot, ClusterHistory | None]:

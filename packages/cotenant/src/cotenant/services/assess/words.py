@@ -70,6 +70,6 @@ def consolidated(report: Report) -> str:
         return "No node has requests of at most half of its CPU and memory: there is none to empty."
     tail = f" ({found.note})" if found.note else ""
     return (
-        f"{count(len(found.emptied), 'node')} of {found.considered:,} that are at most half requested could be emptied, with "
+        f"{count(len(found.emptied), 'node')} of {found.considered:,} that are at most half requested could be emptied: "
         f"{cores(found.cpu_m)} cores and {gib(found.memory_mib)} GiB{tail}."
     )
