@@ -94,7 +94,8 @@ class Refused:
 class Consolidation:
     """Which nodes could be emptied one after another, each whole."""
 
-    considered: int
+    empty: int  # nodes that have no pods to move already
+    considered: int  # other nodes, of which at most half is requested
     emptied: tuple[EmptiedNode, ...]
     refused: tuple[Refused, ...]
     cpu_m: int  # allocatable of the emptied nodes

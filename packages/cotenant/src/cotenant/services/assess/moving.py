@@ -19,6 +19,7 @@ from cotenant.model.machine.use_targets import BEST_EFFORT_TARGET_PERCENT, OVERL
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 from cotenant.policy.rebalance.loads.pools import DEFAULT_POOL, NodePool
 from cotenant.policy.rebalance.loads.thresholds import Percentages
+from cotenant.policy.rebalance.migration.evictable import EvictionFilter, Gate
 from cotenant.services.assess.columns import MIB
 from cotenant.services.assess.copying import ClusterCopy
 
@@ -35,6 +36,9 @@ _POOL = NodePool(
     anomaly=None,
 )  # the rebalancer's defaults; one look counts no rounds
 _NO_LIMITS = MoveLimits(per_node=None)
+_OVER_ROUNDS = EvictionFilter(
+    skip=frozenset({Gate.MAX_MOVING, Gate.MAX_UNAVAILABLE})
+)  # these only spread moves in time
 
 
 def consolidation(copy: ClusterCopy) -> Consolidation:
@@ -42,7 +46,7 @@ def consolidation(copy: ClusterCopy) -> Consolidation:
     thresholds = {CPU_NAME: UNDERUSED_PERCENT, MEMORY_NAME: UNDERUSED_PERCENT}
     most = min(MAX_EMPTIED, max(1, len(copy.engine.nodes()) - 1))
     kinds = MoveKinds(packing=Packing(thresholds, most=most))
-    plan = _plan(copy, RebalancerSettings((), limits=_NO_LIMITS, kinds=kinds))
+    plan = _plan(copy, RebalancerSettings((), limits=_NO_LIMITS, filter=_OVER_ROUNDS, kinds=kinds))
     packed = next((kind for kind in plan.kinds if kind.trigger == PACKING), None)
     targets: dict[str, set[str]] = defaultdict(set)
     pods: Counter[str] = Counter()
@@ -58,14 +62,22 @@ def consolidation(copy: ClusterCopy) -> Consolidation:
         notes.append(f"{len(later)} of them in several rounds, as budgets allow")
     if packed is not None and packed.solved >= most:
         notes.append(f"stopped after {most} nodes")
+    empty = sum(_is_empty(copy, node.name) for node in copy.engine.nodes())
     return Consolidation(
-        packed.considered if packed is not None else 0,
+        empty,
+        max(0, packed.considered - empty) if packed is not None else 0,
         emptied,
         _refused([kept for kept in plan.kept if kept.trigger == PACKING and kept.node not in pods]),
         sum(node.allocatable.get(CPU_NAME) for node in nodes),
         sum(node.allocatable.get(MEMORY_NAME) for node in nodes) // MIB,
         "; ".join(notes),
     )
+
+
+def _is_empty(copy: ClusterCopy, node: str) -> bool:
+    """Whether nothing on it would have to move: no pods but those of DaemonSets and static ones."""
+    pods = [info.seen for info in copy.engine.pods_on(node)]
+    return all(seen.pod.is_daemon or copy.notes_of(seen.pod.key).is_static for seen in pods)
 
 
 def _refused(kept: list[KeptPod]) -> tuple[Refused, ...]:

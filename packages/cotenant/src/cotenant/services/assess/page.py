@@ -12,7 +12,7 @@ from cotenant.model.assess.figure import Figure as Number
 from cotenant.model.assess.report import Report, WorkloadUse
 from cotenant.model.pages.document import Heading, Section, command, document, drawn
 from cotenant.model.pages.figures import BOUND, OURS, Axis, Figure, Reading, ReadingRow, Readings, rival
-from cotenant.model.pages.wide import plain_table
+from cotenant.model.pages.wide import Row, cell, head, wide
 from cotenant.services.assess import words
 
 _COLOURS = {"allocatable": BOUND, "allocated": rival(0), "used": rival(1), "ours": OURS, "Koordinator": rival(2)}
@@ -42,6 +42,13 @@ def page(report: Report, written_by: str) -> str:
         "cotenant assess", "What this cluster could do", "cotenant assess", words.headline(report), written_by
     )
     return document(heading, sections, charts, {})
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], prose: Sequence[int] = ()) -> str:
+    """A table of texts; the columns numbered in `prose` are sentences."""
+    kinds = ["name" if not at else "words" if at in prose else "" for at in range(len(columns))]
+    heads = [head(name, kind) for name, kind in zip(columns, kinds, strict=True)]
+    return wide(heads, [Row([cell(text, kind) for text, kind in zip(row, kinds, strict=True)]) for row in rows])
 
 
 def _resources(report: Report) -> Figure | None:
@@ -108,11 +115,11 @@ def _lendable_chart(report: Report) -> Figure | None:
 def _numbers(numbers: Sequence[Number]) -> str:
     known = [number for number in numbers if number.value is not None]
     rows = [(number.title, words.figure(number), number.definition, number.interval) for number in known]
-    table = plain_table(("figure", "value", "definition", "interval"), rows)
+    table = _table(("figure", "value", "definition", "interval"), rows, prose=(2, 3))
     missing = [(number.title, number.why) for number in numbers if number.value is None]
     if not missing:
         return table
-    folded = plain_table(("figure", "why it is not given"), missing)
+    folded = _table(("figure", "why it is not given"), missing, prose=(1,))
     return (
         f"{table}<details><summary>{words.count(len(missing), 'figure')} not given, and why</summary>{folded}</details>"
     )
@@ -144,7 +151,7 @@ def _workloads(workloads: Sequence[WorkloadUse], report: Report) -> str:
         "GiB requested", "GiB idle",
     )  # fmt: skip
     note = "Idle is requested beyond the p99 of the workload's total use, or beyond its last measurement."
-    return f"{plain_table(heads, rows)}<p class=soft>{note}</p>" if rows else "<p>No pod runs.</p>"
+    return f"{_table(heads, rows)}<p class=soft>{note}</p>" if rows else "<p>No pod runs.</p>"
 
 
 def _lendable(report: Report) -> str:
@@ -158,7 +165,9 @@ def _lendable(report: Report) -> str:
         )
         for lendable in report.lendable
     ]
-    return plain_table(("class and resource", f"ours, {report.risk * 100:g} % risk", "how", "Koordinator", "how"), rows)
+    return _table(
+        ("class and resource", f"ours, {report.risk * 100:g} % risk", "how", "Koordinator", "how"), rows, prose=(2, 4)
+    )
 
 
 def _waiting(report: Report) -> str:
@@ -173,7 +182,7 @@ def _waiting(report: Report) -> str:
         )
         for entry in report.waiting
     ]
-    return plain_table(("why", "pods", "cotenant places now", "with what could be lent"), rows)
+    return _table(("why", "pods", "cotenant places now", "with what could be lent"), rows)
 
 
 def _elsewhere(report: Report) -> str:
@@ -184,7 +193,7 @@ def _elsewhere(report: Report) -> str:
         (one.pod, one.node, f"{one.place:,} of {one.of:,}" if one.place else "rejected", one.better, one.why)
         for one in placed.elsewhere[:_SHOWN]
     ]
-    return text + (plain_table(("pod", "node", "its place", "better", "by"), rows) if rows else "")
+    return text + (_table(("pod", "node", "its place", "better", "by"), rows) if rows else "")
 
 
 def _consolidation(report: Report) -> str:
@@ -192,10 +201,10 @@ def _consolidation(report: Report) -> str:
     text = f"<p>{escape(words.consolidated(report))}</p>"
     emptied = [(node.node, f"{node.pods:,}", f"{node.targets:,}") for node in found.emptied[:_SHOWN]]
     if emptied:
-        text += plain_table(("node", "pods that move", "to nodes"), emptied)
+        text += _table(("node", "pods that move", "to nodes"), emptied)
     refused = [(refused.why, f"{refused.nodes:,}", refused.example) for refused in found.refused]
     if refused:
-        text += f"<h3>Refused</h3>{plain_table(('why', 'nodes', 'for example'), refused)}"
+        text += f"<h3>Refused</h3>{_table(('why', 'nodes', 'for example'), refused)}"
     return text
 
 
@@ -212,7 +221,7 @@ def _shapes(report: Report) -> str:
     ]
     note = "Stranded: free on nodes where not one more pod of the shape fits."
     heads = ("a pod requests", "pods", "more would fit", "cores stranded", "GiB stranded")
-    return f"{plain_table(heads, rows)}<p class=soft>{note}</p>" if rows else "<p>No pod runs.</p>"
+    return f"{_table(heads, rows)}<p class=soft>{note}</p>" if rows else "<p>No pod runs.</p>"
 
 
 def _cards(report: Report) -> str:
@@ -227,13 +236,13 @@ def _cards(report: Report) -> str:
         )
         for cards in report.cards
     ]
-    return plain_table(("kind", "cards", "allocated", "in parts", "used", "shareable"), rows)
+    return _table(("kind", "cards", "allocated", "in parts", "used", "shareable"), rows, prose=(4, 5))
 
 
 def _moves(report: Report) -> str:
     rows = [(move.pod, move.node, move.target, move.reason) for move in report.moves]
     text = f"<p>{escape(report.moves_note[:1].upper() + report.moves_note[1:])}.</p>"
-    return text + (plain_table(("pod", "from", "to", "why"), rows) if rows else "")
+    return text + (_table(("pod", "from", "to", "why"), rows, prose=(3,)) if rows else "")
 
 
 def _past(report: Report) -> str:
@@ -244,7 +253,7 @@ def _past(report: Report) -> str:
         for one in tried.scores
     ]
     heads = ("rule", "time above what was predicted, %", "pinball loss, %", "lent, %", "lent and squeezed, %")
-    return f"<p>{escape(tried.verdict)}</p>{plain_table(heads, rows, ours=rows[0][:1] if rows else ())}"
+    return f"<p>{escape(tried.verdict)}</p>{_table(heads, rows)}"
 
 
 def _percent(value: float | None) -> str:

@@ -66,10 +66,12 @@ def headline(report: Report) -> str:
 def consolidated(report: Report) -> str:
     """What a consolidation would empty."""
     found = report.consolidation
+    already = f"{count(found.empty, 'node')} {'has' if found.empty == 1 else 'have'} no pods to move already. "
+    text = already if found.empty else ""
     if not found.considered:
-        return "No node has requests of at most half of its CPU and memory: there is none to empty."
+        return f"{text}No other node has requests of at most half of its CPU and memory."
     tail = f" ({found.note})" if found.note else ""
     return (
-        f"{count(len(found.emptied), 'node')} of {found.considered:,} that are at most half requested could be emptied: "
-        f"{cores(found.cpu_m)} cores and {gib(found.memory_mib)} GiB{tail}."
+        f"{text}Of {count(found.considered, 'other node')} at most half requested, {len(found.emptied):,} could be "
+        f"emptied one by one: {cores(found.cpu_m)} cores and {gib(found.memory_mib)} GiB{tail}."
     )
