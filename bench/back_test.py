@@ -14,7 +14,8 @@ own half, so all have the same chance; each also stands with its published setti
 `cotenant.policy.assess.back_test`, at a stated risk of 1 % and a horizon of 24 h; `low` and `high` are 95 % of the
 realised risk by the spread of its days. Passed: error at most 5 %, realised risk from 0.5 to 1.5 %. `free_pct` (ours
 only): how far the free CPU of all machines that the course without reserve predicts is from what was free over the 24
-hours, percent, mean of the absolute value over origins.
+hours, percent, mean of the absolute value over origins. `Sizes` says the same of one amount for the last day, as a
+workload's size (`cotenant.policy.assess.sizes`).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from cotenant.policy.assess.day_profile import DayProfile, DayProfileSettings
 from cotenant.policy.assess.predictor import OneByOne, Past, Predictor, flat
 from cotenant.policy.assess.rivals import BorgPeak, LastDayPeak, NSigma, VpaHistogram
 from cotenant.policy.assess.rows import quantiles
+from cotenant.policy.assess.sizes import size_test
 from cotenant_lab.traces.folder import table_file
 from cotenant_lab.traces.read import read_table
 
@@ -167,10 +169,10 @@ def rows_of(name: str, load: Callable[[], Halves]) -> tuple[list[dict[str, Any]]
     halves = load()
     shipped: list[tuple[str, Predictor]] = [("day profile (ours), as shipped", DayProfile())]
     shipped.append(("day profile (ours), tuned", chosen(halves.tuned, list(ours()))))
-    for rule, settings in RULES.items():
-        shipped.append((f"{rule}, tuned", chosen(halves.tuned, settings)))
-    published = [HighestSoFar(), LastDayPeak(), NSigma(), BorgPeak(), VpaHistogram()]
-    shipped += [(f"{rule.name}, as published", rule) for rule in published]
+    for text, settings in RULES.items():
+        shipped.append((f"{text}, tuned", chosen(halves.tuned, settings)))
+    published: list[Predictor] = [HighestSoFar(), LastDayPeak(), NSigma(), BorgPeak(), VpaHistogram()]
+    shipped += [(f"{known.name}, as published", known) for known in published]
     free = _free_error(halves, 24 * 12)
     found: BackTest = back_test(
         halves.reported,
@@ -194,12 +196,13 @@ def rows_of(name: str, load: Callable[[], Halves]) -> tuple[list[dict[str, Any]]
                 "lent_pct": round(score.lent_pct, 1),
                 "squeezed_pct": round(score.squeezed_pct, 2),
                 "error_pct": round(score.error_pct, 1),
-                "free_pct": round(free, 1) if rule == shipped[0][1] else "",
+                "free_pct": round(free, 1) if rule is shipped[0][1] else "",
                 "passed": "yes" if passed else "no",
             }
         )
     said = verdict_of(found.stated_risk, (found.scores[0], *found.scores[2:]))
-    return rows, f"{name}: {halves.note}; {len(found.scores[0].outcomes)} origins. {said}"
+    tried = size_test(halves.reported, rivals=[rule for _, rule in shipped[2:]]).verdict
+    return rows, f"{name}: {halves.note}; {len(found.scores[0].outcomes)} origins. {said}\nSizes: {tried}"
 
 
 def _free_error(halves: Halves, horizon: int) -> float:

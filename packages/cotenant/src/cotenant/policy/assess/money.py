@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotenant.model.arrays import Float, Int
+from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.errors import InvalidInput
 
 HOURS_A_MONTH = 730.0
@@ -144,18 +144,25 @@ def removed(price_per_hour: Float, rows: Int) -> float:
 
 
 def _grouped(
-    groups: Sequence[str], paid: Float, idle: Float, lent: Float, unmeasured: np.ndarray, unpriced: np.ndarray
+    groups: Sequence[str], paid: Float, idle: Float, lent: Float, unmeasured: Mask, unpriced: Mask
 ) -> tuple[Spend, ...]:
-    names, row = (
-        np.unique(np.array(groups, dtype=np.str_), return_inverse=True) if len(groups) else ([], np.zeros(0, int))
-    )
-    sums = [
+    if not groups:
+        return ()
+    names, row = np.unique(np.array(groups, dtype=np.str_), return_inverse=True)
+    pods, cost, unused, could, unknown, left = (
         np.bincount(row, values, len(names)) for values in (np.ones(len(row)), paid, idle, lent, unmeasured, unpriced)
-    ]
+    )
     found = [
-        Spend(str(name), int(pods), cost, cost - unused, unused, could, int(unknown), int(left))
-        for name, pods, cost, unused, could, unknown, left in zip(
-            names, *(column.tolist() for column in sums), strict=True
+        Spend(
+            str(name),
+            int(pods[i]),
+            float(cost[i]),
+            float(cost[i] - unused[i]),
+            float(unused[i]),
+            float(could[i]),
+            int(unknown[i]),
+            int(left[i]),
         )
+        for i, name in enumerate(names)
     ]
     return tuple(sorted(found, key=lambda spend: (-spend.paid, spend.name)))
