@@ -9,7 +9,7 @@ from math import isfinite
 import msgspec
 
 from cotenant_lab.comparison import Row
-from cotenant_lab.metrics import Metric
+from cotenant_lab.metric import Metric
 from cotenant_lab.report.drawing import (
     Drawing,
     drawn_last,

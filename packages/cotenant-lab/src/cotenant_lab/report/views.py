@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from cotenant.model.results.views import MetricView
-from cotenant_lab.metrics import Metric
+from cotenant_lab.metric import Metric
 
 
 class EmbeddedPage(msgspec.Struct, frozen=True):

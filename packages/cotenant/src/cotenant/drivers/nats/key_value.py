@@ -12,6 +12,9 @@ from cotenant.drivers.nats.contract import Conflict, Stored
 from cotenant.model.errors import Transient, Unsupported
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from nats.js import JetStreamContext
     from nats.js.kv import KeyValue
 
 _log = logging.getLogger(__name__)
@@ -22,8 +25,9 @@ _AGAIN_S = 1.0
 class JetStreamStore:
     """One bucket. Open it with `open_bucket`, then have `run` as a task."""
 
-    def __init__(self, values: KeyValue) -> None:
-        self._values = values
+    def __init__(self, values: KeyValue, streams: JetStreamContext, name: str) -> None:
+        self._values, self._streams, self._name = values, streams, name
+        self._created: datetime | None = None
         self._known: dict[str, Stored] = {}
 
     def get(self, key: str) -> Stored | None:
@@ -69,8 +73,31 @@ class JetStreamStore:
         self._known.pop(key, None)
 
     async def load(self) -> None:
-        """Read all values."""
-        await self._follow(once=True)
+        """Read all values. Raises `Transient`.
+
+        Asks for the keys, then for each of them: nats-py's watch says "all has come" too early while others write.
+        """
+        from nats.errors import Error
+        from nats.js.errors import KeyNotFoundError
+
+        try:
+            for key in await self._forget():
+                with contextlib.suppress(KeyNotFoundError):
+                    found = await self._values.get(key)
+                    self._heard(key, found.value, found.revision or 0, is_deleted=False)
+        except (Error, TimeoutError, OSError) as error:
+            raise Transient(f"stored values cannot be read: {error or type(error).__name__}") from error
+
+    async def _forget(self) -> set[str]:
+        """Drop what the stream has no trace of any more; the keys that it has, deleted ones among them."""
+        info = await self._streams.stream_info(f"KV_{self._name}", subjects_filter=">")
+        if info.created != self._created:  # another server's: its revisions begin anew
+            self._known, self._created = {}, info.created
+        there = {subject.removeprefix(f"$KV.{self._name}.") for subject in info.state.subjects or ()}
+        for key, stored in list(self._known.items()):
+            if key not in there and stored.revision <= info.state.last_seq:
+                del self._known[key]
+        return there
 
     async def run(self) -> None:
         """Follow changes until cancelled."""
@@ -81,26 +108,17 @@ class JetStreamStore:
                 _log.info("following stored values: %s", error or type(error).__name__)
                 await asyncio.sleep(_AGAIN_S)
 
-    async def _follow(self, once: bool = False) -> None:
+    async def _follow(self) -> None:
         watcher = await self._values.watchall()
-        seen: set[str] = set()
-        is_whole = False
         try:
-            async with asyncio.timeout(5 if once else _REPEAT_S):
-                async for entry in watcher:
-                    if entry is None:  # all that was there has come
-                        for key in set(self._known) - seen:
-                            del self._known[key]
-                        is_whole = True
-                        if once:
-                            return
-                        continue
-                    self._heard(entry.key, entry.value, entry.revision, entry.operation in ("DEL", "PURGE"))
-                    if not is_whole and entry.key in self._known:
-                        seen.add(entry.key)
+            await self._forget()
+            async with asyncio.timeout(_REPEAT_S):
+                async for change in watcher:
+                    if change is not None:
+                        is_deleted = change.operation in ("DEL", "PURGE")
+                        self._heard(change.key, change.value, change.revision, is_deleted)
         except TimeoutError:
-            if once:
-                raise Transient("stored values cannot be read") from None
+            pass
         finally:
             with contextlib.suppress(Exception):
                 await watcher.stop()
@@ -119,10 +137,11 @@ async def open_bucket(bus: NatsBus, name: str) -> JetStreamStore:
     """The bucket, made where it is not there. Raises `Unsupported` without JetStream."""
     from nats.errors import Error
 
+    streams = bus.client.jetstream()
     try:
-        values = await bus.client.jetstream().create_key_value(bucket=name, history=1)
+        values = await streams.create_key_value(bucket=name, history=1)
     except (Error, TimeoutError) as error:
         raise Unsupported("the fleet's stored groups and configurations", "JetStream: nats-server -js") from error
-    store = JetStreamStore(values)
+    store = JetStreamStore(values, streams, name)
     await store.load()
     return store
