@@ -7,7 +7,7 @@ is begun before it is above again.
 
 from __future__ import annotations
 
-RESERVE_S = 2.0
+RESERVE_S = 1.0
 
 
 class CpuShare:

@@ -146,6 +146,7 @@ class ShadowScheduler:
     def _decide(self, now_s: float, only: str = "") -> None:
         begun_s = self._cpu_s()
         self.cluster.decide(now_s, only)
+        self.cluster.why.past.clear()  # nothing is carried out, so nothing was decided
         self.budget.spend(self._cpu_s() - begun_s)
         for judged in self._parking.take():
             pending = self._pending.get(judged.uid)
