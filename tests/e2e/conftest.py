@@ -56,8 +56,11 @@ def dead(api: Client) -> Dead:
 
 
 @pytest.fixture
-def namespace(api: Client, dead: Dead, request: pytest.FixtureRequest) -> str:
-    """A namespace for the case, once the dead node is cordoned."""
+def namespace(api: Client, dead: Dead, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace for the case, once the dead node is cordoned. It ends with the case, so that no other case has to
+    evict what is left of this one.
+    """
     name = request.node.name.replace("_", "-").partition("[")[0][:50].rstrip("-")
     api.namespace(name)
-    return name
+    yield name
+    api.delete(f"/api/v1/namespaces/{name}")

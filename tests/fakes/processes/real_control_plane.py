@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import yaml
-from tests.fakes.waiting import soon
+from tests.fakes.servers.ports import free_port
+from tests.fakes.waiting import patience, soon
 
 FOLDER = os.environ.get("COTENANT_TEST_KUBE_BIN", "")
 PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler")
@@ -25,12 +25,6 @@ MISSING = (
     else f"COTENANT_TEST_KUBE_BIN names no folder with {', '.join(PROGRAMS)}"
 )
 _TOKEN = "secret-of-the-test"
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @asynccontextmanager
@@ -44,7 +38,7 @@ async def control_plane(folder: Path) -> AsyncIterator[Path]:
                 subprocess.Popen([str(Path(FOLDER, name)), *arguments], stdout=log, stderr=log, start_new_session=True)
             )
 
-    etcd, peer, port = _free_port(), _free_port(), _free_port()
+    etcd, peer, port = free_port(), free_port(), free_port()
     tls, keys, tokens, kubeconfig = folder / "tls", folder / "sa.key", folder / "tokens", folder / "kubeconfig"
     subprocess.run(["openssl", "genrsa", "-out", str(keys), "2048"], check=True, capture_output=True)
     tokens.write_text(f"{_TOKEN},admin,admin,system:masters\n")
@@ -98,7 +92,7 @@ async def control_plane(folder: Path) -> AsyncIterator[Path]:
             "--leader-elect=false",
             "--kube-api-qps=1000",
             "--kube-api-burst=1000",
-            f"--secure-port={_free_port()}",
+            f"--secure-port={free_port()}",
             f"--cert-dir={folder / 'scheduler'}",
         )
         yield kubeconfig
@@ -107,7 +101,7 @@ async def control_plane(folder: Path) -> AsyncIterator[Path]:
             process.send_signal(signal.SIGTERM)
         for process in reversed(started):
             try:
-                process.wait(20)
+                process.wait(patience(20))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -28,6 +28,7 @@ from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.kube.kinds.custom.definitions import manifests
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
 from cotenant.drivers.seals.making import ensure_pair
+from cotenant.drivers.seals.seals import CERTIFICATE_FILE
 from cotenant.model.cluster.qos import BANDS
 from cotenant.model.errors import InvalidInput
 from cotenant.services.clients.scheduler import URL_FILE
@@ -302,21 +303,22 @@ class LocalCluster:
         if self.config.is_ephemeral:
             self._stack.callback(rmtree, seal, ignore_errors=True)
         make = Processes(self.config, self.endpoints.kubeconfig, self._report_token)
+        sealed = ("--seal-certificate", str(seal / CERTIFICATE_FILE))  # who reads pods believes what is signed
         scheduler = free_port()
         asked = (*self.config.scheduler_options(), "--seal", str(seal))
         self.children = [make.client("scheduler", scheduler, *asked)]
         extender = 0
         if self.config.has_extender:
             extender = free_port()
-            self.children.append(make.client("extender", extender))
+            self.children.append(make.client("extender", extender, *sealed))
         manager = 0
         if self.config.has_manager:
             manager = free_port()
-            self.children.append(make.alone("manager", ("manager",), manager))
+            self.children.append(make.alone("manager", ("manager", *sealed), manager))
         rebalancer = 0
         if self.config.has_rebalancer:
             rebalancer = free_port()
-            run = ("rebalancer", "run", *self.config.rebalancer_options())
+            run = ("rebalancer", "run", *sealed, *self.config.rebalancer_options())
             self.children.append(make.alone("rebalancer", run, rebalancer))
         http = grpc = 0
         if self.config.has_traces:
@@ -328,7 +330,7 @@ class LocalCluster:
             if self.config.is_ephemeral:
                 self._drop_journal()
                 self._stack.callback(self._drop_journal)
-            self.children.append(make.credit(credit))
+            self.children.append(make.credit(credit, *sealed))
         console = ""
         if self.config.shows_loop:
             self._agents_port = free_port()
@@ -342,6 +344,7 @@ class LocalCluster:
                     traces=f"http://127.0.0.1:{http}" if http else "",
                     credit=f"http://127.0.0.1:{credit}" if credit else "",
                     agents=f"http://127.0.0.1:{self._agents_port}/{{node}}" if self._agents_port else "",
+                    more=sealed,
                 )
             self.children.append(Child(beside.child()))
             console = beside.link

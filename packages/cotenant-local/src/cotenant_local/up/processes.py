@@ -52,7 +52,7 @@ class Processes:
             arguments += ["--request-moves"]
         return Child(ChildSpec("traces", tuple(arguments), self._config.directory / "logs" / "traces.log", http))
 
-    def credit(self, port: int) -> Child:
+    def credit(self, port: int, *more: str) -> Child:
         """The only replica here; its journal is in the directory."""
         directory = self._config.directory
         arguments = (
@@ -69,6 +69,7 @@ class Processes:
             "",
             "--log-format",
             self._config.log_format,
+            *more,
         )
         return Child(ChildSpec("credit", arguments, directory / "logs" / "credit.log", port))
 

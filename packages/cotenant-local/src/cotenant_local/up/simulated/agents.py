@@ -27,7 +27,6 @@ from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.knob import Knob
-from cotenant.policy.interference.attribution.settings import AttributionSettings
 from cotenant.services.agent.actions.evictions import Evictions
 from cotenant.services.agent.components import Clocks, Components
 from cotenant.services.agent.process import AgentProcess
@@ -42,9 +41,6 @@ from cotenant_local.nodes.observations import PodUsage
 from cotenant_local.nodes.world import LiveWorld
 from cotenant_local.up.simulated.machine import BEST_EFFORT, ROOT, SimulatedKeeper, SimulatedMachine
 
-# Services that suffer from the same neighbour use more CPU with it, so a pod has to use a tenth of the node to be
-# suspected at all.
-ATTRIBUTION = AttributionSettings(min_suspect_cpu_m=3000)
 MAX_AGENTS = 24
 KEPT = 4  # of them, for nodes of the replicas that are first
 LOOK_S = 2.0  # between two looks at where traced services run
@@ -55,7 +51,7 @@ POLICIES = PolicySettings(
     own_cpus=None,
     batch_resources=None,
     burst=None,
-    recovery=RecoverySettings(attribution=ATTRIBUTION),
+    recovery=RecoverySettings(),
 )
 _log = logging.getLogger(__name__)
 

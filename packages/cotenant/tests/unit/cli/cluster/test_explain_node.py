@@ -79,6 +79,18 @@ def test_the_sum_that_is_printed_holds() -> None:
     assert "by the formula it would be 40000m now" in text
 
 
+def test_a_busy_node_says_in_a_sentence_what_leaves_nothing_to_lend() -> None:
+    terms = [["capacity", 2000], ["margin above 60 %", -800], ["system", -1961], ["use of prod and mid pods", -307]]
+    floor = ["floor at zero", 1068]
+    written = {"amounts": {"batch-cpu": {"policy": "usage", "value": 0, "terms": [*terms, floor]}}}
+    why = (
+        "nothing is lent: of 2000m, 1961m are used by work outside of pods, 800m are kept free (margin above 60 %), "
+        "307m are used by prod and mid pods"
+    )
+    assert why in "\n".join(lines(_view(written, **{"kubernetes.io/batch-cpu": "0"})))
+    assert "nothing is lent" not in "\n".join(lines(_view()))
+
+
 def test_what_another_writer_changed_is_said() -> None:
     view = _view(**{"kubernetes.io/batch-cpu": "5"})
     assert "another writer has changed it since" in "\n".join(lines(view))

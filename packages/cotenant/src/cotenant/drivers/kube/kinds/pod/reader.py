@@ -33,7 +33,7 @@ from cotenant.drivers.kube.kinds.pod.affinity import (
 from cotenant.drivers.kube.kinds.pod.annotations import NO_HINTS, Hints, read_hints
 from cotenant.drivers.kube.kinds.pod.by_scheduler import PodsOfScheduler, with_added
 from cotenant.drivers.kube.kinds.pod.claims import extended_requests, mapped, read_needs
-from cotenant.drivers.kube.kinds.pod.group_priorities import GroupPriorities
+from cotenant.drivers.kube.kinds.pod.groups import GroupIndex
 from cotenant.drivers.kube.kinds.pod.ports import host_ports
 from cotenant.drivers.kube.kinds.pod.resources import has_whole_cpus, read_limits, read_requests, resized
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, PodSpec, PodStatus, SchedulingGroup
@@ -95,7 +95,7 @@ _NOTHING_OWN = PodsOfScheduler()
 class PodReader:
     """Turns structs into the model's values.
 
-    `volumes`, `group_priorities`, `workloads` and `extended` are kept up to date by their owner.
+    `volumes`, `groups`, `workloads` and `extended` are kept up to date by their owner.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class PodReader:
         self._by_scheduler = by_scheduler or {}
         self._seals = seals
         self.volumes = volumes or VolumeIndex()
-        self.group_priorities = GroupPriorities()
+        self.groups = GroupIndex()
         self.workloads = workloads or WorkloadIndex()
         self.extended: frozenset[str] = frozenset()  # extended resources that classes of devices stand for
         self.spread_selectors = SpreadSelectors()
@@ -188,7 +188,7 @@ class PodReader:
         unsupported = template.unsupported + hints.wrong if hints.wrong else template.unsupported
         if type(spec) is not PodSpec:
             unsupported += tuple(f"{path}: {_UNKNOWN}" for path in set_fields(spec))
-        by_group = self.group_priorities.of(meta.namespace or "default", spec.scheduling_group)
+        by_group = self.groups.of(meta.namespace or "default", spec.scheduling_group)
         needs: tuple[VolumeNeed, ...] = ()
         if spec.volumes:
             needs, beyond = self.volumes.needs(meta, spec.volumes)
@@ -234,6 +234,7 @@ class PodReader:
             node=spec.node_name or "",
             phase=_PHASES.get(status.phase or "Pending", Phase.UNKNOWN),
             ends_s=_unix(meta.deletion_timestamp),
+            grace_s=meta.deletion_grace_period_seconds or 0,
             gates=template.gates,
             nominated_node=status.nominated_node_name or "",
             expected_room=hints.expected_room,
@@ -252,6 +253,7 @@ class PodReader:
             ),
             marks=hints.marks,
             refused=_refusal(status),
+            evicted=status.phase == "Failed" and status.reason == "Evicted",
             responders=tuple(responder.name for responder in spec.eviction_responders or ()),
             unsupported=unsupported,
         )
@@ -278,7 +280,9 @@ class PodReader:
         demands = _of_workload(_of_group(hints.demands, spec.scheduling_group), member.gang)
         if not spec.resource_claims and not template.extended:
             return demands
-        claims = read_needs(obj.metadata, spec, obj.status or PodStatus(), mapped(template.extended, self.extended))
+        terms = self.groups.of(obj.metadata.namespace or "default", spec.scheduling_group)
+        extended = mapped(template.extended, self.extended)
+        claims = read_needs(obj.metadata, spec, obj.status or PodStatus(), extended, terms)
         return demands if claims is None else replace(demands, claims=claims)
 
     def _believed(self, uid: str, node: str, created_s: float, pod: Pod, hints: Hints) -> Holdings:
