@@ -157,9 +157,7 @@ class SimulatedAgents:
                         running.process.latency_reported(report)
 
     def _agent(self, node: str) -> _Running:
-        machine = SimulatedMachine(
-            self._world, node, partial(self._pods, node), self._clocks.wall, self._clocks.now_us
-        )  # fmt: skip
+        machine = SimulatedMachine(self._world, node, partial(self._pods, node), self._clocks.wall, self._clocks.now_us)
         link = TraceLink(self._at.traces, node)
         config = AgentConfig(
             node=node,
@@ -205,9 +203,12 @@ def own_report(usage: PodUsage) -> LatencyReport | None:
     requests = 1000
     over = requests // 50 if usage.violated else requests // 200  # the world says whether more than 1 % are
     return LatencyReport(
-        workload=usage.uid, window_s=OWN_REPORT_S, requests=requests, p99_us=round(usage.p99_ms * 1000),
-        over_objective=over
-    )  # fmt: skip
+        workload=usage.uid,
+        window_s=OWN_REPORT_S,
+        requests=requests,
+        p99_us=round(usage.p99_ms * 1000),
+        over_objective=over,
+    )
 
 
 async def _repeat(do: Callable[[], None], every_s: float) -> None:

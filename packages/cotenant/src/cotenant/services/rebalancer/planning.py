@@ -162,7 +162,9 @@ class ClusterReading:
         watches.handle(
             NODE_METRICS,
             ObjectHandler(
-                read_node_metric, lambda metric: self.planner.metric_seen(metric, self._now()), self.planner.metric_gone
+                read_node_metric,
+                lambda metric: self.planner.metric_seen(metric, self._now()),
+                self.planner.use.metric_gone,
             ),
             optional=True,
         )
@@ -200,7 +202,7 @@ class ClusterReading:
             if text is not None:
                 size = Use(node.allocatable.get(CPU_NAME), node.allocatable.get(MEMORY_NAME))
                 try:
-                    self.planner.raw_allocatable(node.name, read_raw_allocatable(text, size))
+                    self.planner.use.raw_allocatable(node.name, read_raw_allocatable(text, size))
                 except InvalidInput as error:
                     wrong.append(f"node {node.name}: {error}")
         return wrong

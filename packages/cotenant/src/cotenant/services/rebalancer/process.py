@@ -144,7 +144,7 @@ class RebalancerProcess:
         self.migrations = Migrations(
             ClusterArbiter(reading.cluster, options.settings, reading.planner.replicas, reading.notes),
             self._pod,
-            lambda node, resource: reading.planner.percent(node, resource, kube.now()),
+            lambda node, resource: reading.planner.use.percent(node, resource, kube.now()),
             acting.migration,
             RequestedMoves(reading.planner, lambda now_s: moved_lately(self.migrations, now_s)),
             Purposes(reading.cluster, reading.planner),

@@ -105,9 +105,17 @@ class World:
         metrics: Any = Metrics()
         self.requests = EvictionRequests(client, watches, lambda: self.now_s)
         self.evictor = Evictor(
-            client, self.cluster, statuses, metrics, "cotenant", lambda: self.now_s, lambda: None, self.requests,
-            may_act=lambda: True, sleep=self.sleep,
-        )  # fmt: skip
+            client,
+            self.cluster,
+            statuses,
+            metrics,
+            "cotenant",
+            lambda: self.now_s,
+            lambda: None,
+            self.requests,
+            may_act=lambda: True,
+            sleep=self.sleep,
+        )
 
     async def sleep(self, seconds: float) -> None:
         self.now_s += seconds
