@@ -176,7 +176,16 @@ class ConsoleProcess:
             "timeline": Timelines(self.fleet, self.agents, self.traces, self.moves, self.latencies, self.now),
         }
         questions = Questions(
-            self.fleet, self.history, self.sources, self.client, self.scheduler, self.traces, self.now, facts, sections
+            self.fleet,
+            self.history,
+            self.sources,
+            self.client,
+            self.scheduler,
+            self.traces,
+            self.now,
+            facts,
+            sections,
+            self._seals,
         )
         self.metrics = MetricsRegistry()
         traffic = Traffic("console", lasts=lambda scope: scope["path"] == "/api/events")
