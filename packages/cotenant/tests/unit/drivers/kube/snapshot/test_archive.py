@@ -74,14 +74,18 @@ def test_what_is_written_is_read(written: Path) -> None:
 
 
 def test_a_newer_version_is_refused_with_a_sentence(written: Path) -> None:
-    newer = rewritten(written, {"manifest.json": manifest(written, version=archive.VERSION + 1, taken={"in": "new form"})})
-    with pytest.raises(InvalidInput, match=f"version: {archive.VERSION + 1}: expected 1 to .*newer cotenant"):
+    newer = rewritten(
+        written, {"manifest.json": manifest(written, version=archive.VERSION + 1, taken={"in": "new form"})}
+    )
+    with pytest.raises(InvalidInput, match=rf"version: {archive.VERSION + 1}: expected 1 to .*newer cotenant"):
         read_archive(newer)
 
 
 def test_fields_and_kinds_of_a_later_version_are_skipped(written: Path) -> None:
     kinds = [{"key": "new.example/v1/things", "reading": "read", "colour": "red"}, {"key": NODES, "reading": "read"}]
-    snapshot, _ = read_archive(rewritten(written, {"manifest.json": manifest(written, kinds=kinds, more=1, history=None)}))
+    snapshot, _ = read_archive(
+        rewritten(written, {"manifest.json": manifest(written, kinds=kinds, more=1, history=None)})
+    )
     assert [kind.key for kind in snapshot.kinds] == [NODES]
 
 
@@ -103,7 +107,7 @@ def test_a_manifest_that_is_none_is_refused(written: Path, change: dict[str, Any
 
 @pytest.mark.parametrize("size", [0, 1, 11, 16])
 def test_columns_of_another_size_are_refused(written: Path, size: int) -> None:
-    with pytest.raises(InvalidInput, match="pods.cpu_m"):
+    with pytest.raises(InvalidInput, match=r"pods\.cpu_m"):
         read_archive(rewritten(written, {"history/pods.cpu_m": b"\0" * size}))
 
 

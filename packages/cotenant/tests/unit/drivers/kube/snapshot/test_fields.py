@@ -92,7 +92,10 @@ def test_a_reservation_keeps_its_template_as_a_pod() -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": POD["spec"]}
     found = cut(
         "scheduling.koordinator.sh/v1alpha1/reservations",
-        {"metadata": {"name": "r"}, "spec": {"template": template, "ttl": "1h", "owners": [{"object": {"name": "web"}}]}},
+        {
+            "metadata": {"name": "r"},
+            "spec": {"template": template, "ttl": "1h", "owners": [{"object": {"name": "web"}}]},
+        },
     )
     assert found is not None
     assert SECRET not in json.dumps(found)
@@ -100,7 +103,9 @@ def test_a_reservation_keeps_its_template_as_a_pod() -> None:
     assert found["spec"]["template"]["spec"]["nodeName"] == "n1"  # type: ignore[index]
 
 
-@pytest.mark.parametrize("obj", [None, 3, "pod", [], {}, {"metadata": None}, {"metadata": {"name": 3}}, {"metadata": []}])
+@pytest.mark.parametrize(
+    "obj", [None, 3, "pod", [], {}, {"metadata": None}, {"metadata": {"name": 3}}, {"metadata": []}]
+)
 def test_what_is_no_object_is_counted(obj: object) -> None:
     cutter = ObjectCutter(COPIED["v1/pods"])
     assert cutter.cut(obj) is None  # type: ignore[arg-type]
