@@ -10,7 +10,7 @@ import msgspec
 
 from cotenant.model.pages.figures import BOUND, Axis, Chart, Figure, Line, ReadingRow, Readings, ends, over
 from cotenant_lab.comparison import Row
-from cotenant_lab.metrics import Metric
+from cotenant_lab.metric import Metric
 from cotenant_lab.report.drawing import (
     Drawing,
     drawn_last,

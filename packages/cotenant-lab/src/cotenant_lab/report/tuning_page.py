@@ -136,10 +136,12 @@ def _what_was_run(tuned: Tuned, facts: TuningFacts) -> str:
         ("held-out seeds", facts.held_out),
         ("defaults", ", ".join(f"{name} {value:g}" for name, value in facts.defaults)),
         ("search", f"{len(tuned.found.trials)} trials, Optuna {tuned.found.optuna}, multi-objective TPE"),
-        ("software",
-            ", ".join((f"cotenant {facts.origin.cotenant}", f"Python {facts.origin.python}", *facts.origin.libraries))),
+        (
+            "software",
+            ", ".join((f"cotenant {facts.origin.cotenant}", f"Python {facts.origin.python}", *facts.origin.libraries)),
+        ),
         ("machine", f"{facts.origin.machine}, {facts.origin.cores} cores, {facts.origin.jobs} runs side by side"),
-    ]  # fmt: skip
+    ]
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in said)
     return f"<dl>{rows}</dl><p class=again>To reproduce these figures:</p>{command(facts.origin.command)}"
 

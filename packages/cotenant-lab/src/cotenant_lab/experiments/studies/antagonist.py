@@ -24,6 +24,7 @@ from typing import Any
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.model.errors import Unsupported
+from cotenant.model.json_object import JsonMapping
 from cotenant.model.machine.knob import Knob, SetKnob, Target
 from cotenant.model.machine.node_state import GroupUse
 from cotenant.model.pages.figures import OURS, rival
@@ -292,7 +293,7 @@ def _middle(values: Sequence[float | None]) -> float | None:
     return round(middle(known).value, 4) if known else None
 
 
-def _course_of(figures: Mapping[str, Any], name: str, divisor: int) -> str:
+def _course_of(figures: JsonMapping, name: str, divisor: int) -> str:
     values = [figures[name][stretch] for stretch in _STRETCHES]
     return ", ".join("?" if value is None else f"{value / divisor:.2f}" for value in values)
 

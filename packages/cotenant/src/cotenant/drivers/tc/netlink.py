@@ -91,9 +91,15 @@ class Netlink:
         quantum = min(_QUANTUM[1], max(_QUANTUM[0], least // 10))
         with self._open(device) as (socket, index):
             socket.tc(
-                "replace-class", "htb", index, handle | one.minor, parent=one.parent, rate=least, ceil=most,
-                quantum=quantum
-            )  # fmt: skip
+                "replace-class",
+                "htb",
+                index,
+                handle | one.minor,
+                parent=one.parent,
+                rate=least,
+                ceil=most,
+                quantum=quantum,
+            )
 
     def remove_class(self, device: str, handle: int, minor: int) -> None:
         """Remove a class without classes below it."""
@@ -113,9 +119,15 @@ class Netlink:
                     socket.tc("del-filter", index=index, parent=handle, info=current[0]["info"])
                 for address in mine:
                     socket.tc(
-                        "add-filter", "u32", index, parent=handle, prio=priority, protocol=protocol,
-                        target=handle | minor, keys=_source_keys(address),
-                    )  # fmt: skip
+                        "add-filter",
+                        "u32",
+                        index,
+                        parent=handle,
+                        prio=priority,
+                        protocol=protocol,
+                        target=handle | minor,
+                        keys=_source_keys(address),
+                    )
 
     @contextmanager
     def _open(self, device: str) -> Iterator[tuple[Any, int]]:

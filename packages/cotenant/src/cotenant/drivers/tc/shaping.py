@@ -150,9 +150,15 @@ def _install(socket: Any, index: int, shape: Shape) -> None:
     if shape.has_netem:
         try:
             socket.tc(
-                "add", "netem", index, NETEM_HANDLE, parent=parent, delay=shape.delay_us,
-                loss=shape.loss_ppm / 10_000, limit=_NETEM_PACKETS,
-            )  # fmt: skip
+                "add",
+                "netem",
+                index,
+                NETEM_HANDLE,
+                parent=parent,
+                delay=shape.delay_us,
+                loss=shape.loss_ppm / 10_000,
+                limit=_NETEM_PACKETS,
+            )
         except Exception as error:
             if getattr(error, "code", 0) in (errno.ENOENT, errno.EOPNOTSUPP):
                 raise Unsupported("delay and loss", NEEDS_NETEM) from error

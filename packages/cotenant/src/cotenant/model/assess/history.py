@@ -8,7 +8,7 @@ Limits: float32 holds milli-CPU and MiB to seven digits; one step for all series
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, isfinite
 
@@ -112,6 +112,15 @@ class PodHistory:
             if len(getattr(self, field)) != len(self.use.names):
                 expected = f"one for each of {len(self.use.names)} series"
                 raise InvalidInput(f"pods' {field}", len(getattr(self, field)), expected)
+
+    def joined(self, node: Mapping[str, str], workload: Mapping[str, str]) -> PodHistory:
+        """With what a snapshot knows by NAMESPACE/POD, where the source knew nothing."""
+        names = self.use.names
+        return replace(
+            self,
+            node=tuple(own or node.get(name, "") for name, own in zip(names, self.node, strict=True)),
+            workload=tuple(own or workload.get(name, "") for name, own in zip(names, self.workload, strict=True)),
+        )
 
     def by_workload(self) -> History:
         """The use of each workload."""

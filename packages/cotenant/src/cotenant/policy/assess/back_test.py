@@ -164,13 +164,16 @@ def back_test(
     ours: Predictor | None = None,
     rivals: Sequence[Predictor] = RIVALS,
     every_s: float = 6 * 3600.0,
+    first_share: float = 1 / 3,
 ) -> BackTest:
-    """Try all predictors. A history shorter than three times the horizon is tried on a third of itself at a time."""
+    """Try all predictors. A history shorter than three times the horizon is tried on a third of itself at a time;
+    the first origin is after `first_share` of it.
+    """
     if not 0 < risk < 1:
         raise InvalidInput("risk", risk, "between 0 and 1")
     steps = past.use.shape[1]
     horizon = max(1, min(round(horizon_s / past.step_s), steps // 3))
-    origins = origins_of(past, horizon, min(every_s, horizon * past.step_s / 2))
+    origins = origins_of(past, horizon, min(every_s, horizon * past.step_s / 2), first_share)
     predictors = (ours or DayProfile(), *rivals)
     usable = _usable(past.capacity) & ~np.isnan(past.use).all(axis=1)
     scores = tuple(

@@ -2,13 +2,15 @@
 forecasts had before.
 
     course(h) = mean + season x (profile at h - mean) + recent x (mean of the last day - mean)
-    below(h)  = course(h) + z x spread x shape(h)
+    below(h)  = course(h) + factor x z x spread x shape(h)
 
 The profile is the mean of past days at that time of day, smoothed. `z` is a quantile of the errors of the same forecast
 made at earlier times of the history (every `every_s`, each for as long as the horizon), in units of the series' own
 spread; it mixes the series' own quantile with that of all series, because one series has too few errors for a quantile
-at 1 %. The shape lets errors be larger at times of day at which they were larger. So the stated risk is kept by what
-was measured, not by a law of distribution (split conformal prediction over time).
+at 1 %. The shape lets errors be larger at times of day at which they were larger. Errors within the history that a
+spread was measured by are smaller than those that follow: so the reserve itself is tried at earlier times, and widened
+by one factor for all series where it would not have kept the risk. The stated risk is kept by what was measured, not by
+a law of distribution (split conformal prediction over time).
 Limits: no weekday, so the first Saturday is a surprise; less than a day of history has no course. Source: Stankeviciute
 et al., "Conformal time-series forecasting", NeurIPS 2021, for intervals by earlier errors.
 """
@@ -42,6 +44,8 @@ class DayProfileSettings:
     smoothing_s: float = 7500.0
     every_s: float = 6 * 3600.0
     max_days: int = 14
+    max_tries: int = 8  # of reserves at earlier times
+    doubt_days: float = 3.0  # days of such trials at which they count half
 
     def __post_init__(self) -> None:
         for name in ("season", "recent", "pooled", "shape"):
@@ -67,15 +71,50 @@ class DayProfile:
         from one origin to the next.
         """
         courses: dict[int, Float32] = {}
+        reserves: dict[int, Float32] = {}
         for origin in origins:
             starts = self._starts(origin, past, horizon)
-            for start in starts:
-                if start not in courses:
-                    courses[start] = self.course(past.until(start), horizon)
-            if starts and len(past.use):
-                yield self._with_reserve(past.until(origin), {start: courses[start] for start in starts}, horizon, risk)
-            else:
+            if not starts or not len(past.use):
                 yield np.full((len(past.use), horizon), np.nan, np.float32)
+                continue
+            tried = self._tried(starts, horizon)
+            for at in (*tried, origin):
+                for start in (*self._starts(at, past, horizon), at):
+                    if start not in courses:
+                        courses[start] = self.course(past.until(start), horizon)
+                if at not in reserves:
+                    reserves[at] = self._reserve(past.until(at), courses, horizon, risk)
+            factor = self._factor(past.until(origin), tried, courses, reserves, risk)
+            yield np.maximum(courses[origin] + np.float32(factor) * reserves[origin], np.float32(0.0))
+
+    def _tried(self, starts: Sequence[int], horizon: int) -> list[int]:
+        """Earlier columns at which the reserve is tried too: those that had errors of half a horizon by then."""
+        ripe = [start for start in starts if start - starts[0] >= horizon // 2]
+        return ripe[::-2][: self.settings.max_tries]
+
+    def _factor(
+        self,
+        past: Past,
+        tried: Sequence[int],
+        courses: Mapping[int, Float32],
+        reserves: Mapping[int, Float32],
+        risk: float,
+    ) -> float:
+        """What the reserves would have had to be multiplied by to keep the risk, had they been in force before. Errors
+        that a spread was measured by are smaller than those that come after.
+        """
+        pooled = np.zeros(_BINS)
+        days: set[int] = set()
+        for at in tried:
+            real = past.use[:, at : at + courses[at].shape[1]]
+            width = real.shape[1]
+            days |= set(range(at // past.steps_a_day, (at + width) // past.steps_a_day + 1))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                pooled += _histogram((real - courses[at][:, :width]) / reserves[at][:, :width])
+        if not pooled.sum():
+            return 1.0
+        weight = len(days) / (len(days) + self.settings.doubt_days)
+        return float(np.clip(1.0 + weight * (_quantile(pooled, 1.0 - risk) - 1.0), 1.0, 3.0))
 
     def course(self, past: Past, horizon: int) -> Float32:
         """What use is expected to be, without any reserve."""
@@ -94,14 +133,14 @@ class DayProfile:
         last = steps - max(1, min(horizon, steps - first) // 4)
         return list(range(first, last + 1, every))
 
-    def _with_reserve(self, past: Past, courses: Mapping[int, Float32], horizon: int, risk: float) -> Float32:
+    def _reserve(self, past: Past, courses: Mapping[int, Float32], horizon: int, risk: float) -> Float32:
+        """What stands above the course, by the errors of earlier courses."""
         series, steps = past.use.shape
         day = past.steps_a_day
-        found = self.course(past, horizon)
         own_z, spread = np.empty(series), np.empty(series)
         shapes = np.ones((series, day), np.float32)
         pooled = np.zeros(_BINS)
-        widths = {start: min(horizon, steps - start) for start in courses}
+        widths = {start: min(horizon, steps - start) for start in self._starts(steps, past, horizon)}
         phase = np.concatenate([(start + np.arange(width)) % day for start, width in widths.items()])
         for block in blocks(series, len(phase)):
             errors = np.concatenate(
@@ -122,8 +161,7 @@ class DayProfile:
         weight = self.settings.pooled
         z_used = np.where(np.isnan(own_z), z_of_all, weight * z_of_all + (1 - weight) * own_z)
         at = (steps + np.arange(horizon)) % day
-        found += (z_used * spread).astype(np.float32)[:, None] * shapes[:, at]
-        return np.maximum(found, np.float32(0.0))
+        return (z_used * spread).astype(np.float32)[:, None] * shapes[:, at]
 
     def _course(self, use: Float32, horizon: int, day: int, step_s: float) -> Float32:
         steps = use.shape[1]

@@ -39,6 +39,7 @@ from cotenant.engine.manager.settings import ManagerSettings
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.model.machine.node_metric import MeasuredPod
 from cotenant.policy.overcommit.facts import Amount, Policy
 from cotenant.policy.overcommit.gpu_totals import gpu_totals
@@ -232,7 +233,7 @@ def answer(
 
 
 def _view(
-    resource: str, on_node: int | None, noted: Mapping[str, Any], now: Amount | None, pods: Iterable[ObservedPod]
+    resource: str, on_node: int | None, noted: JsonMapping, now: Amount | None, pods: Iterable[ObservedPod]
 ) -> AmountView:
     """An amount as it stands, as it was written (`noted`), and as it is computed now."""
     by_history = now is not None and now.policy == Policy.PEAK
@@ -271,20 +272,20 @@ def _gpus(node: GpuNode, devices: NodeDevices | None, pods: Iterable[ObservedPod
     return tuple(_view(name, node.amounts.get(name), written.get(name, {}), computed.get(name), pods) for name in names)
 
 
-def _written(text: str) -> tuple[dict[str, dict[str, Any]], str]:
+def _written(text: str) -> tuple[dict[str, dict[str, object]], str]:
     """The amounts in the annotation, and the strategy that they are from; empty where it cannot be read."""
     found = _json(text)
     amounts = _amounts_of(found.get("amounts"))
     return amounts, str(found.get("strategy", "")) if amounts else ""
 
 
-def _zones_written(text: str) -> dict[str, dict[str, dict[str, Any]]]:
+def _zones_written(text: str) -> dict[str, dict[str, dict[str, object]]]:
     """The amounts in the annotation of a NodeResourceTopology, by zone."""
     zones = _json(text).get("zones")
     return {zone: _amounts_of(amounts) for zone, amounts in zones.items()} if isinstance(zones, dict) else {}
 
 
-def _json(text: str) -> dict[str, Any]:
+def _json(text: str) -> JsonObject:
     try:
         found = json.loads(text) if text else {}
     except ValueError:
@@ -292,7 +293,7 @@ def _json(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _amounts_of(amounts: Any) -> dict[str, dict[str, Any]]:
+def _amounts_of(amounts: Any) -> dict[str, dict[str, object]]:
     """Amounts with their terms; empty where one of them cannot be read."""
     try:
         for entry in amounts.values():

@@ -34,6 +34,7 @@ from cotenant.services.options import (
     LogLevel,
     OtlpTracesCa,
     OtlpTracesTokenFile,
+    SealCertificate,
     TlsCert,
     TlsKey,
     WorkloadKinds,
@@ -81,6 +82,7 @@ class RunArguments:
     ] = "cotenant"
     load_aware: Annotated[Path | None, Parameter(help="The scheduler's file of load thresholds.", group=WORK)] = None
     workload_kinds: WorkloadKinds = None
+    seal_certificate: SealCertificate = None
     leader_elect: Annotated[
         bool, Parameter(help="Compete with other replicas for a Lease before acting.", group=CLUSTER)
     ] = True
@@ -139,6 +141,7 @@ class PlanArguments:
     context: Context = ""
     load_aware: Annotated[Path | None, Parameter(help="The scheduler's file of load thresholds.", group=WORK)] = None
     workload_kinds: WorkloadKinds = None
+    seal_certificate: SealCertificate = None
     within_s: Annotated[float, Parameter(help="Seconds for reading the cluster.", group=WORK)] = 60.0
 
 

@@ -73,6 +73,14 @@ def test_pods_join_their_workloads_and_nodes() -> None:
     np.testing.assert_array_equal(pods.by_node(np.array([False, False, True])).cpu_m, [[4, 4]])
 
 
+def test_a_snapshot_fills_what_the_source_did_not_know() -> None:
+    use = a_history({"ns/a": [1], "ns/b": [2]})
+    none = np.full(2, NAN, np.float32)
+    pods = PodHistory(use, ("n1", ""), ("", ""), none, none)
+    found = pods.joined({"ns/a": "n9", "ns/b": "n2"}, {"ns/b": "ns/Job/b"})
+    assert (found.node, found.workload) == (("n1", "n2"), ("", "ns/Job/b"))
+
+
 def test_nothing_known() -> None:
     nothing = no_history("No measurements: requests only.")
     assert isinstance(nothing, ClusterHistory)

@@ -231,11 +231,11 @@ def test_a_controller_that_was_replaced_is_refused_by_agents(tmp_path: Path) -> 
         outcome = await up(world, ONE)
         old = Move(Fence("one", 1), outcome.guids["web"])
         with pytest.raises(Permanent, match="belongs to a later controller"):
-            await call(world.bus, "guid.agent-a.rpc.stop", old, Moved)
+            await call(world.bus, "guid.agent-a.rpc.stop", old, Moved, 60.0)
         await world.kill_agent("agent-a")
         await world.start_agent("agent-a")
         with pytest.raises(Permanent, match="belongs to a later controller"):
-            await call(world.bus, "guid.agent-a.rpc.stop", old, Moved)
+            await call(world.bus, "guid.agent-a.rpc.stop", old, Moved, 60.0)
         assert world.dockers["agent-a"].running() == {"web"}
 
     played(scene, tmp_path)
@@ -244,11 +244,11 @@ def test_a_controller_that_was_replaced_is_refused_by_agents(tmp_path: Path) -> 
 def test_who_is_not_there_is_said_at_once(tmp_path: Path) -> None:
     async def scene(world: FleetWorld) -> None:
         with pytest.raises(NobodyAnswers, match="nobody answers for agent-z"):
-            await call(world.bus, "guid.agent-z.rpc.describe", Describe(), object)
+            await call(world.bus, "guid.agent-z.rpc.describe", Describe(), object, 60.0)
         with pytest.raises(NoSuchGuid, match="web-00000000"):
             await world.ask("inspect", Inspect("web-00000000"), Inspected)
         with pytest.raises(InvalidInput, match=r"start: .*fence"):
-            await call(world.bus, "guid.agent-a.rpc.start", {"guid": "x"}, Moved)
+            await call(world.bus, "guid.agent-a.rpc.start", {"guid": "x"}, Moved, 60.0)
 
     played(scene, tmp_path)
 

@@ -77,7 +77,7 @@ def test_a_newer_version_is_refused_with_a_sentence(written: Path) -> None:
     newer = rewritten(
         written, {"manifest.json": manifest(written, version=archive.VERSION + 1, taken={"in": "new form"})}
     )
-    with pytest.raises(InvalidInput, match=rf"version: {archive.VERSION + 1}: expected 1 to .*newer cotenant"):
+    with pytest.raises(InvalidInput, match=f"version: {archive.VERSION + 1}: expected 1 to .*newer cotenant"):
         read_archive(newer)
 
 
@@ -107,7 +107,7 @@ def test_a_manifest_that_is_none_is_refused(written: Path, change: dict[str, Any
 
 @pytest.mark.parametrize("size", [0, 1, 11, 16])
 def test_columns_of_another_size_are_refused(written: Path, size: int) -> None:
-    with pytest.raises(InvalidInput, match=r"pods\.cpu_m"):
+    with pytest.raises(InvalidInput, match="pods.cpu_m"):
         read_archive(rewritten(written, {"history/pods.cpu_m": b"\0" * size}))
 
 

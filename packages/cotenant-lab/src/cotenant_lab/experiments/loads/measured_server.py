@@ -1,9 +1,9 @@
-"""Redis on the plant's core, and one measured stretch of open-loop load on it.
+"""A real server on the plant's core, and one measured stretch of open-loop load on it.
 
 Several experiments measure the same service's tail. A server that stays for all rounds, and `measured`, which runs the
 generator's process, passes on its report each second, and returns the counted latencies with the counters read at the
 same instants.
-Limits: as `redis_load.py`.
+Limits: as `servers.py`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.model.errors import Permanent, Unsupported
-from cotenant_lab.experiments.loads import redis_load
+from cotenant.model.json_object import JsonMapping
 from cotenant_lab.experiments.loads.open_loop import Slot
+from cotenant_lab.experiments.loads.servers import SERVERS
 from cotenant_lab.experiments.measures.histogram import Histogram
 from cotenant_lab.experiments.measures.windows import WINDOW_US
 from cotenant_lab.experiments.site.site import GENERATOR, Site
@@ -30,10 +31,16 @@ class Load:
     """The parameters of the generator."""
 
     rate: float = 1000.0  # requests a second
-    items: int = 3000  # in the list that a request scans
+    items: int = 3000  # that a request scans
     seconds: float = 6.0  # that count
     settle_s: int = 3  # before them
     objective_ms: float = 3.0
+    server: str = "redis"  # or another of `servers.py`
+
+    @property
+    def shown(self) -> str:
+        """For people."""
+        return SERVERS[self.server].says(self.rate, self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +62,12 @@ def program(name: str, feature: str) -> str:
 
 
 def start(site: Site, group: str, load: Load) -> None:
-    """Start the server in a group and fill its list."""
-    path = _socket(site)
-    settings = (
-        "--port",
-        "0",
-        "--unixsocket",
-        str(path),
-        "--save",
-        "",
-        "--appendonly",
-        "no",
-        "--dir",
-        str(site.scratch),
-    )
-    site.start(group, [program("redis-server", "load on a real server"), *settings])
-    site.wait_for("redis-server", path.exists)
-    redis_load.fill(path, load.items)
+    """Start the server in a group and fill it."""
+    server, path = SERVERS[load.server], _socket(site)
+    where = program(server.program, "load on a real server")
+    site.start(group, [where, *server.arguments(path, site.scratch)])
+    site.wait_for(server.program, path.exists)
+    server.fill(path, load.items)
 
 
 def measured(site: Site, load: Load, seed: int, read: Callable[[], Any], hear: Callable[[Live], None]) -> Stretch:
@@ -80,12 +76,13 @@ def measured(site: Site, load: Load, seed: int, read: Callable[[], Any], hear: C
     """
     generator = site.start_python(
         GENERATOR,
-        "cotenant_lab.experiments.loads.redis_load",
+        "cotenant_lab.experiments.loads.server_load",
+        *("--server", load.server, "--items", str(load.items)),
         *("--socket", str(_socket(site)), "--rate", str(load.rate), "--seconds", str(load.settle_s + load.seconds)),
         *("--seed", str(seed), "--objective-us", str(round(load.objective_ms * 1000))),
         pipe=True,
     )
-    final: Mapping[str, Any] = {}
+    final: JsonMapping = {}
     ends, live = [], []
     for line in generator.process.stdout or ():
         report = json.loads(line)
@@ -111,4 +108,4 @@ def measured(site: Site, load: Load, seed: int, read: Callable[[], Any], hear: C
 
 
 def _socket(site: Site) -> Path:
-    return site.scratch / "redis.sock"
+    return site.scratch / "server.sock"
