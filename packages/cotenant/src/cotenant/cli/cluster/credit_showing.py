@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cotenant.cli import tables
-from cotenant.model.assess.prices import credit_price, read_prices
+from cotenant.model.assess.prices import credit_price
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.credit.entries import HOUSE, account_of, credits_text, tenant_of
 from cotenant.services.credit.opening import open_journal
+from cotenant.services.prices import price_table
 
 if TYPE_CHECKING:
     from cotenant.drivers.journal.journal import Journal, Record
@@ -167,14 +168,8 @@ class _Money:
 
 
 def _money(prices: Path | None) -> _Money | None:
-    if prices is None:
-        return None
-    try:
-        text = prices.read_bytes()
-    except OSError as error:
-        raise InvalidInput("--prices", str(prices), "a file that can be read", error.strerror or "") from error
-    table = read_prices(text, str(prices))
-    return _Money(credit_price(table, str(prices)), table.currency)
+    table = price_table(prices)
+    return None if table is None else _Money(credit_price(table, str(prices)), table.currency)
 
 
 @contextmanager
