@@ -65,7 +65,7 @@ class Curve:
     name: str
     x: Sequence[float]
     y: Sequence[float | None]
-    colour: str  # a name of cotenant_lab/report/figures.py
+    colour: str  # a name of cotenant/model/pages/figures.py
     is_filled: bool = False
     is_dashed: bool = False
     is_points: bool = False

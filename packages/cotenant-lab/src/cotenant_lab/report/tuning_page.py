@@ -14,12 +14,12 @@ from html import escape
 from math import isnan
 from pathlib import Path
 
+from cotenant.model.pages.document import Section, command, document
+from cotenant.model.pages.figures import BOUND, OURS, Chart, Figure, Line, Mark, over, rival
+from cotenant.model.pages.wide import Cell, Row, cell, head, wide
 from cotenant_lab import storage
 from cotenant_lab.provenance import Provenance
-from cotenant_lab.report.document import Section, command, document
-from cotenant_lab.report.figures import BOUND, OURS, Chart, Figure, Line, Mark, over, rival
 from cotenant_lab.report.page import heading, tables_and_pictures
-from cotenant_lab.report.wide import Cell, Row, cell, head, wide
 from cotenant_lab.statistics import Interval
 from cotenant_lab.tuning.judging import Judged, Tuned
 from cotenant_lab.tuning.objectives import OBJECTIVES, Objective

@@ -27,6 +27,7 @@ from cotenant.model.errors import Unsupported
 from cotenant.model.json_object import JsonMapping
 from cotenant.model.machine.knob import Knob, SetKnob, Target
 from cotenant.model.machine.node_state import GroupUse
+from cotenant.model.pages.figures import OURS, rival
 from cotenant_lab.experiments.harness import Judgement, Record, Round
 from cotenant_lab.experiments.measures.statistics import middle, quantile
 from cotenant_lab.experiments.outcome import Check, Curve, Picture
@@ -39,7 +40,6 @@ from cotenant_lab.experiments.studies.antagonist_search import (
     STEP_US,
     AntagonistSearch,
 )
-from cotenant_lab.report.figures import OURS, rival
 
 ARM = "search"
 BATCH_GROUPS = 4

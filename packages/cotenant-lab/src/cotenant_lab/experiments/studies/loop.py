@@ -25,6 +25,7 @@ from statistics import median
 from cotenant.model.errors import CotenantError, Permanent
 from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.pages.figures import BOUND, OURS, rival
 from cotenant_lab.experiments.harness import Judgement, Record, Round
 from cotenant_lab.experiments.loads.ride_load import SLOT_US
 from cotenant_lab.experiments.measures.histogram import Histogram
@@ -33,7 +34,6 @@ from cotenant_lab.experiments.outcome import Check, Curve, Picture
 from cotenant_lab.experiments.site import agent_process, ride
 from cotenant_lab.experiments.site.agent_process import AgentProcess
 from cotenant_lab.experiments.site.site import GENERATOR, Child, Site, in_plant, now_us
-from cotenant_lab.report.figures import BOUND, OURS, rival
 
 ALONE, UNREGULATED, REGULATED = "alone", "unregulated", "regulated"
 MARGIN = 1.5

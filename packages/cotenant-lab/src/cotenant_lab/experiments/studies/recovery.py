@@ -20,6 +20,7 @@ from random import Random
 from cotenant.model.errors import Permanent, Unsupported
 from cotenant.model.json_object import JsonObject
 from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.pages.figures import OURS
 from cotenant_lab.experiments.harness import Judgement, Record, Round
 from cotenant_lab.experiments.measures.statistics import middle
 from cotenant_lab.experiments.outcome import Check, Curve, Picture
@@ -36,7 +37,6 @@ from cotenant_lab.experiments.studies.culprit import (
     start_service,
 )
 from cotenant_lab.experiments.studies.culprit_watch import LatencyFile
-from cotenant_lab.report.figures import OURS
 
 ARM = "regulated"
 RIGHT_LINE = 0.9

@@ -18,7 +18,7 @@ from cotenant.services.options import Context, Kubeconfig
 app = App(
     name="explain",
     help="Why a pod waits or is on its node, a quota's runtime, a gang's state, from the running scheduler; what a "
-    "node lends; a service's incidents; a Control Zone's changes.",
+    "node lends; a service's incidents; a Control Zone's changes; what a shadow found.",
     help_format="plaintext",
 )
 
@@ -98,6 +98,26 @@ def gang(
     from cotenant.cli.cluster import explain_showing
 
     return explain_showing.gang(name, scheduler, token_file, json)
+
+
+@app.command
+def shadow(
+    *,
+    last: Annotated[int, Parameter(help="Show so many of the newest differences.")] = 10,
+    scheduler: Scheduler = "",
+    token_file: TokenFile = None,
+    json: Json = False,
+) -> int:
+    """How a shadow's choices compare with those of the scheduler that it watches: agreement, differences with their
+    reasons, and what came of both nodes.
+
+    Exit status: 0 answered, 1 nothing answers, or what answers is no shadow, 2 bad input.
+    """
+    from cotenant.cli.cluster import explain_shadow
+
+    if not 0 <= last <= 256:
+        raise InvalidInput("--last", last, "0 to 256")
+    return explain_shadow.shadow(scheduler, token_file, last, json)
 
 
 @app.command

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from cotenant.drivers.kube.cache.cache import Changed, Malformed, Notification
 from cotenant.drivers.kube.kinds.kueue_workload import (
@@ -39,7 +39,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.state.namespace_tenants import MAX_TENANTS, NamespaceTenants
 from cotenant.engine.state.reports import Reports
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import NamespaceFacts
+from cotenant.model.cluster.observed import NamespaceFacts, ObservedPod
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.groups.kueue import KueueWorkload
 from cotenant.model.groups.workload_kind import WorkloadState
@@ -55,6 +55,18 @@ from cotenant.services.scheduling.workload_watches import WorkloadWatches
 _log = logging.getLogger(__name__)
 
 
+class PodEvents(Protocol):
+    """Who is told of pods: the engine, or what stands before it."""
+
+    def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
+        """See `Cluster`."""
+        ...
+
+    def pod_gone(self, uid: str, now_s: float) -> None:
+        """See `Cluster`."""
+        ...
+
+
 class EngineWatches:
     """Adds every watch that a scheduler needs, and reports to the engine what they deliver."""
 
@@ -67,9 +79,12 @@ class EngineWatches:
         reports: Reports,
         now: Callable[[], float],
         workload_seen: Callable[[WorkloadState], None] = lambda state: None,
+        pod_events: PodEvents | None = None,
     ) -> None:
+        """`pod_events`: who is told of pods in place of the engine."""
         self._watches = watches
         self._cluster = cluster
+        self._pods = pod_events or cluster
         self._reader = reader
         self._claim_binder = claims
         self._reports = reports
@@ -174,7 +189,7 @@ class EngineWatches:
             self._with_claims.pop(change.old.metadata.uid, None)
             self._dependents.drop(change.old.metadata.uid)
             self._tenants.gone(change.old.metadata.uid)
-            self._cluster.pod_gone(change.old.metadata.uid, now_s)
+            self._pods.pod_gone(change.old.metadata.uid, now_s)
 
     def _seen(self, pod: PodObject, now_s: float) -> None:
         read = self._reader.pod(pod)
@@ -182,7 +197,7 @@ class EngineWatches:
         if seen is not read and self._tenants.beyond[seen.pod.namespace] == 1:
             words = "namespace %s names more than %d tenants: pods of further ones count as the namespace's"
             _log.warning(words, seen.pod.namespace, MAX_TENANTS)
-        self._cluster.pod_seen(seen, now_s)
+        self._pods.pod_seen(seen, now_s)
 
     def _note_claims(self, pod: PodObject) -> None:
         uid = pod.metadata.uid or ""

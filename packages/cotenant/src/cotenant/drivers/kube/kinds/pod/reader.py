@@ -253,6 +253,7 @@ class PodReader:
             ),
             marks=hints.marks,
             refused=_refusal(status),
+            evicted=status.phase == "Failed" and status.reason == "Evicted",
             responders=tuple(responder.name for responder in spec.eviction_responders or ()),
             unsupported=unsupported,
         )

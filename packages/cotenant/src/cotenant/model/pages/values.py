@@ -13,8 +13,8 @@ from html import escape
 from itertools import pairwise
 from math import log10
 
-from cotenant_lab.report.figures import Chart, Drawing, Line, Readings, TenantMaps
-from cotenant_lab.report.wide import plain_table
+from cotenant.model.pages.figures import Chart, Drawing, Line, Readings, TenantMaps
+from cotenant.model.pages.wide import plain_table
 
 PLACES = 8
 _FULL = 900  # thousandths of a machine

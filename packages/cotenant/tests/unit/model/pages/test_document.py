@@ -10,16 +10,16 @@ from importlib.resources import files
 
 import pytest
 
-from cotenant_lab.report.document import Heading, Section, document, drawn
-from cotenant_lab.report.figures import Axis, Chart, Figure, Line
-from cotenant_lab.report.wide import plain_table
+from cotenant.model.pages.document import Heading, Section, document, drawn
+from cotenant.model.pages.figures import Axis, Chart, Figure, Line
+from cotenant.model.pages.wide import plain_table
 
 EMPTY = Heading("cotenant", "a <b>", "a <b>", "<lead>", "<end>")
 WICKED = "</script><img src=x onerror=alert(1)>"
 
 
 def built(name: str) -> str:
-    return (files("cotenant_lab.report") / "built" / name).read_text()
+    return (files("cotenant.model.pages") / "built" / name).read_text()
 
 
 def test_colours_and_type_are_those_of_the_console() -> None:

@@ -20,9 +20,8 @@ from importlib.resources import files
 
 import msgspec
 
-from cotenant_lab.report.figures import Drawing, Figure
-from cotenant_lab.report.values import values
-from cotenant_lab.report.views import EmbeddedRuns
+from cotenant.model.pages.figures import Drawing, Figure
+from cotenant.model.pages.values import values
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class PageData(msgspec.Struct, frozen=True):
 
     figures: dict[str, Drawing]
     colours: dict[str, str]
-    runs: EmbeddedRuns | None
+    runs: msgspec.Struct | None
 
 
 def document(
@@ -59,10 +58,10 @@ def document(
     sections: Sequence[Section],
     figures: Sequence[Figure],
     colours: Mapping[str, str],
-    runs: EmbeddedRuns | None = None,
+    runs: msgspec.Struct | None = None,
 ) -> str:
-    """The page. `colours`: names of colours (figures.py) of the names that tables share with legends. `runs`: drawn
-    in the section that has `LAB_VIEW`.
+    """The page. `colours`: names of colours (figures.py) of the names that tables share with legends. `runs`: of an
+    experiment, drawn in the element `lab-view`.
     """
     data = PageData({figure.key: figure.drawing for figure in figures}, dict(colours), runs)
     embedded = msgspec.json.encode(data).decode().replace("<", "\\u003c")
@@ -89,9 +88,6 @@ def document(
         f"<footer>{escape(heading.footer)}</footer>"
         f'<script type="application/json" id="report-data">{embedded}</script><script>{script}</script></body></html>\n'
     )
-
-
-LAB_VIEW = '<div id="lab-view" class="services lab"><p class=soft>This part is drawn by a script.</p></div>'
 
 
 def drawn(figures: Sequence[Figure]) -> str:
@@ -121,7 +117,7 @@ def _picture(figure: Figure) -> str:
 
 
 def _built(name: str) -> str:
-    return (files("cotenant_lab.report") / "built" / name).read_text(encoding="utf-8")
+    return (files("cotenant.model.pages") / "built" / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
