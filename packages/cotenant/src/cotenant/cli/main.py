@@ -49,6 +49,7 @@ _register(
     INSTALL,
     crds="cluster.crds:crds",
     lint="cluster.lint:lint",
+    migrate="cluster.migrate:app",
     withdraw="cluster.withdraw:withdraw",
 )
 _register(
