@@ -162,18 +162,16 @@ class ConsoleProcess:
             is_secure=options.tls is not None,
             kept=options.kept_sessions,
         )
-        facts = {
-            "title": options.title or access.server,
-            "kubernetesLogin": options.kubernetes_login,
-            "terminals": options.terminals is not None,
-        }
+        facts = {"title": options.title or access.server, "kubernetesLogin": options.kubernetes_login}
         sections: dict[str, Section] = {
             "moves": self.moves,
             "profiles": self.profiles,
             "zones": self.zones,
             "credit": Credit(self.credit, self.sources),
             "lab": Results(options.results),
-            "hosts": HostAnswers(self.hosts, lambda name: name in self.fleet.nodes),
+            "hosts": HostAnswers(
+                self.hosts, lambda name: name in self.fleet.nodes, has_terminals=options.terminals is not None
+            ),
             "logs": LogAnswers(options.fleet),
             "agent": NodeAgents(self.agents, self.now),
             "timeline": Timelines(self.fleet, self.agents, self.traces, self.moves, self.latencies, self.now),

@@ -104,7 +104,7 @@ class Containers:
     async def stop(self) -> None: ...
 
     async def add_to(self, beat: Beat) -> None:
-        beat.containers["web-1"] = ContainerStatus("web-1", ContainerState.READY)
+        beat.containers["web-1"] = ContainerStatus("web-1", ContainerState.READY, group="shop")
 
 
 class World:
@@ -129,8 +129,10 @@ class World:
         opening = OpenTerminal(guid, ("sh",), Size(80, 24), "someone", operator="mallory")
         return (await self.ask(operator, EXEC, opening, OpenedTerminal, key)).session
 
-    async def read(self, session: str, position: int, operator: str = "alice") -> TerminalPage:
-        return await self.ask(operator, READ, ReadTerminal("web-1", session, position, 10.0), TerminalPage)
+    async def read(
+        self, session: str, position: int, operator: str = "alice", wait_s: float = 10.0
+    ) -> TerminalPage:
+        return await self.ask(operator, READ, ReadTerminal("web-1", session, position, wait_s), TerminalPage)
 
     async def type(self, session: str, data: bytes, operator: str = "alice", key: str = "") -> None:
         await self.ask(operator, WRITE, WriteTerminal("web-1", session, data), WrittenTerminal, key)
@@ -149,7 +151,7 @@ def played(folder: Path, scene: Callable[[World], Awaitable[None]], **limits: ob
             asyncio.create_task(world.agent.run(stop)),
         ]
         try:
-            await soon("the container is known", lambda: bool(world.controller.registry.has("web-1")))
+            await soon("the container is known", lambda: bool(world.controller.registry.of_group("shop")))
             await scene(world)
         finally:
             await cancelled(running)
@@ -247,7 +249,8 @@ def test_it_ends_without_a_reader_without_keys_and_when_its_recording_is_full(tm
         assert (page.data, page.why) == (b"", "its recording is full: open another")
         for _ in range(3):
             world.now_s += 6
-            await world.read(idle, 400) if not _why(world, idle) else None
+            if not _why(world, idle):
+                await world.read(idle, 400, wait_s=0.0)
         await soon("no key for the second", lambda: _why(world, idle) == "no key was pressed for 0.25 min")
         assert all(line.is_closed for line in world.containers.lines)
 
@@ -284,7 +287,7 @@ def test_it_is_off_unless_named_and_ends_when_it_is_switched_off(tmp_path: Path)
 
 
 def test_the_oldest_recordings_go(tmp_path: Path) -> None:
-    records = Records(tmp_path, RecordLimits(max_bytes=300, max_total_bytes=1000, max_journal_bytes=2000))
+    records = Records(tmp_path, RecordLimits(max_bytes=300, max_total_bytes=1000, max_journal_bytes=1000))
     for number in range(12):
         session = f"{number:032x}"
         recording = records.begin(session, OpenTerminal("web-1"), float(number))
