@@ -129,9 +129,7 @@ class World:
         opening = OpenTerminal(guid, ("sh",), Size(80, 24), "someone", operator="mallory")
         return (await self.ask(operator, EXEC, opening, OpenedTerminal, key)).session
 
-    async def read(
-        self, session: str, position: int, operator: str = "alice", wait_s: float = 10.0
-    ) -> TerminalPage:
+    async def read(self, session: str, position: int, operator: str = "alice", wait_s: float = 10.0) -> TerminalPage:
         return await self.ask(operator, READ, ReadTerminal("web-1", session, position, wait_s), TerminalPage)
 
     async def type(self, session: str, data: bytes, operator: str = "alice", key: str = "") -> None:
@@ -277,7 +275,9 @@ def test_it_is_off_unless_named_and_ends_when_it_is_switched_off(tmp_path: Path)
     async def scene(world: World) -> None:
         session = await world.open()
         off = replace(world.agent.configuration, functions=("containers",))
-        await world.controller.stored.put_configuration("edge", "docker", json.dumps({"functions": list(off.functions)}))
+        await world.controller.stored.put_configuration(
+            "edge", "docker", json.dumps({"functions": list(off.functions)})
+        )
         await soon("it is closed", lambda: _why(world, session) == "the agent ended")
         with pytest.raises(Unsupported, match="configuration switches off"):
             await world.open()

@@ -64,6 +64,7 @@ class Relaying:
         }
 
     async def _limit(self, verb: str, request: Limit, message: Message) -> Limited:
+        self._allow(message, verb)
         agent = self._controller.registry.agent_for(request.guid)
         self._allow(message, verb, agent)
         if agent == request.guid:
@@ -127,6 +128,7 @@ class Relaying:
         rights = self._controller.settings.rights
         programs = [] if rights is None else [program.guid for program in rights.programs]
         hosts = [] if rights is None else [host.guid for host in rights.hosts]
+        self._allow(message, verb)
         check_guid("guid", guid)
         try:
             judged = guid if guid in programs else self._controller.registry.agent_for(guid)
