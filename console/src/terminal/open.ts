@@ -38,8 +38,8 @@ export function sent(event: KeyboardEvent, hasApplicationKeys: boolean): string 
 /** Open one in `box`; what is returned ends it. */
 export function open(box: HTMLElement, guid: string, words: Words): () => void {
   const base = `/api/terminal/${encodeURIComponent(guid)}`;
-  const rows = make("div", "rows");
-  const keys = make("textarea", "keys");
+  const rows = make("div", "screen");
+  const keys = make("textarea", "typed");
   const note = make("p", "soft");
   for (const [name, value] of Object.entries({ "aria-label": words.keys, autocapitalize: "off", autocomplete: "off", autocorrect: "off", spellcheck: "false", rows: "1" })) keys.setAttribute(name, value);
   rows.setAttribute("role", "log");

@@ -86,7 +86,7 @@ class Echo:
 class Containers:
     """One container, `web-1`; also the function that tells of it in heartbeats."""
 
-    name, fault, verbs = "containers", "", {}  # noqa: RUF012
+    name, fault, verbs = "containers", "", {}
 
     def __init__(self) -> None:
         self.lines: list[Echo] = []
@@ -246,9 +246,8 @@ def test_it_ends_without_a_reader_without_keys_and_when_its_recording_is_full(tm
         page = await world.read(loud, 400)
         assert (page.data, page.why) == (b"", "its recording is full: open another")
         for _ in range(3):
-            world.now_s += 6
-            if not _why(world, idle):
-                await world.read(idle, 400, wait_s=0.0)
+            await world.read(idle, 400, wait_s=0.0)
+            world.now_s += 4
         await soon("no key for the second", lambda: _why(world, idle) == "no key was pressed for 0.25 min")
         assert all(line.is_closed for line in world.containers.lines)
 

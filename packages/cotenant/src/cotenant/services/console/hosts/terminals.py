@@ -2,7 +2,7 @@
 
     POST /api/terminal/GUID            {"columns", "rows", "command"}: open one; {"session"}
     GET  /api/terminal/GUID/SESSION    what it shows, as server-sent events; ids are positions, so that a browser that
-                                       connects again goes on where it was. `page`: base64; `end`: why, and the exit code
+                                       connects again goes on where it was. `page`: base64; `end`: why, exit code
     POST /api/terminal/GUID/SESSION    {"text", "columns", "rows", "ends"}: keys, the window's size, hang up
 
 Only JSON of the page's own origin is taken: no form of another site can send it. A session's name is random, and the
