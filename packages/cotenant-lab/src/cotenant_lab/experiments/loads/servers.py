@@ -85,7 +85,7 @@ class GetMany:
 
     def replies(self, received: bytearray) -> int:
         """Remove complete replies; values do not contain what ends one."""
-        if received[:1] not in (b"", b"V", b"E") or received.startswith(b"ERROR"):
+        if bytes(received[:1]) not in (b"", b"V", b"E") or received.startswith(b"ERROR"):
             raise Permanent(f"the server answered: {received[:80].decode(errors='replace').strip()}")
         count = 0
         while (end := received.find(self._END)) >= 0:
