@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.servers.docker_fleet import Docker, Fleet
-from tests.fakes.waiting import Bound, eventually
+from tests.fakes.waiting import Bound, eventually, patience
 
 from cotenant.drivers.docker.client import DockerClient, NotThere
 from cotenant.drivers.docker.exec import open_exec
