@@ -103,7 +103,8 @@ def _reason(message: str) -> str:
 
 def placement(copy: ClusterCopy, running: Sequence[PodInfo]) -> Placement:
     """Where running pods would be placed today."""
-    movable = [info for info in running if not info.seen.pod.is_daemon and not info.seen.terminating]
+    known = [info for info in running if copy.engine.node(info.node) is not None]
+    movable = [info for info in known if not info.seen.pod.is_daemon and not info.seen.terminating]
     step = max(1, -(-len(movable) // ASKED))
     asked = 0
     found: list[Elsewhere] = []
