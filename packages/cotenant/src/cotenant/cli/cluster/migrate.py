@@ -78,7 +78,7 @@ def koordinator(
     return 0
 
 
-async def _cluster(kubeconfig: str | None, context: str) -> Installed:
+async def _cluster(kubeconfig: Path | None, context: str) -> Installed:
     from cotenant.drivers.kube.client.access import load_access
     from cotenant.drivers.kube.client.client import Client
     from cotenant.services.migrate.installed import from_cluster

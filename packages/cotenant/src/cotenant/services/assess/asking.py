@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from cotenant.engine.explain.what_if import WhatIf
 from cotenant.engine.framework.instructions import Bind, Unschedulable
 from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.model.assess.figure import Figure, unknown
 from cotenant.model.assess.report import Elsewhere, Placement, Waiting
-from cotenant.model.decisions.answers import PodAnswer
+from cotenant.model.decisions.answers import PodAnswer, WhatIf
 from cotenant.model.decisions.record import Candidate
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts

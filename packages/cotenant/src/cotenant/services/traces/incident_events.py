@@ -9,7 +9,7 @@ agents send again after a restart is not told twice; not on pods and Jobs, since
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from cotenant.drivers.kube.kinds.custom.service_objective import SERVICE_OBJECTIVES
 from cotenant.drivers.kube.kinds.kind import Kind
@@ -33,7 +33,7 @@ _REASONS = {
 class Recorder(Protocol):
     """What writes Events (`EventRecorder`)."""
 
-    def record(self, kind: Kind[object], key: str, uid: str, type_: str, reason: str, message: str) -> None:
+    def record(self, kind: Kind[Any], key: str, uid: str, type_: str, reason: str, message: str) -> None:
         """Record one; returns at once."""
         ...
 
