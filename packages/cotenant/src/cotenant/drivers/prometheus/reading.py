@@ -106,8 +106,11 @@ async def read_history(
         addresses = await asker.addresses(only) if node_layout.label == "instance" else {}
 
         def node_name(labels: dict[str, str]) -> str:
-            host = labels.get(node_layout.label, "")
-            return addresses.get(host.rpartition(":")[0].strip("[]") or host, host)
+            found = labels.get(node_layout.label, "")
+            if node_layout.label != "instance":
+                return found
+            host = found.rpartition(":")[0].strip("[]") or found  # without the port of what was scraped
+            return addresses.get(host, host)
 
         of_cpu, of_memory = (by(node_layout, only, window_s) for by in (layouts.node_cpu, layouts.node_memory))
         node_reads = (
