@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from cotenant.engine.explain.what_if import WhatIf
 from cotenant.engine.framework.instructions import Bind, Unschedulable
 from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.model.assess.figure import Figure, unknown
 from cotenant.model.assess.report import Elsewhere, Placement, Waiting
-from cotenant.model.decisions.answers import PodAnswer
+from cotenant.model.decisions.answers import PodAnswer, WhatIf
 from cotenant.model.decisions.record import Candidate
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts
@@ -103,7 +102,8 @@ def _reason(message: str) -> str:
 
 def placement(copy: ClusterCopy, running: Sequence[PodInfo]) -> Placement:
     """Where running pods would be placed today."""
-    movable = [info for info in running if not info.seen.pod.is_daemon and not info.seen.terminating]
+    known = [info for info in running if copy.engine.node(info.node) is not None]
+    movable = [info for info in known if not info.seen.pod.is_daemon and not info.seen.terminating]
     step = max(1, -(-len(movable) // ASKED))
     asked = 0
     found: list[Elsewhere] = []

@@ -37,10 +37,10 @@ def next_steps(nodes: Sequence[str]) -> tuple[Step, ...]:
             "none: nothing is sent to a cluster",
         ),
         Step(
-            "Run a week in shadow: measure, judge and plan beside your scheduler",
-            "helm install cotenant deploy/chart -n cotenant-system --create-namespace -f deploy/chart/shadow.yaml",
-            "helm uninstall cotenant -n cotenant-system",
-            "the profile refuses every value by which something would act; agents cost about 1 % of a core a node",
+            "Decide beside your scheduler for a day, and compare",
+            "cotenant scheduler --shadow --shadow-of default-scheduler",
+            "stop it: it has written nothing",
+            "it lists and watches; nothing is bound, written or evicted",
         ),
         Step(
             "Lend on two nodes, with the manager and the agents of the chart",

@@ -114,6 +114,7 @@ class Asking:
         )
 
     async def _inspect(self, request: Inspect, message: Message) -> Inspected:
+        self._allow(message, "inspect")  # before it is said whether there is such a guid
         agent = self._registry.agent_for(request.guid)
         self._allow(message, "inspect", agent)
         asked = Inspect("" if agent == request.guid else request.guid)
@@ -127,6 +128,7 @@ class Asking:
         return Inspected(status or answer.status, {**place, **answer.facts})
 
     async def _configure(self, request: SetConfiguration, message: Message) -> Spread:
+        self._allow(message, "configure")
         role, platform = check_name("role", request.role), check_name("platform", request.platform)
         hosts = [
             host
@@ -200,6 +202,7 @@ class Asking:
         return found
 
     async def _down(self, request: Down, message: Message) -> GroupOutcome:
+        self._allow(message, "down")  # before it is said whether there is such a group
         name = check_name("name", request.name)
         record, revision = self._record_of(name)
         self._allow(message, "down", *(container.agent for container in record.containers))
@@ -210,6 +213,7 @@ class Asking:
         return outcome
 
     async def _restart(self, request: Restart, message: Message) -> GroupOutcome:
+        self._allow(message, "restart")
         name = check_name("name", request.name)
         record, revision = self._record_of(name)
         self._allow(message, "restart", *(container.agent for container in record.containers))

@@ -13,6 +13,7 @@ from cotenant.drivers.kube.snapshot.anonymise import Words, anonymised
 from cotenant.drivers.kube.snapshot.snapshot import KindRead, Reading, Snapshot
 
 NAMES = ("acme", "web-1", "web-rs", "worker-7", "4711", "gold-disk", "registry.acme.example/web:1", "acme.example/pool")
+DEVICES = '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"50"}}]}'
 POD = {
     "metadata": {
         "name": "web-1",
@@ -25,7 +26,7 @@ POD = {
             "cotenant.io/tenant": "4711",
             "cotenant.io/objective-p99-ms": "250",
             "gang.scheduling.koordinator.sh/groups": '["acme/web-rs"]',
-            "scheduling.koordinator.sh/device-allocated": '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"50"}}]}',
+            "scheduling.koordinator.sh/device-allocated": DEVICES,
         },
         "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-rs", "uid": "web-rs"}],
     },

@@ -107,7 +107,7 @@ def test_a_manifest_that_is_none_is_refused(written: Path, change: dict[str, Any
 
 @pytest.mark.parametrize("size", [0, 1, 11, 16])
 def test_columns_of_another_size_are_refused(written: Path, size: int) -> None:
-    with pytest.raises(InvalidInput, match="pods.cpu_m"):
+    with pytest.raises(InvalidInput, match=r"pods\.cpu_m"):
         read_archive(rewritten(written, {"history/pods.cpu_m": b"\0" * size}))
 
 
