@@ -52,15 +52,16 @@ def _steps(judged: Judged, names: list[str]) -> str:
         replaced.append("koord-descheduler")
     deployments = " ".join(f"deployment/{name}" for name in replaced)
     mounted = (
-        "\nThe chart mounts no file for `--load-aware`: give `load-aware.yaml` to the scheduler's pods by a patch of your\n"
-        "own, and `--load-aware=/that/file` in `scheduler.arguments`. Without it load does not count.\n"
+        "\nThe chart mounts no file for `--load-aware`: give `load-aware.yaml` to the scheduler's pods by a patch of\n"
+        "your own, and `--load-aware=/that/file` in `scheduler.arguments`. Without it load does not count.\n"
         if judged.load_aware is not None
         else ""
     )
     return f"""# From Koordinator, and back
 
-1. Beside it, without a change: `cotenant scheduler --shadow {of} --profile kube-default`, or the chart with `shadow.yaml`
-   and `values-shadow.yaml`. `cotenant explain shadow` says what would differ. Back: `helm uninstall cotenant`.
+1. Beside it, without a change: `cotenant scheduler --shadow {of} --profile kube-default`, or the chart with
+   `shadow.yaml` and `values-shadow.yaml`. `cotenant explain shadow` says what would differ. Back:
+   `helm uninstall cotenant`.
 2. Keep what runs now: `kubectl -n koordinator-system get {deployments} -o yaml > koordinator-before.yaml`.
 3. `kubectl -n koordinator-system scale {deployments} --replicas=0`, then the chart with `values.yaml`: one scheduler
    and one manager at a time. Pods that run stay; pods that wait are placed by ours. koordlet stays and goes on to
