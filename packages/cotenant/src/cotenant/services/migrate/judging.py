@@ -230,7 +230,9 @@ class _Judging:
             try:
                 parse_settings(msgspec.json.encode({key: value}), "args")
             except (InvalidInput, TypeError, msgspec.MsgspecError) as error:
-                self._refused(what, "load-aware.md", str(error))
+                is_unknown = "unknown field" in str(error)
+                words = f"{_shown(value)}: no such setting here" if is_unknown else str(error)
+                self._refused(what, "load-aware.md", words)
                 continue
             usable[str(key)] = value
             self._add(what, Known(Verdict.SUPPORTED, "load-aware.md"))
