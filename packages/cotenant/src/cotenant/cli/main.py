@@ -47,6 +47,7 @@ _register(
 )
 _register(
     INSTALL,
+    assess="cluster.assess:app",
     crds="cluster.crds:crds",
     lint="cluster.lint:lint",
     migrate="cluster.migrate:app",

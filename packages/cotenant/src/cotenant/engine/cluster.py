@@ -341,6 +341,10 @@ class Cluster:
         """
         self._pods.preempt_failed(uid, now_s, evicted)
 
+    def victims_added(self, uid: str, node: str, victims: Collection[str], now_s: float) -> bool:
+        """An extender has these pods go too. False = the pod is not nominated for the node any more."""
+        return self._pods.victims_added(uid, node, victims, now_s)
+
     def eviction_withdrawn(self, uid: str, now_s: float) -> None:
         """A victim of a preemption is not evicted after all."""
         self._pods.eviction_withdrawn(uid, now_s)

@@ -160,6 +160,7 @@ class ObservedPod:
     node: str = ""  # spec.nodeName; empty = not bound
     phase: Phase = Phase.PENDING
     ends_s: float = nan  # deletionTimestamp, Unix time; NaN = not terminating
+    grace_s: int = 0  # of its deletion, until `ends_s`
     gates: tuple[str, ...] = ()  # spec.schedulingGates
     nominated_node: str = ""  # status.nominatedNodeName
     expected_room: ExpectedRoom | None = None  # from its annotation

@@ -91,9 +91,12 @@ class SchedulerProcess:
         self.options = options
         # Room for the binds, the statuses and Events beside them, and what reads or evicts.
         self.client = Client(
-            access, qps=options.qps, burst=options.burst, in_flight=options.binds_in_flight + 16,
-            user_agent="cotenant-scheduler"
-        )  # fmt: skip
+            access,
+            qps=options.qps,
+            burst=options.burst,
+            in_flight=options.binds_in_flight + 16,
+            user_agent="cotenant-scheduler",
+        )
         self.kube = kube = KubeProcess(
             options.schedulers[0],
             identity,
