@@ -49,7 +49,7 @@ def read_use(request: ReadArguments, progress: HistoryProgress) -> ClusterHistor
     """Use over time from the Prometheus that is named; None where none is. Raises `CotenantError`."""
     if not request.prometheus:
         return None
-    headers = {}
+    headers: dict[str, str] = {}
     for written in request.headers:
         line = _line(Path(written[1:])) if written.startswith("@") else written
         headers |= pairs_of("--prometheus-header", (line,), ":")

@@ -51,7 +51,7 @@ def read_exported(paths: Sequence[Path]) -> Snapshot:
     if not objects.get("v1/nodes"):
         raise InvalidInput("files", ", ".join(map(str, paths)), "nodes among the objects", "kubectl get nodes,pods -A")
     read = tuple(KindRead(key, Reading.READ, malformed=cutters[key].malformed) for key in COPIED if key in cutters)
-    notes = ()
+    notes: tuple[str, ...] = ()
     if others:
         named = ", ".join(f"{count} {printable(kind[:60])}" for kind, count in sorted(others.items())[:10])
         notes = (f"left out of the files: {named}",)
