@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from cotenant.engine.explain.what_if import WhatIf
 from cotenant.engine.framework.instructions import Bind, Unschedulable
 from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.model.assess.figure import Figure, unknown
 from cotenant.model.assess.report import Elsewhere, Placement, Waiting
-from cotenant.model.decisions.answers import PodAnswer
+from cotenant.model.decisions.answers import PodAnswer, WhatIf
 from cotenant.model.decisions.record import Candidate
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts
@@ -53,7 +52,7 @@ def waiting(copy: ClusterCopy, lent: Mapping[str, Use]) -> tuple[Waiting, ...]:
         pods[why] += 1
     return tuple(
         Waiting(why, count, placed[why], None if with_lent is None else by_lent[why])
-        for why, count in pods.most_common()
+        for why, count in sorted(pods.items(), key=lambda found: (-found[1], found[0]))
     )
 
 
