@@ -32,9 +32,13 @@ TOGETHER = (
     "packages/cotenant-lab/tests/unit/baselines",
 )
 # What `make test` leaves to `make test-all`: emulated machines, whole experiments, the loop in a whole cluster and
-# benchmarks take half of the time for one case in a hundred.
+# benchmarks take half of the time for one case in a hundred. So do kills at every step on real cgroups, which
+# tests/fault/keeper has on folders, and whole clusters for the manager and the rebalancer, whose processes have tests.
 LONG = (
     "tests/e2e/test_loop.py",
+    "tests/e2e/test_manager.py",
+    "tests/e2e/test_rebalancer.py",
+    "tests/node/test_keeper_kill.py",
     "tests/node/guest/",
     "tests/node/kubelet/test_installed_loop.py",
     "tests/node/test_experiments.py",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from cryptography.x509 import DNSName, SubjectAlternativeName, load_pem_x509_certificates
-from tests.e2e.running import Up
+from tests.e2e.running import Up, eventually
 from tests.unit.deploy.chart import helm_only
 from tools.manifests import CHART, helm
 
@@ -107,6 +107,8 @@ def test_the_key_of_seals_stays_and_its_certificates_follow_the_schedulers_names
             run("upgrade", "cotenant", str(CHART), "--set=scheduler.names={cotenant,batch=binpack}")
             assert stored() == (key, [["cotenant"], ["cotenant", "batch"]])
         run("uninstall", "cotenant", "--no-hooks")
-        kept = "--set=manager.createConfigNamespace=false,node.createNamespace=false,priorityClasses.create=false"
+        left = lambda: {entry["metadata"]["name"] for entry in api.items("/api/v1/namespaces")}  # noqa: E731
+        eventually("the agents' namespace is gone", lambda: "cotenant-node" not in left(), 60.0)
+        kept = "--set=manager.createConfigNamespace=false,priorityClasses.create=false"
         run("install", "renamed", str(CHART), kept, "--set=scheduler.names={other}")
         assert stored() == (key, [["cotenant"], ["other"]])

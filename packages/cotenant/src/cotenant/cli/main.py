@@ -50,6 +50,7 @@ _register(
     assess="cluster.assess:app",
     crds="cluster.crds:crds",
     lint="cluster.lint:lint",
+    migrate="cluster.migrate:app",
     withdraw="cluster.withdraw:withdraw",
 )
 _register(

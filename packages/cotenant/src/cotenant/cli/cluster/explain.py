@@ -129,6 +129,7 @@ def node(
     context: Context = "",
     config_namespace: Annotated[str, Parameter(help="Namespace of the manager's ConfigMap.")] = "koordinator-system",
     config_name: Annotated[str, Parameter(help="Name of the manager's ConfigMap.")] = "slo-controller-config",
+    seal_certificate: Annotated[Path | None, Parameter(help="As of `cotenant manager`, where that has it.")] = None,
     json: Json = False,
 ) -> int:
     """The batch and mid resources that a node offers, with the terms that each amount is the sum of. Read from the API
@@ -138,7 +139,7 @@ def node(
     """
     from cotenant.cli.cluster import explain_node
 
-    return explain_node.node(name, kubeconfig, context, config_namespace, config_name, json)
+    return explain_node.node(name, kubeconfig, context, config_namespace, config_name, seal_certificate, json)
 
 
 @app.command

@@ -13,11 +13,11 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
 from cotenant.model.json_object import JsonObject
 
 SOCKET = Path("/var/run/docker.sock")
-_VERSION = "/v1.41"
+VERSION = "/v1.41"
 _MAX_ANSWER_BYTES = 16 << 20
 
 
@@ -71,10 +71,10 @@ class DockerClient:
         timeout = aiohttp.ClientTimeout(total=timeout_s)
         try:
             async with self._session.request(
-                method, f"http://docker{_VERSION}{path}", params=parameters, timeout=timeout
+                method, f"http://docker{VERSION}{path}", params=parameters, timeout=timeout
             ) as answer:
                 if answer.status >= 400:
-                    raise _failure(answer.status, await answer.read(), path)
+                    raise failure(answer.status, await answer.read(), path)
                 async for line in answer.content:
                     if line.strip():
                         yield msgspec.json.decode(line)
@@ -93,10 +93,10 @@ class DockerClient:
         if timeout_s is not None:
             options["timeout"] = aiohttp.ClientTimeout(total=timeout_s)
         try:
-            async with self._session.request(method, f"http://docker{_VERSION}{path}", **options) as answer:
+            async with self._session.request(method, f"http://docker{VERSION}{path}", **options) as answer:
                 data = await self._whole(answer, path)
                 if answer.status >= 400:
-                    raise _failure(answer.status, data, path)
+                    raise failure(answer.status, data, path)
                 return msgspec.json.decode(data) if data.strip() else None
         except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as error:
             raise self._away(error) from error
@@ -122,7 +122,8 @@ def _json(body: object) -> str:
     return msgspec.json.encode(body).decode()
 
 
-def _failure(status: int, data: bytes, path: str) -> Exception:
+def failure(status: int, data: bytes, path: str) -> CotenantError:
+    """The error that an answer of this status is."""
     try:
         said = str(msgspec.json.decode(data)["message"])
     except (msgspec.DecodeError, KeyError, TypeError):

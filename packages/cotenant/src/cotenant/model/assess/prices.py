@@ -148,6 +148,16 @@ class PriceTable:
         return NodePrice(rule.per_hour + card * node.gpus, core, core / self.gib_per_core, per_card, basis)
 
 
+def credit_price(table: PriceTable, name: str) -> float:
+    """What one credit is worth: a core for an hour, of no node in particular. `name` is the file's in errors. Raises
+    `InvalidInput` for a table that has prices of whole nodes only.
+    """
+    if table.otherwise is None:
+        hint = "a credit is a core-hour of no node in particular"
+        raise InvalidInput(name, "prices of nodes only", "otherwise: with cpuPerHour", hint)
+    return table.otherwise.core_per_hour
+
+
 class _Shape(msgspec.Struct, forbid_unknown_fields=True):
     cpu: str | int | float
     memory: str | int

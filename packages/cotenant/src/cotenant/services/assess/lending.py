@@ -16,7 +16,7 @@ from math import isfinite
 
 import numpy as np
 
-from cotenant.engine.manager.manager import active_pod
+from cotenant.engine.manager.active_pods import active_pod
 from cotenant.model.arrays import Int
 from cotenant.model.assess.figure import Figure, unknown
 from cotenant.model.assess.history import ClusterHistory

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import quote
 
 from cotenant.drivers.http.address import bind
@@ -16,7 +17,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.services.clients.scheduler import DEFAULT_URL, URL_FILE
 from cotenant.services.console.access import OneTimeToken
 from cotenant.services.console.arguments import ConsoleArguments, check
-from cotenant.services.console.hosts.contract import FleetReader
+from cotenant.services.console.hosts.contract import FleetReader, TerminalHost
 from cotenant.services.console.kept_sessions import KeptSessions
 from cotenant.services.console.process import ConsoleOptions, ConsoleProcess
 from cotenant.services.console.proxy_login import ProxyLogin
@@ -25,7 +26,11 @@ from cotenant.services.logs import log_to_stderr
 from cotenant.services.running import raise_descriptors, run_until_signal
 
 
-def options_of(asked: ConsoleArguments, fleet: FleetReader | None = None) -> ConsoleOptions:
+class Fleet(FleetReader, TerminalHost, Protocol):
+    """What `--fleet` names."""
+
+
+def options_of(asked: ConsoleArguments, fleet: Fleet | None = None) -> ConsoleOptions:
     """What the arguments mean; `fleet`: what they name as such. Raises `InvalidInput`."""
     address = check(asked)
     beside = asked.kubeconfig or next(
@@ -49,6 +54,7 @@ def options_of(asked: ConsoleArguments, fleet: FleetReader | None = None) -> Con
         credit_ca=asked.credit_ca,
         agents=asked.agents,
         fleet=fleet,
+        terminals=fleet if asked.terminals else None,
         results=asked.results,
         token=BearerToken(asked.token_file, "--token-file") if asked.token_file is not None else None,
         login=OneTimeToken(asked.login_file),
@@ -62,7 +68,7 @@ def options_of(asked: ConsoleArguments, fleet: FleetReader | None = None) -> Con
     )
 
 
-def run(asked: ConsoleArguments, fleet: FleetReader | None = None) -> int:
+def run(asked: ConsoleArguments, fleet: Fleet | None = None) -> int:
     """Run until a signal. Raises `InvalidInput`."""
     log_to_stderr(asked.log_level, asked.log_format)
     options = options_of(asked, fleet)

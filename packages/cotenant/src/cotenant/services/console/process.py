@@ -1,8 +1,8 @@
 """The console process: watches, polls, and the server, joined.
 
-It must never disturb what it shows, and must come up before the cluster's lists are complete. It only reads; every
-source may be absent. Changes are collected and settled once a `SETTLE_S`, a few hundred nodes at a time, so that the
-server answers meanwhile.
+It must never disturb what it shows, and must come up before the cluster's lists are complete. It only reads, but for
+terminals where they are switched on; every source may be absent. Changes are collected and settled once a `SETTLE_S`,
+a few hundred nodes at a time, so that the server answers meanwhile.
 Limits: one process, one core; each replica watches by itself, and sessions are of one replica.
 """
 
@@ -42,9 +42,10 @@ from cotenant.services.console.app import Application
 from cotenant.services.console.fleet import Fleet, pod_row
 from cotenant.services.console.history import History
 from cotenant.services.console.hosts.answers import HostAnswers
-from cotenant.services.console.hosts.contract import FleetReader
+from cotenant.services.console.hosts.contract import FleetReader, TerminalHost
 from cotenant.services.console.hosts.known import KnownFleet
 from cotenant.services.console.hosts.logs import LogAnswers
+from cotenant.services.console.hosts.terminals import TERMINAL, Terminals
 from cotenant.services.console.kept_sessions import KeptSessions
 from cotenant.services.console.live import Live
 from cotenant.services.console.proxy_login import ProxyLogin
@@ -91,6 +92,7 @@ class ConsoleOptions:
     credit_ca: Path | None = None
     agents: str = ""  # pattern of the addresses of nodes' agents (agents.py); empty = none
     fleet: FleetReader | None = None  # of hosts with the fleet's agents
+    terminals: TerminalHost | None = None  # into their containers; None = switched off
     results: Path | None = None  # folder of the lab's experiments
     token: BearerToken | None = None
     login: OneTimeToken | None = None
@@ -170,16 +172,29 @@ class ConsoleProcess:
             "zones": self.zones,
             "credit": Credit(self.credit, self.sources),
             "lab": Results(options.results),
-            "hosts": HostAnswers(self.hosts, lambda name: name in self.fleet.nodes),
+            "hosts": HostAnswers(
+                self.hosts, lambda name: name in self.fleet.nodes, has_terminals=options.terminals is not None
+            ),
             "logs": LogAnswers(options.fleet),
             "agent": NodeAgents(self.agents, self.now),
             "timeline": Timelines(self.fleet, self.agents, self.traces, self.moves, self.latencies, self.now),
         }
         questions = Questions(
-            self.fleet, self.history, self.sources, self.client, self.scheduler, self.traces, self.now, facts, sections
+            self.fleet,
+            self.history,
+            self.sources,
+            self.client,
+            self.scheduler,
+            self.traces,
+            self.now,
+            facts,
+            sections,
+            self._seals,
         )
         self.metrics = MetricsRegistry()
-        traffic = Traffic("console", lasts=lambda scope: scope["path"] == "/api/events")
+        traffic = Traffic(
+            "console", lasts=lambda scope: scope["path"] == "/api/events" or scope["path"].startswith(TERMINAL)
+        )
         self.metrics.register(traffic)
         self.metrics.read(
             GaugeMetricFamily,
@@ -196,7 +211,8 @@ class ConsoleProcess:
             lambda: [((name,), float(bool(entry["ok"]))) for name, entry in self.sources.view().items()],
         )
         health = HealthPages(self.metrics.page, unready=self._unready)
-        self.app = Application(self.sessions, self.live, self.history, questions, health)
+        terminals = Terminals(options.terminals)
+        self.app = Application(self.sessions, self.live, self.history, questions, health, terminals)
         self.server = HttpServer(self.app, listening or options.listen, limits=LIMITS, tls=options.tls, traffic=traffic)
 
     async def run(self, stop: asyncio.Event) -> None:

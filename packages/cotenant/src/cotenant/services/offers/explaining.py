@@ -32,6 +32,7 @@ from cotenant.drivers.kube.kinds.managed_node import read_managed_node
 from cotenant.drivers.kube.kinds.node import NODES, NodeObject
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
+from cotenant.drivers.seals.seals import NO_SEALS, Seals, read_seals
 from cotenant.engine.manager.gpu_nodes import GpuNode
 from cotenant.engine.manager.manager import Manager
 from cotenant.engine.manager.record import ZoneRecord
@@ -101,13 +102,15 @@ def explain_node(
     name: str,
     namespace: str = CONFIG_NAMESPACE,
     config: str = CONFIG_NAME,
+    seal_certificate: Path | None = None,
 ) -> NodeView:
     """Read and compute. Raises `CotenantError`."""
+    seals = read_seals(seal_certificate)
     access = load_access(kubeconfig, context)
 
     async def fetch() -> NodeView:
         async with Client(access, qps=50.0, burst=10, in_flight=4, timeout_s=_ANSWER_S) as client:
-            return await node_view(client, name, namespace, config)
+            return await node_view(client, name, namespace, config, seals)
 
     try:
         return asyncio.run(fetch())
@@ -119,7 +122,11 @@ def explain_node(
 
 
 async def node_view(
-    client: Client, name: str, namespace: str = CONFIG_NAMESPACE, config: str = CONFIG_NAME
+    client: Client,
+    name: str,
+    namespace: str = CONFIG_NAMESPACE,
+    config: str = CONFIG_NAME,
+    seals: Seals = NO_SEALS,
 ) -> NodeView:
     """The same with a client that is there already; what it may not read is named among what is ignored. Raises
     `CotenantError`.
@@ -150,7 +157,8 @@ async def node_view(
         topology = await client.get(CPU_REPORTS, "", name)
     with suppress(NotFound, Forbidden):  # no right to read them hides no amounts
         devices = await client.get(DEVICES, "", name)
-    view = answer(node, pods.items, metric, None if found is None else found.data or {}, topology, devices)
+    data = None if found is None else found.data or {}
+    view = answer(node, pods.items, metric, data, topology, devices, seals)
     return msgspec.structs.replace(view, ignored=(*(f"not readable: {entry}" for entry in missing), *view.ignored))
 
 
@@ -172,9 +180,10 @@ def answer(
     data: Mapping[str, str] | None,
     topology: CpuReport | None = None,
     devices: DeviceObject | None = None,
+    seals: Seals = NO_SEALS,
 ) -> NodeView:
     """The answer from the objects. Raises `InvalidInput` for a node that cannot be read."""
-    now_s, manager, reader = time.time(), Manager(ManagerSettings(first_look_s=0.0)), PodReader()
+    now_s, manager, reader = time.time(), Manager(ManagerSettings(first_look_s=0.0)), PodReader(seals=seals)
     managed = read_managed_node(node)
     ignored = []
     seen: list[ObservedPod] = []

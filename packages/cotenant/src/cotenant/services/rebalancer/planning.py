@@ -41,6 +41,7 @@ from cotenant.engine.rebalancer.plan import Plan
 from cotenant.engine.rebalancer.planner import Planner
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.engine.state.reports import Reports
+from cotenant.model.assess.prices import PriceTable
 from cotenant.model.cluster.annotations import RAW_ALLOCATABLE
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.errors import InvalidInput, Permanent, Transient
@@ -51,8 +52,10 @@ from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
+from cotenant.services.prices import price_table
 from cotenant.services.rebalancer.arguments import PlanArguments, check_plan
 from cotenant.services.rebalancer.configuration import DEFAULT, read_settings
+from cotenant.services.rebalancer.saving import with_savings
 from cotenant.services.rebalancer.scales import Scales
 from cotenant.services.scheduling.claims import ClaimBinder
 from cotenant.services.scheduling.engine import scheduling_engine
@@ -73,9 +76,10 @@ def plan(request: PlanArguments) -> Plan:
     load_aware = read_load_aware(request.load_aware) if request.load_aware is not None else None
     kinds = workload_kinds(request.workload_kinds)
     seals = read_seals(request.seal_certificate)
+    prices = price_table(request.prices)
     access = load_access(request.kubeconfig, request.context)
     try:
-        return asyncio.run(_plan(access, profile, names, settings, load_aware, request.within_s, kinds, seals))
+        return asyncio.run(_plan(access, profile, names, settings, load_aware, request.within_s, kinds, seals, prices))
     except Unavailable as error:
         why = str(error).partition(": ")[2] or str(error)
         raise Transient(f"the API server {access.server} does not answer: {why}") from error
@@ -90,6 +94,7 @@ async def _plan(
     within_s: float,
     kinds: Sequence[WorkloadKind],
     seals: Seals,
+    prices: PriceTable | None,
 ) -> Plan:
     async with Client(
         access, qps=float("inf"), burst=100, in_flight=16, timeout_s=within_s, user_agent=AGENT
@@ -109,7 +114,8 @@ async def _plan(
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         await Scales(client).read(reading.cluster, reading.planner)
-        return reading.plan()
+        found = reading.plan()
+        return found if prices is None else with_savings(found, reading.cluster.nodes(), prices)
 
 
 _BETWEEN = (REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS)  # owners of pods that have owners

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.fakes.seal_keys import keys
 
 from cotenant.cli.cluster.explain_node import lines
 from cotenant.drivers.kube.client.errors import Forbidden
@@ -17,6 +18,9 @@ from cotenant.drivers.kube.kinds.custom.device import DEVICES
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS
 from cotenant.drivers.kube.kinds.node import NODES
 from cotenant.drivers.kube.kinds.pod.schema import PODS
+from cotenant.drivers.seals.seals import NO_SEALS, Seals
+from cotenant.model.cluster.labels import PRIORITY_CLASS, QOS_CLASS
+from cotenant.model.cluster.seal import SETTLED
 from cotenant.services.offers.explaining import NodeView, answer, node_view
 
 WRITTEN = {
@@ -43,7 +47,11 @@ def _pod(name: str, phase: str = "Running", **requests: str) -> Any:
 
 
 def _view(
-    written: object = WRITTEN, data: dict[str, str] | None = CONFIG, pods: tuple[Any, ...] = (), **allocatable: str
+    written: object = WRITTEN,
+    data: dict[str, str] | None = CONFIG,
+    pods: tuple[Any, ...] = (),
+    seals: Seals = NO_SEALS,
+    **allocatable: str,
 ) -> NodeView:
     sizes = {
         "cpu": "100",
@@ -67,7 +75,17 @@ def _view(
         [read(json.dumps(pod), type=PODS.form) for pod in pods],
         read(json.dumps(metric), type=NODE_METRICS.form),
         data,
+        seals=seals,
     )
+
+
+def test_a_pod_is_of_the_class_that_it_was_bound_with() -> None:
+    at_bind, later = {QOS_CLASS: "BE", PRIORITY_CLASS: "koord-batch"}, {QOS_CLASS: "LS", PRIORITY_CLASS: "koord-prod"}
+    sealer, seals = keys()
+    pod = _pod("b", cpu="40", memory="1Gi")
+    pod["metadata"] |= {"labels": later, "annotations": {SETTLED: sealer.statement("b", "n", at_bind)}}
+    assert [lender.pod for lender in _view(pods=(pod,)).lenders] == ["a/b"]
+    assert _view(pods=(pod,), seals=seals).lenders == ()
 
 
 def test_the_sum_that_is_printed_holds() -> None:

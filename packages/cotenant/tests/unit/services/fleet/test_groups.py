@@ -10,6 +10,7 @@ import pytest
 from tests.fakes.servers.fleet_world import FleetWorld
 from tests.fakes.waiting import soon
 
+from cotenant.drivers.nats.file_store import FileStore
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.fleet.group import GroupOutcome
 from cotenant.model.fleet.refusal import Forbidden, NobodyAnswers, NoSuchGuid
@@ -176,6 +177,44 @@ def test_down_over_an_up_undoes_it(tmp_path: Path) -> None:
         assert world.store.names() == []
 
     played(scene, tmp_path)
+
+
+class SlowStore(FileStore):
+    """What was stored is seen by all before who stored it has the answer, as on a bus."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.may_answer = asyncio.Event()
+
+    async def put(self, key: str, value: bytes, revision: int | None = None) -> int:
+        written = await super().put(key, value, revision)
+        await self.may_answer.wait()
+        return written
+
+
+def test_a_group_is_not_taken_over_from_whoever_begins_it(tmp_path: Path) -> None:
+    async def play() -> None:
+        (tmp_path / "store").mkdir()
+        store = SlowStore(tmp_path / "store")
+        async with FleetWorld(tmp_path, ("agent-a",), store=store) as world:
+            controller = world.controller
+            assert controller is not None
+            asked = asyncio.create_task(up(world, SHOP))
+            await soon("it is stored", lambda: store.names() == ["group.shop"])
+            tick = asyncio.create_task(controller.tick())
+            down = asyncio.create_task(world.ask("down", Down("shop"), GroupOutcome))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            store.may_answer.set()
+            await tick
+            gone, outcome = await down, await asked
+            assert isinstance(gone, GroupOutcome)
+            assert (gone.left, outcome.reason) == ((), "asked to go down")
+            assert world.dockers["agent-a"].containers == {}
+            assert store.names() == []
+        store.close()
+
+    asyncio.run(play())
 
 
 def test_a_container_that_cannot_be_stopped_is_left_named_and_goes_later(tmp_path: Path) -> None:
