@@ -25,11 +25,11 @@ export default defineConfig({
     outDir: "../packages/cotenant/src/cotenant/services/console/page",
     emptyOutDir: true,
     ...target,
-    modulePreload: { polyfill: false },
+    modulePreload: false,
     assetsInlineLimit: 0,
     cssCodeSplit: false,
     rollupOptions: {
-      output: { entryFileNames: "assets/console.js", assetFileNames: "assets/console[extname]" },
+      output: { entryFileNames: "assets/console.js", chunkFileNames: "assets/terminal.js", assetFileNames: "assets/console[extname]" },
     },
   },
 });

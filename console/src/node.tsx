@@ -23,6 +23,7 @@ export function NodeView() {
   const topology = useAsked<CpuTopology>(name ? `/api/scheduler/cpus/${path}` : "");
   const free = useAsked<FreeCpus>(name ? `/api/scheduler/free-cpus/${path}` : "", 10);
   const devices = useAsked<DeviceSummary>(name ? `/api/scheduler/devices/${path}` : "", 10);
+  const host = useAsked<{ guid: string }>(name ? `/api/hosts/node/${path}` : "").value?.guid;
   const names = liveFleet.value?.nodes ?? [];
   const at = names.indexOf(name);
   const next = at < 0 ? undefined : names[(at + 1) % names.length];
@@ -34,6 +35,7 @@ export function NodeView() {
     <article class="story node" aria-label={name}>
       <p class="crumb"><a href={to("machines", { machine: name })}>← {t("machines")}</a> {next && before && next !== name && <> · <a href={to("node", { name: before })}>‹ {before}</a> · <a href={to("node", { name: next })}>{next} ›</a></>}</p>
       <h1>{name}</h1>
+      {host && <p><a href={to("fleet", { host })}>{t("fleet.host")}</a></p>}
       {page.error && <p class="error" role="alert">{page.error}</p>}
       {found && (
         <>

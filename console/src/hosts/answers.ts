@@ -106,6 +106,7 @@ export interface HostPage extends HostRow {
 
 export interface ContainerPage extends ContainerRow {
   hostState: HostRow["state"];
+  hasTerminal: boolean;
   node: string;
   unmeasured: string;
 }

@@ -9,6 +9,7 @@ import type { ContainerPage, GroupPage, HostPage } from "./answers";
 import { Logs } from "./logs";
 import { address, ContainerTable, Fact, FigureList, State, used, useHosts } from "./parts";
 import { standing } from "./view";
+import { Terminal } from "../terminal/tab";
 
 function Crumb() {
   return <p class="crumb"><a href={to("fleet")}>← {t("fleet")}</a></p>;
@@ -81,9 +82,9 @@ export function Container({ guid }: { guid: string }) {
       <p class={`headline${page.state === "Ready" ? "" : " waits"}`} data-headline>{named("fleet.state", page.state)}{page.detail && `: ${page.detail}`}</p>
       <Old asked={asked} />
       <p class="chips" role="tablist">
-        {(["", "logs"] as const).map((name) => <a key={name} role="tab" aria-selected={tab === name} href={to("fleet", { container: guid, tab: name })}>{t(name ? "logs" : "fleet.figures")}</a>)}
+        {(["", "logs", ...(page.hasTerminal ? ["terminal"] : [])]).map((name) => <a key={name} role="tab" aria-selected={tab === name} href={to("fleet", { container: guid, tab: name })}>{t(name === "terminal" ? "terminal" : name ? "logs" : "fleet.figures")}</a>)}
       </p>
-      {tab === "logs" ? <Logs name={guid} /> : (
+      {tab === "logs" ? <Logs name={guid} /> : tab === "terminal" && page.hasTerminal ? <Terminal guid={guid} /> : (
         <>
           <dl class="facts">
             <Fact name="guid">{page.guid}</Fact>

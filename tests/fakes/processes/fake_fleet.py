@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from cotenant.model.errors import CotenantError
@@ -12,6 +14,14 @@ from cotenant.model.fleet.logs import LogCursor, LogLine, LogPage, ReadLogs
 from cotenant.model.fleet.refusal import NoSuchGuid
 from cotenant.model.fleet.requests import GroupRow, HostRow, Listed
 from cotenant.model.fleet.states import AgentState, ContainerState
+from cotenant.model.fleet.terminals import (
+    OpenedTerminal,
+    OpenTerminal,
+    ReadTerminal,
+    Size,
+    TerminalPage,
+    WriteTerminal,
+)
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
@@ -97,3 +107,67 @@ class FakeFleet:
         self.asked.append(what)
         if self.error is not None:
             raise self.error
+
+
+class FakeTerminals:
+    """Implements `TerminalHost`: an echo of what is typed, line by line, in one container of every name.
+
+    `bye` ends it with status 3; `size` says the window's.
+    """
+
+    def __init__(self) -> None:
+        self.opened: list[OpenTerminal] = []
+        self.written: list[WriteTerminal] = []
+        self.error: CotenantError | None = None
+        self._shown: dict[str, bytes] = {}
+        self._ended: set[str] = set()
+        self._sizes: dict[str, Size] = {}
+        self._changed = asyncio.Event()
+
+    async def open_terminal(self, request: OpenTerminal) -> OpenedTerminal:
+        if self.error is not None:
+            raise self.error
+        self.opened.append(request)
+        session = f"{len(self.opened):032x}"
+        self._shown[session], self._sizes[session] = b"$ ", request.size
+        return OpenedTerminal(session)
+
+    async def read_terminal(self, request: ReadTerminal) -> TerminalPage:
+        if request.session not in self._shown:
+            raise NoSuchGuid("this terminal is not there any more")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(request.wait_s):
+                while len(self._shown[request.session]) == request.position and request.session not in self._ended:
+                    await self._changed.wait()
+        is_over = request.session in self._ended
+        data = self._shown[request.session][request.position :]
+        return TerminalPage(request.position, data, is_over, "the command has ended" * is_over, 3 if is_over else None)
+
+    async def write_terminal(self, request: WriteTerminal) -> None:
+        self.written.append(request)
+        if request.size is not None:
+            self._sizes[request.session] = request.size
+        self.say(request.session, request.data.replace(b"\r", b"\r\n"))
+        typed = self._shown[request.session].replace(b"\r\n", b"\n").split(b"\n")[-2:]
+        if request.data.endswith(b"\r"):
+            size = self._sizes[request.session]
+            answer = f"{size.rows} {size.columns}\r\n" if typed[0].endswith(b"size") else ""
+            self.say(request.session, answer.encode() + b"$ ")
+            if typed[0].endswith(b"bye"):
+                self.end(request.session)
+        if request.ends:
+            self.end(request.session)
+
+    def say(self, session: str, data: bytes) -> None:
+        """The command writes."""
+        self._shown[session] += data
+        self._wake()
+
+    def end(self, session: str) -> None:
+        """The command ends."""
+        self._ended.add(session)
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.model.errors import Permanent, Unsupported
+from cotenant.model.json_object import JsonMapping
 from cotenant_lab.experiments.loads.open_loop import Slot
 from cotenant_lab.experiments.loads.servers import SERVERS
 from cotenant_lab.experiments.measures.histogram import Histogram
@@ -81,7 +82,7 @@ def measured(site: Site, load: Load, seed: int, read: Callable[[], Any], hear: C
         *("--seed", str(seed), "--objective-us", str(round(load.objective_ms * 1000))),
         pipe=True,
     )
-    final: Mapping[str, Any] = {}
+    final: JsonMapping = {}
     ends, live = [], []
     for line in generator.process.stdout or ():
         report = json.loads(line)

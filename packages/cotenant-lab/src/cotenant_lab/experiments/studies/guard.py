@@ -22,6 +22,7 @@ from itertools import chain
 from math import isnan
 from statistics import median
 
+from cotenant.model.pages.figures import BOUND, OURS, rival
 from cotenant_lab.experiments.harness import Judgement, Record, Round
 from cotenant_lab.experiments.loads import measured_server
 from cotenant_lab.experiments.loads.measured_server import Load
@@ -44,7 +45,6 @@ from cotenant_lab.experiments.measures.windows import (
 from cotenant_lab.experiments.outcome import Check, Curve, Picture
 from cotenant_lab.experiments.site import agent_process, lateness
 from cotenant_lab.experiments.site.site import Child, Site, in_plant, now_us
-from cotenant_lab.report.figures import BOUND, OURS, rival
 
 ALONE, UNREGULATED, REGULATED = "alone", "unregulated", "regulated"
 HOGS = 4

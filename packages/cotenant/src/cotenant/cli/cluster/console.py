@@ -14,14 +14,14 @@ from cotenant.services.console.arguments import LOCAL_FLEET, ConsoleArguments, c
 from cotenant.services.options import GIVEN
 
 if TYPE_CHECKING:
-    from cotenant.services.console.hosts.contract import FleetReader
+    from cotenant.services.fleet.viewing import FleetViewer
 
 Flag = Annotated[bool, Parameter(negative=())]
 
 
 def console(*, request: Annotated[ConsoleArguments, GIVEN] = ConsoleArguments()) -> int:
     """Serve a web page about a cluster: machines, pods and why they are where they are, quotas, services. It reads and
-    changes nothing.
+    changes nothing, but for terminals into containers (--terminals).
 
     Prints a link that logs in once. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
     """
@@ -32,7 +32,7 @@ def console(*, request: Annotated[ConsoleArguments, GIVEN] = ConsoleArguments())
     return main.run(request, _fleet(request))
 
 
-def _fleet(request: ConsoleArguments) -> FleetReader | None:
+def _fleet(request: ConsoleArguments) -> FleetViewer | None:
     """The fleet that was named."""
     if not request.fleet:
         return None

@@ -19,9 +19,11 @@ from cotenant.services.offers.holding import LenderView
 _SHOWN = 8  # pods of a list
 
 
-def node(name: str, kubeconfig: Path | None, context: str, namespace: str, config: str, as_json: bool) -> int:
+def node(
+    name: str, kubeconfig: Path | None, context: str, namespace: str, config: str, seal: Path | None, as_json: bool
+) -> int:
     """What a node lends, and why so much."""
-    view = explain_node(kubeconfig, context, name, namespace, config)
+    view = explain_node(kubeconfig, context, name, namespace, config, seal)
     if as_json:
         print(msgspec.json.encode(view).decode())
         return 0

@@ -13,10 +13,11 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
+from cotenant.model.json_object import JsonObject
 
 SOCKET = Path("/var/run/docker.sock")
-_VERSION = "/v1.41"
+VERSION = "/v1.41"
 _MAX_ANSWER_BYTES = 16 << 20
 
 
@@ -55,7 +56,7 @@ class DockerClient:
         body: object = None,
         parameters: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
-    ) -> Any:
+    ) -> object:
         """A POST's JSON; None where it has none."""
         return await self._ask("POST", path, parameters, body, timeout_s)
 
@@ -65,15 +66,15 @@ class DockerClient:
 
     async def lines(
         self, method: str, path: str, parameters: Mapping[str, str], timeout_s: float | None = None
-    ) -> AsyncIterator[dict[str, Any]]:
+    ) -> AsyncIterator[JsonObject]:
         """Objects of an answer that goes on, as events and the progress of a pull do. `timeout_s` None: without end."""
         timeout = aiohttp.ClientTimeout(total=timeout_s)
         try:
             async with self._session.request(
-                method, f"http://docker{_VERSION}{path}", params=parameters, timeout=timeout
+                method, f"http://docker{VERSION}{path}", params=parameters, timeout=timeout
             ) as answer:
                 if answer.status >= 400:
-                    raise _failure(answer.status, await answer.read(), path)
+                    raise failure(answer.status, await answer.read(), path)
                 async for line in answer.content:
                     if line.strip():
                         yield msgspec.json.decode(line)
@@ -87,15 +88,15 @@ class DockerClient:
         parameters: Mapping[str, str] | None,
         body: object,
         timeout_s: float | None = None,
-    ) -> Any:
-        options: dict[str, Any] = {"params": parameters, "json": body} if body is not None else {"params": parameters}
+    ) -> object:
+        options: JsonObject = {"params": parameters, "json": body} if body is not None else {"params": parameters}
         if timeout_s is not None:
             options["timeout"] = aiohttp.ClientTimeout(total=timeout_s)
         try:
-            async with self._session.request(method, f"http://docker{_VERSION}{path}", **options) as answer:
+            async with self._session.request(method, f"http://docker{VERSION}{path}", **options) as answer:
                 data = await self._whole(answer, path)
                 if answer.status >= 400:
-                    raise _failure(answer.status, data, path)
+                    raise failure(answer.status, data, path)
                 return msgspec.json.decode(data) if data.strip() else None
         except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as error:
             raise self._away(error) from error
@@ -121,7 +122,8 @@ def _json(body: object) -> str:
     return msgspec.json.encode(body).decode()
 
 
-def _failure(status: int, data: bytes, path: str) -> Exception:
+def failure(status: int, data: bytes, path: str) -> CotenantError:
+    """The error that an answer of this status is."""
     try:
         said = str(msgspec.json.decode(data)["message"])
     except (msgspec.DecodeError, KeyError, TypeError):

@@ -26,6 +26,7 @@ PEER_KEYS = ("peer.service", "server.address", "net.peer.name")
 _MAX_TEXT = 200  # characters of a name that become part of keys and labels
 _MAX_SHOWN = 4096
 _REMEMBERED, _REMEMBERED_BYTES = 4096, 8 << 10  # sources, and bytes of the resource of each
+_KEPT_BYTES = 4 << 10  # of a resource, for kept spans that are sent on
 
 
 def source_of(resource: bytes) -> SpanSource:
@@ -48,6 +49,7 @@ def _source_of(resource: bytes) -> SpanSource:
         host=_first(found, "k8s.node.name", "host.name", "host.id"),
         pod_namespace=_first(found, "k8s.namespace.name"),
         instance=_first(found, "service.instance.id"),
+        resource=resource if len(resource) <= _KEPT_BYTES else b"",
     )
 
 

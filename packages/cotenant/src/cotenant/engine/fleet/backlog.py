@@ -14,6 +14,7 @@ class Export:
     body: bytes
     content_type: str
     content_encoding: str
+    items: int = 1  # which are counted where it is dropped
 
 
 class Backlog:
@@ -33,8 +34,7 @@ class Backlog:
         self._waiting.append(export)
         self.size_bytes += len(export.body)
         while self.size_bytes > self._max_bytes:
-            self._pop()
-            self.dropped += 1
+            self.dropped += self._pop().items
 
     def first(self) -> Export | None:
         """The oldest."""
@@ -45,5 +45,7 @@ class Backlog:
         if self._waiting and self._waiting[0] is export:
             self._pop()
 
-    def _pop(self) -> None:
-        self.size_bytes -= len(self._waiting.popleft().body)
+    def _pop(self) -> Export:
+        export = self._waiting.popleft()
+        self.size_bytes -= len(export.body)
+        return export

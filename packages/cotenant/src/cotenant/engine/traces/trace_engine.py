@@ -78,6 +78,7 @@ class TraceCounts:
     dropped: int = 0  # spans beyond the bound of a trace, or with the id of another
     finished: int = 0  # traces
     partial: int = 0
+    cut: int = 0  # spans of traces that were chosen, and too many at once to be kept
 
 
 class TraceEngine:
@@ -118,6 +119,8 @@ class TraceEngine:
         self.channels = Channels()
         self.objectives = TrackedObjectives(self.operations, self.channels)
         self._peers = BoundedTable(NO_PEER, MAX_PEERS)
+        self.collects_kept = False  # for `take_kept`
+        self._kept_now: list[KeptTrace] = []
 
     @property
     def open_spans(self) -> int:
@@ -177,6 +180,11 @@ class TraceEngine:
             self.graph.add(spans, trees, self.operations, self._peers)
             self._keep(spans, trees, begins, now_s)
             self.bodies.release(spans.request)
+
+    def take_kept(self) -> list[KeptTrace]:
+        """Those that the budget chose since the last time, where `collects_kept` is set."""
+        taken, self._kept_now = self._kept_now, []
+        return taken
 
     def finish_all(self, now_s: float) -> None:
         """Finish every open trace, as if nothing had arrived for long."""
@@ -280,16 +288,18 @@ class TraceEngine:
             now_s,
         )
         by_end = np.argsort(end[trees.root_of], kind="stable")
-        sampled = by_end[chosen.kept[by_end]][-self.kept.max_last :]
+        passed = by_end[chosen.kept[by_end]]
+        sampled = passed[-self.kept.max_last :]
+        self.counts.cut += int(sizes[passed[: passed.size - sampled.size]].sum())
         wanted = set(sampled.tolist()) | self._slow(spans, trees, duration, now_s)
-        self.kept.add(
-            (
-                self._trace(spans, trees, trace, start, end, self_ns, moved, int(sizes[trace]), now_s, chosen)
-                for trace in by_end.tolist()
-                if trace in wanted
-            ),
-            now_s,
-        )
+        traces = [
+            self._trace(spans, trees, trace, start, end, self_ns, moved, int(sizes[trace]), now_s, chosen)
+            for trace in by_end.tolist()
+            if trace in wanted
+        ]
+        self.kept.add(traces, now_s)
+        if self.collects_kept:
+            self._kept_now += [trace for trace in traces if trace.kept_for != APART]
 
     def _head_sampling(self, spans: ArrivedSpans, trees: Trees) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """56 random bits of each trace, its root's own where it gives some, else those of the id; and the threshold

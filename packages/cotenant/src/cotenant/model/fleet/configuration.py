@@ -15,6 +15,7 @@ FUNCTIONS = (
     "figures",
     "limits",
     "experiments",
+    "terminals",
     "logs",
     "exporter",
     "gateway",

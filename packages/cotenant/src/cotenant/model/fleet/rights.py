@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.identity import check_guid, check_name
 from cotenant.model.fleet.refusal import Forbidden
+from cotenant.model.fleet.terminals import EXEC
 
 ALL = "*"
 READING = ("list", "inspect", "top", "methods")
-CHANGING = ("up", "down", "restart", "limit", "experiment", "configure", "call")
+CHANGING = ("up", "down", "restart", "limit", "experiment", "configure", "call", EXEC)
 VERBS = (*READING, "logs", *CHANGING)
 
 

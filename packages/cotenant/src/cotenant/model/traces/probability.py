@@ -45,6 +45,15 @@ def read_threshold(tracestate: str) -> int | None:
     return int(text.ljust(_DIGITS, "0"), 16) if 0 < len(text) <= _DIGITS and _is_hexadecimal(text) else None
 
 
+def with_threshold(tracestate: str, threshold: int) -> str:
+    """The tracestate with this threshold; what changed stands first, as W3C's Trace Context wants it."""
+    members = _members(tracestate)
+    fields = {key: text for key, text in _fields(members.pop("ot", "")).items() if key != "th"}
+    written = f"{threshold:0{_DIGITS}x}".rstrip("0") or "0"
+    value = ";".join(f"{key}:{text}" for key, text in {"th": written, **fields}.items())
+    return ",".join([f"ot={value}", *(f"{name}={text}" for name, text in members.items())])
+
+
 def _members(tracestate: str) -> dict[str, str]:
     pairs = (member.strip().partition("=") for member in tracestate.split(","))
     return {name: value for name, equals, value in pairs if name and equals}

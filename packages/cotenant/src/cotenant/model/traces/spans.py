@@ -50,6 +50,7 @@ class SpanSource:
     # the namespace that whoever sent it has proven to be of; EVERYBODY = it may speak for all; not of the resource
     sender: str = ""
     instance: str = field(default="", compare=False)  # one process; those of a pod are one source
+    resource: bytes = field(default=b"", compare=False, repr=False)  # in protobuf, of that process; empty: too large
 
     @property
     def qualified_service(self) -> str:

@@ -12,14 +12,15 @@ token may be in a file, which is removed when it is used, so a parent process ca
 showing it in the process list. With `Reviewer`, a viewer logs in with a token of the cluster, and must be allowed to
 list nodes and pods in all namespaces: the page shows no less. That right is asked for again every `REVIEW_S`, and parts
 of the page about other kinds (`RIGHTS`) need the right to list those.
-Limits: sessions end after `SESSION_S`, and at a restart unless a file keeps them (kept_sessions.py); everything is
-read-only, so there are no roles.
+Limits: sessions end after `SESSION_S`, and at a restart unless a file keeps them (kept_sessions.py); everything but
+terminals, which are switched on apart, is read-only, so there are no roles.
 """
 
 from __future__ import annotations
 
 import hmac
 import secrets
+from base64 import urlsafe_b64decode
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -80,6 +81,7 @@ RIGHTS = {
     "profiles": Right(WORKLOAD_PROFILES.group, WORKLOAD_PROFILES.plural),
     "zones": Right(CONTROL_ZONES.group, CONTROL_ZONES.plural),
     "logs": Right("", "pods", "get", "log"),
+    "terminal": Right("", "pods", "create", "exec"),
 }
 
 
@@ -91,6 +93,7 @@ class Session:
     kubernetes_token: str = ""
     reviewed_s: float = 0.0
     is_ended: bool = False
+    viewer: str = ""  # who, as far as it is known
     rights: dict[Right, tuple[bool, float]] = field(default_factory=dict)  # what was answered, and when
 
 
@@ -155,9 +158,9 @@ class Sessions:
         now_s = self._now()
         if authorization:
             accepted = self._token is not None and self._token.accepts(authorization, now_s)
-            return Session(now_s + SESSION_S, reviewed_s=now_s) if accepted else None
+            return Session(now_s + SESSION_S, reviewed_s=now_s, viewer="console token") if accepted else None
         if self._proxy is not None and self._proxy.admits(scope):
-            return Session(now_s + SESSION_S, reviewed_s=now_s)
+            return Session(now_s + SESSION_S, reviewed_s=now_s, viewer=self._proxy.viewer(scope))
         key = _cookie(header(scope, b"cookie"))
         session = self._by_id.get(key)
         if session is None:
@@ -174,7 +177,7 @@ class Sessions:
 
     def follow(self, given: str) -> bytes | None:
         """The cookie for a one-time link; None where it is wrong or was used."""
-        return self._begin() if self._link.use(given) else None
+        return self._begin(viewer="console link") if self._link.use(given) else None
 
     async def log_in(self, given: str) -> bytes | None:
         """The cookie for a token of the form; None where it is not accepted."""
@@ -182,11 +185,11 @@ class Sessions:
         if not given or not given.isprintable() or not given.isascii():
             return None
         if self._token is not None and self._token.accepts(b"Bearer " + given.encode(), self._now()):
-            return self._begin()
+            return self._begin(viewer="console token")
         if self._link.use(given):
-            return self._begin()
+            return self._begin(viewer="console link")
         if self._review is not None and await self._may(given, otherwise=False):
-            return self._begin(given)
+            return self._begin(given, _subject(given))
         return None
 
     def log_out(self, scope: Scope) -> bytes:
@@ -223,14 +226,14 @@ class Sessions:
         except CotenantError:
             return False
 
-    def _begin(self, kubernetes_token: str = "") -> bytes:
+    def _begin(self, kubernetes_token: str = "", viewer: str = "") -> bytes:
         now_s = self._now()
         for key in [key for key, session in self._by_id.items() if now_s >= session.ends_s]:
             self._end(key)
         while len(self._by_id) >= MAX_SESSIONS:
             self._end(next(iter(self._by_id)))
         key = secrets.token_urlsafe(32)
-        self._by_id[_digest(key)] = Session(now_s + SESSION_S, kubernetes_token, now_s)
+        self._by_id[_digest(key)] = Session(now_s + SESSION_S, kubernetes_token, now_s, viewer=viewer)
         self._keep()
         secure = b"; Secure" if self._is_secure else b""
         return b"%s=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Strict%s" % (COOKIE, key.encode(), SESSION_S, secure)
@@ -277,6 +280,17 @@ class Reviewer:
                 if (found.get("status") or {}).get("allowed") is not True:
                     return False
         return True
+
+
+def _subject(token: str) -> str:
+    """Whose token this is, by its own word, which the API server has believed; for records."""
+    parts = token.split(".")
+    if len(parts) == 3:
+        with suppress(ValueError, msgspec.DecodeError):
+            found = msgspec.json.decode(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+            if isinstance(found, dict) and isinstance(found.get("sub"), str):
+                return str(found["sub"])[:200]
+    return "kubernetes token"
 
 
 def _digest(key: str) -> str:

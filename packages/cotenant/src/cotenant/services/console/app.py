@@ -5,6 +5,7 @@
     GET  /api/machines           the machine map as binary, with an ETag
     GET  /api/machines/at/UNIX   the same as it was
     GET  /api/events             live changes (live.py)
+         /api/terminal/...       terminals into containers, where they are switched on (hosts/terminals.py)
     GET  /api/...                questions.py
     GET  /healthz, /readyz, /metrics
 
@@ -38,6 +39,7 @@ from cotenant.drivers.http.messages import (
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.services.console.access import RIGHTS, Session, Sessions
 from cotenant.services.console.history import History
+from cotenant.services.console.hosts.terminals import TERMINAL, Seat, Terminals
 from cotenant.services.console.live import Live
 from cotenant.services.console.questions import API, Questions, wrong
 
@@ -93,10 +95,16 @@ class Application:
     """The ASGI application."""
 
     def __init__(
-        self, sessions: Sessions, live: Live, history: History, questions: Questions, health: HealthPages
+        self,
+        sessions: Sessions,
+        live: Live,
+        history: History,
+        questions: Questions,
+        health: HealthPages,
+        terminals: Terminals,
     ) -> None:
         self._sessions, self._live, self._history, self._questions = sessions, live, history, questions
-        self._health = health
+        self._health, self._terminals = health, terminals
         self._files = page_files()
         self._packed: tuple[str, bytes] = ("", b"")
 
@@ -108,7 +116,7 @@ class Application:
             answer = await self._form(scope, receive, path)
             if answer is None:
                 return
-        elif answer is None and method not in ("GET", "HEAD"):
+        elif answer is None and method not in ("GET", "HEAD") and not path.startswith(TERMINAL):
             answer = Answer(405, b"only GET: the console changes nothing\n", TEXT, ((b"allow", b"GET, HEAD"),))
         elif answer is None and path in _OPEN:
             answer = self._log_in_page(scope) if path == "/login" else self._file(scope, path)
@@ -120,6 +128,12 @@ class Application:
                 position = header(scope, b"last-event-id").decode("latin-1") or _field(scope, "since")
                 await self._live.stream(position, receive, send, lambda: self._sessions.is_open(session))
                 return
+            elif path.startswith(TERMINAL):
+                answer = await self._permitted(session, path)
+                if answer is None:
+                    answer = await self._terminals.answer(scope, receive, send, self._seat(session, path))
+                if answer is None:
+                    return
             else:
                 answer = await self._permitted(session, path) or await self._admitted(scope, path)
         await send_answer(send, Answer(answer.status, answer.body, answer.content_type, (*answer.more, *SECURITY)))
@@ -131,6 +145,12 @@ class Application:
             return None
         what = f"{right.resource}/{right.subresource}" if right.subresource else right.resource
         return wrong(403, f"your token may not {right.verb} {what} in all namespaces", "cluster")
+
+    def _seat(self, session: Session, path: str) -> Seat:
+        async def may_stay() -> bool:
+            return self._sessions.is_open(session) and await self._permitted(session, path) is None
+
+        return Seat(session.viewer or "console", may_stay)
 
     async def _admitted(self, scope: Scope, path: str) -> Answer:
         if path == "/api/machines":

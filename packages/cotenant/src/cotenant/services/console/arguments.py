@@ -20,7 +20,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.services.clients.scheduler import DEFAULT_URL
 from cotenant.services.console.proxy_login import ProxyLogin
 from cotenant.services.logs import check_logging
-from cotenant.services.options import CLUSTER, COMMON, LISTENING, WORK, LogFormat, LogLevel
+from cotenant.services.options import CLUSTER, COMMON, LISTENING, WORK, LogFormat, LogLevel, SealCertificate
 
 NODE, ADDRESS = "{node}", "{ip}"  # in the URL of agents
 LOCAL_FLEET = "local"
@@ -65,6 +65,7 @@ class ConsoleArguments:
             group=COMMON,
         ),
     ] = False
+    seal_certificate: SealCertificate = None
     context: Annotated[str, Parameter(help="Default: the file's current context.", group=CLUSTER)] = ""
     scheduler_token_file: Annotated[
         Path | None,
@@ -129,9 +130,21 @@ class ConsoleArguments:
             group=WORK,
         ),
     ] = ""
+    terminals: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="With --fleet: viewers may open terminals into containers. Needs the verb exec for the console, the "
+            "agents' function terminals, and of a viewer's Kubernetes token the right to create pods/exec.",
+            group=WORK,
+        ),
+    ] = False
     fleet_key: Annotated[
         Path | None,
-        Parameter(help="File with the seed of an operator's nkey with the verbs list, top and logs.", group=LISTENING),
+        Parameter(
+            help="File with the seed of an operator's nkey with the verbs list, top, logs, and exec for --terminals.",
+            group=LISTENING,
+        ),
     ] = None
     fleet_ca: Annotated[Path | None, Parameter(help="Authority of the bus's certificate, as PEM.", group=LISTENING)] = (
         None
@@ -246,6 +259,8 @@ def check(asked: ConsoleArguments) -> Address:
         urlsplit(asked.fleet).scheme not in ("nats", "tls") or not urlsplit(asked.fleet).netloc
     ):
         raise InvalidInput("--fleet", asked.fleet, "nats://HOST:PORT, tls://HOST:PORT or local")
+    if asked.terminals and not asked.fleet:
+        raise InvalidInput("--terminals", "no fleet", "--fleet too", "terminals lead into a fleet's containers")
     if asked.results is not None and not asked.results.is_dir():
         raise InvalidInput("--results", str(asked.results), "a folder, such as the --out of `cotenant lab compare`")
     if asked.agents:

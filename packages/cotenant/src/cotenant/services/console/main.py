@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import quote
 
 from cotenant.drivers.http.address import bind
 from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.kube.client.access import SERVICE_ACCOUNT, Access, load_access
+from cotenant.drivers.seals.seals import read_seals
 from cotenant.model.errors import InvalidInput
 from cotenant.services.clients.scheduler import DEFAULT_URL, URL_FILE
 from cotenant.services.console.access import OneTimeToken
 from cotenant.services.console.arguments import ConsoleArguments, check
-from cotenant.services.console.hosts.contract import FleetReader
+from cotenant.services.console.hosts.contract import FleetReader, TerminalHost
 from cotenant.services.console.kept_sessions import KeptSessions
 from cotenant.services.console.process import ConsoleOptions, ConsoleProcess
 from cotenant.services.console.proxy_login import ProxyLogin
@@ -24,7 +26,11 @@ from cotenant.services.logs import log_to_stderr
 from cotenant.services.running import raise_descriptors, run_until_signal
 
 
-def options_of(asked: ConsoleArguments, fleet: FleetReader | None = None) -> ConsoleOptions:
+class Fleet(FleetReader, TerminalHost, Protocol):
+    """What `--fleet` names."""
+
+
+def options_of(asked: ConsoleArguments, fleet: Fleet | None = None) -> ConsoleOptions:
     """What the arguments mean; `fleet`: what they name as such. Raises `InvalidInput`."""
     address = check(asked)
     beside = asked.kubeconfig or next(
@@ -48,6 +54,7 @@ def options_of(asked: ConsoleArguments, fleet: FleetReader | None = None) -> Con
         credit_ca=asked.credit_ca,
         agents=asked.agents,
         fleet=fleet,
+        terminals=fleet if asked.terminals else None,
         results=asked.results,
         token=BearerToken(asked.token_file, "--token-file") if asked.token_file is not None else None,
         login=OneTimeToken(asked.login_file),
@@ -57,10 +64,11 @@ def options_of(asked: ConsoleArguments, fleet: FleetReader | None = None) -> Con
         period_s=asked.period_s,
         tls=Tls(asked.tls_cert, asked.tls_key) if asked.tls_cert is not None and asked.tls_key is not None else None,
         title=asked.title,
+        seals=read_seals(asked.seal_certificate),
     )
 
 
-def run(asked: ConsoleArguments, fleet: FleetReader | None = None) -> int:
+def run(asked: ConsoleArguments, fleet: Fleet | None = None) -> int:
     """Run until a signal. Raises `InvalidInput`."""
     log_to_stderr(asked.log_level, asked.log_format)
     options = options_of(asked, fleet)

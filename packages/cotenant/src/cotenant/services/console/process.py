@@ -1,8 +1,8 @@
 """The console process: watches, polls, and the server, joined.
 
-It must never disturb what it shows, and must come up before the cluster's lists are complete. It only reads; every
-source may be absent. Changes are collected and settled once a `SETTLE_S`, a few hundred nodes at a time, so that the
-server answers meanwhile.
+It must never disturb what it shows, and must come up before the cluster's lists are complete. It only reads, but for
+terminals where they are switched on; every source may be absent. Changes are collected and settled once a `SETTLE_S`,
+a few hundred nodes at a time, so that the server answers meanwhile.
 Limits: one process, one core; each replica watches by itself, and sessions are of one replica.
 """
 
@@ -34,6 +34,7 @@ from cotenant.drivers.kube.kinds.node import NODES, internal_address, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.drivers.metrics.registry import MetricsRegistry
+from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.model.cluster.node import Node
 from cotenant.services.console.access import OneTimeToken, Reviewer, Sessions
 from cotenant.services.console.agents import Agents
@@ -41,9 +42,10 @@ from cotenant.services.console.app import Application
 from cotenant.services.console.fleet import Fleet, pod_row
 from cotenant.services.console.history import History
 from cotenant.services.console.hosts.answers import HostAnswers
-from cotenant.services.console.hosts.contract import FleetReader
+from cotenant.services.console.hosts.contract import FleetReader, TerminalHost
 from cotenant.services.console.hosts.known import KnownFleet
 from cotenant.services.console.hosts.logs import LogAnswers
+from cotenant.services.console.hosts.terminals import TERMINAL, Terminals
 from cotenant.services.console.kept_sessions import KeptSessions
 from cotenant.services.console.live import Live
 from cotenant.services.console.proxy_login import ProxyLogin
@@ -90,6 +92,7 @@ class ConsoleOptions:
     credit_ca: Path | None = None
     agents: str = ""  # pattern of the addresses of nodes' agents (agents.py); empty = none
     fleet: FleetReader | None = None  # of hosts with the fleet's agents
+    terminals: TerminalHost | None = None  # into their containers; None = switched off
     results: Path | None = None  # folder of the lab's experiments
     token: BearerToken | None = None
     login: OneTimeToken | None = None
@@ -99,6 +102,7 @@ class ConsoleOptions:
     period_s: float = 10.0
     tls: Tls | None = None
     title: str = ""
+    seals: Seals = NO_SEALS
 
 
 class ConsoleProcess:
@@ -115,6 +119,7 @@ class ConsoleProcess:
         """`listening`: a socket that is bound already."""
         self.now = now or SteadyClock()
         self.client = Client(access, qps=50.0, burst=20, in_flight=8, user_agent=COMPONENT)
+        self._seals = options.seals
         self.fleet, self.history = Fleet(), History()
         self.moves, self.profiles, self.zones = Moves(self.fleet), Profiles(), Zones()
         self.sources = Sources(self.now)
@@ -167,16 +172,29 @@ class ConsoleProcess:
             "zones": self.zones,
             "credit": Credit(self.credit, self.sources),
             "lab": Results(options.results),
-            "hosts": HostAnswers(self.hosts, lambda name: name in self.fleet.nodes),
+            "hosts": HostAnswers(
+                self.hosts, lambda name: name in self.fleet.nodes, has_terminals=options.terminals is not None
+            ),
             "logs": LogAnswers(options.fleet),
             "agent": NodeAgents(self.agents, self.now),
             "timeline": Timelines(self.fleet, self.agents, self.traces, self.moves, self.latencies, self.now),
         }
         questions = Questions(
-            self.fleet, self.history, self.sources, self.client, self.scheduler, self.traces, self.now, facts, sections
+            self.fleet,
+            self.history,
+            self.sources,
+            self.client,
+            self.scheduler,
+            self.traces,
+            self.now,
+            facts,
+            sections,
+            self._seals,
         )
         self.metrics = MetricsRegistry()
-        traffic = Traffic("console", lasts=lambda scope: scope["path"] == "/api/events")
+        traffic = Traffic(
+            "console", lasts=lambda scope: scope["path"] == "/api/events" or scope["path"].startswith(TERMINAL)
+        )
         self.metrics.register(traffic)
         self.metrics.read(
             GaugeMetricFamily,
@@ -193,7 +211,8 @@ class ConsoleProcess:
             lambda: [((name,), float(bool(entry["ok"]))) for name, entry in self.sources.view().items()],
         )
         health = HealthPages(self.metrics.page, unready=self._unready)
-        self.app = Application(self.sessions, self.live, self.history, questions, health)
+        terminals = Terminals(options.terminals)
+        self.app = Application(self.sessions, self.live, self.history, questions, health, terminals)
         self.server = HttpServer(self.app, listening or options.listen, limits=LIMITS, tls=options.tls, traffic=traffic)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -221,7 +240,8 @@ class ConsoleProcess:
         return "" if self.watches.synced else "not everything has been listed yet"
 
     def _watches(self) -> Watches:
-        watches, reader, fleet = Watches(self.client, delivered=self._woken.set), PodReader(), self.fleet
+        watches, reader = Watches(self.client, delivered=self._woken.set), PodReader(seals=self._seals)
+        fleet = self.fleet
         watches.handle(
             NODES,
             ObjectHandler(

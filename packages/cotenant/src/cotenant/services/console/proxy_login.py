@@ -30,6 +30,10 @@ class ProxyLogin:
             raise InvalidInput("--proxy-from", networks, "addresses or networks of the proxy", "such as 127.0.0.1,::1")
         return cls(name.lower().encode(), found)
 
+    def viewer(self, scope: Scope) -> str:
+        """Whom it names."""
+        return header(scope, self.header).strip().decode("latin-1")[:200]
+
     def admits(self, scope: Scope) -> bool:
         """Whether the proxy sent this request and names a user."""
         client = scope.get("client")

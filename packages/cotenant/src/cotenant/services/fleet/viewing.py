@@ -17,17 +17,30 @@ from cotenant.model.fleet.figures import Top, TopPage
 from cotenant.model.fleet.logs import LogPage, ReadLogs
 from cotenant.model.fleet.refusal import NobodyAnswers
 from cotenant.model.fleet.requests import GroupRow, List, Listed
+from cotenant.model.fleet.terminals import (
+    EXEC,
+    READ,
+    WRITE,
+    OpenedTerminal,
+    OpenTerminal,
+    ReadTerminal,
+    TerminalPage,
+    WriteTerminal,
+    WrittenTerminal,
+)
+from cotenant.services.fleet.operator import ask
 from cotenant.services.fleet.places import BusOptions, access_of
 from cotenant.services.fleet.rpc import call
 
 T = TypeVar("T")
 VERBS = ("list", "top", "logs")  # an operator of the fleet's file needs these, and no more
+_OPEN_S = 25.0
 _CONNECT_S = 3.0
 _ANSWER_S = 10.0
 
 
 class FleetViewer:
-    """Implements the console's `FleetReader`."""
+    """Implements the console's `FleetReader` and `TerminalHost`."""
 
     def __init__(self, options: BusOptions) -> None:
         self._options = options
@@ -56,6 +69,21 @@ class FleetViewer:
     async def lines(self, request: ReadLogs) -> LogPage:
         """A page of a log. It is never waited for: a viewer asks again."""
         return await self._ask("logs", replace(request, wait_s=0.0), LogPage)
+
+    async def open_terminal(self, request: OpenTerminal) -> OpenedTerminal:
+        """Run a command with a terminal. The operator needs the verb `exec`, as for the two below."""
+        bus = await self._connected()
+        return await ask(bus, self._operator, EXEC, request, OpenedTerminal, _OPEN_S)
+
+    async def read_terminal(self, request: ReadTerminal) -> TerminalPage:
+        """What it shows."""
+        bus = await self._connected()
+        return await ask(bus, self._operator, READ, request, TerminalPage, request.wait_s + _ANSWER_S)
+
+    async def write_terminal(self, request: WriteTerminal) -> None:
+        """Type."""
+        bus = await self._connected()
+        await ask(bus, self._operator, WRITE, request, WrittenTerminal, _ANSWER_S)
 
     async def close(self) -> None:
         """End the connection."""

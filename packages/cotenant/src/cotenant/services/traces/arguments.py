@@ -132,6 +132,16 @@ class TraceSettings:
             group=WORK,
         ),
     ] = 0.0
+    forward: Annotated[
+        str,
+        Parameter(
+            help=(
+                "Base URL of an OTLP/HTTP collector that gets the spans of kept traces, with their sampling "
+                "probability in tracestate; needs --keep-spans-per-s. Default: none."
+            ),
+            group=WORK,
+        ),
+    ] = ""
     head_spans_per_s: Annotated[
         float,
         Parameter(
@@ -200,6 +210,11 @@ def check(settings: TraceSettings) -> Checked:
         raise InvalidInput("--max-skew-s", settings.max_skew_s, "0 to 3600 seconds; 0 turns the correction off")
     if not 0 <= settings.keep_spans_per_s <= 1e6:
         raise InvalidInput("--keep-spans-per-s", settings.keep_spans_per_s, "0 to 1000000 spans a second")
+    if settings.forward and not settings.forward.startswith(("http://", "https://")):
+        raise InvalidInput("--forward", settings.forward, "http://HOST:PORT or https://HOST:PORT")
+    if settings.forward and not settings.keep_spans_per_s:
+        hint = "it says how many spans a second are kept, and so sent on"
+        raise InvalidInput("--forward", settings.forward, "--keep-spans-per-s beside it", hint)
     if not 0 <= settings.head_spans_per_s <= 1e6:
         raise InvalidInput("--head-spans-per-s", settings.head_spans_per_s, "0 to 1000000 spans a second")
     jaeger_udp = Address.parse("--jaeger-udp", settings.jaeger_udp) if settings.jaeger_udp else None

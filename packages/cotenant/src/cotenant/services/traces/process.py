@@ -40,6 +40,7 @@ from cotenant.services.traces.warming import warm
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
     from cotenant.services.traces.cluster import ClusterObjectives
+    from cotenant.services.traces.kept_forwarding import KeptForwarder
 
 TICK_S = 1.0
 SAVE_S = 60.0
@@ -140,7 +141,8 @@ async def serve(
             jaeger = str(await udp_server.start(checked.jaeger_udp))
             stack.push_async_callback(udp_server.stop)
         tasks, end = TaskSet(), asyncio.Event()
-        tasks.start("traces", _tick(engine, clock))
+        forwarder = _forwarder(settings, engine, metrics, tasks)
+        tasks.start("traces", _tick(engine, clock, forwarder.take if forwarder is not None else _nothing))
         tasks.start("signals", app.streams.run())
         if cluster is not None:
             cluster.start(tasks)
@@ -193,10 +195,30 @@ def _write(saved: CountsFile, engine: TraceEngine, now_s: float) -> None:
         _log.error("the counts of objectives cannot be saved: %s", error)
 
 
-async def _tick(engine: TraceEngine, clock: Callable[[], float]) -> None:
+def _forwarder(
+    settings: TraceSettings, engine: TraceEngine, metrics: TraceMetrics, tasks: TaskSet
+) -> KeptForwarder | None:
+    if not settings.forward:
+        return None
+    from cotenant.services.export_sending import ExportSender
+    from cotenant.services.traces.kept_forwarding import KeptForwarder
+
+    forwarder = KeptForwarder(engine, ExportSender(settings.forward))
+    metrics.registry.register(forwarder)
+    tasks.start("forwarding", forwarder.sender.run())
+    tasks.start("faults of forwarding", forwarder.report())
+    return forwarder
+
+
+def _nothing() -> None:
+    pass
+
+
+async def _tick(engine: TraceEngine, clock: Callable[[], float], ticked: Callable[[], None]) -> None:
     while True:
         await asyncio.sleep(TICK_S / TABLES)
         engine.tick_next(clock())
+        ticked()
         engine.objectives.replicas.forget(clock())
 
 

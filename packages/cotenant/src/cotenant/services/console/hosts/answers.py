@@ -3,6 +3,7 @@
     /api/hosts?q=&region=&tag=&state=&start=&limit=   sums by region and tag, groups, a page of hosts, containers found
     /api/hosts/host/GUID                              a host: its parts' health, containers, figures
     /api/hosts/container/GUID                         a container, its host and figures
+    /api/hosts/node/NAME                              the agent of a Kubernetes node; "" where it has none
     /api/hosts/group/NAME                             a group: goal, why it failed, members with states
 
 An answer from the list alone is encoded once for all viewers of a version; figures and members are asked of the fleet,
@@ -41,12 +42,16 @@ class HostAnswers:
     name.
     """
 
-    def __init__(self, known: KnownFleet | None, is_node: Callable[[str], bool]) -> None:
-        self._known, self._is_node = known, is_node
+    def __init__(
+        self, known: KnownFleet | None, is_node: Callable[[str], bool], *, has_terminals: bool = False
+    ) -> None:
+        self._known, self._is_node, self._has_terminals = known, is_node, has_terminals
 
     async def answer(self, names: Sequence[str], query: Mapping[str, str]) -> object:
         """An answer as JSON. Raises `NotFound`, `InvalidInput`, `Unanswered`."""
         if self._known is None:
+            if len(names) == 2 and names[0] == "node":
+                return {"guid": ""}
             raise Unanswered(FLEET, NOT_CONFIGURED, 404)
         listing = await self._known.listing()
         key = (*names, "", *(f"{name}={query[name]}" for name in SELECTING if name in query))
@@ -59,6 +64,8 @@ class HostAnswers:
                     made = await self._host(self._known, listing, guid)
                 case ["container", guid]:
                     made = await self._container(self._known, listing, guid)
+                case ["node", name]:
+                    made = {"guid": self._agent_of(listing, name)}
                 case ["group", name]:
                     made = await self._group(self._known, listing, name)
                 case _:
@@ -127,6 +134,7 @@ class HostAnswers:
         return {
             **rows.container_view(row, status),
             "hostState": rows.STATES[row.state],
+            "hasTerminal": self._has_terminals,
             "node": self._node_of(row),
             "figures": rows.figures_view(figures[0] if figures else None),
             "unmeasured": why,
@@ -157,6 +165,10 @@ class HostAnswers:
         except CotenantError as error:
             return TopPage(), rows.short(str(error))
         return found, rows.short("; ".join(found.unmeasured))
+
+    def _agent_of(self, listing: Listing, node: str) -> str:
+        found = (guid for guid, row in listing.hosts.items() if row.registration.hostname == node)
+        return next(found, "") if self._is_node(node) else ""
 
     def _node_of(self, row: HostRow) -> str:
         return row.registration.hostname if self._is_node(row.registration.hostname) else ""

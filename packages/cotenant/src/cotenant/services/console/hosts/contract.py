@@ -1,4 +1,4 @@
-"""What the console asks a fleet. It reads; nothing here changes anything."""
+"""What the console asks a fleet. A `FleetReader` changes nothing; terminals are switched on apart."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Protocol
 from cotenant.model.fleet.figures import TopPage
 from cotenant.model.fleet.logs import LogPage, ReadLogs
 from cotenant.model.fleet.requests import GroupRow, Listed
+from cotenant.model.fleet.terminals import OpenedTerminal, OpenTerminal, ReadTerminal, TerminalPage, WriteTerminal
 
 
 class FleetReader(Protocol):
@@ -30,4 +31,20 @@ class FleetReader(Protocol):
 
     async def close(self) -> None:
         """End the connection."""
+        ...
+
+
+class TerminalHost(Protocol):
+    """A fleet's controller, asked with the right `exec`. Every question may raise `CotenantError`."""
+
+    async def open_terminal(self, request: OpenTerminal) -> OpenedTerminal:
+        """Run a command with a terminal in a container."""
+        ...
+
+    async def read_terminal(self, request: ReadTerminal) -> TerminalPage:
+        """What it shows from a position on."""
+        ...
+
+    async def write_terminal(self, request: WriteTerminal) -> None:
+        """Type, resize, hang up."""
         ...

@@ -19,6 +19,17 @@ from cotenant.model.fleet.methods import METHODS, Call, Called, MethodList, Meth
 from cotenant.model.fleet.refusal import Forbidden, NobodyAnswers, NoSuchGuid
 from cotenant.model.fleet.requests import Limit, Limited
 from cotenant.model.fleet.states import AgentState
+from cotenant.model.fleet.terminals import (
+    EXEC,
+    READ,
+    WRITE,
+    OpenedTerminal,
+    OpenTerminal,
+    ReadTerminal,
+    TerminalPage,
+    WriteTerminal,
+    WrittenTerminal,
+)
 from cotenant.services.fleet.controller.controller import Controller
 from cotenant.services.fleet.rpc import KEY_HEADER, Verb, call
 
@@ -43,6 +54,9 @@ class Relaying:
         return {
             "limit": Verb(Limit, lambda request, message: self._limit("limit", request, message)),
             "experiment": Verb(Limit, lambda request, message: self._limit("experiment", request, message)),
+            EXEC: Verb(OpenTerminal, self._open_terminal),
+            READ: Verb(ReadTerminal, self._read_terminal),
+            WRITE: Verb(WriteTerminal, self._write_terminal),
             "logs": Verb(ReadLogs, self._logs),
             "top": Verb(Top, self._top),
             "methods": Verb(Methods, self._methods),
@@ -50,12 +64,37 @@ class Relaying:
         }
 
     async def _limit(self, verb: str, request: Limit, message: Message) -> Limited:
+        self._allow(message, verb)
         agent = self._controller.registry.agent_for(request.guid)
         self._allow(message, verb, agent)
         if agent == request.guid:
             raise InvalidInput("guid", request.guid, "a container's guid", "this is an agent's")
         key = message.headers.get(KEY_HEADER, "")
         return await call(self._controller.bus, f"guid.{agent}.rpc.{verb}", request, Limited, 15.0, key)
+
+    async def _open_terminal(self, request: OpenTerminal, message: Message) -> OpenedTerminal:
+        subject, operator = self._terminal(request.guid, message)
+        asked, key = replace(request, operator=operator), message.headers.get(KEY_HEADER, "")
+        return await call(self._controller.bus, f"{subject}.{EXEC}", asked, OpenedTerminal, 20.0, key)
+
+    async def _read_terminal(self, request: ReadTerminal, message: Message) -> TerminalPage:
+        subject, operator = self._terminal(request.guid, message)
+        asked = replace(request, operator=operator)
+        return await call(self._controller.bus, f"{subject}.{READ}", asked, TerminalPage, request.wait_s + 5.0)
+
+    async def _write_terminal(self, request: WriteTerminal, message: Message) -> WrittenTerminal:
+        subject, operator = self._terminal(request.guid, message)
+        asked, key = replace(request, operator=operator), message.headers.get(KEY_HEADER, "")
+        return await call(self._controller.bus, f"{subject}.{WRITE}", asked, WrittenTerminal, 10.0, key)
+
+    def _terminal(self, guid: str, message: Message) -> tuple[str, str]:
+        """The subject of the container's agent, and the operator, whose right is asked for each time."""
+        self._allow(message, EXEC)
+        agent = self._controller.registry.agent_for(guid)
+        operator = self._allow(message, EXEC, agent)
+        if agent == guid:
+            raise InvalidInput("guid", guid, "a container's guid", "this is an agent's")
+        return f"guid.{agent}.rpc", operator
 
     async def _logs(self, request: ReadLogs, message: Message) -> LogPage:
         self._allow(message, "logs")  # before agents are searched for it
@@ -89,6 +128,7 @@ class Relaying:
         rights = self._controller.settings.rights
         programs = [] if rights is None else [program.guid for program in rights.programs]
         hosts = [] if rights is None else [host.guid for host in rights.hosts]
+        self._allow(message, verb)
         check_guid("guid", guid)
         try:
             judged = guid if guid in programs else self._controller.registry.agent_for(guid)

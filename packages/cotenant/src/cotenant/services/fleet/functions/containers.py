@@ -10,11 +10,12 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cotenant.drivers.docker.client import DockerClient, InUse, NotThere
 from cotenant.drivers.docker.containers import Container, Containers, Listed
+from cotenant.drivers.docker.exec import Exec, open_exec
 from cotenant.drivers.nats.contract import Message
 from cotenant.model.errors import CotenantError, Permanent, Transient
 from cotenant.model.fleet.configuration import AgentConfiguration
@@ -23,6 +24,7 @@ from cotenant.model.fleet.host import ContainerStatus
 from cotenant.model.fleet.refusal import NoSuchGuid
 from cotenant.model.fleet.requests import Inspect, Inspected, Make, Move, Moved, Survey, Surveyed
 from cotenant.model.fleet.states import ContainerState
+from cotenant.model.fleet.terminals import Size
 from cotenant.services.fleet.functions import labels as names
 from cotenant.services.fleet.functions.contract import Beat
 from cotenant.services.fleet.functions.fences import Fences
@@ -128,6 +130,12 @@ class ContainerFunction:
     async def inspected(self, guid: str) -> Container | None:
         """The container, running or not; None where there is none of ours. Raises `Transient`."""
         return await self._found(guid) if self._containers is not None else None
+
+    async def command(self, guid: str, command: Sequence[str], size: Size) -> Exec:
+        """Run a command with a terminal in a container. Raises as `process_of`, and where Docker refuses."""
+        found = await self.process_of(guid)
+        assert self._docker is not None
+        return await open_exec(self._docker, found.id, command, size.columns, size.rows)
 
     # ---- what a controller asks
 

@@ -24,17 +24,15 @@ from cotenant.drivers.http.messages import (
     send_answer,
 )
 from cotenant.drivers.http.server import HttpServer
-from cotenant.drivers.otlp.collector import Collector
-from cotenant.engine.fleet.backlog import Backlog, Export
-from cotenant.model.errors import CotenantError, Permanent, Transient
+from cotenant.engine.fleet.backlog import Export
+from cotenant.model.errors import CotenantError
 from cotenant.model.fleet.configuration import AgentConfiguration
+from cotenant.services.export_sending import ExportSender
 from cotenant.services.fleet.functions.contract import Beat
 from cotenant.services.fleet.rpc import Verb
 from cotenant.services.running import cancelled
 
 PATHS = ("/v1/traces", "/v1/metrics", "/v1/logs")
-_MAX_WAITING = 32 << 20
-_AGAIN_S = 2.0
 _PROTOBUF = "application/x-protobuf"
 
 
@@ -45,11 +43,9 @@ class ForwardFunction:
 
     def __init__(self) -> None:
         self._settings = AgentConfiguration()
-        self._backlog = Backlog(_MAX_WAITING)
-        self._came = asyncio.Event()
+        self._sender = ExportSender()
         self._server: HttpServer | None = None
         self._sending: asyncio.Task[None] | None = None
-        self._sending_fault = ""
         self.fault = ""
         self.verbs: Mapping[str, Verb] = {}
 
@@ -61,7 +57,7 @@ class ForwardFunction:
     def configure(self, configuration: AgentConfiguration) -> None:
         """As the Protocol."""
         self._settings = configuration
-        self._came.set()
+        self._sender.send_to(configuration.collector)
 
     async def start(self) -> None:
         """As the Protocol."""
@@ -71,7 +67,7 @@ class ForwardFunction:
             self.fault = str(error)
             raise
         await self._server.start()
-        self._sending = asyncio.create_task(self._send(), name="forwarding")
+        self._sending = asyncio.create_task(self._sender.run(), name="forwarding")
 
     async def stop(self) -> None:
         """As the Protocol."""
@@ -83,8 +79,8 @@ class ForwardFunction:
 
     async def add_to(self, beat: Beat) -> None:
         """As the Protocol."""
-        dropped = f"{self._backlog.dropped} requests were dropped" if self._backlog.dropped else ""
-        self.fault = "; ".join(text for text in (self._sending_fault, dropped) if text)
+        dropped = f"{self._sender.dropped} requests were dropped" if self._sender.dropped else ""
+        self.fault = "; ".join(text for text in (self._sender.fault, dropped) if text)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -103,39 +99,6 @@ class ForwardFunction:
             return Answer(503, b"this agent has no collector\n", TEXT)
         body = await read_body(scope, receive)
         kind = header(scope, b"content-type").decode("latin-1") or _PROTOBUF
-        self._backlog.put(Export(scope["path"], body, kind, header(scope, b"content-encoding").decode("latin-1")))
-        self._came.set()
+        self._sender.put(Export(scope["path"], body, kind, header(scope, b"content-encoding").decode("latin-1")))
         is_json = kind.startswith("application/json")
         return Answer(200, b"{}" if is_json else b"", JSON if is_json else _PROTOBUF.encode())
-
-    async def _send(self) -> None:
-        collector: Collector | None = None
-        try:
-            while True:
-                url = self._settings.collector.rstrip("/")
-                if collector is not None and collector.url != url:
-                    await collector.close()
-                    collector = None
-                export = self._backlog.first()
-                if export is None or not url:
-                    self._came.clear()
-                    await self._came.wait()
-                    continue
-                collector = collector or Collector(url)
-                if not await self._sent(collector, export):
-                    await asyncio.sleep(_AGAIN_S)
-        finally:
-            if collector is not None:
-                await collector.close()
-
-    async def _sent(self, collector: Collector, export: Export) -> bool:
-        try:
-            await collector.send(export.path, export.body, export.content_type, export.content_encoding)
-            self._sending_fault = ""
-        except Permanent as error:  # sent again, it would be refused again
-            self._sending_fault = str(error)
-        except Transient as error:
-            self._sending_fault = str(error)
-            return False
-        self._backlog.done(export)
-        return True

@@ -17,6 +17,7 @@ from cotenant.services.fleet.functions.forwarding import ForwardFunction
 from cotenant.services.fleet.functions.gateway import GatewayFunction
 from cotenant.services.fleet.functions.limits import LimitFunction
 from cotenant.services.fleet.functions.logs.function import LogFunction
+from cotenant.services.fleet.functions.terminals.function import TerminalFunction
 
 
 def made_functions(agent: str, docker: Path, state_dir: Path, bus: Bus) -> tuple[Function, ...]:
@@ -29,6 +30,7 @@ def made_functions(agent: str, docker: Path, state_dir: Path, bus: Bus) -> tuple
         figures,
         limits,
         ExperimentFunction(limits),
+        TerminalFunction(containers, state_dir),
         LogFunction(agent, containers, state_dir),
         ExporterFunction(figures),
         GatewayFunction(bus),
