@@ -41,6 +41,7 @@ from cotenant.services.console.app import Application
 from cotenant.services.console.encoding import snapshot
 from cotenant.services.console.fleet import Fleet, Kind, PodRow
 from cotenant.services.console.history import History
+from cotenant.services.console.hosts.terminals import Terminals
 from cotenant.services.console.live import Live
 from cotenant.services.console.sources import Sources
 
@@ -109,7 +110,8 @@ def served(fleet: Fleet) -> tuple[Live, HttpServer]:
     sources = Sources(monotonic)
     live = Live(fleet, sources, monotonic)
     sessions = _Anyone(monotonic, link=None)  # type: ignore[arg-type]
-    app = Application(sessions, live, History(), _NoQuestions(), HealthPages(lambda: b""))  # type: ignore[arg-type]
+    health = HealthPages(lambda: b"")
+    app = Application(sessions, live, History(), _NoQuestions(), health, Terminals(None))  # type: ignore[arg-type]
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == "/favicon.ico":
