@@ -275,11 +275,17 @@ def main() -> None:
             for number in range(options.rounds):
                 row = asyncio.run(
                     a_round(
-                        cluster.server, lambda: children(cluster.process.pid), rng, f"round-{number}",
-                        deployments=options.deployments, replicas=options.replicas, kills=options.kills,
-                        pause_s=options.pause_s, within_s=options.within_s,
+                        cluster.server,
+                        lambda: children(cluster.process.pid),
+                        rng,
+                        f"round-{number}",
+                        deployments=options.deployments,
+                        replicas=options.replicas,
+                        kills=options.kills,
+                        pause_s=options.pause_s,
+                        within_s=options.within_s,
                     )
-                )  # fmt: skip
+                )
                 rows.append({"round": number, **row})
         finally:
             cluster.stop()

@@ -110,8 +110,7 @@ def served(fleet: Fleet) -> tuple[Live, HttpServer]:
     sources = Sources(monotonic)
     live = Live(fleet, sources, monotonic)
     sessions = _Anyone(monotonic, link=None)  # type: ignore[arg-type]
-    health = HealthPages(lambda: b"")
-    app = Application(sessions, live, History(), _NoQuestions(), health, Terminals(None))  # type: ignore[arg-type]
+    app = Application(sessions, live, History(), _NoQuestions(), HealthPages(lambda: b""), Terminals(None))  # type: ignore[arg-type]
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == "/favicon.ico":

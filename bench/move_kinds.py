@@ -39,9 +39,10 @@ CASES = (
     Case("kube-default", "kube-default", 0.9, None),
     Case("kube-default, Defragmentation", "kube-default", 0.9, MoveKinds(defragmentation=Defragmentation())),
     Case("best-fit", "best-fit", 0.6, None),
-    Case("best-fit, HighNodeUtilization 30 %", "best-fit", 0.6,
-        MoveKinds(packing=Packing({"cpu": 30.0, "memory": 30.0}))),
-)  # fmt: skip
+    Case(
+        "best-fit, HighNodeUtilization 30 %", "best-fit", 0.6, MoveKinds(packing=Packing({"cpu": 30.0, "memory": 30.0}))
+    ),
+)
 
 
 def one(case: Case, seed: int, file: Path) -> tuple[float, ...]:

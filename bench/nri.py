@@ -193,9 +193,13 @@ def alone(folder: Path, calls: int) -> dict[str, Any]:
             _send(connection, 2, 1, 2, messages()["Response"]())
             container = {"id": "0" * 64, "pod_sandbox_id": "s", "name": "work", "env": ["PATH=/bin"] * 20}
             pod = {
-                "id": "s", "uid": _uid(1), "namespace": "shop", "name": "batch-1", "labels": BEST_EFFORT,
+                "id": "s",
+                "uid": _uid(1),
+                "namespace": "shop",
+                "name": "batch-1",
+                "labels": BEST_EFFORT,
                 "linux": {"cgroup_parent": f"/{GROUP}/kubepods/burstable/pod{_uid(1)}"},
-            }  # fmt: skip
+            }
             request = messages()["CreateContainerRequest"](pod=pod, container=container).SerializeToString()
             call = messages()["Request"](service=PLUGIN_SERVICE, method="CreateContainer", payload=request)
             os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))

@@ -11,7 +11,7 @@ export default defineConfig({
   plugins: [calls(), words("src/report/main.tsx")],
   oxc: jsx,
   build: {
-    outDir: "../packages/cotenant-lab/src/cotenant_lab/report/built",
+    outDir: "../packages/cotenant/src/cotenant/model/pages/built",
     emptyOutDir: true,
     ...target,
     lib: { entry: "src/report/main.tsx", formats: ["iife"], name: "report", fileName: () => "report.js", cssFileName: "report" },

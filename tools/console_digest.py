@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "console"
 BUILT = (
     ROOT / "packages/cotenant/src/cotenant/services/console/page",
-    ROOT / "packages/cotenant-lab/src/cotenant_lab/report/built",
+    ROOT / "packages/cotenant/src/cotenant/model/pages/built",
 )
 STAMPS = tuple(folder / "sources.sha256" for folder in BUILT)
 

@@ -64,8 +64,10 @@ def _single(facts: KubeletFacts) -> list[Line]:
             by_cells: dict[tuple[str, ...], list[str]] = {}
             for level in _GROUPS:
                 if level in part.levels:
-                    cells = tuple(_cell(part, knob, level, driver, replace(facts, cgroup_version=version))
-                                  for driver, version in MODES)  # fmt: skip
+                    cells = tuple(
+                        _cell(part, knob, level, driver, replace(facts, cgroup_version=version))
+                        for driver, version in MODES
+                    )
                     by_cells.setdefault(cells, []).append(_GROUPS[level])
             found += [
                 Line(part.policy, f"{part.what}: {', '.join(names)}", (knob,), cells)

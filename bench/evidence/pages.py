@@ -31,9 +31,17 @@ from cotenant_lab.world.laws import drawn
 
 PAGES = (Path("README.md"), Path("README.zh-CN.md"), Path("docs/results.md"))
 UNSHOWN = (  # kept as summaries, printed by --show: other laws, and what was measured earlier under the linear law
-    "law-linear", "law-knee", "law-queueing", "no-qos", "colocation", "no-interference", "double-interference",
-    "error-half", "error-whole", "no-failures",
-)  # fmt: skip
+    "law-linear",
+    "law-knee",
+    "law-queueing",
+    "no-qos",
+    "colocation",
+    "no-interference",
+    "double-interference",
+    "error-half",
+    "error-whole",
+    "no-failures",
+)
 _PLACE = re.compile(r"<!-- table: ([a-z0-9.-]+) -->\n(.*?)<!-- end of table -->", re.DOTALL)
 
 # Published mean GPU allocation of FGD at 130 % arrivals, percent of 6,212 GPUs: the results of Weng et al. (ATC 2023),

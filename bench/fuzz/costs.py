@@ -92,6 +92,7 @@ def costs(lists: tuple[List, ...], nodes: int, size: int) -> dict[str, float]:
     """Seconds by column."""
     scene = _Scene(nodes)
     scene.others("warm")
+    gc.unfreeze()  # those of the last one go
     gc.collect()
     gc.freeze()  # a collection is then about this pod's objects, and not about the process's modules and all nodes
     found = {"before": scene.others("before")}

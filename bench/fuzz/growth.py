@@ -62,9 +62,15 @@ def _webhook(document: dict[str, Any]) -> Work:
     facts.namespace_seen(NamespaceFacts("default", NO_LABELS))
     reviewer = Reviewer(facts, Rules(checks_devices=True, limits_quotas=True), has_pods, Random(0))
     kind = {"group": "", "version": "v1"}
-    request = {"uid": "u", "kind": kind | {"kind": "Pod"}, "resource": kind | {"resource": "pods"},
-        "namespace": "default", "operation": "CREATE",
-               "object": document, "oldObject": None}  # fmt: skip
+    request = {
+        "uid": "u",
+        "kind": kind | {"kind": "Pod"},
+        "resource": kind | {"resource": "pods"},
+        "namespace": "default",
+        "operation": "CREATE",
+        "object": document,
+        "oldObject": None,
+    }
     body = msgspec.json.encode({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request})
 
     def work() -> None:

@@ -55,7 +55,7 @@ def rebalancer_readers() -> list[Reader]:
     migrations = Migrations(
         ClusterArbiter(reading.cluster, DEFAULT, reading.planner.replicas, reading.notes),
         lambda key: None,
-        lambda node, resource: reading.planner.percent(node, resource, clock.now()),
+        lambda node, resource: reading.planner.use.percent(node, resource, clock.now()),
         DEFAULT.acting.migration,
     )
     watches.handle(MIGRATION_JOBS, ObjectHandler(read_migration_job, migrations.job_seen, migrations.job_gone))

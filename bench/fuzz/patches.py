@@ -38,7 +38,7 @@ def _operations() -> Iterator[Case]:
         "move": ({"a": 1}, lambda i: {"op": "move", "from": "/" + "ab"[i % 2], "path": "/" + "ba"[i % 2]}),
         "test the whole": ({"a": list(range(20_000))}, lambda i: {"op": "test", "path": "/a/5", "value": 5}),
         "nest": ({}, lambda i: {"op": "add", "path": "/a" * (1 + i % 100), "value": {}}),
-    }  # fmt: skip
+    }
     for name, (document, operation) in patches.items():
         yield f"patch: {name}, operations", 5_000, partial(_patch, document, operation)
 

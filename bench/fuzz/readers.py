@@ -155,14 +155,19 @@ def _documents(folder: Path) -> list[Reader]:
         return policies_of(given), not_taken(given)
 
     return [
-        Reader("quantity", lambda rng: text_input(rng).encode("utf-8", "replace"),
-            lambda text: parse_quantity(text.decode("utf-8", "replace")), (InvalidInput,)),
+        Reader(
+            "quantity",
+            lambda rng: text_input(rng).encode("utf-8", "replace"),
+            lambda text: parse_quantity(text.decode("utf-8", "replace")),
+            (InvalidInput,),
+        ),
         Reader("YAML", texts_like(yaml), lambda text: parse(text, "document"), (InvalidInput,), 0.1),
-        Reader("load-aware settings", texts_like(settings), lambda text: parse_settings(text, "file"), (InvalidInput,),
-            0.1),
+        Reader(
+            "load-aware settings", texts_like(settings), lambda text: parse_settings(text, "file"), (InvalidInput,), 0.1
+        ),
         Reader("agent configuration", texts_like(agent), agent_config, (InvalidInput,), 0.1),
         Reader("NodeSLO", texts_like(slo), node_slo, (InvalidInput,), 0.1),
-    ]  # fmt: skip
+    ]
 
 
 def _messages() -> list[Reader]:

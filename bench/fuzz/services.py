@@ -48,18 +48,21 @@ _CONFIG: dict[str, Any] = {
         "resourceDiffThreshold": 0.1,
         "midCPUThresholdPercent": 45,
         "metricAggregatePolicy": {"durations": ["5m", "10m"]},
-        "nodeConfigs": [{"name": "a", "nodeSelector": {"matchLabels": {"pool": "x"}},
-            "cpuReclaimThresholdPercent": 70}],
+        "nodeConfigs": [
+            {"name": "a", "nodeSelector": {"matchLabels": {"pool": "x"}}, "cpuReclaimThresholdPercent": 70}
+        ],
     },
     "resource-threshold-config": {"clusterStrategy": {"enable": True, "cpuSuppressThresholdPercent": 65}},
-    "resource-qos-config": {"clusterStrategy": {"lsClass": {"cpuQOS": {"enable": True, "groupIdentity": 2}},
-        "beClass": {}}},
+    "resource-qos-config": {
+        "clusterStrategy": {"lsClass": {"cpuQOS": {"enable": True, "groupIdentity": 2}}, "beClass": {}}
+    },
     "cpu-burst-config": {
         "clusterStrategy": {"policy": "auto"},
         "nodeStrategies": [{"nodeSelector": {"matchLabels": {"pool": "x"}}, "cpuBurstPercent": 500}],
     },
-    "system-config": {"clusterStrategy": {"minFreeKbytesFactor": 100, "watermarkScaleFactor": 150,
-        "totalNetworkBandwidth": "1G"}},
+    "system-config": {
+        "clusterStrategy": {"minFreeKbytesFactor": 100, "watermarkScaleFactor": 150, "totalNetworkBandwidth": "1G"}
+    },
     "cpu-normalization-config": {
         "enable": True,
         "defaultRatio": 1.1,
@@ -67,9 +70,10 @@ _CONFIG: dict[str, Any] = {
         "nodeConfigs": [{"nodeSelector": {"matchLabels": {"pool": "x"}}, "enable": False}],
     },
     "resource-amplification-config": {"enable": True, "resourceAmplificationRatio": {"cpu": 1.5, "memory": 1.1}},
-    "host-application-config": {"applications": [{"name": "nginx", "priority": "koord-prod", "qos": "LS",
-        "cgroupPath": {"base": "CgroupRoot"}}]},
-}  # fmt: skip
+    "host-application-config": {
+        "applications": [{"name": "nginx", "priority": "koord-prod", "qos": "LS", "cgroupPath": {"base": "CgroupRoot"}}]
+    },
+}
 _PATCHES: tuple[dict[str, Any], ...] = (
     {"metadata": {"labels": {"a": "b"}, "annotations": {"c": None}}},
     {"spec": {"containers": [{"name": "a", "resources": {"limits": {"cpu": "1"}}}], "tolerations": [{"key": "x"}]}},
@@ -147,10 +151,11 @@ def lint_reader() -> Reader:
         "spec": {
             "priorityClassName": "koord-batch",
             "nodeSelector": {"pool": "x"},
-            "containers": [{"name": "a",
-                "resources": {"requests": {"cpu": "1", "koordinator.sh/gpu": 50}, "limits": {"cpu": 2}}}],
+            "containers": [
+                {"name": "a", "resources": {"requests": {"cpu": "1", "koordinator.sh/gpu": 50}, "limits": {"cpu": 2}}}
+            ],
         },
-    }  # fmt: skip
+    }
     quota = {"min": {"cpu": 1}, "max": {"cpu": "10", "memory": "1Gi"}}
     profile = {
         "selector": {"matchLabels": {"a": "b"}},

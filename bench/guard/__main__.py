@@ -1,11 +1,11 @@
 """The guard beside what else is published, on one core with a real server, in one run.
 
-    sudo python -m bench.guard [--rounds 30] [--hogs spin,memory,fork,disk] [--arms alone,kube,cotenant] [--out FOLDER]
-    [--json]
+    sudo python -m bench.guard [--rounds 30] [--server redis] [--hogs spin,memory,fork,disk]
+    [--arms alone,kube,cotenant] [--out FOLDER] [--json]
 
 A round runs every arm once, in random order, with four hogs of one kind. Writes `raw.jsonl`, `results.json` and
-`report.html` in the folder. Needs root, two CPUs, redis-server and stress-ng, and for figures a quiet machine; about
-half a minute a round. Exit status 0 where the agent meets the pass lines.
+`report.html` in the folder. Needs root, two CPUs, the server (redis-server or memcached) and stress-ng, and for figures
+a quiet machine; about half a minute a round. Exit status 0 where the agent meets the pass lines.
 
 Reference: Koordinator's suppression by its formula, Kubernetes' own weights, the kernel's idle class alone; the arms
 are in `arms.py`.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from bench.guard.arms import ALONE, ARMS, DEFAULT, Arm
@@ -24,6 +25,7 @@ from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant_lab.cli import node_experiments as experiments
 from cotenant_lab.experiments import registry
 from cotenant_lab.experiments.harness import BlockProgress, ExperimentSettings
+from cotenant_lab.experiments.loads.servers import SERVERS
 
 
 def arms_of(names: str) -> tuple[Arm, ...]:
@@ -44,6 +46,7 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--server", default="redis", choices=tuple(SERVERS), help="whose tail is compared")
     parser.add_argument("--hogs", default=",".join(KINDS), help="kinds, which take turns: " + ", ".join(KINDS))
     parser.add_argument("--arms", default=",".join(arm.name for arm in DEFAULT), help="of " + ", ".join(ARMS))
     parser.add_argument("--quiet-s", type=float, default=0.0, help="how long a block waits for a quiet core")
@@ -52,8 +55,10 @@ def main() -> int:
     given = parser.parse_args()
     try:
         comparison = Comparison(arms_of(given.arms), chosen(given.hogs))
+        comparison.load = replace(comparison.load, server=given.server)
         settings = ExperimentSettings(given.rounds, given.seed, quiet_s=given.quiet_s)
-        words = f"python -m bench.guard --rounds {given.rounds} --seed {given.seed} --hogs {given.hogs}"
+        words = f"python -m bench.guard --rounds {given.rounds} --seed {given.seed} --server {given.server}"
+        words += f" --hogs {given.hogs}"
         outcome = registry.run(comparison, settings, given.out, words, _report)
     except CotenantError as error:
         print(error, file=sys.stderr)

@@ -19,8 +19,8 @@ from bench.guard.arms import ALONE, HOGS, OURS, SERVICE, Arm, Suppression, make_
 from bench.guard.hogs import Kind
 from bench.guard.tails import pooled_ratio
 from cotenant_lab.experiments.harness import Judgement, Record, Round
-from cotenant_lab.experiments.loads import redis_service
-from cotenant_lab.experiments.loads.redis_service import Load
+from cotenant_lab.experiments.loads import measured_server
+from cotenant_lab.experiments.loads.measured_server import Load
 from cotenant_lab.experiments.measures.histogram import Histogram
 from cotenant_lab.experiments.measures.statistics import Estimate, bootstrap, ratio
 from cotenant_lab.experiments.measures.windows import (
@@ -47,7 +47,7 @@ class Comparison:
     kinds: tuple[Kind, ...]
     load: Load = field(default_factory=lambda: Load(rate=2400.0, items=1250, seconds=2.2, settle_s=1))
     name: str = "guard-comparison"
-    title: str = "The guard beside the published: Redis and four hogs on one core"
+    title: str = "The guard beside the published: a server and four hogs on one core"
     _rounds: dict[int, int] = field(default_factory=dict)  # seeds in order: a round's arms have the same
 
     @property
@@ -62,9 +62,9 @@ class Comparison:
 
     def prepare(self, site: Site) -> None:
         """Groups and server."""
-        redis_service.program("stress-ng", "the comparison of guards")
+        measured_server.program("stress-ng", "the comparison of guards")
         make_groups(site, self.compared)
-        redis_service.start(site, _SERVICE, self.load)
+        measured_server.start(site, _SERVICE, self.load)
         lateness.prepare(site)
 
     def block(self, site: Site, arm: str, seed: int) -> Record:
@@ -92,14 +92,14 @@ class Comparison:
             start_hogs()
         suppression = Suppression(site, chosen.best_effort) if chosen.suppress else None
 
-        def hear(live: redis_service.Live) -> None:
+        def hear(live: measured_server.Live) -> None:
             if agent:
                 agent.report(_SERVICE, live)
                 start_hogs()
             if suppression:
                 suppression.look()
 
-        stretch = redis_service.measured(site, load, seed, lambda: _counters(site, chosen), hear)
+        stretch = measured_server.measured(site, load, seed, lambda: _counters(site, chosen), hear)
         late = watching.end() if watching else None
         story = agent.record() if agent else {}
         site.stop(*running, kill=True)
@@ -153,7 +153,7 @@ class Comparison:
         ]
         names = ", ".join(f"{arm.name}: {arm.what}" for arm in self.compared)
         notes = (
-            f"Redis answers {self.load.rate:g} LPOS a second over a list of {self.load.items}, open loop; "
+            f"{self.load.shown}, open loop; "
             f"{self.load.seconds:g} s a block count, from {self.load.settle_s} s after the hogs' "
             f"start. Objective p99 {self.load.objective_ms:g} ms. Hogs: four of one kind in a round "
             f"({', '.join(kind.name for kind in self.kinds)} in turn).",

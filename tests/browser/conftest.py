@@ -7,6 +7,7 @@ uncaught error, or a dialog.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ from tests.fakes.processes.console_world import (
     span,
     waiting,
 )
-from tests.fakes.waiting import Bound, patience
+from tests.fakes.waiting import Bound, becomes, patience
 
 from cotenant.model.groups.migration import JobPhase
 
@@ -46,6 +47,7 @@ CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
 )
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 400, "height": 800}
+ACTION_MS = 30_000  # of a quiet machine: only a hang reaches it
 SERVICE = {"cotenant.io/objective-p99-ms": "20"}
 
 
@@ -114,7 +116,8 @@ def _fill(world: ConsoleWorld) -> None:
             "nodeMetric": {"nodeUsage": {"resources": amounts}},
             "podsMetric": pods,
         }
-        api.put("nodemetrics", {"metadata": {"name": f"node-{k}"}, "spec": {}, "status": part})
+        lasts = {"metricCollectPolicy": {"reportIntervalSeconds": 86_400}}  # as long as the cases take
+        api.put("nodemetrics", {"metadata": {"name": f"node-{k}"}, "spec": lasts, "status": part})
     for entry in (
         move("move-done", "shop/web-1-1", JobPhase.SUCCEEDED, helped="True"),
         move("move-planned", f"shop/{HOSTILE}", reason=HOSTILE, trigger=HOSTILE),
@@ -267,7 +270,7 @@ class Tab:
             options["storage_state"] = session
         self.context = browser.new_context(viewport=WIDE, locale="en-US", **options)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(patience(20_000))
+        self.page.set_default_timeout(patience(ACTION_MS))
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("dialog", lambda dialog: (self.problems.append(f"dialog {dialog.message}"), dialog.dismiss()))
         self.page.on("console", self._said)
@@ -298,6 +301,14 @@ class Tab:
         while not self.page.evaluate(expression):
             assert not bound.reached(), f"not true after {timeout_s:g} s: {expression}"
             self.page.wait_for_timeout(50)
+
+    def counts(self, selector: str, count: int) -> None:
+        """Wait until so many elements are there."""
+        becomes(selector, self.page.locator(selector).count, count)
+
+    def at(self, part: str) -> None:
+        """Wait until the address has this in it. `page.url` follows by an event, after what is drawn."""
+        self.until(f"location.href.includes({json.dumps(part)})")
 
     def size(self, size: dict[str, int]) -> None:
         """Change the window's size."""

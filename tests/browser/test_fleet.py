@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.fakes.processes.console_world import HOSTILE, TOKEN, ConsoleWorld
 from tests.fakes.processes.fake_fleet import TRACE, FakeFleet, container, host
+from tests.fakes.waiting import becomes
 
 from cotenant.model.fleet.host import FunctionHealth
 from cotenant.model.fleet.logs import LogLine
@@ -88,6 +89,14 @@ def shot(tab: Tab, name: str) -> None:
         tab.page.screenshot(path=str(Path(folder) / f"{name}.png"))
 
 
+PLACES = {  # and what is there once the page is
+    "fleet": "main tbody",
+    "fleet?host=agent-0001": "h1:has-text('node-1')",
+    "fleet?group=lost": "[data-headline]",
+    "fleet?container=front-1a&tab=logs": ".log > div",
+}
+
+
 def cells(tab: Tab, heading: str) -> Any:
     return tab.page.locator("section", has=tab.page.locator("h2", has_text=heading)).locator("tbody tr")
 
@@ -95,7 +104,7 @@ def cells(tab: Tab, heading: str) -> Any:
 def test_from_the_list_to_a_host_a_container_its_log_and_a_trace(tab: Tab) -> None:
     page = tab.open("fleet")
     page.wait_for_selector("text=60 hosts, 60 containers")
-    assert cells(tab, "Hosts").count() == 50
+    becomes("a page of hosts", cells(tab, "Hosts").count, 50)
     shot(tab, "fleet-list")
     page.click("text=›")
     page.wait_for_selector("text=51 to 60 of 60")
@@ -103,8 +112,8 @@ def test_from_the_list_to_a_host_a_container_its_log_and_a_trace(tab: Tab) -> No
     page.wait_for_selector("h2:has-text('Hosts') >> text=2")
     page.locator("a", has_text="node-1").first.click()
     page.wait_for_selector("[data-headline] >> text=ready")
-    assert page.locator("dl a[href='#/node?name=node-1']").count() == 1
-    assert cells(tab, "Parts of the agent").count() == 1
+    tab.counts("dl a[href='#/node?name=node-1']", 1)
+    becomes("parts", cells(tab, "Parts of the agent").count, 1)
     shot(tab, "fleet-host")
     page.locator("a", has_text="front").first.click()
     page.wait_for_selector("text=cpu=2, memory=512Mi")
@@ -113,18 +122,19 @@ def test_from_the_list_to_a_host_a_container_its_log_and_a_trace(tab: Tab) -> No
     shot(tab, "fleet-logs")
     page.fill("input[type=search]", "503")
     page.wait_for_selector(".log >> text=GET /59 200", state="detached")
-    assert page.locator(".log > div").count() == 1
-    assert page.locator(".log a").get_attribute("href") == f"#/services?trace={TRACE}"
+    tab.counts(".log > div", 1)
+    becomes("the trace", lambda: page.locator(".log a").get_attribute("href"), f"#/services?trace={TRACE}")
 
 
 def test_a_group_that_failed_names_who_failed_and_which_were_undone(tab: Tab) -> None:
     page = tab.open("fleet?group=lost")
     page.wait_for_selector("[data-headline] >> text=being undone")
-    assert page.locator("p.error").inner_text() == REASON
-    assert cells(tab, "Members").count() == 2
-    assert "this failed" in cells(tab, "Members").filter(has_text="web-9f").inner_text()
-    assert "undone" in cells(tab, "Members").filter(has_text="web-9f").inner_text()
-    assert page.locator(".machine .here").all_inner_texts() == ["Stopping 1"]
+    becomes("the reason", page.locator("p.error").inner_text, REASON)
+    becomes("members", cells(tab, "Members").count, 2)
+    failed = cells(tab, "Members").filter(has_text="web-9f")
+    for words in ("this failed", "undone"):
+        failed.filter(has_text=words).wait_for()
+    becomes("states", page.locator(".machine .here").all_inner_texts, ["Stopping 1"])
     shot(tab, "fleet-group")
     page.locator("a", has_text="node-1").or_(page.locator("a", has_text="host-0002")).first.click()
     page.wait_for_selector("h1 >> text=host-0002")
@@ -151,26 +161,24 @@ def test_search_finds_containers_and_groups_by_the_keyboard_alone(tab: Tab) -> N
     page.keyboard.press("/")
     page.keyboard.type("job-17")
     page.wait_for_selector("h2:has-text('Containers') >> text=1")
-    assert cells(tab, "Hosts").count() == 1
+    becomes("hosts", cells(tab, "Hosts").count, 1)
     page.locator("a", has_text="job-17").first.focus()
     page.keyboard.press("Enter")
     page.wait_for_selector("h1 >> text=job-17")
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        f"fleet?q={HOSTILE}",
-        "fleet?host=agent-0003",
-        f"fleet?container={HOSTILE}",
-        f"fleet?group={HOSTILE}",
-        "fleet?container=front-1a&tab=logs",
-    ],
-)
-def test_what_hosts_say_is_text(tab: Tab, address: str) -> None:
-    page = tab.open(address)
-    page.get_by_text(HOSTILE).first.wait_for()
-    assert page.locator("img[src=x]").count() == 0
+def test_what_hosts_say_is_text(tab: Tab) -> None:
+    ready = {
+        f"fleet?q={HOSTILE}": f"tbody :text('{HOSTILE}')",
+        "fleet?host=agent-0003": f"h1:has-text('{HOSTILE}')",
+        f"fleet?container={HOSTILE}": f"main :text('{HOSTILE}')",
+        f"fleet?group={HOSTILE}": f"main :text('{HOSTILE}')",
+        "fleet?container=front-1a&tab=logs": f".log :text('{HOSTILE}')",
+    }
+    for address, shown in ready.items():
+        page = tab.open(address)
+        page.locator(shown).first.wait_for()
+        assert page.locator("img[src=x]").count() == 0, address
 
 
 def test_a_pods_story_has_its_log_where_the_fleet_has_it(tab: Tab) -> None:
@@ -184,25 +192,23 @@ def test_a_pods_story_has_its_log_where_the_fleet_has_it(tab: Tab) -> None:
 
 def test_axe_finds_nothing_serious(tab: Tab) -> None:
     found = []
-    for address in ("fleet", "fleet?host=agent-0001", "fleet?group=lost", "fleet?container=front-1a&tab=logs"):
-        for scheme in ("light", "dark"):
-            found += axe(show(tab, address, "main table, main .log", scheme))
+    for address, shown in PLACES.items():
+        found += axe(show(tab, address, shown, "light"))
+        found += axe(show(tab, address, shown, "dark"), "color-contrast")
     assert found == []
 
 
-@pytest.mark.parametrize(
-    "address", ["fleet", "fleet?host=agent-0001", "fleet?group=lost", "fleet?container=front-1a&tab=logs"]
-)
-def test_it_fits_a_phone_in_both_languages_and_themes(tab: Tab, address: str) -> None:
-    page = tab.open(address)
+def test_it_fits_a_phone_in_both_languages_and_themes(tab: Tab) -> None:
     tab.size(NARROW)
-    page.get_by_role("button", name="中文").click()
-    page.wait_for_selector("nav >> text=机群")
-    page.locator("main h1, main .log, main tbody").first.wait_for()
-    for theme in ("light", "dark"):
-        page.evaluate("(theme) => { document.documentElement.dataset.theme = theme }", theme)
-        shot(tab, f"fleet-narrow-{theme}-{address[6:11]}")
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    tab.page.get_by_role("button", name="中文").click()
+    tab.page.wait_for_selector("nav >> text=机群")
+    for address, shown in PLACES.items():
+        page = tab.open(address)
+        page.locator(shown).first.wait_for()
+        for theme in ("light", "dark"):
+            page.evaluate("(theme) => { document.documentElement.dataset.theme = theme }", theme)
+            shot(tab, f"fleet-narrow-{theme}-{address[6:11]}")
+            tab.until("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_without_a_fleet_the_view_says_how_to_get_one(chromium: Any, tmp_path: Path) -> None:

@@ -7,13 +7,14 @@ policy forbids scripts that are put into the page). Skipped, with the reason, wh
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes.waiting import Bound
+from tests.fakes.waiting import Bound, becomes
 
 from cotenant_local.demo import page as demo_page
 from cotenant_local.demo.run import DayOutcome, DemoConfig, Sample
@@ -23,18 +24,6 @@ from .conftest import NARROW, WIDE, Tab
 from .test_console import VIEWS
 
 SERIOUS = ("serious", "critical")
-READY = {
-    "machines": ".tile",
-    "pods": "a.row",
-    "quotas": ".quota",
-    "services?objective=shop/front": ".chain",
-    "credit?of=shop": ".sketch",
-    "moves?move=move-done": ".shift",
-    "profiles?a=shop/web&b=shop/sort": ".radar .shape",
-    "lab?a=cotenant&b=kube-default": "[data-pair] .plot path",
-    "node?name=node-1": ".cpu",
-    "pods?pod=shop/too-large": "[data-headline]",
-}
 SHOTS = [
     ("machines?group=zone", ".tile", WIDE, "light"),
     ("machines?group=zone", ".tile", WIDE, "dark"),
@@ -88,21 +77,20 @@ def drawn(page: Any) -> None:
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
 
 
-def picture(tab: Tab, blank: Any) -> looks.Grid:
+def picture(page: Any, blank: Any) -> looks.Grid:
     """The page once it no longer changes: two equal screenshots in a row. A page that never settles is taken as it
     is after 20 s.
     """
-    before, shot = b"", tab.page.screenshot()
+    before, shot = b"", page.screenshot()
     bound = Bound(20.0)
     while shot != before and not bound.reached():
-        before, shot = shot, tab.page.screenshot()
+        before, shot = shot, page.screenshot()
     return looks.read(blank, shot)
 
 
 def test_axe_finds_nothing_serious_in_any_view(tab: Tab) -> None:
     found = {}
-    for view in VIEWS:
-        ready = READY.get(view, "main *")
+    for view, ready in VIEWS.items():
         found[view, "light"] = axe(show(tab, view, ready, "light"))
         found[view, "dark"] = axe(show(tab, view, ready, "dark"), "color-contrast")
     assert [f"{view} ({scheme}) {line}" for (view, scheme), lines in found.items() for line in lines] == []
@@ -127,17 +115,13 @@ def blank(tab: Tab) -> Iterator[Any]:
 
 
 def test_views_look_as_they_did(tab: Tab, blank: Any) -> None:
-    wrong = {}
     for view, ready, size, scheme in SHOTS:
         if tab.page.viewport_size != size:
             tab.size(size)
         page = show(tab, view, ready, scheme)
         styled(page)
         name = f"{view.partition('?')[0]}-{size['width']}-{scheme}"
-        seen = picture(tab, blank)
-        if lines := looks.faults(page, blank, name, seen):
-            wrong[name] = lines
-    assert wrong == {}
+        becomes(name, lambda: looks.faults(page, blank, name, picture(page, blank)), [])  # noqa: B023
 
 
 HARMLESS = (":root { font-family: monospace !important; letter-spacing: -.06em }",)
@@ -156,11 +140,14 @@ def test_faults_are_seen_and_other_fonts_are_not(tab: Tab, blank: Any) -> None:
     kept = looks.golden(blank, "machines-1280-light")
     for rules in (*HARMLESS, *FAULTS.values()):
         styled(page, rules)
-        colour, ink = looks.differences(picture(tab, blank), kept)
-        overlaps = looks.overlaps(page)
-        is_seen = colour > looks.ALLOWED_COLOUR or ink > looks.ALLOWED_INK or overlaps != []
-        print(f"{rules}: colour {colour:.3f}, ink {ink:.3f}, {overlaps}")
-        assert is_seen == (rules not in HARMLESS), (rules, colour, ink, overlaps)
+
+        def is_seen() -> bool:
+            colour, ink = looks.differences(picture(page, blank), kept)
+            overlaps = looks.overlaps(page)
+            print(f"{rules}: colour {colour:.3f}, ink {ink:.3f}, {overlaps}")  # noqa: B023
+            return colour > looks.ALLOWED_COLOUR or ink > looks.ALLOWED_INK or overlaps != []
+
+        becomes(f"whether it is seen: {rules}", is_seen, rules not in HARMLESS)
 
 
 def test_the_demonstration_page_is_readable_on_a_phone(chromium: Any, tmp_path: Path) -> None:
@@ -179,11 +166,13 @@ def test_the_demonstration_page_is_readable_on_a_phone(chromium: Any, tmp_path: 
         if scheme == "light":
             page.goto(path.as_uri())
         page.wait_for_selector("[data-figure] svg")
-        cut = page.evaluate(
+        shade = "getComputedStyle(document.body).backgroundColor"
+        becomes("the ground", functools.partial(page.evaluate, shade), ground)
+        cut = (
             "[...document.querySelectorAll('main *')].filter(e => !e.closest('svg') && "
             "e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 90))"
         )
-        assert (cut, problems) == ([], [])
+        becomes("nothing is cut", functools.partial(page.evaluate, cut), [])
+        assert problems == []
         assert axe(page, rule) == []
-        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == ground
     page.close()

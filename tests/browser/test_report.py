@@ -18,7 +18,7 @@ import pytest
 from tests.fakes.processes.console_objects import run_machines
 from tests.fakes.processes.console_world import HOSTILE
 from tests.fakes.reports import ORIGIN, SWEEP, made, renamed
-from tests.fakes.waiting import patience
+from tests.fakes.waiting import becomes, eventually, patience
 
 from cotenant.model.results.forms import Series
 from cotenant_lab.experiments.outcome import Check, Curve, Findings, Picture
@@ -27,8 +27,8 @@ from cotenant_local.demo import page as demo_page
 from cotenant_local.demo.run import DayOutcome, DemoConfig, Sample
 
 from . import looks
-from .conftest import NARROW, WIDE
-from .test_looks import axe, drawn
+from .conftest import ACTION_MS, NARROW, WIDE
+from .test_looks import axe, drawn, picture
 
 LINES = "[data-figure=load-violation]"
 CUT = """[...document.querySelectorAll('body *')].filter(
@@ -69,7 +69,7 @@ class Static:
         self.problems: list[str] = []
         self.context = browser.new_context(viewport=size, locale="zh-CN", color_scheme=scheme, offline=True, **options)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(patience(20_000))
+        self.page.set_default_timeout(patience(ACTION_MS))
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("dialog", lambda dialog: (self.problems.append(f"dialog {dialog.message}"), dialog.dismiss()))
         self.page.on("console", lambda message: self.problems.append(message.text))
@@ -105,18 +105,18 @@ def names(page: Any, figure: str) -> list[str]:
 
 def test_every_figure_is_drawn_and_names_do_nothing(opened: Static) -> None:
     page = opened.page
-    empty = page.evaluate(
+    empty = (
         "[...document.querySelectorAll('[data-figure]')].filter(e => !e.querySelector('svg path, canvas, "
         ".interval-row')).map(e => e.dataset.figure)"
     )
-    assert empty == []
-    assert page.locator("[data-figure]").count() == 10
+    becomes("figures", page.locator("[data-figure]").count, 10)
+    becomes("figures without a drawing", lambda: page.evaluate(empty), [])
     assert names(page, LINES)[0] == "cotenant"
     assert HOSTILE in names(page, LINES)
     assert page.locator("main img").count() == 0
     assert HOSTILE in page.locator("[data-figure=machines] .series").text_content()
     assert page.locator("html").get_attribute("lang") == "en"  # as its sentences, whatever the browser speaks
-    assert page.locator("#lab-view h2").first.text_content() == "SLO violation lower is better"
+    becomes("the heading", page.locator("#lab-view h2").first.text_content, "SLO violation lower is better")
 
 
 def test_a_legend_switches_a_policy_in_every_figure(opened: Static) -> None:
@@ -125,20 +125,21 @@ def test_a_legend_switches_a_policy_in_every_figure(opened: Static) -> None:
     def lines() -> list[int]:
         return [page.locator(f"[data-figure={key}] path.line").count() for key in ("load-violation", "slowdowns")]
 
-    assert lines() == [3, 3]
+    becomes("three policies", lines, [3, 3])
     page.click(f"{LINES} .names button:has-text('random')")
-    assert lines() == [2, 2]
-    assert page.locator("[data-figure=slowdowns] button[aria-pressed=false]").all_text_contents() == ["random"]
-    assert page.locator("[data-figure=classes] .interval-row.pale .shift-name").all_text_contents() == ["random"]
+    becomes("one less", lines, [2, 2])
+    for pale in ("[data-figure=slowdowns] button[aria-pressed=false]",
+                 "[data-figure=classes] .interval-row.pale .shift-name"):  # fmt: skip
+        becomes(pale, page.locator(pale).all_text_contents, ["random"])
     page.focus("[data-figure=slowdowns] .names button:has-text('random')")
     page.keyboard.press("Enter")
-    assert lines() == [3, 3]
+    becomes("all again", lines, [3, 3])
     page.keyboard.press("Shift+Enter")
-    assert lines() == [1, 1]
+    becomes("this one alone", lines, [1, 1])
     page.keyboard.press("Shift+Enter")
-    assert lines() == [3, 3]
+    becomes("all again", lines, [3, 3])
     page.dblclick(f"{LINES} .names button:has-text('cotenant')")
-    assert lines() == [1, 1]
+    becomes("ours alone", lines, [1, 1])
 
 
 def test_values_are_read_with_the_pointer_and_with_arrow_keys(opened: Static) -> None:
@@ -146,15 +147,20 @@ def test_values_are_read_with_the_pointer_and_with_arrow_keys(opened: Static) ->
     chart = page.locator(f"{LINES} svg[role=img]")
     chart.focus()
     page.keyboard.press("ArrowRight")  # the first point of ours
-    first = chart.get_attribute("aria-label")
-    assert "% of the cluster: 75" in first
-    assert "cotenant: " in first
-    assert page.locator(f"{LINES} .tip").is_visible()
+
+    def reads(*parts: str, without: str = "-") -> None:
+        def label() -> bool:
+            text = chart.get_attribute("aria-label")
+            return all(part in text for part in parts) and without not in text
+
+        eventually(f"the chart reads {parts}", label)
+
+    reads("% of the cluster: 75", "cotenant: ")
+    page.locator(f"{LINES} .tip").wait_for()
     page.keyboard.press("ArrowRight")
-    assert "cluster: 85" in chart.get_attribute("aria-label")
+    reads("cluster: 85", "cotenant: ")
     page.keyboard.press("ArrowUp")
-    assert "cluster: 85" in chart.get_attribute("aria-label")
-    assert "cotenant" not in chart.get_attribute("aria-label")
+    reads("cluster: 85", without="cotenant")
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
     page.mouse.move(box["x"] + box["width"] - 16, box["y"] + box["height"] / 2)
@@ -180,10 +186,10 @@ def test_dragging_zooms_and_escape_goes_back(opened: Static) -> None:
     page.mouse.move(box["x"] + 0.7 * box["width"], box["y"] + 160, steps=4)
     page.mouse.up()
     page.wait_for_selector(f"{LINES} button:has-text('Show all again')")
-    assert ticks() != whole
+    eventually("other ticks", lambda: ticks() != whole)
     chart.focus()
     page.keyboard.press("Escape")
-    assert ticks() == whole
+    becomes("the ticks of before", ticks, whole)
 
 
 def test_two_policies_are_compared_from_what_the_file_carries(opened: Static) -> None:
@@ -192,15 +198,16 @@ def test_two_policies_are_compared_from_what_the_file_carries(opened: Static) ->
         page.focus(f"#lab-view th button.link:has-text('{name}')")
         page.keyboard.press("Enter")
     page.wait_for_selector("[data-pair] .plot path.line")
-    assert "a=cotenant&b=random" in page.url
-    assert page.locator("[data-pair] figcaption b").all_text_contents()[:2] == ["fragmentation", "queued"]
+    eventually("the address", lambda: "a=cotenant&b=random" in page.evaluate("location.href"))
+    captions = page.locator("[data-pair] figcaption b")
+    becomes("captions", lambda: captions.all_text_contents()[:2], ["fragmentation", "queued"])
     words = page.locator("[data-maps] [data-map-words]")
     page.focus("[data-maps] input[type=range]")
     page.keyboard.press("ArrowRight")
     page.wait_for_selector("[data-maps] [data-map-words]:has-text('1 of 60 machines with a missed objective')")
-    assert words.nth(0).text_content().startswith("0 of 60 machines")
+    eventually("the other one's", lambda: words.nth(0).text_content().startswith("0 of 60 machines"))
     ink = "c => new Set(new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)).size"
-    assert page.locator("[data-maps] canvas").nth(1).evaluate(ink) > 4
+    eventually("it is drawn", lambda: page.locator("[data-maps] canvas").nth(1).evaluate(ink) > 4)
     page.click("nav a:has-text('Summary')")  # an anchor of the page is no other view
     page.wait_for_selector("[data-pair]")
     page.click("#lab-view button:has-text('load 0.75')")
@@ -235,8 +242,8 @@ def test_nothing_is_cut_on_a_phone(chromium: Any, report: Path, has_scripts: boo
         page.wait_for_selector("#lab-view .interval-row")
         page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
         drawn(page)
-        assert page.evaluate(CUT) == []
-        assert page.evaluate("document.documentElement.scrollWidth") == NARROW["width"]
+        becomes("what is cut", lambda: page.evaluate(CUT), [])
+        becomes("the width", lambda: page.evaluate("document.documentElement.scrollWidth"), NARROW["width"])
         small = page.evaluate(
             "[...document.querySelectorAll('main :is(text, td, p, li, span, button)')].filter(e => "
             "e.textContent.trim() && parseFloat(getComputedStyle(e).fontSize) < 10.5).map(e => "
@@ -246,10 +253,11 @@ def test_nothing_is_cut_on_a_phone(chromium: Any, report: Path, has_scripts: boo
     else:
         page.locator(f"figure:has({LINES}) summary").click()
         row = page.locator(f"figure:has({LINES}) tr.ours, figure:has({LINES}) tr").nth(1)
-        assert row.is_visible()
+        row.wait_for()
         assert row.text_content().startswith("cotenant")
-        assert page.locator(f"figure:has({LINES}) figcaption p").is_visible()
-    assert page.locator("body").evaluate("e => getComputedStyle(e).backgroundColor") == "rgb(18, 23, 27)"
+        page.locator(f"figure:has({LINES}) figcaption p").wait_for()
+    ground = lambda: page.locator("body").evaluate("e => getComputedStyle(e).backgroundColor")  # noqa: E731
+    becomes("the ground", ground, "rgb(18, 23, 27)")
     static.close()
 
 
@@ -262,14 +270,14 @@ def test_axe_finds_nothing_serious(chromium: Any, report: Path) -> None:
     found = axe(static.page)
     static.page.emulate_media(color_scheme="dark")
     drawn(static.page)
-    assert static.page.locator("html").get_attribute("data-theme") == "dark"
+    becomes("the theme", lambda: static.page.locator("html").get_attribute("data-theme"), "dark")
+    drawn(static.page)
     found += axe(static.page, "color-contrast")
     assert found == []
     static.close()
 
 
 def test_the_report_looks_as_it_did(chromium: Any, report: Path) -> None:
-    wrong = {}
     for size, scheme in SHOTS:
         static = Static(chromium, report, size, scheme, reduced_motion="reduce")
         page = static.page
@@ -279,14 +287,11 @@ def test_the_report_looks_as_it_did(chromium: Any, report: Path) -> None:
         drawn(page)
         blank = static.context.new_page()
         name = f"report-{size['width']}-{scheme}"
-        seen = looks.read(blank, page.screenshot())
-        if lines := looks.faults(page, blank, name, seen):
-            wrong[name] = lines
+        becomes(name, lambda: looks.faults(page, blank, name, picture(page, blank)), [])  # noqa: B023
         static.problems[:] = [
             problem for problem in static.problems if "about:blank" not in problem and "data:" not in problem
         ]
         static.close()
-    assert wrong == {}
 
 
 def demo(path: Path) -> None:
@@ -323,5 +328,5 @@ def test_the_demonstration_marks_what_it_does_not_count(chromium: Any, tmp_path:
         )  # the counted part; the peak of the first hours leaves the frame
         assert names(page, "[data-figure=violation]")[0] == "cotenant+peak"
         assert page.locator("[data-figure=node-0-1] path.fill").count() == 1
-        assert page.evaluate(CUT) == []
+        becomes("what is cut", lambda: page.evaluate(CUT), [])  # noqa: B023
         static.close()

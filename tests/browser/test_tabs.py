@@ -7,8 +7,9 @@ from __future__ import annotations
 from typing import Any
 
 from tests.fakes.processes.console_world import ConsoleWorld
+from tests.fakes.waiting import patience
 
-from .conftest import Tab
+from .conftest import ACTION_MS, Tab
 
 TABS = 8  # more than the connections that a browser opens to a host
 WITHOUT_WORKERS = "delete window.SharedWorker"
@@ -23,7 +24,7 @@ def _more(tab: Tab, count: int, view: str = "") -> list[Any]:
     pages = []
     for _ in range(count):
         page = tab.context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(patience(ACTION_MS))
         page.goto(f"{tab.world.url}/#/{view}")
         pages.append(page)
     return pages
@@ -37,7 +38,7 @@ def test_eight_tabs_share_one_stream_and_all_of_them_answer(tab: Tab, world: Con
     for page in pages:  # a question of each
         page.goto(f"{world.url}/#/quotas")
         page.wait_for_selector("tr:has-text('research') td")
-    assert world.process.live.viewers == 1
+    world.wait(lambda: world.process.live.viewers == 1)
 
 
 def test_a_change_reaches_every_tab_also_after_the_first_was_closed(tab: Tab, world: ConsoleWorld) -> None:
@@ -74,7 +75,7 @@ def test_without_shared_workers_a_tab_that_is_not_seen_gives_its_stream_up(
             for entry in pages[-1:]:
                 entry.evaluate("away(true)")
             page = context.new_page()
-            page.set_default_timeout(20_000)
+            page.set_default_timeout(patience(ACTION_MS))
             page.goto(world.url)
             page.wait_for_selector("text=6 machines")
             pages.append(page)

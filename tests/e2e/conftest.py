@@ -43,8 +43,10 @@ def dead(api: Client) -> Dead:
     the pods of other cases.
     """
     pods = api.namespace("dead")
-    now = [{"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}
-           for key in ("unreachable", "not-ready")]  # fmt: skip
+    now = [
+        {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}
+        for key in ("unreachable", "not-ready")
+    ]
     api.create("/apis/apps/v1/namespaces/dead/deployments", deployment("doomed", 1, tolerations=now))
     victim = eventually("the pod runs", lambda: [p for p in api.items(pods) if is_running(p)])[0]
     name = victim["spec"]["nodeName"]
@@ -54,8 +56,11 @@ def dead(api: Client) -> Dead:
 
 
 @pytest.fixture
-def namespace(api: Client, dead: Dead, request: pytest.FixtureRequest) -> str:
-    """A namespace for the case, once the dead node is cordoned."""
+def namespace(api: Client, dead: Dead, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace for the case, once the dead node is cordoned. It ends with the case, so that no other case has to
+    evict what is left of this one.
+    """
     name = request.node.name.replace("_", "-").partition("[")[0][:50].rstrip("-")
     api.namespace(name)
-    return name
+    yield name
+    api.delete(f"/api/v1/namespaces/{name}")

@@ -215,7 +215,20 @@ class Up:
         finally:
             connection.close()
 
-    def end(self, number: int = signal.SIGTERM, within_s: float = 15.0) -> int:
+    def asked(self, method: str, path: str, body: str = "", **headers: str) -> tuple[int, str]:
+        """A page of the scheduler: what it has heard of by now."""
+        where = urlsplit((self.directory / "scheduler-url").read_text().strip())
+        assert where.hostname is not None
+        connection = http.client.HTTPConnection(where.hostname, where.port, timeout=patience(10))
+        try:
+            named = {key.replace("_", "-"): value for key, value in headers.items()}
+            connection.request(method, path, body or None, named)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def end(self, number: int = signal.SIGTERM, within_s: float = 30.0) -> int:
         """Signal it and return its exit status. Fails, and kills it, where it does not end in time or leaves
         children.
         """
@@ -250,21 +263,28 @@ class Up:
             api_roles.check(self.audit_log)
 
 
-def kubectl(up: Up, *words: str, text: str | None = None, within_s: float = 60.0) -> str:
+def kubectl(up: Up, *words: str, text: str | None = None, within_s: float = 90.0) -> str:
     """The output of a kubectl that must succeed. Skips the test where there is none."""
     binary = shutil.which("kubectl")
     if binary is None:
         pytest.skip("kubectl is not installed (Debian: apt-get install kubernetes-client)")
     environment = {**os.environ, "KUBECONFIG": str(up.kubeconfig), "HOME": str(up.directory.parent)}
-    done = subprocess.run(
-        [binary, *words],
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=patience(within_s),
-        env=environment,
-        check=False,
-    )
+
+    def answered() -> subprocess.CompletedProcess[str] | None:
+        """None where it found the server too busy to greet it, for which it has a bound of its own."""
+        done = subprocess.run(
+            [binary, *words],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=patience(within_s),
+            env=environment,
+            check=False,
+        )
+        return None if done.returncode and "TLS handshake timeout" in done.stderr else done
+
+    done = eventually(f"kubectl {words[0]} is answered", answered, within_s)
+    assert done is not None
     assert done.returncode == 0, f"kubectl {' '.join(words)}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

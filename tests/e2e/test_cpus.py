@@ -75,7 +75,10 @@ def test_pods_get_exclusive_cpus_and_keep_them_over_a_restart(telling: Up) -> No
     api.delete(f"{pods}/one")
     got = cpus_of(api, f"{pods}/waits")
     where = api.get(f"{pods}/waits")["spec"]["nodeName"]
-    others = [cpus_of(api, f"{pods}/{name}") for name in ("two", "three", "four")
-              if api.get(f"{pods}/{name}")["spec"]["nodeName"] == where]  # fmt: skip
+    others = [
+        cpus_of(api, f"{pods}/{name}")
+        for name in ("two", "three", "four")
+        if api.get(f"{pods}/{name}")["spec"]["nodeName"] == where
+    ]
     assert len(got) == 6
     assert not any(got & group for group in others)

@@ -19,9 +19,22 @@ ALLOCATED = "scheduling.koordinator.sh/device-allocated"
 
 
 @pytest.fixture(scope="module")
-def gpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     with Up(tmp_path_factory.mktemp("gpus") / "up", "--nodes", 1, "--gpus-per-node", 4, "--ephemeral") as running:
-        yield running.ready()
+        running.ready()
+        yield running
+
+
+@pytest.fixture(scope="module")
+def gpus(up: Up) -> Client:
+    return Client(up.kubeconfig)
+
+
+def healthy(up: Up, node: str) -> int:
+    """GPUs of a node that the scheduler takes for healthy."""
+    status, text = up.asked("GET", f"/apis/v1/plugins/DeviceShare/nodeDeviceSummaries/{node}")
+    devices = json.loads(text)["devices"] if status == 200 else []
+    return sum(device["isHealthy"] for device in devices if device["type"] == "gpu")
 
 
 def asking(name: str, **amounts: str) -> dict[str, Any]:
@@ -72,12 +85,14 @@ def test_a_reservation_keeps_gpus_for_its_owner(gpus: Client) -> None:
     eventually("they are gone", lambda: not gpus.items(pods))
 
 
-def test_shares_and_close_gpus_are_allocated_and_an_unhealthy_gpu_is_not(gpus: Client) -> None:
+def test_shares_and_close_gpus_are_allocated_and_an_unhealthy_gpu_is_not(up: Up, gpus: Client) -> None:
     (device,) = eventually("the node tells of its devices", lambda: gpus.items(DEVICES))
     found = device["spec"]["devices"]
     assert [entry["type"] for entry in found] == ["gpu"] * 4 + ["rdma"] * 2
     found[0]["health"] = False
-    gpus.patch(f"{DEVICES}/{device['metadata']['name']}", {"spec": {"devices": found}})
+    name = device["metadata"]["name"]
+    gpus.patch(f"{DEVICES}/{name}", {"spec": {"devices": found}})
+    eventually("the scheduler has heard of it", lambda: healthy(up, name) == 3)
     pods = gpus.namespace("training")
 
     def runs(name: str) -> Any:

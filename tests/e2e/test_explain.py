@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import subprocess
 import sys
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from tests.e2e.manifests import is_running, pod
@@ -31,22 +29,11 @@ def explained(up: Up, *words: str) -> Any:
     return json.loads(out)
 
 
-def asked(up: Up, method: str, path: str, body: str = "", **headers: str) -> tuple[int, str]:
-    where = urlsplit((up.directory / "scheduler-url").read_text().strip())
-    assert where.hostname is not None
-    connection = http.client.HTTPConnection(where.hostname, where.port, timeout=patience(10))
-    try:
-        connection.request(method, path, body or None, {key.replace("_", "-"): value for key, value in headers.items()})
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
-    finally:
-        connection.close()
-
-
 def test_a_pending_pod_is_explained_live_and_afterwards(up: Up, api: Client, namespace: str) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
     api.create(pods, pod("too-large", cpu="64"))
     eventually("it is told why", lambda: api.get(f"{pods}/too-large")["status"].get("conditions"))
+    eventually("and by an event", lambda: api.items(f"/api/v1/namespaces/{namespace}/events"))
     key = f"{namespace}/too-large"
     answer = explained(up, "pod", key)
     assert answer["waiting"]["passing"] == 0
@@ -68,29 +55,30 @@ def test_a_pending_pod_is_explained_live_and_afterwards(up: Up, api: Client, nam
 
 
 def test_a_placed_pod_has_a_record_and_a_table_of_scores(up: Up, api: Client, namespace: str) -> None:
-    assert asked(up, "PUT", "/debug/flags/s", "3") == (200, "successfully set debugTopNScores to 3")
+    assert up.asked("PUT", "/debug/flags/s", "3") == (200, "successfully set debugTopNScores to 3")
     pods = f"/api/v1/namespaces/{namespace}/pods"
     api.create(pods, pod("small"))
     found = eventually("it runs", lambda: [p for p in api.items(pods) if is_running(p)])[0]
-    assert asked(up, "PUT", "/debug/flags/s", "0")[0] == 200
+    assert up.asked("PUT", "/debug/flags/s", "0")[0] == 200
     answer = explained(up, "pod", f"{namespace}/small")
     name = found["spec"]["nodeName"]
     assert (answer["node"], answer["record"]["node"]) == (name, name)
-    status, table = asked(up, "GET", f"/debug/scores?pod={namespace}/small")
+    status, table = up.asked("GET", f"/debug/scores?pod={namespace}/small")
     assert status == 200
     assert table.splitlines()[2].startswith("| # | Pod | Node | Score | ")
     assert f"| 0 | {namespace}/small | " in table
-    assert f"| 0 | {namespace}/small | " in (up.directory / "logs" / "scheduler.log").read_text()
-    told = json.loads(asked(up, "GET", f"/apis/v1/nodes/{name}")[1])
+    log = up.directory / "logs" / "scheduler.log"
+    eventually("the table is logged", lambda: f"| 0 | {namespace}/small | " in log.read_text())
+    told = json.loads(up.asked("GET", f"/apis/v1/nodes/{name}")[1])
     assert f"{namespace}/small" in [entry["pod"] for entry in told["pods"]]
     status, out, said = explain(up, "pod", f"{namespace}/small", "--kubeconfig", str(up.kubeconfig))
     assert (status, f"{name} (current)" in out) == (0, True), said
 
 
 def test_the_list_of_pages_and_who_may_read_it(up: Up) -> None:
-    status, text = asked(up, "GET", "/apis/v1/__services__")
+    status, text = up.asked("GET", "/apis/v1/__services__")
     assert status == 200
     assert "/apis/v1/nodes/:nodeName" in json.loads(text)["GET"]
     for headers in ({"x_forwarded_for": "192.0.2.7"}, {"host": "elsewhere.example"}):
-        status, said = asked(up, "GET", "/apis/v1/__services__", **headers)
+        status, said = up.asked("GET", "/apis/v1/__services__", **headers)
         assert (status, "may ask" in said) == (403, True)

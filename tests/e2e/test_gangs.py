@@ -46,9 +46,13 @@ def completes(up: Up, api: Client, namespace: str, api_group: str, label: str) -
     groups = f"/apis/{api_group}/v1alpha1/namespaces/{namespace}/podgroups"
     api.create(
         groups,
-        {"apiVersion": f"{api_group}/v1alpha1", "kind": "PodGroup", "metadata": {"name": "train"},
-            "spec": {"minMember": 3}},
-    )  # fmt: skip
+        {
+            "apiVersion": f"{api_group}/v1alpha1",
+            "kind": "PodGroup",
+            "metadata": {"name": "train"},
+            "spec": {"minMember": 3},
+        },
+    )
     for i in range(2):
         api.create(pods, member(f"train-{i}", group="train", label=label))
     words = f"gang {namespace}/train has 2 of 3 members; waits for 1 more"

@@ -5,12 +5,16 @@ where there is none.
 from __future__ import annotations
 
 import subprocess
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
-from tests.e2e.running import Up
+from cryptography.x509 import DNSName, SubjectAlternativeName, load_pem_x509_certificates
+from tests.e2e.running import Up, eventually
 from tests.unit.deploy.chart import helm_only
 from tools.manifests import CHART, helm
+
+from cotenant.drivers.seals.seals import BUNDLE_FILE, read_seal
 
 pytestmark = pytest.mark.slow
 GROUPS = "/apis/{}.k8s.io/v1/{}"
@@ -61,3 +65,50 @@ def test_helm_installs_upgrades_rolls_back_and_removes_the_chart(tmp_path: Path)
         assert api.items(
             "/apis/scheduling.k8s.io/v1/priorityclasses", labelSelector="app.kubernetes.io/managed-by=Helm"
         )
+
+
+@helm_only
+def test_the_key_of_seals_stays_and_its_certificates_follow_the_schedulers_names(tmp_path: Path) -> None:
+    up = Up(tmp_path / "up", "--bare")
+    with up:
+        api = up.ready()
+
+        def run(*words: str) -> None:
+            command = [helm(), *words, "--namespace=cotenant-system", f"--kubeconfig={tmp_path / 'up' / 'kubeconfig'}"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+
+        def stored() -> tuple[str, list[list[str]]]:
+            path = "/api/v1/namespaces/{}/{}/cotenant-seal"
+            secret = api.get(path.format("cotenant-system", "secrets"))["data"]
+            bundles = [
+                api.get(path.format(name, "configmaps"))["data"]["tls.crt"]
+                for name in ("cotenant-system", "cotenant-node")
+            ]
+            assert bundles[0] == bundles[1]
+            folder = tmp_path / "folder"
+            folder.mkdir(exist_ok=True)
+            for name, text in secret.items():
+                (folder / name).write_bytes(b64decode(text))
+            (folder / BUNDLE_FILE).write_text(bundles[0])
+            assert read_seal(folder)[0] is not None
+            found = load_pem_x509_certificates(bundles[0].encode())
+            assert len({certificate.public_key().public_bytes_raw() for certificate in found}) == 1
+            kind = SubjectAlternativeName
+            names = [certificate.extensions.get_extension_for_class(kind).value for certificate in found]
+            return secret["tls.key"], [names_of.get_values_for_type(DNSName) for names_of in names]
+
+        run("install", "cotenant", str(CHART), "--create-namespace")
+        key, names = stored()
+        assert names == [["cotenant"]]
+        run("upgrade", "cotenant", str(CHART))
+        assert stored() == (key, [["cotenant"]])
+        for _ in range(2):  # the second changes nothing
+            run("upgrade", "cotenant", str(CHART), "--set=scheduler.names={cotenant,batch=binpack}")
+            assert stored() == (key, [["cotenant"], ["cotenant", "batch"]])
+        run("uninstall", "cotenant", "--no-hooks")
+        left = lambda: {entry["metadata"]["name"] for entry in api.items("/api/v1/namespaces")}  # noqa: E731
+        eventually("the agents' namespace is gone", lambda: "cotenant-node" not in left(), 60.0)
+        kept = "--set=manager.createConfigNamespace=false,priorityClasses.create=false"
+        run("install", "renamed", str(CHART), kept, "--set=scheduler.names={other}")
+        assert stored() == (key, [["cotenant"], ["other"]])

@@ -20,7 +20,8 @@ PODS = "/api/v1/namespaces/default/pods"
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("loads")
-    (folder / "load.yaml").write_text("usageThresholds: {cpu: 65, memory: 95}\n")
+    lasts = "nodeMetricExpirationSeconds: 86400\n"  # what the case says holds for as long as it takes
+    (folder / "load.yaml").write_text(f"usageThresholds: {{cpu: 65, memory: 95}}\n{lasts}")
     with Up(folder / "up", "--nodes", 3, "--ephemeral", "--load-aware", folder / "load.yaml") as running:
         running.ready()
         yield running

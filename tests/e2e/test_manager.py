@@ -87,10 +87,14 @@ def test_withdrawing_before_an_uninstallation_leaves_neither_webhooks_nor_amount
         api.exchange("POST", path, document)  # another case may have made it
     api.patch(f"{CONFIG}/slo-controller-config", {"data": {"colocation-config": json.dumps({"enable": True})}})
     webhook = {
-        "name": "pods.cotenant.io", "clientConfig": {"url": "https://127.0.0.1:1/mutate-pod"}, "sideEffects": "None",
-        "admissionReviewVersions": ["v1"], "failurePolicy": "Fail", "timeoutSeconds": 1,
+        "name": "pods.cotenant.io",
+        "clientConfig": {"url": "https://127.0.0.1:1/mutate-pod"},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "failurePolicy": "Fail",
+        "timeoutSeconds": 1,
         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
-    }  # fmt: skip
+    }
     api.create(
         f"{WEBHOOKS}/mutatingwebhookconfigurations", {"metadata": {"name": "cotenant-webhook"}, "webhooks": [webhook]}
     )

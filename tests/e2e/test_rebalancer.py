@@ -58,6 +58,11 @@ def _is_settled(api: Client) -> bool:
     return bool(jobs) and all(job.get("status", {}).get("phase") in ("Succeeded", "Failed") for job in jobs)
 
 
+def _standing(api: Client) -> set[tuple[str, str]]:
+    """Every move, and the version of what is known about it."""
+    return {(job["metadata"]["name"], job["metadata"]["resourceVersion"]) for job in api.items(JOBS)}
+
+
 def test_pods_move_while_the_rebalancer_is_killed_again_and_again(up: Up, tmp_path: Path) -> None:
     api = Client(up.kubeconfig)
     names = [node["metadata"]["name"] for node in api.items(NODES)]
@@ -80,7 +85,9 @@ def test_pods_move_while_the_rebalancer_is_killed_again_and_again(up: Up, tmp_pa
         if pid:
             os.kill(pid, signal.SIGKILL)
         eventually("it runs again", lambda gone=pid: up.children().get("rebalancer") not in (None, gone), 30.0)  # type: ignore[misc]
-        end_s = time.monotonic() + 3.0 + rng.random() * 3.0
+        before = _standing(api)
+        eventually("it goes on", lambda before=before: _standing(api) != before or _is_settled(api), 90.0)  # type: ignore[misc]
+        end_s = time.monotonic() + rng.random()
         eventually("it works for a while", lambda until_s=end_s: time.monotonic() > until_s)  # type: ignore[misc]
 
     moved = list(eventually("moves end", lambda: _is_settled(api) and api.items(JOBS), 120.0))  # type: ignore[union-attr]
@@ -103,8 +110,9 @@ def test_pods_move_while_the_rebalancer_is_killed_again_and_again(up: Up, tmp_pa
     name = job["spec"]["podRef"]["name"]
     found = run("explain", "pod", f"default/{name}", "--kubeconfig", up.kubeconfig, "--json")
     assert found.returncode == 0, found.stderr
-    (move,) = json.loads(found.stdout)["moves"]
-    assert (move["pod"], move["node"], move["phase"]) == (f"default/{name}", names[0], "Succeeded")
+    # A move that was under way at a kill may have ended without one, and the pod was moved later.
+    move = next(move for move in json.loads(found.stdout)["moves"] if move["phase"] == "Succeeded")
+    assert (move["pod"], move["node"]) == (f"default/{name}", names[0])
     assert "cpu" in move["why"]
 
     request = {

@@ -20,7 +20,7 @@ def test_a_pod_that_names_no_scheduler_runs(api: Client, namespace: str) -> None
 
 def test_a_pod_whose_scheduler_does_not_run_gets_an_event_that_says_so(api: Client, namespace: str) -> None:
     api.create(f"/api/v1/namespaces/{namespace}/pods", pod("elsewhere", schedulerName="elsewhere"))
-    (event,) = eventually("there is an event", lambda: api.items(f"/api/v1/namespaces/{namespace}/events"))
+    event = eventually("there is an event", lambda: api.items(f"/api/v1/namespaces/{namespace}/events"))[0]
     assert (event["type"], event["reason"]) == ("Warning", "FailedScheduling")
     assert 'its spec.schedulerName is "elsewhere"' in event["message"]
     assert "cotenant and default-scheduler" in event["message"]

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import NameOID
 
-from cotenant.drivers.seals.seals import CERTIFICATE_FILE, KEY_FILE, Sealer, Seals
+from cotenant.drivers.seals.seals import CERTIFICATE_FILE, KEY_FILE, Certified, Sealer, Seals
 
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 KEYS_SINCE_S = SINCE.timestamp()
@@ -22,13 +22,13 @@ SCHEDULER = "cotenant"
 def keys(seed: int = 1) -> tuple[Sealer, Seals]:
     """A pair, the same for a seed; pods are sealed at any time."""
     key = Ed25519PrivateKey.from_private_bytes(bytes([seed] * 32))
-    return Sealer(key), Seals((key.public_key(),))
+    return Sealer(key), Seals([Certified(key.public_key())])
 
 
 def strict(since_s: float = KEYS_SINCE_S) -> Seals:
     """Seals of the first pair; the scheduler `SCHEDULER` states class and quota of every pod that was created since."""
     key = Ed25519PrivateKey.from_private_bytes(bytes([1] * 32))
-    return Seals((key.public_key(),), since_s, frozenset({SCHEDULER}))
+    return Seals([Certified(key.public_key(), since_s, frozenset({SCHEDULER}))])
 
 
 def write_pair(folder: Path, seed: int = 1) -> None:

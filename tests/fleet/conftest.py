@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fakes.servers.nats_server import NatsServer, free_port
+from tests.fakes.servers.nats_server import NatsServer
+from tests.fakes.servers.ports import free_port
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.fakes.servers.nats_server import NatsServer, free_port
+from tests.fakes.servers.nats_server import NatsServer
+from tests.fakes.servers.ports import free_port
 from tests.fakes.waiting import soon
 
 from cotenant.drivers.nats.client import Access, connect

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.fakes.servers.nats_server import NatsServer, free_port
+from tests.fakes.servers.nats_server import NatsServer
+from tests.fakes.servers.ports import free_port
 from tests.fakes.waiting import patience, soon
 
 from cotenant.drivers.nats.broker import Broker
@@ -41,7 +42,7 @@ FLEET = FleetFile(
 def heating(guid: str) -> Program:
     program = Program("heating", "1.2.3", guid=guid)
 
-    @program.method(deadline_s=2.0)
+    @program.method(deadline_s=40.0)
     def warm(celsius: float, room: str = "hall") -> str:
         """Warm a room."""
         return f"{room}: {celsius:g}"
@@ -51,7 +52,7 @@ def heating(guid: str) -> Program:
 
 async def answers(bus: NatsBus, guid: str) -> bool:
     try:
-        return bool(await call(bus, "fleet.alice.rpc.methods", Methods(guid), MethodList))
+        return bool(await call(bus, "fleet.alice.rpc.methods", Methods(guid), MethodList, 60.0))
     except NoSuchGuid:
         return False
 
@@ -82,10 +83,10 @@ def test_a_program_answers_as_its_own_guid_only(tmp_path: Path) -> None:
         await soon("the program answers", lambda: answers(alice, "heating-1"))
         asked = Call("heating-1", "warm", msgspec.Raw(b'{"celsius": "21"}'))
         for _ in range(20):  # the impostor is in the same queue: it would get half of them
-            called = await call(alice, "fleet.alice.rpc.call", asked, Called)
+            called = await call(alice, "fleet.alice.rpc.call", asked, Called, 60.0)
             assert json.loads(bytes(called.result)) == "hall: 21"
         with pytest.raises(Forbidden, match="tags"):
-            await call(bob, "fleet.bob.rpc.call", asked, Called)
+            await call(bob, "fleet.bob.rpc.call", asked, Called, 60.0)
         for subject in ("guid.heating-1.rpc.warm", "hb.other-1", "fleet.alice.rpc.down", "fleet.register.other-1"):
             with pytest.raises(Forbidden):
                 await impostor.request(subject, b"{}", timeout_s=60.0)
@@ -96,7 +97,7 @@ def test_a_program_answers_as_its_own_guid_only(tmp_path: Path) -> None:
 
     async def answered(alice: NatsBus) -> bool:
         try:
-            await call(alice, "fleet.alice.rpc.methods", Methods("agent-a"), MethodList)
+            await call(alice, "fleet.alice.rpc.methods", Methods("agent-a"), MethodList, 60.0)
         except InvalidInput:
             return True
         except NoSuchGuid:
@@ -117,16 +118,16 @@ def test_types_are_in_the_services_info(server: NatsServer) -> None:
 
         async def listed() -> bool:
             try:
-                return bool(await call(here, "guid.heating-1.rpc.methods", Methods(), MethodList))
+                return bool(await call(here, "guid.heating-1.rpc.methods", Methods(), MethodList, 60.0))
             except NoSuchGuid:
                 return False
 
         await soon("it answers", listed)
-        info = json.loads((await here.request("$SRV.INFO.cotenant-program", b"")).data)
+        info = json.loads((await here.request("$SRV.INFO.cotenant-program", b"", timeout_s=60.0)).data)
         assert info["metadata"] == {"guid": "heating-1", "program": "heating"}
         (warm,) = [found for found in info["endpoints"] if found["name"] == "warm"]
         assert warm["subject"] == "guid.heating-1.rpc.warm"
-        assert (warm["metadata"]["result"], warm["metadata"]["deadline_ms"]) == ("str", "2000")
+        assert (warm["metadata"]["result"], warm["metadata"]["deadline_ms"]) == ("str", "40000")
         schema = json.loads(warm["metadata"]["arguments"])
         (form,) = schema["$defs"].values()
         assert form["required"] == ["celsius"]
@@ -174,7 +175,7 @@ def test_a_process_beside_an_embedded_fleet_is_called_by_the_command(tmp_path: P
             async def there() -> bool:
                 assert program.poll() is None
                 try:
-                    return bool(await call(bus, "fleet.x.rpc.methods", Methods("heating-0000002a"), MethodList))
+                    return bool(await call(bus, "fleet.x.rpc.methods", Methods("heating-0000002a"), MethodList, 60.0))
                 except NoSuchGuid:
                     return False
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fakes.servers.nats_server import NatsServer, free_port
-from tests.fakes.waiting import eventually, soon
+from tests.fakes.servers.nats_server import NatsServer
+from tests.fakes.servers.ports import free_port
+from tests.fakes.waiting import eventually, patience, soon
 
 from cotenant.drivers.nats.client import Access, connect
 from cotenant.drivers.nats.contract import Bus
@@ -60,7 +61,7 @@ scrape_configs:
 
 
 def asked(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=5) as answer:
+    with urllib.request.urlopen(url, timeout=patience(10)) as answer:
         body: bytes = answer.read()
         return body
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fakes.servers.nats_server import NatsServer, free_port
+from tests.fakes.servers.nats_server import NatsServer
+from tests.fakes.servers.ports import free_port
 from tests.fakes.waiting import soon
 
 from cotenant.drivers.nats.client import Access, NatsBus, connect
@@ -56,7 +57,7 @@ def test_a_host_speaks_and_hears_as_its_own_guid_only(guarded: tuple[NatsServer,
         for subject in ("guid.agent-a.rpc.*", "guid.agent-b.rpc.*", "fleet.register.*", "_INBOX.controller.>"):
             await host.subscribe(subject, asked)
         await host.client.flush()
-        answer = await controller.request("guid.agent-a.rpc.inspect", b"")
+        answer = await controller.request("guid.agent-a.rpc.inspect", b"", timeout_s=60.0)
         assert answer.data == b"done"
         for subject in (
             "hb.agent-b",
@@ -86,7 +87,7 @@ def test_an_operator_asks_under_its_own_name_only(guarded: tuple[NatsServer, Mad
 
         await controller.subscribe("fleet.*.rpc.*", asked)
         await controller.client.flush()
-        assert (await bob.request("fleet.bob.rpc.list", b"")).data == b"fleet.bob.rpc.list"
+        assert (await bob.request("fleet.bob.rpc.list", b"", timeout_s=60.0)).data == b"fleet.bob.rpc.list"
         for subject in ("fleet.alice.rpc.list", "guid.agent-a.rpc.start", "hb.agent-a"):
             with pytest.raises(Forbidden, match=subject):
                 await bob.request(subject, b"", timeout_s=60.0)

@@ -143,8 +143,10 @@ class Kube:
         parts = urlsplit(self.url)
         assert parts.hostname is not None
         if parts.scheme == "http":
-            return http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
-        return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=timeout_s, context=self._context)
+            return http.client.HTTPConnection(parts.hostname, parts.port, timeout=patience(timeout_s))
+        return http.client.HTTPSConnection(
+            parts.hostname, parts.port, timeout=patience(timeout_s), context=self._context
+        )
 
     def _headers(self, extra: dict[str, str]) -> dict[str, str]:
         headers = {"accept": "application/json", "user-agent": "kube-cases/1", **extra}
@@ -208,14 +210,14 @@ class Kube:
         return self.ok("DELETE", path, body, **query)
 
     def watch(self, path: str, *, accept: str = "application/json", **query: str) -> Watching:
-        """Open a watch. It ends after `timeoutSeconds` (20 by default)."""
-        query.setdefault("timeoutSeconds", "20")
+        """Open a watch. It ends after `timeoutSeconds` (two minutes by default)."""
+        query.setdefault("timeoutSeconds", "120")
         connection = self.connect()
         target = path + "?" + urlencode({"watch": "true", **query}, quote_via=quote)
         connection.request("GET", target, headers=self._headers({"accept": accept}))
         return Watching(connection, connection.getresponse())
 
-    def eventually(self, path: str, holds: Callable[[Any], bool], timeout_s: float = 20.0, **query: str) -> Any:
+    def eventually(self, path: str, holds: Callable[[Any], bool], timeout_s: float = 30.0, **query: str) -> Any:
         """Read until a condition holds: the effect of a controller or another thread of the server."""
 
         def found() -> Any:
@@ -248,7 +250,7 @@ class _Local:
     def stop(self) -> None:
         if self._stop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(15)
+        self._thread.join(patience(15))
 
     def _run(self) -> None:
         try:

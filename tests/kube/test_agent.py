@@ -328,8 +328,9 @@ def test_a_nodes_cpu_topology_is_published_once_and_on_change(kube: Any, node: s
         seen = read_node_topology(await client.get(NODE_TOPOLOGIES, "", node))
         assert seen.topology.mask == 0b1111111
         assert [(zone.node, zone.cpu_m, zone.memory_bytes) for zone in seen.zones] == [
-            (0, 4000, 1 << 30), (1, 4000, None)
-        ]  # fmt: skip
+            (0, 4000, 1 << 30),
+            (1, 4000, None),
+        ]
         assert not seen.kubelet_gives
         kubelet[0] = KubeletFacts(cpu_manager="static", topology_manager="restricted", reserved_cpus=(0,))
         told.append(await writer.write())
@@ -352,10 +353,13 @@ def test_the_doctor_sees_koordlet_and_the_kubelets_version(
         return asyncio.run(look(config, single=True, checkpoint=tmp_path / "none"))
 
     assert seen().writers == ()
-    kube.create(f"/api/v1/namespaces/{namespace}/pods", {
-        "metadata": {"name": "koordlet-x", "labels": {"koord-app": "koordlet"}},
-        "spec": {"nodeName": node, "containers": [{"name": "koordlet", "image": "registry.example/k:1"}]},
-    })  # fmt: skip
+    kube.create(
+        f"/api/v1/namespaces/{namespace}/pods",
+        {
+            "metadata": {"name": "koordlet-x", "labels": {"koord-app": "koordlet"}},
+            "spec": {"nodeName": node, "containers": [{"name": "koordlet", "image": "registry.example/k:1"}]},
+        },
+    )
     kube.patch(f"/api/v1/nodes/{node}/status", {"status": {"nodeInfo": {"kubeletVersion": "v1.36.2"}}})
     found = seen()
     assert found.writers == (OtherWriter("koordlet", f"a pod on {node}"),)

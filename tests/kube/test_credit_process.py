@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes.servers.ports import free_port
 from tests.fakes.waiting import eventually, patience, soon
 from tests.kube.definitions import collection, installed
 
 pytest.importorskip("sqlalchemy", reason="the extra `credit` is not installed")
 
 from cotenant.drivers.http.address import Address
-from cotenant.drivers.http.ports import free_port
 from cotenant.drivers.journal.journal import Journal
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.fakes.servers.extender_forms import by_name, by_object, node, written
+from tests.fakes.servers.ports import free_port
 from tests.fakes.waiting import eventually, patience
 
 from cotenant.drivers.http.address import Address
@@ -55,7 +56,7 @@ def running(settings: ExtenderSettings, limits: ServerLimits = LIMITS) -> Iterat
         yield found[0]
     finally:
         loop.call_soon_threadsafe(stop[0].set)
-        thread.join(20)
+        thread.join(patience(20))
         assert not thread.is_alive()
         loop.close()
 
@@ -260,9 +261,7 @@ def test_a_renewed_certificate_is_used(tmp_path: Path) -> None:
 def test_the_health_listener_is_plain_http_and_serves_only_health(tmp_path: Path) -> None:
     authority = Authority(tmp_path, "ca")
     certificate, key = authority.issue("extender")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        free = probe.getsockname()[1]
+    free = free_port()
     settings = ExtenderSettings(
         listen="127.0.0.1:0",
         tls_cert=certificate,
@@ -284,9 +283,7 @@ def test_the_health_listener_takes_reports_with_a_token(tmp_path: Path) -> None:
     certificate, key = authority.issue("extender")
     token = tmp_path / "token"
     token.write_text("a-token-of-the-tests")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        free = probe.getsockname()[1]
+    free = free_port()
     settings = ExtenderSettings(
         listen="127.0.0.1:0",
         tls_cert=certificate,

@@ -67,8 +67,12 @@ def test_the_role_grants_exactly_the_used_permissions() -> None:
     role = next(document for document in documents("rbac.yaml") if document["kind"] == "ClusterRole")
     granted = {(resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
     assert granted == {
-        ("nodes", "list"), ("nodes", "watch"), ("pods", "list"), ("pods", "watch"), ("tokenreviews", "create"),
-    }  # fmt: skip
+        ("nodes", "list"),
+        ("nodes", "watch"),
+        ("pods", "list"),
+        ("pods", "watch"),
+        ("tokenreviews", "create"),
+    }
     accounts = {
         (subject["kind"], subject["name"], subject["namespace"])
         for document in documents("rbac.yaml")

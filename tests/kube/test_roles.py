@@ -34,12 +34,15 @@ PARTS = {
     "rebalancer": Part("rebalancer/deployment.yaml", (ANY_PORT, "--config=CONFIG", "--act"), "cotenant-rebalancer"),
     "extender": Part("extender/deployment.yaml", (ANY_PORT, "--health-listen="), "cotenant-extended"),
     "console": Part("console/deployment.yaml", (ANY_PORT,), "cotenant-console"),
-    "traces": Part("traces/deployment.yaml",
-        ("--http=127.0.0.1:0", "--grpc=", "--token-file=-", "--send-token-file=-", "--state=-"), "cotenant-traces"),
+    "traces": Part(
+        "traces/deployment.yaml",
+        ("--http=127.0.0.1:0", "--grpc=", "--token-file=-", "--send-token-file=-", "--state=-"),
+        "cotenant-traces",
+    ),
     "credit": Part("credit/deployment.yaml", (ANY_PORT, "--store=STORE", "--token-file=-"), "cotenant-credit"),
     "node": Part("node/daemonset.yaml", ("--config=CONFIG",), "cotenant-node", "cotenant-node"),
     "uninstall": Part("uninstall/job.yaml", (), "cotenant-uninstall"),
-}  # fmt: skip
+}
 FOLDERS = tuple(PARTS)
 
 # Rights that the scenario does not use, and what does: by part, verb and resource. Both groups of a kind have one
@@ -67,10 +70,10 @@ RARE: dict[tuple[str, str, str], str] = {
     ("scheduler", "patch", "podgroups/status"): _REFUSED,
     ("scheduler", "patch", "events"): _REPEATED,
     ("scheduler", "patch", "persistentvolumeclaims"): "a volume that waits for its first pod: "
-        "tests/kube/test_scheduler_volumes.py",
+    "tests/kube/test_scheduler_volumes.py",
     ("scheduler", "patch", "persistentvolumes"): "the same, for a volume that exists",
     ("scheduler", "patch", "workloadprofiles/status"): "a WorkloadProfile with measured pods: "
-        "tests/kube/test_our_kinds.py",
+    "tests/kube/test_our_kinds.py",
     **{
         ("scheduler", verb, resource): _SPREAD
         for verb in ("list", "watch")
@@ -112,7 +115,7 @@ RARE: dict[tuple[str, str, str], str] = {
     ("console", "list", "pods"): "what pods use, where the cluster measures it (metrics.k8s.io)",
     ("traces", "patch", "serviceobjectives"): _PLAIN,
     ("traces", "create", "tokenreviews"): "agents that come with their own tokens: "
-        "packages/cotenant/tests/unit/services/traces/test_agents_tokens.py",
+    "packages/cotenant/tests/unit/services/traces/test_agents_tokens.py",
     ("uninstall", "delete", "daemonsets"): _REFUSED,
     ("uninstall", "get", "daemonsets"): _CLEARS,
     ("uninstall", "delete", "leases"): _CLEARS,
@@ -126,7 +129,7 @@ RARE: dict[tuple[str, str, str], str] = {
     ("node", "create", "nodemetrics"): "a cluster without a manager",
     ("node", "get", "nodeslos"): "cluster: {node_slo: true}",
     ("node", "patch", "noderesourcetopologies"): "CPUs that are pinned or freed",
-}  # fmt: skip
+}
 # Kinds that the server may not serve.
 OPTIONAL = {"replicationcontrollers", "podgroups", "csidrivers", "csistoragecapacities", "workloads"}
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.servers.fake_extender import FakeExtender, keeping
+from tests.fakes.waiting import patience
 
 from .conftest import Kube
 
@@ -38,7 +39,7 @@ def scheduler(kube: Kube, folder: Path, text: str) -> Iterator[Path]:
         yield log
     finally:
         program.send_signal(signal.SIGTERM)
-        assert program.wait(60) == 0, log.read_text()[-2000:]
+        assert program.wait(patience(60)) == 0, log.read_text()[-2000:]
 
 
 @contextmanager
@@ -54,12 +55,12 @@ def extender(**verbs: Any) -> Iterator[FakeExtender]:
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
     thread.start()
-    assert started.wait(10)
+    assert started.wait(patience(10))
     try:
         yield server
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
+        thread.join(patience(10))
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ class Scheduler:
     def __exit__(self, *_: object) -> None:
         assert self._stop is not None
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(30)
+        self._thread.join(patience(30))
         assert self._failure is None
 
     def _run(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.servers.spans import EPOCH_S, Given, batch_of
-from tests.fakes.waiting import patience
+from tests.fakes.waiting import soon
 from tests.kube.definitions import collection, installed
 
 from cotenant.drivers.kube.client.access import load_access
@@ -38,9 +38,7 @@ def test_a_status_follows_the_spans_and_a_deleted_objective_is_forgotten(kube: A
     board = ObjectiveBoard(engine.objectives, lambda: now[0])
 
     async def until(what: Callable[[], bool]) -> None:
-        async with asyncio.timeout(patience(30)):
-            while not what():
-                await asyncio.sleep(0.02)
+        await soon("it holds", what)
 
     async def scenario() -> None:
         path = collection("serviceobjectives", "default")

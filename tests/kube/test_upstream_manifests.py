@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.fakes import waiting
+from tests.fakes.waiting import patience
 from tests.kube.definitions import collection, installed
 from tests.kube.test_webhook_process import EXAMPLE, webhook
 
@@ -168,7 +169,7 @@ def managing(kube: Any) -> Iterator[ManagerProcess]:
         yield found[0]
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(15)
+        thread.join(patience(15))
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 import pytest
 import yaml
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.kube.kinds.node import NodeObject, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
@@ -125,7 +126,7 @@ def test_kube_scheduler_chooses_what_scores_highest_here(
         _compare(kube, namespace, scheduler, Beside(config, scheduler, seed), Random(f"{profile} {seed}"), nodes)
     finally:
         program.terminate()
-        program.wait(10)
+        program.wait(patience(10))
         for name in nodes:
             kube.request("DELETE", f"/api/v1/nodes/{name}")
 

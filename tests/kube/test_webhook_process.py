@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.fakes import waiting
+from tests.fakes.waiting import patience
 from tests.kube.definitions import collection, installed
 
 from cotenant.services.webhook.arguments import NAME, WebhookSettings
@@ -84,7 +85,7 @@ class Running:
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(15)
+        self._thread.join(patience(15))
 
 
 @contextmanager

@@ -38,7 +38,7 @@ def register(kube: Any, namespace: str, configs: str, hook: Any) -> Iterator[Reg
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
             "sideEffects": "None",
             "admissionReviewVersions": ["v1"],
-            "timeoutSeconds": 2,
+            "timeoutSeconds": 30,  # no case waits for it, unless it says so
             **fields,
         }
         path = f"{_GROUP}/{kind.lower()}webhookconfigurations"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,15 +11,22 @@ from tests.fakes.node.kubepods import UIDS, container_group, pod_group
 from tests.node.burning import burning
 from tests.node.test_agent import AgentProcess, folder, top
 
+from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.tree import Groups
+from cotenant.drivers.kubelet.roots import roots_here
 
 __all__ = ["folder", "top"]  # fixtures
 pytestmark = pytest.mark.slow
+DISCOVERY_S = 600.0  # the longest there is, and longer than a case waits
 
 
 @pytest.fixture
-def kubepods(groups: Groups, top: str) -> str:
-    """A kubelet's tree below the test's group, with one guaranteed pod."""
+def kubepods(layout: Layout, groups: Groups, top: str) -> str:
+    """A kubelet's tree below the test's group, with one guaranteed pod. An agent finds that of the machine's own
+    kubelet first.
+    """
+    if there := [root for root in roots_here(layout) if not root.startswith("cotenant-test-")]:
+        pytest.skip(f"a kubelet has its groups on this machine: {', '.join(there)}")
     service = pod_group(UIDS[0], "", True)
     groups.make(f"{top}/{container_group(service, 0, True)}")
     groups.make(f"{top}/kubepods.slice/kubepods-besteffort.slice")
@@ -31,22 +37,22 @@ def kubepods(groups: Groups, top: str) -> str:
 def agent(folder: Path, kubepods: str) -> Iterator[AgentProcess]:
     sources = {"kubepods": True}
     made = AgentProcess(
-        folder, kubepods, "--single", groups=[], sources=sources, period_ms=1000, discovery_period_s=600.0
+        folder, kubepods, "--single", groups=[], sources=sources, period_ms=1000, discovery_period_s=DISCOVERY_S
     )
     yield made
     made.kill()
 
 
-def test_a_hog_in_a_new_pod_is_throttled_within_two_seconds(groups: Groups, kubepods: str, agent: AgentProcess) -> None:
+def test_a_hog_in_a_new_pod_is_throttled_without_waiting_for_the_next_discovery(
+    groups: Groups, kubepods: str, agent: AgentProcess
+) -> None:
     agent.start().until(lambda: agent.told("/v1/state", "pods"))
     assert not agent.holds_something()
     for number in (1, 2):  # the second one comes where best effort is held already
         pod = f"{kubepods}/{pod_group(UIDS[number], 'besteffort', True)}"
         groups.make(f"{kubepods}/{container_group(pod_group(UIDS[number], 'besteffort', True), number, True)}")
-        came_s = time.monotonic()
         with burning(groups, pod, 2):
             agent.until(lambda pod=pod: held(agent, pod))  # type: ignore[misc]
-            assert time.monotonic() - came_s <= 2.0
     assert agent.stop() == 0
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
+from tests.fakes.node.open_files import descriptors
 
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.tree import Groups
@@ -17,7 +16,7 @@ def test_each_method_uses_the_same_samples_and_everything_is_closed(layout: Layo
     service, batch = f"{group}/service", [f"{group}/batch-{number}" for number in range(2)]
     for entry in (service, *batch):
         groups.make(entry)
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     with AntagonistSearch(layout, service, batch) as watch:
         assert {RUN_DELAY, STALL} <= watch.methods.keys()
         assert (BLAME in watch.methods) == (not watch.why_no_probe)
@@ -25,4 +24,4 @@ def test_each_method_uses_the_same_samples_and_everything_is_closed(layout: Layo
         assert set(watch.sample()) == {service, *batch}
         assert all(watch.first(name) is None for name in watch.methods)
         assert all(way.capped is None for way in watch.methods.values())
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before

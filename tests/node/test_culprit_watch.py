@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
+from tests.fakes.node.open_files import descriptors
 
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.tree import Groups
@@ -24,7 +24,7 @@ def test_every_method_sees_the_same_samples_and_idle_groups_are_no_trouble(
         groups.make(name)
     windows = tmp_path / "windows"
     windows.write_text(line(now_us(), 500_000, [1000] * 50, 6000) + "\n")
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     with CulpritWatch(layout, service, batch, 6000, LatencyFile(windows)) as watch:
         assert watch.methods.keys() == METHODS.keys()
         assert watch.sample(ask=True) is None
@@ -36,4 +36,4 @@ def test_every_method_sees_the_same_samples_and_idle_groups_are_no_trouble(
         assert (state.blame is None) == bool(watch.why_no_probe)
         assert all(len(method.history.samples) == 3 for method in watch.methods.values())
         assert all(method.named is None for method in watch.methods.values())
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.fakes.waiting import eventually
+from tests.fakes.waiting import eventually, patience
 from tests.node.burning import burning
 
 from cotenant.drivers.cgroup.counters import CgroupReader
@@ -80,15 +80,14 @@ def test_run_delay_and_pressure_of_a_crowded_group_agree(sensor: NodeSensor, gro
         pytest.skip("no pressure of groups here")
     with burning(groups, group, 2):
         first = until(sensor, group, lambda now: (now.cpu_us or 0) > 100_000).groups[0]
-        last = until(sensor, group, lambda now: (now.run_delay_us or 0) > (first.run_delay_us or 0) + 1_000_000).groups[
-            0
-        ]
+        enough_us = (first.run_delay_us or 0) + 2_000_000  # a wait that is under way is in the pressure alone
+        last = until(sensor, group, lambda now: (now.run_delay_us or 0) > enough_us).groups[0]
     assert first.pressure.cpu is not None
     assert last.pressure.cpu is not None
     stalled_us = last.pressure.cpu.some_us - first.pressure.cpu.some_us
     waited_us = last.run_delay_us - first.run_delay_us
     # others want the CPU too: then both wait, which counts once for pressure and twice for run delay
-    assert 0.45 * waited_us < stalled_us < 1.3 * waited_us
+    assert 0.4 * waited_us < stalled_us < 1.3 * waited_us
 
 
 @pytest.mark.slow
@@ -145,13 +144,13 @@ def test_a_trigger_fires_when_tasks_wait(layout: Layout, groups: Groups, group: 
         # as asyncio waits
         loop.register(trigger.fileno(), select.EPOLLIN)
         with burning(groups, group, 2):
-            assert loop.poll(LONGEST_S) == [(trigger.fileno(), select.EPOLLIN)]
+            assert loop.poll(patience(LONGEST_S)) == [(trigger.fileno(), select.EPOLLIN)]
             assert trigger.take() is TriggerEvent.STALLED
         if not of_host:
             groups.remove(group)
             told = TriggerEvent.STALLED
             while told is TriggerEvent.STALLED:
-                assert loop.poll(LONGEST_S)
+                assert loop.poll(patience(LONGEST_S))
                 told = trigger.take()
             assert told is TriggerEvent.GONE
     files.close()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+from tests.fakes.node.open_files import descriptors
 from tests.fakes.waiting import patience
 
 from cotenant.drivers.cgroup.layout import Layout
@@ -71,7 +71,7 @@ def test_only_the_groups_own_events_are_counted(
 def test_counters_of_gone_or_unrequested_groups_are_closed(root: str, group: str, groups: Groups) -> None:
     part = f"{group}/part"
     groups.make(part)
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     with closing(events(root)) as counters:
         assert counters.read((part, f"{group}/never")).keys() == {part}
         groups.remove(part)
@@ -80,7 +80,7 @@ def test_counters_of_gone_or_unrequested_groups_are_closed(root: str, group: str
         assert counters.read((group, "", part)).keys() == {group}
         counters.watch(())
         assert counters.read((group,)) == {}
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert descriptors() == before
 
 
 def test_cycles_and_instructions_are_counted_where_there_is_a_pmu(

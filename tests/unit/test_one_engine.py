@@ -99,10 +99,13 @@ def recorded(engine: Cluster) -> list[tuple[object, ...]]:
     def pod(i: int, cpu: int, **more: object) -> None:
         service = i % 3 == 0
         value = Pod(
-            f"p{i}", requests=Amounts.of({"cpu": cpu, "memory": 2 * GIB}), labels=Labels.of({"app": "web"}),
+            f"p{i}",
+            requests=Amounts.of({"cpu": cpu, "memory": 2 * GIB}),
+            labels=Labels.of({"app": "web"}),
             estimate=Estimate(cpu / 1000.0, GIB, 0.4, 0.4, 0.5, np.inf if service else 100.0),
-            objective_p99_ms=10.0 if service else None, **more,
-        )  # type: ignore[arg-type]  # fmt: skip
+            objective_p99_ms=10.0 if service else None,
+            **more,
+        )  # type: ignore[arg-type]
         engine.pod_seen(ObservedPod(value, value.name, "cotenant", float(i)), float(i))
 
     for i in range(6):

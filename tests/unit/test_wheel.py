@@ -187,9 +187,12 @@ def test_scheduler_manager_and_console_serve(product: Installed) -> None:
                 for name, log in logs.items():
                     port = await asyncio.to_thread(eventually, f"{name} listens", lambda log=log: listening(log), 60.0)
                     healthy = await asyncio.to_thread(
-                        eventually, f"{name} is healthy", lambda port=port: status(port, "/healthz") == 200, 60.0,
+                        eventually,
+                        f"{name} is healthy",
+                        lambda port=port: status(port, "/healthz") == 200,
+                        60.0,
                         tolerated=(OSError, http.client.HTTPException),
-                    )  # fmt: skip
+                    )
                     assert healthy
 
     asyncio.run(scenario())

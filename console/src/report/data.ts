@@ -1,4 +1,4 @@
-// What a static page carries: its figures (packages/cotenant-lab/src/cotenant_lab/report/figures.py), the colours of its names, and the runs that its view of the lab shows (runs.py).
+// What a static page carries: its figures (packages/cotenant/src/cotenant/model/pages/figures.py), the colours of its names, and the runs that its view of the lab shows (runs.py).
 import type { Axis } from "../chart/axis";
 
 export interface LineData {

@@ -346,6 +346,18 @@ yes
 {{- if and .Values.scheduler.enabled .Values.scheduler.seal.enabled }}yes{{ end -}}
 {{- end }}
 
+{{/* The scheduler's certificate for processes in its namespace: what they read of bound pods' class, quota and tenant is checked by it. */}}
+{{- define "cotenant.sealVolume" -}}
+{{- if include "cotenant.seals" . -}}
+- name: seal # not the key
+  projected:
+    defaultMode: 288
+    sources:
+      - secret: {name: cotenant-seal, items: [{key: tls.crt, path: tls.crt}], optional: true}
+      - configMap: {name: cotenant-seal, items: [{key: tls.crt, path: bundle.crt}], optional: true}
+{{- end }}
+{{- end }}
+
 {{- define "cotenant.agentConfig" -}}
 {{- $node := .Values.node -}}
 {{- $to := dict "token_file" "/var/run/secrets/cotenant/token" -}}

@@ -26,8 +26,13 @@ from cotenant.policy.placement.load_aware.standing import Facts, standing
 from cotenant.policy.placement.load_aware.usage import Resident, pick
 
 NOW_S = 1_000_000.0
-_NAMES = {"cpu_m": "cpu", "mid-cpu_m": "kubernetes.io/mid-cpu", "mid-memory": "kubernetes.io/mid-memory",
-          "batch-cpu_m": "kubernetes.io/batch-cpu", "batch-memory": "kubernetes.io/batch-memory"}  # fmt: skip
+_NAMES = {
+    "cpu_m": "cpu",
+    "mid-cpu_m": "kubernetes.io/mid-cpu",
+    "mid-memory": "kubernetes.io/mid-memory",
+    "batch-cpu_m": "kubernetes.io/batch-cpu",
+    "batch-memory": "kubernetes.io/batch-memory",
+}
 
 
 def _use(raw: dict[str, int] | None) -> Use:

@@ -16,7 +16,7 @@ from cotenant.engine.rules.claims.instructions import ReleaseClaim
 from cotenant.engine.rules.claims.rules import ClaimRules
 from cotenant.model.claims.claim import ResourceClaim
 from cotenant.model.claims.devices import DeviceId, OfferedDevice, Reach, Slice
-from cotenant.model.claims.needs import ClaimNeeds, ContainerRequest, NamedClaim
+from cotenant.model.claims.needs import ClaimGroup, ClaimNeeds, ContainerRequest, NamedClaim
 from cotenant.model.claims.requests import ClaimSpec, Constraint, DeviceClass, DeviceRequest, ExactRequest
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.node import Node
@@ -113,10 +113,14 @@ class ClaimsWorld:
         members: int = 0,
         cpu_milli: int = 100,
         containers: tuple[ContainerRequest, ...] = (),
+        group: str = "",
         **requests: int,
     ) -> None:
+        """`group`: the PodGroup that its claims are reserved for."""
         uid = f"uid-{name}"
-        needs = ClaimNeeds((), containers, uid, tuple(NamedClaim(f"default/{claim}") for claim in claims))
+        shared = ClaimGroup(group, f"uid-{group}") if group else None
+        named = tuple(NamedClaim(f"default/{claim}", group=shared) for claim in claims)
+        needs = ClaimNeeds((), containers, shared, uid, named)
         notes = GangNotes(name=gang, min_available=members) if gang else None
         amounts = {"cpu": cpu_milli, "memory": 2**20, **{key.replace("__", "/"): v for key, v in requests.items()}}
         self.see(
@@ -164,7 +168,7 @@ class ClaimsWorld:
 
     def release(self, given: ReleaseClaim) -> None:
         claim = self.claims.get(given.key)
-        if claim is not None and set(claim.reserved_for) <= {given.pod_uid}:
+        if claim is not None and set(claim.reserved_for) <= {given.consumer_uid}:
             if given.delete:
                 self.delete(given.key)
             else:
@@ -175,9 +179,13 @@ class ClaimsWorld:
         for holding in bind.holds.claims:
             if not holding.key:
                 made = ResourceClaim(
-                    "default", f"{bind.uid}-extended", f"extended {bind.uid}", ClaimSpec(), owner_uid=bind.uid,
+                    "default",
+                    f"{bind.uid}-extended",
+                    f"extended {bind.uid}",
+                    ClaimSpec(),
+                    owner_uid=bind.uid,
                     is_for_extended=True,
-                )  # fmt: skip
+                )
                 self.put(replace(made, allocation=holding.allocation, reserved_for=(bind.uid,)))
                 continue
             claim = self.claims.get(holding.key)
@@ -189,8 +197,9 @@ class ClaimsWorld:
                 claim = replace(claim, allocation=holding.allocation)
             elif holding.allocation is not None and claim.allocation.devices != holding.allocation.devices:
                 return False
-            if bind.uid not in claim.reserved_for:
-                claim = replace(claim, reserved_for=(*claim.reserved_for, bind.uid))
+            consumer = holding.group.uid if holding.group is not None else bind.uid
+            if consumer not in claim.reserved_for:
+                claim = replace(claim, reserved_for=(*claim.reserved_for, consumer))
             self.put(claim)
         return True
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-PATIENCE_S = 30.0
+from tests.fakes.waiting import WITHIN_S, eventually, patience
 
 
 class KeeperProcess:
@@ -45,11 +45,12 @@ class KeeperProcess:
 
     def ready(self) -> KeeperProcess:
         """Wait until it says so."""
-        waited = 0.0
-        while not select.select([self._told], [], [], 0.1)[0]:
-            waited += 0.1
+
+        def has_told() -> bool:
             assert self.process.poll() is None, f"ended with {self.process.returncode}: {self.said()}"
-            assert waited < PATIENCE_S, self.said()
+            return bool(select.select([self._told], [], [], 0)[0])
+
+        eventually("the keeper serves", has_told)
         assert self._told.recv(100) == b"READY=1"
         return self
 
@@ -66,7 +67,7 @@ class KeeperProcess:
 
     def ends(self) -> int:
         """The exit status."""
-        return self.process.wait(PATIENCE_S)
+        return self.process.wait(patience(WITHIN_S))
 
     def said(self) -> str:
         """Its log."""

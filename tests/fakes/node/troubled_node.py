@@ -7,7 +7,7 @@ the guilty pod while that one is active; its latency is a queue's at its load, w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -59,6 +59,7 @@ class TroubledNode:
     latency: bool = True
     spans: bool = False
     cache: bool = False  # the harm is in cycles per instruction, not in waiting
+    fellows: int = 0  # services that are slowed with it, by `cache`, and whose users hardly notice
     disk_bps: int = 0  # the harm is in waiting for a disk: what the guilty pod writes while it is active
     presses: bool = True  # whether the machine's waiting for disks shows it
     knows_stalls: bool = True  # whether groups' own waiting for disks is known, which it is not on cgroup v1
@@ -137,6 +138,7 @@ class TroubledNode:
             self_p99_us=round(own_ms * 1000) if self.spans else None,
         )
         pods = [PodUse(service_pod(self.service), use, health=health if self.latency else None)]
+        pods += [self._fellow(f"fellow-{i}", hurt) for i in range(self.fellows)]
         for name in self.suspects:
             if f"uid-{name}" not in self.gone:
                 pod = batch_pod(name)
@@ -152,6 +154,14 @@ class TroubledNode:
             best_effort_group="batch",
             blame=self._blame(limited, load, waiting, itself) if self.probe else None,
         )
+
+    def _fellow(self, name: str, hurt: float) -> PodUse:
+        """A service that takes more CPU time for the same requests while it is slowed."""
+        slowdown = 1 + 0.8 * hurt
+        pod = replace(service_pod(name), objective_p99_us=100 * OBJECTIVE_US)
+        cpi = round(1200 * slowdown * self.random.gauss(1, 0.01))
+        use = GroupUse(pod.group, cpu_m=round(500 * slowdown * self.random.gauss(1, 0.01)), cpi_milli=cpi)
+        return PodUse(pod, use, health=ServiceHealth(SECOND_US, 200, round(OBJECTIVE_US * slowdown), 0, 0))
 
     def _written(self, on: float) -> int:
         """What the guilty pod writes: as active as it is, up to its limit."""

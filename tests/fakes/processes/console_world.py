@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.fakes.servers.fake_api import FakeApi
-from tests.fakes.waiting import patience
+from tests.fakes.waiting import WITHIN_S, patience, soon
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.messages import Answer, Receive, Scope, Send, send_answer
@@ -180,7 +180,7 @@ class ConsoleWorld:
 
     def __exit__(self, *_: object) -> None:
         self.loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(20)
+        self._thread.join(patience(20))
         if self._error is not None:
             raise self._error
 
@@ -192,15 +192,10 @@ class ConsoleWorld:
 
         return asyncio.run_coroutine_threadsafe(call(), self.loop).result(patience(20))
 
-    def wait(self, holds: Callable[[], bool], within_s: float = 20.0) -> None:
+    def wait(self, holds: Callable[[], bool], within_s: float = WITHIN_S) -> None:
         """Until something holds in the loop."""
 
-        async def until() -> None:
-            async with asyncio.timeout(patience(within_s)):
-                while not holds():
-                    await asyncio.sleep(0.01)
-
-        asyncio.run_coroutine_threadsafe(until(), self.loop).result()
+        asyncio.run_coroutine_threadsafe(soon("it holds", holds, within_s), self.loop).result()
 
     @property
     def url(self) -> str:

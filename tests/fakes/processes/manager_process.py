@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.fakes.servers.fake_api import FakeApi
-from tests.fakes.waiting import patience
+from tests.fakes.waiting import soon
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.kube.client.access import Access
@@ -98,6 +98,4 @@ def seen(process: ManagerProcess, node: str, at: datetime) -> bool:
 
 async def eventually(holds: Callable[[], object], within_s: float = 30.0) -> None:
     """Until something holds that is not only in the store."""
-    async with asyncio.timeout(patience(within_s)):
-        while not holds():
-            await asyncio.sleep(0.01)
+    await soon("it holds", holds, within_s)

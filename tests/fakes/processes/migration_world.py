@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from cotenant.engine.migration.contracts import MigrationSettings
 from cotenant.engine.migration.instructions import (
     CreateJob,
     CreateReservation,
@@ -26,7 +27,7 @@ from cotenant.engine.migration.instructions import (
     WithdrawEviction,
     WriteStatus,
 )
-from cotenant.engine.migration.migrations import Migrations, MigrationSettings, request_key
+from cotenant.engine.migration.migrations import Migrations, request_key
 from cotenant.engine.migration.steps import Simulated
 from cotenant.model.cluster.eviction_request import REBALANCER, EvictionProgress, EvictionRequest
 from cotenant.model.cluster.labels import Labels
@@ -197,9 +198,15 @@ class MigrationWorld:
             case RequestEviction(job=job):
                 namespace, _, name = request_key(job).partition("/")
                 made_request = EvictionRequest(
-                    namespace, name, f"q-{job.uid}", REBALANCER, job.pod.uid, job.pod.name, self.now_s,
+                    namespace,
+                    name,
+                    f"q-{job.uid}",
+                    REBALANCER,
+                    job.pod.uid,
+                    job.pod.name,
+                    self.now_s,
                     failed=self.refuses,
-                )  # fmt: skip
+                )
                 self.requests.setdefault(made_request.key, made_request)
             case WithdrawEviction(request=request):
                 self.requests.pop(request.key, None)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import yaml
-from tests.fakes.waiting import soon
+from tests.fakes.servers.ports import free_port
+from tests.fakes.waiting import patience, soon
 
 FOLDER = os.environ.get("COTENANT_TEST_KUBE_BIN", "")
 PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler")
@@ -25,12 +25,6 @@ MISSING = (
     else f"COTENANT_TEST_KUBE_BIN names no folder with {', '.join(PROGRAMS)}"
 )
 _TOKEN = "secret-of-the-test"
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @asynccontextmanager
@@ -44,23 +38,39 @@ async def control_plane(folder: Path) -> AsyncIterator[Path]:
                 subprocess.Popen([str(Path(FOLDER, name)), *arguments], stdout=log, stderr=log, start_new_session=True)
             )
 
-    etcd, peer, port = _free_port(), _free_port(), _free_port()
+    etcd, peer, port = free_port(), free_port(), free_port()
     tls, keys, tokens, kubeconfig = folder / "tls", folder / "sa.key", folder / "tokens", folder / "kubeconfig"
     subprocess.run(["openssl", "genrsa", "-out", str(keys), "2048"], check=True, capture_output=True)
     tokens.write_text(f"{_TOKEN},admin,admin,system:masters\n")
     try:
         url = f"http://127.0.0.1:{etcd}"
         start(
-            "etcd", "--data-dir", str(folder / "etcd"), "--unsafe-no-fsync", "--listen-client-urls", url,
-            "--advertise-client-urls", url, "--listen-peer-urls", f"http://127.0.0.1:{peer}",
-        )  # fmt: skip
+            "etcd",
+            "--data-dir",
+            str(folder / "etcd"),
+            "--unsafe-no-fsync",
+            "--listen-client-urls",
+            url,
+            "--advertise-client-urls",
+            url,
+            "--listen-peer-urls",
+            f"http://127.0.0.1:{peer}",
+        )
         start(
-            "kube-apiserver", f"--etcd-servers={url}", f"--secure-port={port}", "--bind-address=127.0.0.1",
-            f"--cert-dir={tls}", f"--token-auth-file={tokens}", "--authorization-mode=AlwaysAllow",
-            "--service-account-issuer=https://test", f"--service-account-key-file={keys}",
-            f"--service-account-signing-key-file={keys}", "--service-cluster-ip-range=10.0.0.0/24",
-            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition", "--max-requests-inflight=2000",
-        )  # fmt: skip
+            "kube-apiserver",
+            f"--etcd-servers={url}",
+            f"--secure-port={port}",
+            "--bind-address=127.0.0.1",
+            f"--cert-dir={tls}",
+            f"--token-auth-file={tokens}",
+            "--authorization-mode=AlwaysAllow",
+            "--service-account-issuer=https://test",
+            f"--service-account-key-file={keys}",
+            f"--service-account-signing-key-file={keys}",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            "--max-requests-inflight=2000",
+        )
 
         async def answers() -> bool:
             authority = tls / "apiserver.crt"
@@ -77,16 +87,21 @@ async def control_plane(folder: Path) -> AsyncIterator[Path]:
 
         await soon("kube-apiserver is ready", answers, 120.0)
         start(
-            "kube-scheduler", f"--kubeconfig={kubeconfig}", "--leader-elect=false", "--kube-api-qps=1000",
-            "--kube-api-burst=1000", f"--secure-port={_free_port()}", f"--cert-dir={folder / 'scheduler'}",
-        )  # fmt: skip
+            "kube-scheduler",
+            f"--kubeconfig={kubeconfig}",
+            "--leader-elect=false",
+            "--kube-api-qps=1000",
+            "--kube-api-burst=1000",
+            f"--secure-port={free_port()}",
+            f"--cert-dir={folder / 'scheduler'}",
+        )
         yield kubeconfig
     finally:
         for process in reversed(started):
             process.send_signal(signal.SIGTERM)
         for process in reversed(started):
             try:
-                process.wait(20)
+                process.wait(patience(20))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

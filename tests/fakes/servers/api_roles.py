@@ -28,6 +28,7 @@ ROLES = {  # by the User-Agent, up to a slash
     "cotenant-extender": "extender/rbac.yaml",
     "cotenant-console": "console/rbac.yaml",
     "cotenant-traces": "traces/rbac.yaml",
+    "cotenant-assess": "assess/rbac.yaml",
     "cotenant-credit": "credit/rbac.yaml",
     "cotenant-withdraw": "uninstall/rbac.yaml",
 }

@@ -37,9 +37,9 @@ async def answers(here: Bus, there: Bus) -> None:
 
     await there.serve(Service("greeter", "1.0.0", {}, "greet.one", ["hello", "bye"]), received)
     await round_trip(there)
-    answer = await here.request("greet.one.hello", b"you")
+    answer = await here.request("greet.one.hello", b"you", timeout_s=60.0)
     assert (answer.data, answer.headers["Kind"]) == (b"you!", "answer")
-    assert (await here.request("greet.one.bye", b"")).data == b"!"
+    assert (await here.request("greet.one.bye", b"", timeout_s=60.0)).data == b"!"
 
 
 async def says_at_once_that_nobody_listens(here: Bus, there: Bus) -> None:
@@ -84,7 +84,7 @@ async def carries_large_messages(here: Bus, there: Bus) -> None:
     await there.subscribe("large", received)
     await round_trip(there)
     data = bytes(range(256)) * 2048
-    assert (await here.request("large", data)).data == data
+    assert (await here.request("large", data, timeout_s=60.0)).data == data
 
 
 async def goes_on_after_a_handler_failed(here: Bus, there: Bus) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.fakes.waiting import eventually
+from tests.fakes.waiting import eventually, patience
 
 from cotenant.drivers.docker.client import DockerClient
 
@@ -90,7 +90,7 @@ def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
         yield found
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        process.wait(patience(60))
         subprocess.run(["umount", str(folder / "exec/netns/default")], capture_output=True)  # dockerd leaves it
 
 
@@ -134,7 +134,7 @@ class Fleet:
     def kill(self, how: int = signal.SIGKILL) -> None:
         if self._process is not None:
             self._process.send_signal(how)
-            self._process.wait(60)
+            self._process.wait(patience(60))
             self._process = None
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -23,12 +23,6 @@ def nats_server_path() -> str:
     return found
 
 
-def free_port() -> int:
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        return int(trial.getsockname()[1])
-
-
 class NatsServer:
     """`configuration`: a file, else JetStream on loopback without rights."""
 

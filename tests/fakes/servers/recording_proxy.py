@@ -66,7 +66,7 @@ class RecordingProxy:
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(15)
+        self._thread.join(patience(15))
 
     def kubeconfig(self, path: Path, token: str) -> Path:
         """Write a kubeconfig whose user has this token."""

@@ -50,7 +50,7 @@ class Running:
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(20)
+        self._thread.join(patience(20))
         assert not self._thread.is_alive()
 
     def post(self, body: bytes, content_type: str = PROTOBUF, **headers: str) -> tuple[int, bytes, dict[str, str]]:

@@ -12,9 +12,9 @@ from tests.fault.local_controllers.test_running import Cluster, serve
 
 from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant_local.apiserver.contract import DeleteOptions
+from cotenant_local.controllers.claims.from_templates import POD_CLAIM
 from cotenant_local.controllers.claims.holders import FINALIZER
-from cotenant_local.controllers.claims.made_for_pods import POD_CLAIM
-from cotenant_local.controllers.runtime.actions import CLAIM_TEMPLATES, EVENTS, NODES, PODS, RESOURCE_CLAIMS
+from cotenant_local.controllers.runtime.actions import CLAIM_TEMPLATES, EVENTS, NODES, POD_GROUPS, PODS, RESOURCE_CLAIMS
 
 REQUESTS = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
 ALLOCATION = {"devices": {"results": [{"request": "r", "driver": "d.example", "pool": "p", "device": "g"}]}}
@@ -59,6 +59,66 @@ def test_a_claim_is_made_for_a_pod_and_named_in_its_status() -> None:
         assert metadata["ownerReferences"] == [owner]
         (pod,) = await cluster.all(PODS)
         assert pod["status"]["resourceClaimStatuses"] == [{"name": "gpu", "resourceClaimName": metadata["name"]}]
+
+    serve(case)
+
+
+def a_group(**claim: str) -> dict[str, Any]:
+    claims = [{"name": "gpu", **(claim or {"resourceClaimTemplateName": "t"})}]
+    spec = {"schedulingPolicy": {"basic": {}}, "resourceClaims": claims}
+    return {"metadata": {"name": "crew", "namespace": "default"}, "spec": spec}
+
+
+def a_member(name: str, node: str = "", **claim: str) -> dict[str, Any]:
+    pod = a_pod(name, node, **claim)
+    pod["spec"]["schedulingGroup"] = {"podGroupName": "crew"}
+    return pod
+
+
+def test_pods_of_a_group_get_the_one_claim_that_is_made_for_it() -> None:
+    async def case(cluster: Cluster) -> None:
+        await cluster.run()
+        await cluster.make(CLAIM_TEMPLATES, deepcopy(TEMPLATE))
+        for name in ("a", "b"):
+            await cluster.make(PODS, a_member(name))
+        group = await cluster.make(POD_GROUPS, a_group())
+        await cluster.settle()
+        owners = [claim["metadata"]["ownerReferences"][0] for claim in await cluster.all(RESOURCE_CLAIMS)]
+        of_group = [owner for owner in owners if owner["kind"] == "PodGroup"]
+        assert [owner["uid"] for owner in of_group] == [group["metadata"]["uid"]]
+        (group,) = await cluster.all(POD_GROUPS)
+        (shared,) = group["status"]["resourceClaimStatuses"]
+        assert shared["name"] == "gpu"
+        for pod in await cluster.all(PODS):
+            assert pod["status"]["resourceClaimStatuses"] == [shared]
+
+    serve(case)
+
+
+def test_a_claim_is_held_by_its_group_until_that_is_gone() -> None:
+    async def case(cluster: Cluster) -> None:
+        await cluster.run()
+        await cluster.make(CLAIM_TEMPLATES, deepcopy(TEMPLATE))
+        group = await cluster.make(POD_GROUPS, a_group())
+        await cluster.make(NODES, {"metadata": {"name": "n"}})
+        await cluster.make(PODS, a_member("a", "n"))
+        await cluster.settle()
+        (claim,) = await cluster.all(RESOURCE_CLAIMS)
+        name, uid = claim["metadata"]["name"], group["metadata"]["uid"]
+        await cluster.patch(RESOURCE_CLAIMS, name, {"metadata": {"finalizers": [FINALIZER]}})
+        held = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "crew", "uid": uid}
+        status = {"status": {"allocation": ALLOCATION, "reservedFor": [held]}}
+        await cluster.patch(RESOURCE_CLAIMS, name, status, "status")
+        await cluster.settle()
+        (claim,) = await cluster.all(RESOURCE_CLAIMS)
+        assert claim["status"]["reservedFor"] == [held]  # not for the pod, although something has bound it
+        await cluster.patch(PODS, "a", {"status": {"phase": "Succeeded"}}, "status")
+        await cluster.settle()
+        (claim,) = await cluster.all(RESOURCE_CLAIMS)
+        assert claim["status"]["reservedFor"] == [held]
+        await cluster.api.delete(cluster.api.target(*POD_GROUPS, "default", "crew"))
+        await cluster.settle()
+        assert await cluster.all(RESOURCE_CLAIMS) == []
 
     serve(case)
 

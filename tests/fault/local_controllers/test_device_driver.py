@@ -127,8 +127,12 @@ def test_another_shape_after_a_restart_is_a_new_generation() -> None:
 
 def test_shapes_that_are_refused(tmp_path: Path) -> None:
     wrong = tmp_path / "shape.yaml"
-    for text in ("drivers: 3", "drivers: [{name: d, devices: [{for: {g: x}, name: a}]}]", "other: 1",
-                 "drivers: [{name: d, devices: [{for: {g: 100, h: 100}, name: a}]}]"):  # fmt: skip
+    for text in (
+        "drivers: 3",
+        "drivers: [{name: d, devices: [{for: {g: x}, name: a}]}]",
+        "other: 1",
+        "drivers: [{name: d, devices: [{for: {g: 100, h: 100}, name: a}]}]",
+    ):
         wrong.write_text(text)
         with pytest.raises(InvalidInput, match="--dra"):
             read_shape(str(wrong))

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 from tests.fakes.processes.plain_cluster import template
-from tests.fault.local_controllers.test_running import Cluster, serve
+from tests.fault.local_controllers.test_running import Cluster, no_cost, serve
 
 from cotenant.drivers.kube.cache.cache import Changed
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
@@ -97,7 +97,7 @@ def a_job(**more: Any) -> dict[str, Any]:
 
 
 async def with_job(c: Cluster, **more: Any) -> None:
-    c.runner = controller_manager(c.informers, lambda: c.now[0], workload_with_job=True)
+    c.runner = controller_manager(c.informers, lambda: c.now[0], workload_with_job=True, cpu_s=no_cost)
     await c.runner.start()
     await c.make(JOBS, a_job(**more))
     await c.settle()

@@ -22,6 +22,11 @@ from cotenant_local.controllers.runtime.runner import Controller, Runner
 from cotenant_local.controllers.workload_controllers import ReplicaSets
 
 
+def no_cost() -> float:
+    """A plan that cost CPU time waits for the clock, which no case advances for it."""
+    return 0.0
+
+
 class Cluster:
     def __init__(self, api: Api, now: list[float]) -> None:
         self.api, self.now = api, now
@@ -31,9 +36,9 @@ class Cluster:
     async def run(self, controllers: Iterable[Controller] | None = None) -> None:
         clock = lambda: self.now[0]  # noqa: E731
         if controllers is None:
-            self.runner = controller_manager(self.informers, clock)
+            self.runner = controller_manager(self.informers, clock, cpu_s=no_cost)
         else:
-            self.runner = Runner(self.informers, list(controllers), clock)
+            self.runner = Runner(self.informers, list(controllers), clock, no_cost)
         await self.runner.start()
 
     async def make(self, resource: ResourceName, obj: dict[str, Any]) -> Any:

@@ -85,7 +85,7 @@ def test_a_restart_writes_no_amount_that_stands() -> None:
 
 
 def test_of_two_managers_one_writes_and_the_other_takes_over() -> None:
-    timing = Timing(0.6, 0.4, 0.1)
+    timing = Timing(60.0, 30.0, 0.1)  # it is given back, and no late renewal loses it
 
     def elected(identity: str):  # type: ignore[no-untyped-def]
         def make(client: Client) -> Leadership:

@@ -102,9 +102,15 @@ class QuotaMachine(RuleBasedStateMachine):
         total: int | None, wrong: tuple[str, ...],
     ) -> None:  # fmt: skip
         made = Quota(
-            name, amounts(most, most % 3), Amounts.of({"cpu": least * 1000}) if least else NOTHING, parent,
-            shared_weight=amounts(weight, weight), lends=lends, tree_id=tree, namespaces=tuple(sorted(spaces)),
-        )  # fmt: skip
+            name,
+            amounts(most, most % 3),
+            Amounts.of({"cpu": least * 1000}) if least else NOTHING,
+            parent,
+            shared_weight=amounts(weight, weight),
+            lends=lends,
+            tree_id=tree,
+            namespaces=tuple(sorted(spaces)),
+        )
         self.objects[name] = QuotaObject(
             f"q/{name}", f"u-{name}", made, amounts(total, 1) if total is not None else None, wrong=wrong
         )

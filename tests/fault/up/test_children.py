@@ -65,10 +65,18 @@ def test_parts_killed_and_paused_in_any_order_during_an_install_lose_nothing(up:
     """
     found = asyncio.run(
         a_round(
-            Server.of(up.kubeconfig), lambda: children(up.pid), random.Random(7), "chaos",
-            deployments=3, replicas=10, kills=3, pause_s=0.5, within_s=90.0, moves=False,
+            Server.of(up.kubeconfig),
+            lambda: children(up.pid),
+            random.Random(7),
+            "chaos",
+            deployments=3,
+            replicas=10,
+            kills=3,
+            pause_s=0.5,
+            within_s=90.0,
+            moves=False,
         )
-    )  # fmt: skip
+    )
     assert found["pods"] == 3 * 10 + MEMBERS + 1
     assert sum(count for name, count in found.items() if name.startswith(("kill", "pause"))) == 3
 

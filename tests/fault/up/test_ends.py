@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.e2e.manifests import deployment, is_running, job
 from tests.e2e.running import AWAY, Client, Refused, Up, eventually, is_alive
+from tests.fakes.waiting import patience
 
 from cotenant_local.apiserver.storage.sqlite import Database
 
@@ -32,7 +33,7 @@ class Writers:
 
     def join(self) -> None:
         for thread in self._threads:
-            thread.join(30)
+            thread.join(patience(30))
             assert not thread.is_alive()
 
     def _write(self, me: int) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,10 @@ def scheduled_once(api: Client, namespace: str) -> None:
     assert all(entry.get("count", 1) == 1 for entry in told)
 
 
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
 def leader(api: Client, among: list[Scheduler]) -> Scheduler | None:
     status, lease = api.exchange("GET", LEASE)
     return next((scheduler for scheduler in among if status == 200 and scheduler.holds(lease)), None)
@@ -124,11 +129,12 @@ def test_a_lone_replica_that_was_killed_leads_again_without_waiting_for_its_leas
     with up:
         pods = api.namespace("work")
         first = scheduler(str(tmp_path / "state"), long)
+        first.listed()
         submit(api, pods, ["a"])
         eventually("it places", lambda: placed(api, pods) == 1)
         before = api.get(LEASE)["spec"]
         first.stop()
-        scheduler(str(tmp_path / "state"), long)
+        scheduler(str(tmp_path / "state"), long).listed()
         submit(api, pods, ["b"])
         eventually("its successor places", lambda: placed(api, pods) == 2)
         after = api.get(LEASE)["spec"]
@@ -153,8 +159,8 @@ def test_leadership_is_handed_over(tmp_path: Path, scheduler: Callable[..., Sche
         # Terminated in the middle of its work: it releases the lease, and the other one does not wait until it expires.
         submit(api, pods, [f"b{i}" for i in range(30)])
         first.process.send_signal(signal.SIGTERM)
-        assert first.process.wait(patience(10)) == 0
-        eventually("the other leads", lambda: leader(api, both) is second, 10)
+        assert first.process.wait(patience(30)) == 0
+        eventually("the other leads", lambda: leader(api, both) is second)
         assert holders(api, since, both) == [first, None, second]
         eventually("it places the rest", lambda: placed(api, pods) == 60)
         assert "gave up the lease" in first.log.read_text()
@@ -164,9 +170,10 @@ def test_leadership_is_handed_over(tmp_path: Path, scheduler: Callable[..., Sche
         third.listed()
         second.process.send_signal(signal.SIGKILL)
         second.process.wait()
+        renewed = _seconds(api.get(LEASE)["spec"]["renewTime"])
         submit(api, pods, [f"c{i}" for i in range(30)])
-        assert leader(api, [third]) is None
-        eventually("the third leads", lambda: leader(api, [third]), 30)
+        eventually("the third leads", lambda: leader(api, [third]))
+        assert _seconds(api.get(LEASE)["spec"]["acquireTime"]) >= renewed + LEASE_S
         eventually("it places the rest", lambda: placed(api, pods) == 90)
         assert len(bound_once(api.changes(pods, since))) == 90
         scheduled_once(api, "work")
@@ -187,7 +194,7 @@ def test_an_api_server_that_hangs_and_restarts(tmp_path: Path, scheduler: Callab
         up.process.send_signal(signal.SIGSTOP)
         time.sleep(AWAY_S)  # the fault itself: a hang that outlasts the renew deadline
         up.process.send_signal(signal.SIGCONT)
-        eventually("it continues", lambda: placed(api, pods) == 40, 40)
+        eventually("it continues", lambda: placed(api, pods) == 40, 60)
         submit(api, pods, [f"c{i}" for i in range(10)])
         eventually("new ones too", lambda: placed(api, pods) == 50)
         assert len(bound_once(api.changes(pods, since))) >= 40
@@ -201,13 +208,13 @@ def test_an_api_server_that_hangs_and_restarts(tmp_path: Path, scheduler: Callab
         up = Up(tmp_path / "up", "--bare", "--port", port)
         up.ready()
         submit(api, pods, [f"d{i}" for i in range(10)])
-        eventually("it continues after the restart", lambda: placed(api, pods) == 60, 40)
+        eventually("it continues after the restart", lambda: placed(api, pods) == 60, 60)
         now = {entry["metadata"]["uid"]: entry["spec"]["nodeName"] for entry in api.items(pods)}
         assert now.items() >= where.items()
         assert mine.process.poll() is None
         scheduled_once(api, "work")
         mine.process.send_signal(signal.SIGTERM)
-        assert mine.process.wait(patience(10)) == 0
+        assert mine.process.wait(patience(30)) == 0
         assert "Traceback" not in mine.log.read_text()
     finally:
         up.kill()

@@ -24,10 +24,11 @@ from itertools import zip_longest
 from pathlib import Path
 from urllib.request import urlopen
 
+from tests.fakes.servers.ports import free_port
 from tests.fakes.waiting import eventually
 from tests.kube.claims.compared import Copy, Decision, clear_common, make_common
 from tests.kube.claims.features import tainted, wide_world
-from tests.kube.claims.upstream import GATES, LISTS, Upstream, free_port, running, upstream, why_not
+from tests.kube.claims.upstream import GATES, LISTS, Upstream, running, upstream, why_not
 from tests.kube.claims.worlds import World, world
 from tests.kube.conftest import Kube
 

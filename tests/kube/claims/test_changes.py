@@ -113,18 +113,26 @@ def test_a_claim_that_is_being_deleted_gets_no_new_consumers(kube: Kube, claim: 
         ({"devices": {"results": [RESULT, RESULT]}}, set()),
         ({"devices": {"results": [{**RESULT, "shareID": SHARE, "consumedCapacity": {"m": "1"}}]}}, set()),
         ({"devices": {"results": [{**RESULT, "request": "zz"}]}}, {"Invalid results[0].request"}),
-        ({"devices": {"results": [{**RESULT, "driver": "D_", "device": "G", "shareID": "x"}]}},
-         {"Invalid results[0].driver", "Invalid results[0].device", "Invalid results[0].shareID"}),
+        (
+            {"devices": {"results": [{**RESULT, "driver": "D_", "device": "G", "shareID": "x"}]}},
+            {"Invalid results[0].driver", "Invalid results[0].device", "Invalid results[0].shareID"},
+        ),
         ({"devices": {"results": [{**RESULT, "device": f"g{i}"} for i in range(33)]}}, {"TooMany results"}),
-        ({"devices": {"results": [{**RESULT, "bindingConditions": ["a"]}]}},
-         {"Invalid results[0].bindingFailureConditions"}),
+        (
+            {"devices": {"results": [{**RESULT, "bindingConditions": ["a"]}]}},
+            {"Invalid results[0].bindingFailureConditions"},
+        ),
         ({"devices": {"results": [{**RESULT, "adminAccess": True}]}}, {"Forbidden results[0].adminAccess"}),
-        ({"devices": {"config": [{"source": "Elsewhere", "opaque": {"driver": "d", "parameters": {}}}, {}]}},
-         {"NotSupported config[0].source", "Required config[1].source", "Required config[1].opaque"}),
-        ({"devices": {}, "nodeSelector": {"nodeSelectorTerms": []}},
-         {"Required status.allocation.nodeSelector.nodeSelectorTerms"}),
+        (
+            {"devices": {"config": [{"source": "Elsewhere", "opaque": {"driver": "d", "parameters": {}}}, {}]}},
+            {"NotSupported config[0].source", "Required config[1].source", "Required config[1].opaque"},
+        ),
+        (
+            {"devices": {}, "nodeSelector": {"nodeSelectorTerms": []}},
+            {"Required status.allocation.nodeSelector.nodeSelectorTerms"},
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_an_allocation_says(claim: Claim, allocation: Any, refused: set[str]) -> None:
     found = claim.status(allocation=allocation)
     assert {cause.replace("status.allocation.devices.", "") for cause in found} == refused
@@ -203,9 +211,8 @@ def test_what_pods_say_of_claims(kube: Kube, pods: str, make_pod: Any) -> None:
     refused = [
         ({"resourceClaims": [{"name": "a"}]}, "Invalid", "spec.resourceClaims[0]"),
         ({"resourceClaims": [{"name": "A", "resourceClaimName": "c"}]}, "Invalid", "spec.resourceClaims[0].name"),
-        ({"resourceClaims": [{"name": "a", "resourceClaimName": "c"}] * 2}, "Duplicate",
-         "spec.resourceClaims[1].name"),
-    ]  # fmt: skip
+        ({"resourceClaims": [{"name": "a", "resourceClaimName": "c"}] * 2}, "Duplicate", "spec.resourceClaims[1].name"),
+    ]
     for wrong, reason, field in refused:
         cause = kube.request("POST", pods, make_pod("q", **wrong)).json["details"]["causes"][0]
         assert (cause["reason"], cause["field"]) == (f"FieldValue{reason}", field)
@@ -242,8 +249,13 @@ def test_another_effect_is_a_new_taint(kube: Kube) -> None:
         other = kube.patch(f"{rules}/{name}", {"spec": {"taint": {"effect": "NoSchedule"}}})
         assert other["spec"]["taint"]["timeAdded"] > taint["timeAdded"]
         assert other["metadata"]["generation"] == 3
-        condition = {"type": "EvictionInProgress", "status": "False", "reason": "Done", "message": "",
-                     "lastTransitionTime": taint["timeAdded"]}  # fmt: skip
+        condition = {
+            "type": "EvictionInProgress",
+            "status": "False",
+            "reason": "Done",
+            "message": "",
+            "lastTransitionTime": taint["timeAdded"],
+        }
         told = kube.patch(f"{rules}/{name}/status", {"status": {"conditions": [condition]}})
         assert told["status"]["conditions"] == [condition]
         assert told["metadata"]["generation"] == 3

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tests.fakes.waiting import eventually
+from tests.fakes.servers.ports import free_port
+from tests.fakes.waiting import eventually, patience
 from tests.kube.conftest import Kube
 
 FOLDER = os.environ.get("COTENANT_TEST_KUBERNETES", "")
@@ -182,18 +182,10 @@ def running(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[byte
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
                 try:
-                    process.wait(5)
+                    process.wait(patience(5))
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def _make_key(path: Path) -> None:

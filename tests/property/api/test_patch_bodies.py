@@ -23,11 +23,12 @@ POD = {
     "kind": "Pod",
     "metadata": {"name": "x", "labels": {"a": "b"}, "finalizers": ["a/b"]},
     "spec": {
-        "containers": [{"name": "c", "image": "i", "env": [{"name": "e", "value": "v"}],
-            "ports": [{"containerPort": 1}]}],
+        "containers": [
+            {"name": "c", "image": "i", "env": [{"name": "e", "value": "v"}], "ports": [{"containerPort": 1}]}
+        ],
         "tolerations": [{"key": "k", "operator": "Exists"}],
     },
-}  # fmt: skip
+}
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
@@ -67,10 +68,12 @@ OPERATIONS: list[Any] = [
     [{"op": "add", "path": "/metadata/labels", "value": {"q": "r"}}],
     [{"op": "replace", "path": "/spec/containers/0/image", "value": "j"}],
     [{"op": "remove", "path": "/spec/containers/0"}, {"op": "test", "path": "/kind", "value": "Pod"}],
-    [{"op": "copy", "from": "/spec", "path": "/data"},
-        {"op": "move", "from": "/metadata/labels", "path": "/metadata/annotations"}],
+    [
+        {"op": "copy", "from": "/spec", "path": "/data"},
+        {"op": "move", "from": "/metadata/labels", "path": "/metadata/annotations"},
+    ],
     [{"op": "add", "path": "/spec/containers/-", "value": {"name": "d", "image": "i"}}, {"op": "add", "path": ""}],
-]  # fmt: skip
+]
 MERGES: list[Any] = [
     {"metadata": {"labels": {"a": None, "q": "r"}, "finalizers": []}},
     {"spec": {"containers": [{"name": "c", "$patch": "delete"}, {"name": "d", "image": "i"}],

@@ -96,10 +96,15 @@ def test_counting_agrees_with_choosing(
 
 EVENTS = st.lists(
     st.one_of(
-        st.tuples(st.just("create"), st.integers(0, 9), st.integers(1, 5), st.sampled_from(["LSR", "LSE", "LS"]), SPECS,
-            NUMA),
-        st.tuples(st.just("reported"), st.integers(0, 9), st.sampled_from(["a", "b"]),
-            st.sampled_from(["0-1", "1-4", "7", "9"])),
+        st.tuples(
+            st.just("create"), st.integers(0, 9), st.integers(1, 5), st.sampled_from(["LSR", "LSE", "LS"]), SPECS, NUMA
+        ),
+        st.tuples(
+            st.just("reported"),
+            st.integers(0, 9),
+            st.sampled_from(["a", "b"]),
+            st.sampled_from(["0-1", "1-4", "7", "9"]),
+        ),
         st.tuples(st.just("delete"), st.integers(0, 9)),
         st.tuples(st.just("tell"), st.sampled_from(["a", "b"]), st.sampled_from(TOPOLOGIES)),
         st.tuples(st.just("silence"), st.sampled_from(["a", "b"])),
@@ -109,7 +114,7 @@ EVENTS = st.lists(
         st.tuples(st.just("rebuild")),
     ),
     max_size=25,
-)  # fmt: skip
+)
 
 
 def _happens(api: Api, event: tuple) -> None:  # type: ignore[type-arg]

@@ -186,9 +186,12 @@ STEPS = st.lists(
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    STEPS, st.lists(st.sampled_from(TOPOLOGIES), min_size=2, max_size=2), st.lists(PLACES, min_size=2, max_size=2),
-    st.booleans(), st.sampled_from(PROBES),
-)  # fmt: skip
+    STEPS,
+    st.lists(st.sampled_from(TOPOLOGIES), min_size=2, max_size=2),
+    st.lists(PLACES, min_size=2, max_size=2),
+    st.booleans(),
+    st.sampled_from(PROBES),
+)
 def test_allocations_are_aligned_and_caches_are_current(
     steps: list[tuple],  # type: ignore[type-arg]
     topologies: list[CpuTopology],

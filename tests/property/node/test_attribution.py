@@ -107,6 +107,16 @@ def test_a_pod_that_slows_the_service_without_making_it_wait_is_named_by_cycles_
     assert named["batch/b"] >= 0.8 * len(SEEDS)
 
 
+@pytest.mark.parametrize("config", [ALL, NO_PROBE], ids=["all", "no-probe"])
+@pytest.mark.parametrize("fellows", [1, 3])
+def test_services_that_are_slowed_with_it_and_keep_their_objectives_are_not_named(
+    config: AttributionSettings, fellows: int
+) -> None:
+    named = first_named(config, guilty="b", cache=True, fellows=fellows)
+    assert named.keys() <= {"batch/b", None}
+    assert named["batch/b"] >= 0.8 * len(SEEDS)
+
+
 @pytest.mark.parametrize("signal", [Signal.LATENCY, Signal.RUN_DELAY])
 def test_one_signal_alone_names_the_guilty_pod_or_none(signal: Signal) -> None:
     """Latency alone takes longer: the pod must have come and gone with the trouble several times."""

@@ -41,9 +41,13 @@ def manifest(
     name: str, qos: str, cpu: str, notes: Mapping[str, str], *, owner: str = "", bound: bool = True
 ) -> dict[str, Any]:
     meta: dict[str, Any] = {
-        "name": name, "namespace": "shop", "uid": f"u-{name}", "labels": {"koordinator.sh/qosClass": qos},
-        "creationTimestamp": "2026-01-02T00:00:00Z", "annotations": dict(notes),
-    }  # fmt: skip
+        "name": name,
+        "namespace": "shop",
+        "uid": f"u-{name}",
+        "labels": {"koordinator.sh/qosClass": qos},
+        "creationTimestamp": "2026-01-02T00:00:00Z",
+        "annotations": dict(notes),
+    }
     if owner:
         meta["ownerReferences"] = [{"apiVersion": "v1", "kind": owner, "name": NODE, "uid": "n", "controller": True}]
     amounts = {"cpu": cpu, "memory": "1Gi"}

@@ -164,9 +164,15 @@ def test_a_drifted_ledger_is_found(seed: int) -> None:
     params[:, Param.USE_CPU], params[:, Param.USE_MEMORY] = 1.0, request[:, MEMORY] / 2
     none = np.zeros(1, np.uint64)
     shapes = ShapeArrays(
-        request, contribution(request, params, 8.0, 0.7), params, none, none[:, None], np.zeros(1, np.int64),
-        np.full(1, -1), np.zeros(1, np.int64),
-    )  # fmt: skip
+        request,
+        contribution(request, params, 8.0, 0.7),
+        params,
+        none,
+        none[:, None],
+        np.zeros(1, np.int64),
+        np.full(1, -1),
+        np.zeros(1, np.int64),
+    )
     ledger = Ledger(empty_nodes(np.tile(np.array([[16_000, 32 * GIB, 20]]), (2, 1)), groups=1), shapes, 3, 4)
     ledger.place(np.array([0]), np.array([1]), np.array([0]))
     ledger.validate()

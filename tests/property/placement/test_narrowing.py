@@ -176,22 +176,23 @@ def _large_pod(rng: np.random.Generator) -> Pod:
     narrow = rng.random() < 0.3  # a few required terms already forbid every node
     return replace(
         pod,
-        labels=Labels.of({"app": rule_worlds.pick(rng, ["x", "y", "z"])} | ({"other": "o"} if rng.random() < 0.3
-            else {})),
+        labels=Labels.of(
+            {"app": rule_worlds.pick(rng, ["x", "y", "z"])} | ({"other": "o"} if rng.random() < 0.3 else {})
+        ),
         affinity=terms(3 if narrow else 1, None) + terms(12, 1, 7, 100),
         anti_affinity=terms(4 if narrow else 2, None) + terms(12, 1, 7, 100),
         spread=tuple(
             rule_worlds.a_constraint(rng, when)
             for _ in range(int(rng.integers(0, 8)))
-
-            for when in ((WhenUnsatisfiable.SCHEDULE_ANYWAY,
-            ) * 3 + ((WhenUnsatisfiable.DO_NOT_SCHEDULE,) if narrow else ()))
+            for when in (
+                (WhenUnsatisfiable.SCHEDULE_ANYWAY,) * 3 + ((WhenUnsatisfiable.DO_NOT_SCHEDULE,) if narrow else ())
+            )
         ),
         host_ports=tuple(
             HostPort(int(port), rule_worlds.pick(rng, ["TCP", "UDP"]), rule_worlds.pick(rng, ["", "10.0.0.1"]))
             for port in rng.integers(80, 84, int(rng.integers(0, 9)))
         ),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.slow

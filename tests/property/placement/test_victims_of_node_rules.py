@@ -220,9 +220,10 @@ def test_victims_are_the_cheapest_set_of_all(seed: int) -> None:
     best: tuple[object, ...] | None = None
     for row in world.encoder.node_rows.values():
         lower = [
-            resident for resident in world.ledger.residents(row).tolist()
+            resident
+            for resident in world.ledger.residents(row).tolist()
             if world.pods[resident].priority < 3 and resident not in world.fixed
-        ]  # fmt: skip
+        ]
         for size in range(1, min(len(lower), 8) + 1):
             for gone in combinations(lower, size):
                 cost = (*world.cost(number, row, gone, budgets), row)

@@ -161,7 +161,10 @@ def test_what_pods_are_given_is_signed_by_a_key_of_the_release(tmp_path: Path) -
     public = made["ConfigMap", "cotenant-node", "cotenant-seal"]["data"]
     assert set(public) == {"tls.crt"}
     assert public["tls.crt"].strip() == (tmp_path / "tls.crt").read_text().strip()
+    assert made["ConfigMap", "cotenant-system", "cotenant-seal"]["data"] == public
     assert secret["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    others = objects("--set=scheduler.seal.others=OTHERS")["ConfigMap", "cotenant-node", "cotenant-seal"]["data"]
+    assert others["tls.crt"] == f"{others['own.crt'].strip()}\nOTHERS\n"
     (scheduler,) = made["Deployment", "cotenant-system", "cotenant-scheduler"]["spec"]["template"]["spec"]["containers"]
     assert "--seal=/etc/cotenant/seal" in scheduler["args"]
     config = yaml.safe_load(made["ConfigMap", "cotenant-node", "cotenant-node"]["data"]["agent.yaml"])

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.deploy.chart import helm_only, objects, pod, refusal
+from tests.unit.deploy.chart import SHADOW, helm_only, objects, pod, refusal
 
+from cotenant.services.scheduler.arguments import SchedulerArguments, names_of
 from cotenant.services.scheduler_config.reading import read_config
 
 WRITTEN: dict[str, Any] = {
@@ -46,6 +47,25 @@ def test_rights_and_network_follow_the_configuration(tmp_path: Path) -> None:
     egress = made["NetworkPolicy", "cotenant-system", "cotenant-scheduler"]["spec"]["egress"]
     assert {"ports": [{"port": 8080}]} in egress
     assert {"ports": [{"port": 443}]} in egress
+
+
+@helm_only
+def test_the_shadow_has_no_right_but_to_read_and_is_part_of_the_first_week() -> None:
+    made = objects(SHADOW)
+    role = made["ClusterRole", "", "cotenant-shadow"]
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"list", "watch"}
+    assert not [name for kind, _, name in made if kind in ("Role", "RoleBinding") and name == "cotenant-shadow"]
+    (container,) = pod("Deployment", "cotenant-system", "cotenant-shadow", SHADOW)["containers"]
+    assert container["args"][:3] == ["scheduler", "--shadow", "--shadow-of=default-scheduler"]
+    assert ("Deployment", "cotenant-system", "cotenant-shadow") not in objects()
+    request = SchedulerArguments(shadow=True, shadow_of=("default-scheduler",), shadow_cpu_share_pct=50.0)
+    assert names_of(request) == (("default-scheduler",), "--shadow-of")
+
+
+@helm_only
+@pytest.mark.parametrize("wrong", ["shadow.cpuSharePercent=0", "shadow.schedulerNames=x", "shadow.bind=true"])
+def test_values_of_the_shadow_are_checked(wrong: str) -> None:
+    assert "shadow" in refusal(SHADOW, f"--set={wrong}")
 
 
 @helm_only

@@ -78,5 +78,10 @@ def test_a_dashboard_names_metrics_that_exist(path: Path) -> None:
 
 def test_there_is_a_dashboard_for_each_part_that_leads_or_acts() -> None:
     assert [path.stem for path in DASHBOARDS] == [
-        "credit", "manager", "node", "objectives", "rebalancer", "scheduler",
-    ]  # fmt: skip
+        "credit",
+        "manager",
+        "node",
+        "objectives",
+        "rebalancer",
+        "scheduler",
+    ]

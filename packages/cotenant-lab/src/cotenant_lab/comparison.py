@@ -14,7 +14,8 @@ from math import isfinite, isinf, isnan, nan
 
 from cotenant_lab.contract import Scenario
 from cotenant_lab.experiment import Outcome, Plan, measured
-from cotenant_lab.metrics import SUSTAINED_LOAD, USED_AT_OBJECTIVE, Metric
+from cotenant_lab.metric import Metric
+from cotenant_lab.metrics import SUSTAINED_LOAD, USED_AT_OBJECTIVE
 from cotenant_lab.metrics_by_workload import catalogue
 from cotenant_lab.statistics import (
     Bound,

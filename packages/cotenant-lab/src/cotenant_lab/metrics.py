@@ -9,48 +9,7 @@ Limits: definitions that differ for a workload are in `metrics_by_workload.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import isfinite, isnan, log10
-from typing import Literal
-
-Unit = Literal["fraction", "index", "ratio", "seconds", "microseconds", "count"]
-Better = Literal["higher", "lower", "neither"]
-Owner = Literal["policy", "load", "trace", "machine"]
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One field of `Measures`. `owner`: what determines the figure; "load" and "trace" figures do not rank policies.
-
-    `subject`: what one value of its distribution belongs to, where the distribution is plotted.
-    """
-
-    name: str
-    title: str
-    short: str  # column heading, at most 11 characters
-    unit: Unit
-    better: Better
-    owner: Owner
-    definition: str
-    subject: str = ""
-
-    @property
-    def ranks(self) -> bool:
-        """Whether a better figure is a merit of the policy."""
-        return self.better != "neither" and self.owner == "policy"
-
-    @property
-    def scale(self) -> float:
-        """The factor for display: fractions are shown in percent."""
-        return 100.0 if self.unit == "fraction" else 1.0
-
-    @property
-    def suffix(self) -> str:
-        """The unit as shown in a heading."""
-        return {"fraction": "%", "index": "", "ratio": "x", "seconds": "s", "microseconds": "us", "count": ""}[
-            self.unit
-        ]
-
+from cotenant_lab.metric import Metric
 
 METRICS: tuple[Metric, ...] = (
     Metric(
@@ -60,9 +19,8 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "higher",
         "policy",
-        "Pods started within 600 s of becoming ready (services from t = 0), over all pods of the workload, those that "
-        "never "
-        "started included. Nearly every policy reads 100 % below saturation.",
+        "Pods started within 600 s of becoming ready (services from t = 0), over all pods of the workload, "
+        "those that never started included. Nearly every policy reads 100 % below saturation.",
     ),
     Metric(
         "utilisation",
@@ -71,9 +29,9 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "neither",
         "load",
-        "Time mean over [1 h, H] of requested CPU / CPU capacity. It follows from the load, and rises when a policy "
-        "is bad, "
-        "because slowed pods stay longer: no merit. Above 1 where batch is fitted by predicted use.",
+        "Time mean over [1 h, H] of requested CPU / CPU capacity. It follows from the load, and rises when a "
+        "policy is bad, because slowed pods stay longer: no merit. Above 1 where batch is fitted by predicted "
+        "use.",
     ),
     Metric(
         "utilisation_used",
@@ -109,9 +67,8 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "lower",
         "policy",
-        "Every 5 min, summed over nodes: idle requested CPU x the share of 200 pod shapes drawn from the workload "
-        "that do not "
-        "fit that node (CPU and memory); mean over time, as a share of CPU capacity.",
+        "Every 5 min, summed over nodes: idle requested CPU x the share of 200 pod shapes drawn from the "
+        "workload that do not fit that node (CPU and memory); mean over time, as a share of CPU capacity.",
     ),
     Metric(
         "violation",
@@ -120,11 +77,9 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "lower",
         "policy",
-        "Core-hours that missed their objective / core-hours demanded. Service: cores x one-minute windows whose p99 "
-        "latency is "
-        "above the objective (a replica without a node counts as violated). Batch: cores x duration alone of all pods "
-        "of a job "
-        "that ended after its deadline or never.",
+        "Core-hours that missed their objective / core-hours demanded. Service: cores x one-minute windows "
+        "whose p99 latency is above the objective (a replica without a node counts as violated). Batch: cores x"
+        " duration alone of all pods of a job that ended after its deadline or never.",
     ),
     Metric(
         "violation_service",
@@ -151,9 +106,8 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "lower",
         "policy",
-        "The same by number of pods instead of core-hours: for services the violated share of their windows, for "
-        "batch the pods "
-        "of jobs that missed their deadline. A few giant jobs cannot decide this one.",
+        "The same by number of pods instead of core-hours: for services the violated share of their windows, "
+        "for batch the pods of jobs that missed their deadline. A few giant jobs cannot decide this one.",
     ),
     Metric(
         "task_fairness",
@@ -162,9 +116,8 @@ METRICS: tuple[Metric, ...] = (
         "index",
         "higher",
         "policy",
-        "Jain's index over batch pods of x = duration alone / (finish - ready), x = 0 where unfinished. Hardly moved "
-        "by the "
-        "policy below 90 % load.",
+        "Jain's index over batch pods of x = duration alone / (finish - ready), x = 0 where unfinished. Hardly "
+        "moved by the policy below 90 % load.",
     ),
     Metric(
         "dominant_fairness",
@@ -173,9 +126,9 @@ METRICS: tuple[Metric, ...] = (
         "index",
         "neither",
         "trace",
-        "Jain's index over tenants of the time-mean dominant share, the largest over CPU and memory of requested / "
-        "cluster "
-        "capacity. With every request granted it is 1 / (1 + CV^2) of the tenants' demand: the trace's property.",
+        "Jain's index over tenants of the time-mean dominant share, the largest over CPU and memory of "
+        "requested / cluster capacity. With every request granted it is 1 / (1 + CV^2) of the tenants' demand: "
+        "the trace's property.",
     ),
     Metric(
         "granted_fairness",
@@ -184,9 +137,8 @@ METRICS: tuple[Metric, ...] = (
         "index",
         "higher",
         "policy",
-        "Jain's index over tenants of granted / (granted + queued) dominant share, time mean: 1 when every tenant "
-        "gets the same "
-        "part of what it asks for.",
+        "Jain's index over tenants of granted / (granted + queued) dominant share, time mean: 1 when every "
+        "tenant gets the same part of what it asks for.",
     ),
     Metric(
         "slowdown_p50",
@@ -223,8 +175,8 @@ METRICS: tuple[Metric, ...] = (
         "seconds",
         "lower",
         "policy",
-        "99th percentile over pods of the seconds from ready to first start; a pod that never started waits to the "
-        "end of the run.",
+        "99th percentile over pods of the seconds from ready to first start; a pod that never started waits to "
+        "the end of the run.",
     ),
     Metric(
         "wait_mean_s",
@@ -233,8 +185,8 @@ METRICS: tuple[Metric, ...] = (
         "seconds",
         "lower",
         "policy",
-        "Mean over pods of the seconds from ready to first start; a pod that never started waits to the end of the "
-        "run.",
+        "Mean over pods of the seconds from ready to first start; a pod that never started waits to the end of "
+        "the run.",
     ),
     Metric(
         "wait_p50_s",
@@ -243,8 +195,8 @@ METRICS: tuple[Metric, ...] = (
         "seconds",
         "lower",
         "policy",
-        "Median over pods of the seconds from ready to first start; a pod that never started waits to the end of the "
-        "run.",
+        "Median over pods of the seconds from ready to first start; a pod that never started waits to the end "
+        "of the run.",
     ),
     Metric(
         "completion_mean_s",
@@ -280,8 +232,8 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "lower",
         "policy",
-        "What is held on nodes by jobs that do not run, because members are missing, starting or ending, over all "
-        "that is held.",
+        "What is held on nodes by jobs that do not run, because members are missing, starting or ending, over "
+        "all that is held.",
     ),
     Metric(
         "guarantee_missed",
@@ -290,8 +242,8 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "lower",
         "policy",
-        "Over time and teams: what a team requested and was guaranteed but did not hold, over what it requested and "
-        "was guaranteed.",
+        "Over time and teams: what a team requested and was guaranteed but did not hold, over what it requested"
+        " and was guaranteed.",
     ),
     Metric(
         "racks_crossed",
@@ -300,8 +252,8 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "lower",
         "policy",
-        "Runs of jobs of several pods whose pods were not all in one rack, over those that one empty rack could have "
-        "held.",
+        "Runs of jobs of several pods whose pods were not all in one rack, over those that one empty rack could"
+        " have held.",
     ),
     Metric(
         "evictions",
@@ -310,8 +262,8 @@ METRICS: tuple[Metric, ...] = (
         "count",
         "lower",
         "policy",
-        "Batch pods that a node evicted for want of memory or lost in a failure. Each starts again from zero after a "
-        "pause.",
+        "Batch pods that a node evicted for want of memory or lost in a failure. Each starts again from zero "
+        "after a pause.",
     ),
     Metric(
         "preemptions",
@@ -329,9 +281,8 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "neither",
         "load",
-        "Workload takeover: core-weighted share of replicas that missed their objective, mean over the half hour "
-        "before the policy "
-        "took over from best-fit.",
+        "Workload takeover: core-weighted share of replicas that missed their objective, mean over the half "
+        "hour before the policy took over from best-fit.",
     ),
     Metric(
         "violation_recovered",
@@ -349,8 +300,8 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "lower",
         "policy",
-        "The same share at the same hours, in a run of the same seed in which the policy placed everything from the "
-        "start.",
+        "The same share at the same hours, in a run of the same seed in which the policy placed everything from"
+        " the start.",
     ),
     Metric(
         "moved_recovery",
@@ -368,8 +319,8 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "lower",
         "policy",
-        "Moves an hour from hour 1 to the horizon / replicas, in the run in which the policy placed everything from "
-        "the start.",
+        "Moves an hour from hour 1 to the horizon / replicas, in the run in which the policy placed everything "
+        "from the start.",
     ),
     Metric(
         "moved_again",
@@ -396,9 +347,9 @@ METRICS: tuple[Metric, ...] = (
         "microseconds",
         "lower",
         "machine",
-        "Median wall time of the policy for one placed pod, on the machine named in the report, with the experiment's "
-        "other runs "
-        "side by side. Policies that decide a round at once: the round's time / its pods.",
+        "Median wall time of the policy for one placed pod, on the machine named in the report, with the "
+        "experiment's other runs side by side. Policies that decide a round at once: the round's time / its "
+        "pods.",
         "a placed pod",
     ),
     Metric(
@@ -426,8 +377,8 @@ METRICS: tuple[Metric, ...] = (
         "seconds",
         "neither",
         "machine",
-        "Wall time of the whole run: workload, world and policy. A property of the machine and the code, never of a "
-        "policy's merit.",
+        "Wall time of the whole run: workload, world and policy. A property of the machine and the code, never "
+        "of a policy's merit.",
     ),
 )
 
@@ -438,8 +389,9 @@ SUSTAINED_LOAD = Metric(
     "fraction",
     "higher",
     "policy",
-    "Largest load at which V_LS <= 1 % and V_BE <= 1 %, by linear interpolation between the swept loads, seed by seed. "
-    "Where even the lowest swept load fails it is given as '< lowest'; where the highest still holds, as '>= highest'.",
+    "Largest load at which V_LS <= 1 % and V_BE <= 1 %, by linear interpolation between the swept loads, seed "
+    "by seed. Where even the lowest swept load fails it is given as '< lowest'; where the highest still holds, "
+    "as '>= highest'.",
 )
 """Derived from a sweep over loads, so not a field of `Measures`."""
 
@@ -450,42 +402,9 @@ USED_AT_OBJECTIVE = Metric(
     "fraction",
     "higher",
     "policy",
-    "Used CPU (`utilisation_used`) at the sustained load, by linear interpolation between the swept loads, seed by "
-    "seed: the largest mean use of the cluster at which "
-    "services and batch each violate at most 1 %. A bound where the sustained load is one.",
+    "Used CPU (`utilisation_used`) at the sustained load, by linear interpolation between the swept loads, seed"
+    " by seed: the largest mean use of the cluster at which services and batch each violate at most 1 %. A "
+    "bound where the sustained load is one.",
 )
 
 DERIVED: tuple[Metric, ...] = (SUSTAINED_LOAD, USED_AT_OBJECTIVE)
-
-OWNER_WORDS: dict[Owner, str] = {
-    "policy": "the policy's",
-    "load": "follows from the load",
-    "trace": "the trace's",
-    "machine": "of code and machine",
-}
-
-
-def decimals(metric: Metric, half_width: float) -> int:
-    """Number of decimals to show: two digits of the interval's half width, within the unit's usual range.
-
-    `half_width` is in the unit of the value as stored (fractions 0..1); NaN or 0 gives the unit's usual number.
-    """
-    usual = {"fraction": 2, "index": 3, "ratio": 2, "seconds": 1, "microseconds": 1, "count": 1}[metric.unit]
-    least = {"fraction": 2, "index": 3, "ratio": 2, "seconds": 0, "microseconds": 0, "count": 0}[metric.unit]
-    shown = half_width * metric.scale
-    if isnan(shown) or shown <= 0:
-        return usual
-    return max(least, min(usual, 1 - int(log10(shown) // 1)))
-
-
-def show(metric: Metric, value: float, half_width: float = float("nan"), places: int | None = None) -> str:
-    """A value and its interval as text, without the unit: `99.98 ±0.01`, `–` where not defined."""
-    if not isfinite(value):
-        return "–" if isnan(value) else "∞"
-    digits = decimals(metric, half_width) if places is None else places
-    text = f"{value * metric.scale:,.{digits}f}"
-    if text.startswith("-") and not text.strip("-0.,"):
-        text = text[1:]  # no minus before a zero
-    if not isfinite(half_width):
-        return text
-    return f"{text} ±{half_width * metric.scale:,.{digits}f}"

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cotenant_lab.metrics import METRICS, Better, Metric
+from cotenant_lab.metric import Better, Metric
+from cotenant_lab.metrics import METRICS
 
 _GENERAL = {metric.name: metric for metric in METRICS}
 

@@ -90,7 +90,7 @@ class LabRebalancer:
         self.migrations = Migrations(
             ClusterArbiter(self.cluster, settings, self.planner.replicas, self._notes),
             self._facts,
-            lambda node, resource: self.planner.percent(node, resource, self._now_s),
+            lambda node, resource: self.planner.use.percent(node, resource, self._now_s),
             settings.acting.migration,
             purpose=Purposes(self.cluster, self.planner),
         )

@@ -129,7 +129,7 @@ def perform_all(function: str, tasks: Sequence[Task], jobs: int) -> Iterator[Fin
             worker.process.join()
 
 
-def _received(task: Task, sent: tuple[Any, str, str, tuple[str, object, str, str] | None]) -> Finished[Task]:
+def _received(task: Task, sent: tuple[object, str, str, tuple[str, object, str, str] | None]) -> Finished[Task]:
     value, error, detail, refused = sent
     return Finished(task, value, error, detail, InvalidInput(*refused) if refused else None)
 

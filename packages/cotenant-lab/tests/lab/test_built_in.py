@@ -19,9 +19,15 @@ TRACES = Path(os.environ.get("COTENANT_TRACES") or Path(__file__).parents[5] / "
 SMALL = "nodes: 20\nhorizon_h: 1.5\n"
 LONGER = "nodes: 12\nhorizon_h: 4\n"  # beyond the take-over and the hour that is judged
 LOADS = {
-    "founding": 0.77, "colocation": 0.8, "replay": 0.8, "takeover": 0.8, "openb": 0.1, "tianchi": 0.05, "dag": 0.1,
+    "founding": 0.77,
+    "colocation": 0.8,
+    "replay": 0.8,
+    "takeover": 0.8,
+    "openb": 0.1,
+    "tianchi": 0.05,
+    "dag": 0.1,
     "training": 0.1,
-}  # fmt: skip
+}
 
 
 def cheap(entry: Entry, folder: Path) -> RunSpec:

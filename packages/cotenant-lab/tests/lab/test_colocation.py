@@ -132,12 +132,15 @@ def test_a_task_that_does_not_exist_is_refused(small: RunSpec, task: str) -> Non
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"load": float("nan")}, "--load"), ({"load": 0.2}, "--load"), ({"load": 9.0}, "--load"),
-        ({"policy": "nobody"}, "--policies"), ({"overrides": (("no_such", 1.0),)}, "knob"),
+        ({"load": float("nan")}, "--load"),
+        ({"load": 0.2}, "--load"),
+        ({"load": 9.0}, "--load"),
+        ({"policy": "nobody"}, "--policies"),
+        ({"overrides": (("no_such", 1.0),)}, "knob"),
         ({"policy": "tetris", "overrides": (("use_limit", 1.0),)}, "knob"),
         ({"overrides": (("use_limit", float("inf")),)}, "use_limit"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_run_is_refused_before_it_runs(small: RunSpec, change: dict, field: str) -> None:
     with pytest.raises(InvalidInput, match=field):
         scenario("founding").check(replace(small, **change))

@@ -6,7 +6,8 @@ from math import nan
 import pytest
 
 from cotenant_lab.contract import Measures
-from cotenant_lab.metrics import METRICS, SUSTAINED_LOAD, decimals, show
+from cotenant_lab.metric import decimals, show
+from cotenant_lab.metrics import METRICS, SUSTAINED_LOAD
 from cotenant_lab.metrics_by_workload import catalogue, variants
 
 

@@ -109,7 +109,7 @@ def test_a_server_that_hangs_pauses_the_work_until_it_answers(talking: Any) -> N
                 await turned.wait()
                 assert elector.leading
 
-            return await asyncio.wait_for(elector.run(work, turned.set), 20)
+            return await asyncio.wait_for(elector.run(work, turned.set), patience(20))
 
     assert asyncio.run(main())
     assert set(server.holders[:-1]) == {"a"}

@@ -7,11 +7,11 @@ import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from cotenant.cli import tables
 from cotenant.cli.interrupted import Interrupted
 from cotenant.model.errors import InvalidInput, Permanent
+from cotenant.model.json_object import JsonObject
 from cotenant.policy.placement.codes import Fit
 from cotenant.policy.placement.profile_file import profile_text
 from cotenant.policy.placement.profiles import PROFILES, PlacementProfile, profile
@@ -115,7 +115,7 @@ def tune(request: TuneArguments) -> int:
 
 def command(request: TuneArguments, folder: Path) -> list[str]:
     """The arguments that repeat this search, without the program's name."""
-    given: dict[str, Any] = {
+    given: JsonObject = {
         "--workload": request.workload,
         "--policy": request.policy,
         "--trials": request.trials,
@@ -137,11 +137,11 @@ def command(request: TuneArguments, folder: Path) -> list[str]:
     return words
 
 
-def to_object(tuned: Tuned, facts: TuningFacts) -> dict[str, Any]:
+def to_object(tuned: Tuned, facts: TuningFacts) -> dict[str, object]:
     """The JSON object of a tuning."""
     names = [objective.name for objective in OBJECTIVES]
 
-    def trial(entry: Trial) -> dict[str, Any]:
+    def trial(entry: Trial) -> JsonObject:
         return {
             "trial": entry.number,
             "knobs": dict(facts.defaults) | dict(entry.knobs),

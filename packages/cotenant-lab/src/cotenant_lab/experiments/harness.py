@@ -32,9 +32,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import monotonic
-from typing import Any, Protocol
+from typing import Protocol
 
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonMapping
 from cotenant_lab.experiments.outcome import Check, Findings, Picture
 from cotenant_lab.experiments.site.site import Conditions, Site, open_site
 
@@ -45,7 +46,7 @@ MAX_TIMES = 3  # as many rounds, and as long, as on a quiet machine
 _QUIET_S = 20.0
 _AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?")
 
-Record = Mapping[str, Any]  # what a block measured, as JSON
+Record = JsonMapping  # what a block measured, as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Round:
 class Judgement:
     """An experiment's conclusions from its rounds."""
 
-    figures: Mapping[str, Any]  # included in the JSON object unchanged
+    figures: JsonMapping  # included in the JSON object unchanged
     checks: Sequence[Check]
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()  # the table for a person

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from cotenant import __version__
+from cotenant.model.json_object import JsonMapping
 
 
 class Verdict(StrEnum):
@@ -65,7 +65,7 @@ class Curve:
     name: str
     x: Sequence[float]
     y: Sequence[float | None]
-    colour: str  # a name of cotenant_lab/report/figures.py
+    colour: str  # a name of cotenant/model/pages/figures.py
     is_filled: bool = False
     is_dashed: bool = False
     is_points: bool = False
@@ -92,7 +92,7 @@ class Findings:
     rounds: int  # that count
     discarded: tuple[tuple[int, str], ...]  # round and why
     seed: int
-    figures: Mapping[str, Any]
+    figures: JsonMapping
     checks: tuple[Check, ...]
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
@@ -120,7 +120,7 @@ class Findings:
         """Whether the verdict is `PASSED`."""
         return self.verdict is Verdict.PASSED
 
-    def to_object(self) -> dict[str, Any]:
+    def to_object(self) -> dict[str, object]:
         """One JSON object; the experiment's own figures are at its top level."""
         return {
             "experiment": self.experiment,

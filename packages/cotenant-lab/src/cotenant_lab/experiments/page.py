@@ -1,6 +1,6 @@
 """The HTML report of an experiment: checks, table, plots; one self-contained file.
 
-Results must be viewable, shareable and reproducible. A page of the house (cotenant_lab/report/document.py); the command
+Results must be viewable, shareable and reproducible. A page of the house (`cotenant.model.pages`); the command
 that reproduces it is at the top, every check beside its pass line, failures as visibly as passes, and what is not
 decided as neither.
 Limits: a curve is drawn as it was measured, point by point.
@@ -11,11 +11,11 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
+from cotenant.model.pages.document import Heading, Section, document, drawn, side_by_side
+from cotenant.model.pages.document import command as copied
+from cotenant.model.pages.figures import Axis, Chart, Figure, Line, logarithmic, over
+from cotenant.model.pages.wide import plain_table
 from cotenant_lab.experiments.outcome import Check, Curve, Findings, Picture, Verdict, machine
-from cotenant_lab.report.document import Heading, Section, document, drawn, side_by_side
-from cotenant_lab.report.document import command as copied
-from cotenant_lab.report.figures import Axis, Chart, Figure, Line, logarithmic, over
-from cotenant_lab.report.wide import plain_table
 
 
 def write(path: Path, outcome: Findings, command: str) -> None:

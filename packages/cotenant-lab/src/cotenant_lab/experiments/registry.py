@@ -129,7 +129,7 @@ def encode(outcome: Findings) -> str:
     return json.dumps(_finite(outcome.to_object()), allow_nan=False)
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: Any) -> object:
     if isinstance(value, dict):
         return {key: _finite(entry) for key, entry in value.items()}
     if isinstance(value, list):

@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from cotenant.model.pages.figures import Axis, Line, Reading, ends, logarithmic
 from cotenant_lab.comparison import Comparison, Row
 from cotenant_lab.contract import RunResult
-from cotenant_lab.metrics import Metric
-from cotenant_lab.report.figures import Axis, Line, Reading, ends, logarithmic
+from cotenant_lab.metric import Metric
 from cotenant_lab.report.palette import Style
 from cotenant_lab.statistics import Interval
 

@@ -14,7 +14,8 @@ from math import isfinite, isnan
 from typing import Literal
 
 from cotenant_lab.comparison import Comparison, Paired, Row
-from cotenant_lab.metrics import SUSTAINED_LOAD, Metric
+from cotenant_lab.metric import Metric
+from cotenant_lab.metrics import SUSTAINED_LOAD
 
 Kind = Literal["lead", "loss", "caution", "fact"]
 

@@ -8,8 +8,9 @@ from math import isfinite
 
 import msgspec
 
+from cotenant.model.pages.figures import BOUND, Axis, Chart, Figure, Line, ReadingRow, Readings, ends, over
 from cotenant_lab.comparison import Row
-from cotenant_lab.metrics import Metric
+from cotenant_lab.metric import Metric
 from cotenant_lab.report.drawing import (
     Drawing,
     drawn_last,
@@ -20,7 +21,6 @@ from cotenant_lab.report.drawing import (
     reading,
     with_unit,
 )
-from cotenant_lab.report.figures import BOUND, Axis, Chart, Figure, Line, ReadingRow, Readings, ends, over
 
 
 def against_load(drawing: Drawing, name: str, caption: str, limit: float | None = None) -> Figure | None:

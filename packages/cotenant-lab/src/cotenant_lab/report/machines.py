@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from cotenant.model.pages.figures import Figure, TenantMap, TenantMaps
 from cotenant_lab.contract import MachineMap
 from cotenant_lab.report.drawing import Drawing, drawn_last
-from cotenant_lab.report.figures import Figure, TenantMap, TenantMaps
 
 MAX_MACHINES = 250
 MAX_POLICIES = 6

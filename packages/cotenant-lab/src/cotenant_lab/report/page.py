@@ -12,17 +12,18 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
+from cotenant.model.pages.document import Heading, Section, command, document, drawn
+from cotenant.model.pages.figures import Figure
 from cotenant_lab import storage
 from cotenant_lab.comparison import LIMIT, Comparison
 from cotenant_lab.contract import RunResult, RunSpec
 from cotenant_lab.provenance import Provenance
 from cotenant_lab.report import load_figures, machines, shape_figures, tables
-from cotenant_lab.report.document import LAB_VIEW, Heading, Section, command, document, drawn
 from cotenant_lab.report.drawing import Drawing, percent
-from cotenant_lab.report.figures import Figure
 from cotenant_lab.report.findings import findings
 from cotenant_lab.report.palette import styles
 from cotenant_lab.report.runs import MAX_FRAMES, Carried, carried
+from cotenant_lab.report.views import LAB_VIEW
 
 
 def write_report(path: Path, comparison: Comparison, origin: Provenance) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cotenant_lab.report.figures import BOUND, OURS, RIVALS, Dash, ablation, rival
+from cotenant.model.pages.figures import BOUND, OURS, RIVALS, Dash, ablation, rival
 
 _DASHES: tuple[Dash, ...] = ("solid", "dash", "dot")
 

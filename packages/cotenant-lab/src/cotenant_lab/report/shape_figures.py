@@ -8,18 +8,7 @@ from math import isfinite
 import msgspec
 import numpy as np
 
-from cotenant_lab import statistics
-from cotenant_lab.comparison import LIMIT
-from cotenant_lab.report.drawing import (
-    Drawing,
-    drawn_last,
-    line,
-    or_zero,
-    reading,
-    rounded,
-    shown_with_half,
-)
-from cotenant_lab.report.figures import (
+from cotenant.model.pages.figures import (
     BATCH,
     SERVICE,
     Axis,
@@ -31,6 +20,17 @@ from cotenant_lab.report.figures import (
     Readings,
     logarithmic,
     over,
+)
+from cotenant_lab import statistics
+from cotenant_lab.comparison import LIMIT
+from cotenant_lab.report.drawing import (
+    Drawing,
+    drawn_last,
+    line,
+    or_zero,
+    reading,
+    rounded,
+    shown_with_half,
 )
 
 MAX_POINTS = 320  # of a line over time

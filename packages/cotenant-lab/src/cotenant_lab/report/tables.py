@@ -9,9 +9,10 @@ from html import escape
 from math import isfinite, isnan
 from statistics import median
 
+from cotenant.model.pages.wide import Cell, Head, Row, cell, head, wide
 from cotenant_lab.comparison import Comparison, Paired, SustainedRow, UsedRow, standing
-from cotenant_lab.metrics import DERIVED, OWNER_WORDS, SUSTAINED_LOAD, USED_AT_OBJECTIVE, Metric, decimals, show
-from cotenant_lab.report.wide import Cell, Head, Row, cell, head, wide
+from cotenant_lab.metric import OWNER_WORDS, Metric, decimals, show
+from cotenant_lab.metrics import DERIVED, SUSTAINED_LOAD, USED_AT_OBJECTIVE
 
 _MAX_PAIRED = 8
 _FIRST = (head("policy", "name"), head("role", "role"))

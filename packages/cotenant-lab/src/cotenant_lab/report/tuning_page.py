@@ -14,12 +14,12 @@ from html import escape
 from math import isnan
 from pathlib import Path
 
+from cotenant.model.pages.document import Section, command, document
+from cotenant.model.pages.figures import BOUND, OURS, Chart, Figure, Line, Mark, over, rival
+from cotenant.model.pages.wide import Cell, Row, cell, head, wide
 from cotenant_lab import storage
 from cotenant_lab.provenance import Provenance
-from cotenant_lab.report.document import Section, command, document
-from cotenant_lab.report.figures import BOUND, OURS, Chart, Figure, Line, Mark, over, rival
 from cotenant_lab.report.page import heading, tables_and_pictures
-from cotenant_lab.report.wide import Cell, Row, cell, head, wide
 from cotenant_lab.statistics import Interval
 from cotenant_lab.tuning.judging import Judged, Tuned
 from cotenant_lab.tuning.objectives import OBJECTIVES, Objective
@@ -136,10 +136,12 @@ def _what_was_run(tuned: Tuned, facts: TuningFacts) -> str:
         ("held-out seeds", facts.held_out),
         ("defaults", ", ".join(f"{name} {value:g}" for name, value in facts.defaults)),
         ("search", f"{len(tuned.found.trials)} trials, Optuna {tuned.found.optuna}, multi-objective TPE"),
-        ("software",
-            ", ".join((f"cotenant {facts.origin.cotenant}", f"Python {facts.origin.python}", *facts.origin.libraries))),
+        (
+            "software",
+            ", ".join((f"cotenant {facts.origin.cotenant}", f"Python {facts.origin.python}", *facts.origin.libraries)),
+        ),
         ("machine", f"{facts.origin.machine}, {facts.origin.cores} cores, {facts.origin.jobs} runs side by side"),
-    ]  # fmt: skip
+    ]
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in said)
     return f"<dl>{rows}</dl><p class=again>To reproduce these figures:</p>{command(facts.origin.command)}"
 

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 import msgspec
 
 from cotenant.model.results.views import MetricView
-from cotenant_lab.metrics import Metric
+from cotenant_lab.metric import Metric
+
+LAB_VIEW = '<div id="lab-view" class="services lab"><p class=soft>This part is drawn by a script.</p></div>'
 
 
 class EmbeddedPage(msgspec.Struct, frozen=True):

@@ -201,7 +201,7 @@ def _play(policy: DagPolicy, knobs: OrderKnobs, fixed: Fixed, state: DagState) -
     return np.array(latency)
 
 
-def _share_of(part: NDArray[Any], whole: NDArray[Any]) -> float:
+def _share_of(part: NDArray[np.generic], whole: NDArray[Any]) -> float:
     return float(part.sum() / whole.sum()) if whole.sum() > 0 else 0.0
 
 

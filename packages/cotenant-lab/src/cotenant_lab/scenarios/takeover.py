@@ -43,9 +43,15 @@ class TakeOver:
     default_load: float = 0.85
     default_policies: tuple[str, ...] = ("cotenant", "cotenant-no-moves", "kube-default")
     headline: tuple[str, ...] = (
-        "violation_before", "violation_recovered", "violation_fresh", "moved_recovery", "moved_hourly", "moved_again",
-        "violation_service", "violation_batch",
-    )  # fmt: skip
+        "violation_before",
+        "violation_recovered",
+        "violation_fresh",
+        "moved_recovery",
+        "moved_hourly",
+        "moved_again",
+        "violation_service",
+        "violation_batch",
+    )
     world: CoLocation = field(  # of the workload
         default_factory=lambda: CoLocation(
             name="takeover", summary="", default_load=0.85, default_policies=(), headline=()

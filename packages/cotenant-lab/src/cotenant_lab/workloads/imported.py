@@ -120,12 +120,15 @@ def _gaia(format_: str) -> Callable[[pl.DataFrame, tuple[str, ...]], Imported]:
     def make(frame: pl.DataFrame, notes: tuple[str, ...]) -> Imported:
         return _tasks(
             format_,
-            (*notes, "The sampler stretched arrivals over a year: their order and relative gaps are the trace's, "
-                "their rate is not."),
+            (
+                *notes,
+                "The sampler stretched arrivals over a year: their order and relative gaps are the trace's, "
+                "their rate is not.",
+            ),
             arrival_s=_numbers(frame, "arrival_hours") * 3600.0,
             duration_s=_numbers(frame, "duration_hours") * 3600.0,
             cores=_numbers(frame, "cpus"),
-        )  # fmt: skip
+        )
 
     return make
 

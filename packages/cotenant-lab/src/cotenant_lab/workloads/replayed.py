@@ -121,9 +121,10 @@ class Replayed:
             if np.isnan(column).any()
         ]
         self.said.append(
-            "Not in the trace, drawn as in the founding workload: " + ", ".join([*missing, "sensitivity", "pressure",
-                "deadlines", "tenants", "services"]) + "."
-        )  # fmt: skip
+            "Not in the trace, drawn as in the founding workload: "
+            + ", ".join([*missing, "sensitivity", "pressure", "deadlines", "tenants", "services"])
+            + "."
+        )
         stages = Stages(
             job=job,
             level=level,

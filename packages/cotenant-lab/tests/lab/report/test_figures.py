@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cotenant_lab.report import figures
-from cotenant_lab.report.figures import (
+from cotenant.model.pages import figures
+from cotenant.model.pages.figures import (
     ABLATIONS,
     RIVALS,
     Axis,
@@ -25,7 +25,7 @@ from cotenant_lab.report.figures import (
     logarithmic,
     over,
 )
-from cotenant_lab.report.values import PLACES, values
+from cotenant.model.pages.values import PLACES, values
 from cotenant_lab.report.views import EmbeddedPage, EmbeddedRuns
 
 CONSOLE = Path(__file__).parents[5] / "console" / "src"

@@ -38,8 +38,10 @@ TRACES = {
     "alibaba2017": (
         "batch_task.csv",
         "create_time,end_time,job_id,task_id,instance_num,status,plan_cpu,plan_mem\n"
-        + "".join(f"{i},{i + 60 + i % 50},{i // 2},{i % 2},{1 + i % 5},Terminated,{200 + 200 * (i % 2)},0.004\n"
-            for i in range(600)),
+        + "".join(
+            f"{i},{i + 60 + i % 50},{i // 2},{i % 2},{1 + i % 5},Terminated,{200 + 200 * (i % 2)},0.004\n"
+            for i in range(600)
+        ),
     ),
     "swim": (
         "FB-2009_small.csv",
@@ -55,7 +57,7 @@ TRACES = {
         "time_stamp,avg_cpu,avg_mem,avg_assigned_mem,avg_cycles_per_instruction\n"
         + "".join(f"{300 * i},{0.3 if i < 50 else 0.9},0.3,0.6,1\n" for i in range(100)),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("format_", sorted(TRACES))

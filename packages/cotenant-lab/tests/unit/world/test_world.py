@@ -271,8 +271,15 @@ def test_nothing_offered_or_measured_names_the_truth():
     }  # requests and identities are public
     assert not hidden & set(Offer._fields)
     assert set(Measured._fields) == {
-        "at_s", "pods", "rows", "cpu_cores", "memory_bytes", "replicas", "p99_ratio", "requests"
-    }  # fmt: skip
+        "at_s",
+        "pods",
+        "rows",
+        "cpu_cores",
+        "memory_bytes",
+        "replicas",
+        "p99_ratio",
+        "requests",
+    }
 
 
 def test_workloads_that_cannot_run_are_refused(world):

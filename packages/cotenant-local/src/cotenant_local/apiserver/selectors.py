@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from cotenant.drivers.kube.manifests.errors import ApiError
+from cotenant.model.json_object import JsonMapping
 
 _KEY = r"(?:[a-zA-Z0-9](?:[-a-zA-Z0-9.]*[a-zA-Z0-9])?/)?[a-zA-Z0-9](?:[-a-zA-Z0-9_.]*[a-zA-Z0-9])?"
 _VALUE = r"(?:[a-zA-Z0-9](?:[-a-zA-Z0-9_.]*[a-zA-Z0-9])?)?"
@@ -115,7 +115,7 @@ def parse_labels(text: str) -> LabelSelector:
     return LabelSelector(tuple(requirements))
 
 
-def label_selector(obj: Mapping[str, Any] | None) -> LabelSelector:
+def label_selector(obj: JsonMapping | None) -> LabelSelector:
     """Parse a manifest's LabelSelector (matchLabels, matchExpressions). None selects nothing; `{}` everything."""
     if obj is None:
         return LabelSelector(nothing=True)

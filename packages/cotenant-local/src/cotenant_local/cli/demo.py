@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -72,7 +72,7 @@ def demo(
     report = out / "report.html"
     page.write(report, config, outcomes, neighbour=neighbour)
     if as_json:
-        node_result: dict[str, Any] = {"skipped": "not requested"}
+        node_result: dict[str, object] = {"skipped": "not requested"}
         if node:
             side = _node_side(out, quiet=True)
             page.write(report, config, outcomes, side, neighbour)
@@ -149,7 +149,7 @@ def _node_side(out: Path, quiet: bool) -> NodeSide:
     return NodeSide(outcome, experiments.DEMONSTRATION)
 
 
-def _node_object(side: NodeSide) -> dict[str, Any]:
+def _node_object(side: NodeSide) -> dict[str, object]:
     """The node side as a part of the JSON object."""
     if side.found is None:
         return {"skipped": side.skipped}

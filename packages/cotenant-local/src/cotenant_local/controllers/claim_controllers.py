@@ -6,13 +6,14 @@ import msgspec
 
 from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant_local.apiserver.contract import Target
-from cotenant_local.controllers.claims import holders, made_for_pods
-from cotenant_local.controllers.runtime.actions import CLAIM_TEMPLATES, PODS, RESOURCE_CLAIMS, Patch, Plan
+from cotenant_local.controllers.claims import from_templates, holders
+from cotenant_local.controllers.runtime.actions import CLAIM_TEMPLATES, POD_GROUPS, PODS, RESOURCE_CLAIMS, Patch, Plan
 from cotenant_local.controllers.runtime.cache import Key, Store
 from cotenant_local.controllers.runtime.controller import GONE, ResourceController
 from cotenant_local.controllers.runtime.runner import Enqueue
 from cotenant_local.controllers.views.claims import ClaimTemplate, ResourceClaimView
 from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.workloads import PodGroupView
 
 _pod = msgspec.json.Decoder(Pod).decode
 
@@ -26,7 +27,9 @@ class PodClaims(ResourceController):
         """Subscribe to pods with claims, to claims, and to templates that pods wait for."""
         self._claims: Store[ResourceClaimView] = self._informers.store(RESOURCE_CLAIMS)
         self._templates: Store[ClaimTemplate] = self._informers.store(CLAIM_TEMPLATES)
+        self._groups: Store[PodGroupView] = self._informers.store(POD_GROUPS)
         super().attach(enqueue)
+        self._informers.of(POD_GROUPS).subscribe(self._group)
         self._informers.of(RESOURCE_CLAIMS).subscribe(self._claim)
         self._informers.of(CLAIM_TEMPLATES).subscribe(self._template)
 
@@ -35,17 +38,27 @@ class PodClaims(ResourceController):
         return [pod.metadata.key for pod in self._own.store if pod.spec.resource_claims]
 
     async def plan(self, key: Key, now_s: float) -> Plan:
-        """See `made_for_pods.reconcile`."""
+        """See `from_templates.of_pod`."""
         pod: Pod | None = self._own.store.get(*key)
         if pod is None:
             return GONE
         namespace = key[0]
-        return made_for_pods.reconcile(
+        group = (pod.spec.scheduling_group or {}).get("podGroupName")
+        return from_templates.of_pod(
             pod,
             self._claims.by("owner", pod.metadata.uid),
             lambda name: self._claims.get(namespace, name),
             lambda name: self._templates.get(namespace, name),
+            self._groups.get(namespace, group) if group else None,
         )
+
+    def _group(self, old: PodGroupView | None, new: PodGroupView | None) -> None:
+        group = new or old
+        if group is None or not group.spec.resource_claims:
+            return
+        for pod in self._own.store.by("namespace", group.metadata.namespace):
+            if (pod.spec.scheduling_group or {}).get("podGroupName") == group.metadata.name:
+                self._enqueue(pod.metadata.key)
 
     def _changed(self, old: object, new: object) -> None:
         if isinstance(new, Pod) and new.spec.resource_claims:
@@ -67,6 +80,53 @@ class PodClaims(ResourceController):
                 self._enqueue(pod.metadata.key)
 
 
+class GroupClaims(ResourceController):
+    """Makes the claims that the pods of PodGroups share, from templates."""
+
+    resource, name = POD_GROUPS, "pod-group-claim-controller"
+
+    def attach(self, enqueue: Enqueue) -> None:
+        """Subscribe to PodGroups, to their claims, and to templates that they wait for."""
+        self._claims: Store[ResourceClaimView] = self._informers.store(RESOURCE_CLAIMS)
+        self._templates: Store[ClaimTemplate] = self._informers.store(CLAIM_TEMPLATES)
+        super().attach(enqueue)
+        self._informers.of(RESOURCE_CLAIMS).subscribe(self._claim)
+        self._informers.of(CLAIM_TEMPLATES).subscribe(self._template)
+
+    def all_keys(self) -> list[Key]:
+        """Only groups with claims."""
+        return [group.metadata.key for group in self._own.store if group.spec.resource_claims]
+
+    async def plan(self, key: Key, now_s: float) -> Plan:
+        """See `from_templates.of_group`."""
+        group: PodGroupView | None = self._own.store.get(*key)
+        if group is None:
+            return GONE
+        return from_templates.of_group(
+            group,
+            self._claims.by("owner", group.metadata.uid),
+            lambda name: self._claims.get(key[0], name),
+            lambda name: self._templates.get(key[0], name),
+        )
+
+    def _changed(self, old: object, new: object) -> None:
+        if isinstance(new, PodGroupView) and new.spec.resource_claims:
+            self._enqueue(new.metadata.key)
+
+    def _claim(self, old: ResourceClaimView | None, new: ResourceClaimView | None) -> None:
+        seen = new or old
+        owner = seen.metadata.controller if seen is not None else None
+        if seen is not None and owner is not None and owner.kind == "PodGroup":
+            self._enqueue((seen.metadata.namespace, owner.name))
+
+    def _template(self, old: ClaimTemplate | None, new: ClaimTemplate | None) -> None:
+        if old is not None or new is None:
+            return
+        for group in self._own.store.by("namespace", new.metadata.namespace):
+            if any(one.resource_claim_template_name == new.metadata.name for one in group.spec.resource_claims):
+                self._enqueue(group.metadata.key)
+
+
 class ResourceClaims(ResourceController):
     """Takes claims back from pods that ended."""
 
@@ -75,9 +135,11 @@ class ResourceClaims(ResourceController):
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to claims, and to pods that end."""
         self._pods: Store[Pod] = self._informers.store(PODS)
+        self._groups: Store[PodGroupView] = self._informers.store(POD_GROUPS)
         self._given_back: dict[str, None] = {}  # UIDs of claims that lose their finalizer next
         super().attach(enqueue)
         self._informers.of(PODS).subscribe(self._pod_changed)
+        self._informers.of(POD_GROUPS).subscribe(self._group_changed)
 
     async def plan(self, key: Key, now_s: float) -> Plan:
         """See `holders.reconcile`."""
@@ -86,9 +148,15 @@ class ResourceClaims(ResourceController):
             return GONE
         pods: dict[str, Pod | None] = {}
         owner = claim.metadata.controller
-        for name in {one.name for one in claim.status.reserved_for} | ({owner.name} if owner is not None else set()):
+        names = {one.name for one in claim.status.reserved_for if one.is_pod}
+        for name in names | ({owner.name} if owner is not None else set()):
             pods[name] = await self._pod_now(key[0], name)
-        plan = holders.reconcile(claim, pods.get, is_given_back=claim.metadata.uid in self._given_back)
+        plan = holders.reconcile(
+            claim,
+            pods.get,
+            is_given_back=claim.metadata.uid in self._given_back,
+            group_of=lambda name: self._groups.get(key[0], name),
+        )
         for action in plan.actions:
             if not isinstance(action, Patch):
                 continue
@@ -111,10 +179,17 @@ class ResourceClaims(ResourceController):
                 raise
             return None
 
+    def _group_changed(self, old: PodGroupView | None, new: PodGroupView | None) -> None:
+        if old is None or new is not None:
+            return
+        for claim in self._own.store.by("namespace", old.metadata.namespace):
+            if any(one.uid == old.metadata.uid for one in claim.status.reserved_for):
+                self._enqueue(claim.metadata.key)
+
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if old is None or (new is not None and holders.is_done(new) == holders.is_done(old)):
             return
-        for name in made_for_pods.claim_names(old):
+        for name in from_templates.claim_names(old):
             self._enqueue((old.metadata.namespace, name))
         for claim in self._own.store.by("owner", old.metadata.uid):
             self._enqueue(claim.metadata.key)

@@ -51,6 +51,7 @@ def all_controllers(
         cluster.Claims(informers, clock),
         cluster.Volumes(informers, clock),
         claims.PodClaims(informers, clock),
+        claims.GroupClaims(informers, clock),
         claims.ResourceClaims(informers, clock),
         DeviceTaints(informers, clock),
         *evictions,
@@ -66,7 +67,8 @@ def controller_manager(
     served: tuple[str, ...] = (),
     *,
     workload_with_job: bool = False,
+    cpu_s: Callable[[], float] = time.thread_time,
 ) -> Runner:
-    """A runner of all controllers, ready to start."""
+    """A runner of all controllers, ready to start. `cpu_s`: what their plans cost is measured with."""
     controllers = all_controllers(informers, clock, node_grace_s, served, workload_with_job=workload_with_job)
-    return Runner(informers, controllers, clock)
+    return Runner(informers, controllers, clock, cpu_s)

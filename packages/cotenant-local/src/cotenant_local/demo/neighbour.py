@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,6 +24,7 @@ from cotenant.engine.node.recovery.story import ServiceStory, story
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cluster.annotations import OBJECTIVE_P99_MS, SIMULATED
 from cotenant.model.cluster.labels import QOS_CLASS
+from cotenant.model.json_object import JsonMapping
 from cotenant.model.machine.knob import Knob, Vanished
 from cotenant.model.machine.node_state import ServiceHealth
 from cotenant_lab.plant.keeping import PlantKeeper
@@ -77,7 +77,7 @@ class VirtualNode:
         """Virtual microseconds."""
         return self.now_s * 1_000_000
 
-    def add(self, template: Mapping[str, Any], namespace: str, name: str) -> None:
+    def add(self, template: JsonMapping, namespace: str, name: str) -> None:
         """Start a pod of a template."""
         metadata = {**template["metadata"], "name": name, "namespace": namespace, "uid": name}
         pod = msgspec.json.decode(msgspec.json.encode({**template, "metadata": metadata}), type=Pod)
@@ -171,7 +171,7 @@ def watch(seed: int, *, has_agent: bool = True) -> Watched:
     return Watched(tuple(p99_ms), tuple(sorted(events)), helped)
 
 
-def template_of(amounts: Mapping[str, str], truth: Mapping[str, object], qos: str) -> dict[str, Any]:
+def template_of(amounts: Mapping[str, str], truth: Mapping[str, object], qos: str) -> dict[str, object]:
     """A pod's template with what it really does; a service's objective is far away."""
     annotations = {SIMULATED: msgspec.json.encode(truth).decode(), OBJECTIVE_P99_MS: "900"}
     container = {"name": "main", "resources": {"requests": dict(amounts)}}

@@ -16,11 +16,11 @@ from html import escape
 from pathlib import Path
 
 from cotenant import __version__
+from cotenant.model.pages.document import Heading, Section, document, drawn
+from cotenant.model.pages.figures import BOUND, OURS, Axis, Chart, Figure, Line, Span, rival
+from cotenant.model.pages.wide import plain_table
 from cotenant_lab.experiments import page as node_page
 from cotenant_lab.experiments.outcome import Findings, Verdict
-from cotenant_lab.report.document import Heading, Section, document, drawn
-from cotenant_lab.report.figures import BOUND, OURS, Axis, Chart, Figure, Line, Span, rival
-from cotenant_lab.report.wide import plain_table
 from cotenant_local.demo.run import SETTLING_HOURS, DayOutcome, DemoConfig, Sample
 
 

@@ -7,14 +7,13 @@ Limits: the devices do nothing and never fail by themselves; to simulate a fault
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from cotenant.drivers.kube.kinds.custom.device import written_devices
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.model.devices.device import Device, DeviceType, FunctionGroup, VirtualFunction
 from cotenant.model.devices.inventory import NodeDevices
+from cotenant.model.json_object import JsonObject
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, RDMA, Amounts
 
 MEMORY_BYTES = 80 << 30
@@ -50,7 +49,7 @@ def devices_of(name: str, gpus: int) -> NodeDevices:
 
 def device_manifest(name: str, uid: str, gpus: int) -> Manifest:
     """The Device object, owned by its node and deleted with it."""
-    obj: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(written_devices(devices_of(name, gpus))))
+    obj: JsonObject = msgspec.json.decode(msgspec.json.encode(written_devices(devices_of(name, gpus))))
     if uid:
         obj["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}]
     return obj

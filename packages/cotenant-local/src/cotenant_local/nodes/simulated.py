@@ -62,10 +62,11 @@ class SimulatedNodes:
         config: WorldConfig | None = None,
         cpus: CpuShape | None = None,
         clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         seed: int = 0,
     ) -> None:
         """`speed`: simulated seconds per second. `config`: the laws of the world; the nodes' size is the fleet's.
-        `cpus`: the CPU topology to publish.
+        `cpus`: the CPU topology to publish. `sleep`: until the next renewals and reports.
 
         Raises `InvalidInput`.
         """
@@ -73,7 +74,7 @@ class SimulatedNodes:
         self._api = informers.api
         self._fleet = fleet
         self._cpus = cpus
-        self._clock = clock
+        self._clock, self._sleep = clock, sleep
         self._reporter = reporter
         config = config if config is not None else WorldConfig()
         config = replace(
@@ -227,7 +228,7 @@ class SimulatedNodes:
         at = 0.0
         last = self._clock()
         while True:
-            await asyncio.sleep(SLICE_S)
+            await self._sleep(SLICE_S)
             now = self._clock()
             share = min(1.0, max(0.0, now - last) / period) * len(names)
             last = now
@@ -271,7 +272,7 @@ class SimulatedNodes:
         period = min(max(REPORT_S, tick_s, self._fleet.count / REPORTS_PER_SECOND), REPORT_TTL_S / 3.0)
         annotated_at = 0.0  # the first reports are written at once
         while True:
-            await asyncio.sleep(period)
+            await self._sleep(period)
             now = self._clock()
             reports = [r for r in self.world.reports(now) if self.kubelets.is_up(r.node) and r.node in self._uids]
             if self._reporter is not None and reports:

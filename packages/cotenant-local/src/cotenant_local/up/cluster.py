@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from shutil import rmtree
 from socket import gethostname
 
@@ -26,10 +25,10 @@ from cotenant.drivers.http.certificates import ensure
 from cotenant.drivers.http.ports import free_port, port_or_free
 from cotenant.drivers.http.private_files import write_private
 from cotenant.drivers.http.tls import Tls
-from cotenant.drivers.http.tokens import new_token, read_token
 from cotenant.drivers.kube.kinds.custom.definitions import manifests
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
 from cotenant.drivers.seals.making import ensure_pair
+from cotenant.drivers.seals.seals import CERTIFICATE_FILE
 from cotenant.model.cluster.qos import BANDS
 from cotenant.model.errors import InvalidInput
 from cotenant.services.clients.scheduler import URL_FILE
@@ -52,11 +51,14 @@ from cotenant_local.nodes.devices.driver import SimulatedDrivers
 from cotenant_local.nodes.fleet import Fleet, Shape
 from cotenant_local.nodes.simulated import SimulatedNodes
 from cotenant_local.nodes.usage import FleetUsage
-from cotenant_local.up.children import Child, ChildSpec, stop_all
+from cotenant_local.up.children import Child, stop_all
 from cotenant_local.up.config import NODES_FILE, UpConfig
 from cotenant_local.up.console import Console
+from cotenant_local.up.endpoints import Endpoints
+from cotenant_local.up.files import kept_token, last_port, named_files
 from cotenant_local.up.lending import config_map
 from cotenant_local.up.node_metrics import SimulatedNodeMetrics, period_s
+from cotenant_local.up.processes import Processes
 from cotenant_local.up.reporter import HttpReporter
 from cotenant_local.workloads.submitter import Submitter
 
@@ -68,22 +70,6 @@ OTLP_GRPC, OTLP_HTTP = 4317, 4318
 MAX_MEASURED_ALONE = 200  # nodes whose NodeMetrics are written also where no manager asks for them
 READY_S = 120.0  # loading and rehearsing compiled kernels takes seconds, on a busy machine a minute
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoints:
-    """Addresses of the cluster."""
-
-    url: str
-    kubeconfig: Path
-    scheduler_port: int = 0  # 0 = not running
-    extender_port: int = 0
-    manager_port: int = 0
-    console: str = ""  # the link that logs in once
-    otlp_http_port: int = 0
-    otlp_grpc_port: int = 0
-    rebalancer_port: int = 0
-    credit_port: int = 0
 
 
 class LocalCluster:
@@ -139,15 +125,15 @@ class LocalCluster:
             await self._define()
         webhooks = attach(self.api)
         self._stack.push_async_callback(webhooks.close)
-        with _named_files(directory):
-            token = _kept_token(directory / "token")
+        with named_files(directory):
+            token = kept_token(directory / "token")
             server, ca_pem = self._server(token)
         self._app.metrics.read_ignored_webhooks(lambda: webhooks.ignored)
         await server.start()
         self._stack.push_async_callback(server.stop)
         path = directory / "kubeconfig"
         url = _reachable(server.address)
-        with _named_files(directory):
+        with named_files(directory):
             write_private(directory / "port", f"{server.address.port}\n")
             write_private(directory / NODES_FILE, f"{self.config.nodes}\n")
             write_private(path, kubeconfig(url, token, ca_pem=ca_pem))
@@ -218,7 +204,7 @@ class LocalCluster:
         # Also on loopback: clients of the Go library send a token over TLS only.
         hosts = tuple(dict.fromkeys((host, "127.0.0.1", "localhost", gethostname())))
         certificates = ensure(directory / "tls", hosts, datetime.now(UTC))
-        listening = self._bind(_last_port(directory / "port"))
+        listening = self._bind(last_port(directory / "port"))
         tls = Tls(certificates.certificate, certificates.key)
         return ApiServer(app, listening, tls=tls), certificates.authority_pem
 
@@ -310,44 +296,46 @@ class LocalCluster:
 
     async def _start_children(self) -> None:
         (self.config.directory / "logs").mkdir(exist_ok=True)
-        _kept_token(self._report_token)
+        kept_token(self._report_token)
         seal = self.config.directory / "seal"
-        with _named_files(self.config.directory):
+        with named_files(self.config.directory):
             ensure_pair(seal, datetime.now(UTC), schedulers=self.config.scheduler_names()[:1])
         if self.config.is_ephemeral:
             self._stack.callback(rmtree, seal, ignore_errors=True)
+        make = Processes(self.config, self.endpoints.kubeconfig, self._report_token)
+        sealed = ("--seal-certificate", str(seal / CERTIFICATE_FILE))  # who reads pods believes what is signed
         scheduler = free_port()
         asked = (*self.config.scheduler_options(), "--seal", str(seal))
-        self.children = [self._child("scheduler", scheduler, *asked)]
+        self.children = [make.client("scheduler", scheduler, *asked)]
         extender = 0
         if self.config.has_extender:
             extender = free_port()
-            self.children.append(self._child("extender", extender))
+            self.children.append(make.client("extender", extender, *sealed))
         manager = 0
         if self.config.has_manager:
             manager = free_port()
-            self.children.append(self._alone("manager", ("manager",), manager))
+            self.children.append(make.alone("manager", ("manager", *sealed), manager))
         rebalancer = 0
         if self.config.has_rebalancer:
             rebalancer = free_port()
-            run = ("rebalancer", "run", *self.config.rebalancer_options())
-            self.children.append(self._alone("rebalancer", run, rebalancer))
+            run = ("rebalancer", "run", *sealed, *self.config.rebalancer_options())
+            self.children.append(make.alone("rebalancer", run, rebalancer))
         http = grpc = 0
         if self.config.has_traces:
             http, grpc = port_or_free(OTLP_HTTP), port_or_free(OTLP_GRPC)
-            self.children.append(self._traces(http, grpc))
+            self.children.append(make.traces(http, grpc))
         credit = 0
         if self.config.has_credit:
             credit = free_port()
             if self.config.is_ephemeral:
                 self._drop_journal()
                 self._stack.callback(self._drop_journal)
-            self.children.append(self._credit(credit))
+            self.children.append(make.credit(credit, *sealed))
         console = ""
         if self.config.shows_loop:
             self._agents_port = free_port()
         if self.config.has_console:
-            with _named_files(self.config.directory):
+            with named_files(self.config.directory):
                 beside = Console(
                     self.config.directory,
                     self.endpoints.kubeconfig,
@@ -356,6 +344,7 @@ class LocalCluster:
                     traces=f"http://127.0.0.1:{http}" if http else "",
                     credit=f"http://127.0.0.1:{credit}" if credit else "",
                     agents=f"http://127.0.0.1:{self._agents_port}/{{node}}" if self._agents_port else "",
+                    more=sealed,
                 )
             self.children.append(Child(beside.child()))
             console = beside.link
@@ -382,114 +371,13 @@ class LocalCluster:
             write_private(traces_file, f"http://127.0.0.1:{http}\n")
             self._stack.callback(traces_file.unlink, missing_ok=True)
 
-    def _alone(self, name: str, command: tuple[str, ...], port: int) -> Child:
-        """A process that is the only replica here, so it needs no lease."""
-        arguments = (
-            *command,
-            "--kubeconfig",
-            str(self.endpoints.kubeconfig),
-            "--listen",
-            f"127.0.0.1:{port}",
-            "--no-leader-elect",
-            "--log-format",
-            self.config.log_format,
-        )
-        return Child(ChildSpec(name, arguments, self.config.directory / "logs" / f"{name}.log", port))
-
-    def _traces(self, http: int, grpc: int) -> Child:
-        """Counts the cluster's ServiceObjectives; the ports are those that exporters send to by default, where they
-        are free.
-        """
-        arguments = [
-            "traces",
-            "--kubeconfig",
-            str(self.endpoints.kubeconfig),
-            "--http",
-            f"127.0.0.1:{http}",
-            "--grpc",
-            f"127.0.0.1:{grpc}",
-            "--log-format",
-            self.config.log_format,
-        ]
-        if not self.config.is_ephemeral:
-            arguments += ["--state", str(self.config.directory / "objective-counts")]
-        if self.config.has_rebalancer:
-            arguments += ["--request-moves"]
-        return Child(ChildSpec("traces", tuple(arguments), self.config.directory / "logs" / "traces.log", http))
-
     def _drop_journal(self) -> None:
         """Remove the credit of tenants that are gone with their cluster."""
         for suffix in ("", "-wal", "-shm"):
             (self.config.directory / f"{FILE}{suffix}").unlink(missing_ok=True)
-
-    def _credit(self, port: int) -> Child:
-        """The only replica here; its journal is in the directory."""
-        directory = self.config.directory
-        arguments = (
-            "credit",
-            "serve",
-            "--kubeconfig",
-            str(self.endpoints.kubeconfig),
-            "--store",
-            str(directory / FILE),
-            "--listen",
-            f"127.0.0.1:{port}",
-            "--no-leader-elect",
-            "--state-dir",
-            "",
-            "--log-format",
-            self.config.log_format,
-        )
-        return Child(ChildSpec("credit", arguments, directory / "logs" / "credit.log", port))
-
-    def _child(self, name: str, port: int, *more: str) -> Child:
-        arguments = (
-            name,
-            "--kubeconfig",
-            str(self.endpoints.kubeconfig),
-            "--listen",
-            f"127.0.0.1:{port}",
-            "--report-token-file",
-            str(self._report_token),
-            "--log-format",
-            self.config.log_format,
-            *more,
-        )
-        return Child(ChildSpec(name, arguments, self.config.directory / "logs" / f"{name}.log", port))
-
-
-@contextmanager
-def _named_files(directory: Path) -> Iterator[None]:
-    """Raise `InvalidInput` with the file's name where one of a cluster's own files cannot be read or written."""
-    try:
-        yield
-    except OSError as error:
-        path = error.filename2 or error.filename or directory
-        hint = f"{error.strerror}; move it away to have a new one made" if error.strerror else ""
-        raise InvalidInput(
-            "--dir", str(path), "a file or folder of the cluster that can be read and written", hint
-        ) from None
 
 
 def _reachable(address: Address) -> str:
     """The URL for clients on this machine: they cannot connect to the wildcard address."""
     host = "127.0.0.1" if address.host in ("0.0.0.0", "::") else address.host
     return f"https://{replace(address, host=host)}"
-
-
-def _kept_token(path: Path) -> str:
-    """The token in the file, made the first time. Raises `InvalidInput`."""
-    if not path.exists():
-        write_private(path, new_token() + "\n")
-    try:
-        return read_token(path).decode()
-    except InvalidInput as error:
-        hint = "delete the file to have a new token made; clients then need the new one"
-        raise InvalidInput(error.field, error.value, error.expected, hint) from None
-
-
-def _last_port(path: Path) -> int:
-    try:
-        return int(path.read_text())
-    except (FileNotFoundError, ValueError):
-        return 0

@@ -39,10 +39,12 @@ class Console:
         traces: str = "",
         credit: str = "",
         agents: str = "",
+        more: tuple[str, ...] = (),
     ) -> None:
         """`traces`, `credit`: the URLs of the trace and the credit process, `agents`: the pattern of those of
-        nodes' agents; empty = there is none.
+        nodes' agents; empty = there is none. `more`: further options.
         """
+        self._more = more
         self._traces, self._credit, self._agents = traces, credit, agents
         self._directory, self._kubeconfig, self._log_format = directory, kubeconfig, log_format
         self.port = _usable(port, directory / PORT_FILE)
@@ -77,6 +79,7 @@ class Console:
             *(("--traces", self._traces) if self._traces else ()),
             *(("--credit", self._credit) if self._credit else ()),
             *(("--agents", self._agents) if self._agents else ()),
+            *self._more,
         )
         return ChildSpec("console", arguments, directory / "logs" / "console.log", self.port)
 

@@ -13,11 +13,13 @@ def test_a_trouble_is_said_once_and_its_end_too() -> None:
     seen = [
         {},
         {"scheduler": "not leading: waits for the lease default/cotenant-scheduler, held by a"},
-        {"scheduler": "not leading: waits for the lease default/cotenant-scheduler, held by b",
-            "credit": "does not answer"},
+        {
+            "scheduler": "not leading: waits for the lease default/cotenant-scheduler, held by b",
+            "credit": "does not answer",
+        },
         {"credit": "does not answer"},
         {},
-    ]  # fmt: skip
+    ]
     said: list[str] = []
 
     async def troubles() -> dict[str, str]:

@@ -47,8 +47,10 @@ _register(
 )
 _register(
     INSTALL,
+    assess="cluster.assess:app",
     crds="cluster.crds:crds",
     lint="cluster.lint:lint",
+    migrate="cluster.migrate:app",
     withdraw="cluster.withdraw:withdraw",
 )
 _register(

@@ -341,6 +341,10 @@ class Cluster:
         """
         self._pods.preempt_failed(uid, now_s, evicted)
 
+    def victims_added(self, uid: str, node: str, victims: Collection[str], now_s: float) -> bool:
+        """An extender has these pods go too. False = the pod is not nominated for the node any more."""
+        return self._pods.victims_added(uid, node, victims, now_s)
+
     def eviction_withdrawn(self, uid: str, now_s: float) -> None:
         """A victim of a preemption is not evicted after all."""
         self._pods.eviction_withdrawn(uid, now_s)
@@ -351,9 +355,11 @@ class Cluster:
 
     # ---- decisions
 
-    def decide(self, now_s: float) -> tuple[Instruction, ...]:
+    def decide(self, now_s: float, only: str = "") -> tuple[Instruction, ...]:
         """Evaluate up to `max_pods` waiting pods, and return the instructions. Empty when no pod may be evaluated
         now.
+
+        `only`: the UID of the one pod to evaluate, at once, with those that are judged together with it.
         """
         if self._measured.is_learning:
             self._measured.use_new_priors(now_s)
@@ -367,7 +373,7 @@ class Cluster:
             self._pods.reconsider(uid, now_s)
         self._measured.correct(now_s)
         self._components.assignments.write()
-        self._rounds.round(self.settings.max_pods, now_s)
+        self._rounds.round(self.settings.max_pods, now_s, only)
         given = self._outbox.take()
         self._past.note(given, now_s)
         for plugin in self._roster.bind:

@@ -16,7 +16,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -90,7 +90,7 @@ def build(form: type[T], given: object, where: str = "", over: T | None = None) 
         raise InvalidInput(_path(where, inside), error.value, error.expected, error.hint) from None
 
 
-def _value(form: Any, given: object, where: str, over: object = None) -> object:
+def _value(form: object, given: object, where: str, over: object = None) -> object:
     if isinstance(form, type) and is_dataclass(form):
         return build(form, given, where, over if isinstance(over, form) else None)
     origin = get_origin(form)
@@ -121,7 +121,7 @@ def _value(form: Any, given: object, where: str, over: object = None) -> object:
         raise InvalidInput(where, _shown(given), _expected(form, str(error))) from None
 
 
-def _expected(form: Any, said: str) -> str:
+def _expected(form: object, said: str) -> str:
     members = getattr(form, "__members__", None)
     if members:
         return "one of " + ", ".join(str(member.value) for member in members.values() if member.value != "")
@@ -144,7 +144,7 @@ def _did_you_mean(wrong: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]}?" if close else f"fields are {', '.join(names)}"
 
 
-def _types(form: type) -> dict[str, Any]:
+def _types(form: type) -> dict[str, object]:
     return get_type_hints(form)
 
 

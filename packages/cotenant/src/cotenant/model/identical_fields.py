@@ -27,6 +27,6 @@ def identical(one: object, other: object) -> bool:
     """
     if one.__class__ is not other.__class__:
         return False
-    form: Any = type(one)
+    form: object = type(one)
     values = _fields_of(form)
     return bool(values(one) == values(other))

@@ -8,12 +8,16 @@ Limits: the caller checks the object's fields; numbers are Python's.
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 from cotenant.model.errors import InvalidInput
 
+JsonObject: TypeAlias = dict[str, Any]  # parsed, or about to be written: whoever reads a field checks what it is
+JsonMapping: TypeAlias = Mapping[str, Any]  # the same, read only
 
-def json_object(field: str, text: str, expected: str = "a JSON object") -> dict[str, Any]:
+
+def json_object(field: str, text: str, expected: str = "a JSON object") -> JsonObject:
     """The parsed object. Raises `InvalidInput` on `field` where the text is not a JSON object."""
     try:
         parsed = json.loads(text)

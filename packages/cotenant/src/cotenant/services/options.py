@@ -47,6 +47,16 @@ WorkloadKinds = Annotated[
         help="Folder of YAML files that declare further kinds of workloads, beside those of the package.", group=WORK
     ),
 ]
+SealCertificate = Annotated[
+    Path | None,
+    Parameter(
+        help=(
+            "The scheduler's certificate, as PEM: of bound pods, class, quota and tenant count as it stated them. A "
+            "file that is not there is none. Default: what is written on pods counts."
+        ),
+        group=WORK,
+    ),
+]
 TlsCert = Annotated[
     Path | None,
     Parameter(

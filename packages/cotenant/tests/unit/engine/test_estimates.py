@@ -307,10 +307,13 @@ def test_a_replica_does_not_move_where_its_own_rules_forbid_the_better_nodes() -
         term = (PodTerm(HOSTNAME, LabelSelector.of({"app": "web"})),)
         estimate = Estimate(4.0, 8 * GIB, 1.0, 1.0, 0.5, np.inf if service else 100.0)
         pod = Pod(
-            name, requests=Amounts.of({"cpu": 4000, "memory": 8 * GIB}), estimate=estimate,
-            labels=Labels.of({"app": "web"} if alone else {}), anti_affinity=term if alone else (),
+            name,
+            requests=Amounts.of({"cpu": 4000, "memory": 8 * GIB}),
+            estimate=estimate,
+            labels=Labels.of({"app": "web"} if alone else {}),
+            anti_affinity=term if alone else (),
             objective_p99_ms=10.0 if service else None,
-        )  # fmt: skip
+        )
         engine.pod_seen(ObservedPod(pod, name, "cotenant", 0.0, node=node), 0.0)
 
     add("web-0", "n0", True, True)

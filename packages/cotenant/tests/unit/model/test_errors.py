@@ -10,10 +10,12 @@ from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupporte
 @pytest.mark.parametrize(
     "error",
     [
-        InvalidInput("load", 9.0, "at most 1.5", "lower it"), Transient("busy", 2.5), Permanent("never"),
+        InvalidInput("load", 9.0, "at most 1.5", "lower it"),
+        Transient("busy", 2.5),
+        Permanent("never"),
         Unsupported("flow", "ortools"),
     ],
-)  # fmt: skip
+)
 def test_an_error_survives_pickling_with_its_parts(error: Exception) -> None:
     back = pickle.loads(pickle.dumps(error))
     assert type(back) is type(error)

@@ -20,6 +20,7 @@ from math import isnan, nan
 from statistics import median
 from typing import Any
 
+from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant_lab.experiments.loads.open_loop import Slot
 from cotenant_lab.experiments.measures.histogram import Histogram
 
@@ -49,7 +50,7 @@ class Window:
         """Whether the generator was late."""
         return self.lag.above(LATE_US) > 0
 
-    def to_list(self) -> list[Any]:
+    def to_list(self) -> list[object]:
         """For storing; `from_list` reads it."""
         return [self.index, self.late_us, self.latency.pairs(), self.lag.pairs()]
 
@@ -96,23 +97,23 @@ def lags(windows: Iterable[Window]) -> Histogram:
     return pooled
 
 
-def stored(slots: Sequence[Slot], late_us: Callable[[int], int | None] | None) -> dict[str, Any]:
+def stored(slots: Sequence[Slot], late_us: Callable[[int], int | None] | None) -> JsonObject:
     """The part of a block's record about its windows. `late_us` None: not both cores had a lateness monitor."""
     windows = joined(slots, late_us or (lambda index: None))
     return {"witness": late_us is not None, "windows": [window.to_list() for window in windows]}
 
 
-def all_of(record: Mapping[str, Any]) -> list[Window]:
+def all_of(record: JsonMapping) -> list[Window]:
     """All windows of a block."""
     return [Window.from_list(entry) for entry in record["windows"]]
 
 
-def judged_of(record: Mapping[str, Any]) -> list[Window]:
+def judged_of(record: JsonMapping) -> list[Window]:
     """The calm windows where there was a monitor on each core, else all."""
     return calm(all_of(record)) if record["witness"] else all_of(record)
 
 
-def disturbed(record: Mapping[str, Any]) -> str:
+def disturbed(record: JsonMapping) -> str:
     """Why a block has too few calm windows to judge; empty where it has enough, or no lateness monitor."""
     if not record["witness"]:
         return ""

@@ -11,17 +11,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
+from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.services.clients.agent import AgentClient
 from cotenant_lab.experiments.site.site import OWN, Child, Site
 
 _UP_S = 20.0
 # Beyond the groups the agent has its defaults, except the allowance from the node's use. That is a rule about the whole
 # machine, most of which is not the experiment's, so other work on it would decide how much the batch work gets.
-POLICIES: Mapping[str, Any] = {"best_effort_cpu": {"suppress": {"enabled": False}}}
+POLICIES: Mapping[str, object] = {"best_effort_cpu": {"suppress": {"enabled": False}}}
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class AgentProcess:
                 | {"requests": live["requests"], "p99_us": live["p99_us"]},
             )
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> JsonObject:
         """Its held knobs and last decisions, to be stored with the raw data."""
         decided = self.client.get("/v1/decisions")["decisions"]
         return {"holds": self.client.get("/v1/holds")["holds"], "decisions": decided[-200:]}
@@ -60,8 +60,8 @@ def start(
     site: Site,
     services: Mapping[str, float | None],
     batch: Sequence[str],
-    settings: Mapping[str, Any] | None = None,
-    amounts: Mapping[str, Mapping[str, Any]] | None = None,
+    settings: JsonMapping | None = None,
+    amounts: Mapping[str, JsonMapping] | None = None,
     group: str = OWN,
 ) -> AgentProcess:
     """Start it and wait until it is up.
@@ -70,7 +70,7 @@ def start(
     requests and limits by group; `settings`: further fields of the
     agent's configuration; `group`: where the agent itself runs.
     """
-    groups: list[dict[str, Any]] = []
+    groups: list[JsonObject] = []
     for name, objective_ms in services.items():
         groups.append({"group": site.cgroups.path(name), "name": pod_name(name), "qos": "LS"})
         if objective_ms is not None:

@@ -12,7 +12,6 @@ import importlib.util
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -20,6 +19,7 @@ import msgspec
 
 from cotenant.drivers.http.ports import free_port
 from cotenant.model.errors import Permanent, Unsupported
+from cotenant.model.json_object import JsonObject
 from cotenant_lab.experiments.site.site import OWN, Child, Site, in_plant
 
 FOLDER = Path(__file__).parents[6] / "examples" / "ride"
@@ -101,7 +101,7 @@ def start_traces(site: Site, ride: Ride, threshold_ms: float, target: str) -> Ch
     return child
 
 
-def objective(ride: Ride) -> dict[str, Any]:
+def objective(ride: Ride) -> JsonObject:
     """The objective as the trace process has it. Raises `Permanent`."""
     try:
         with urlopen(f"{ride.traces}/api/v1/objectives/{OBJECTIVE}", timeout=5) as answer:

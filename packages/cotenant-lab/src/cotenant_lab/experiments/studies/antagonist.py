@@ -24,8 +24,10 @@ from typing import Any
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.model.errors import Unsupported
+from cotenant.model.json_object import JsonMapping
 from cotenant.model.machine.knob import Knob, SetKnob, Target
 from cotenant.model.machine.node_state import GroupUse
+from cotenant.model.pages.figures import OURS, rival
 from cotenant_lab.experiments.harness import Judgement, Record, Round
 from cotenant_lab.experiments.measures.statistics import middle, quantile
 from cotenant_lab.experiments.outcome import Check, Curve, Picture
@@ -38,7 +40,6 @@ from cotenant_lab.experiments.studies.antagonist_search import (
     STEP_US,
     AntagonistSearch,
 )
-from cotenant_lab.report.figures import OURS, rival
 
 ARM = "search"
 BATCH_GROUPS = 4
@@ -292,7 +293,7 @@ def _middle(values: Sequence[float | None]) -> float | None:
     return round(middle(known).value, 4) if known else None
 
 
-def _course_of(figures: Mapping[str, Any], name: str, divisor: int) -> str:
+def _course_of(figures: JsonMapping, name: str, divisor: int) -> str:
     values = [figures[name][stretch] for stretch in _STRETCHES]
     return ", ".join("?" if value is None else f"{value / divisor:.2f}" for value in values)
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.pages.figures import BOUND, OURS, rival
 from cotenant_lab.experiments.harness import Judgement, Record, Round
 from cotenant_lab.experiments.measures.statistics import Estimate, middle, quantile, ratio
 from cotenant_lab.experiments.outcome import Check, Curve, Picture
 from cotenant_lab.experiments.site import agent_process
 from cotenant_lab.experiments.site.site import Site, in_plant, now_us
-from cotenant_lab.report.figures import BOUND, OURS, rival
 
 UNLIMITED, LIMITED, REGULATED = "no limit", "limit", "limit, agent"
 PERIOD_US = 100_000

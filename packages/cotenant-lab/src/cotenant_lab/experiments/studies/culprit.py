@@ -24,12 +24,12 @@ from random import Random
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.pages.figures import OURS, rival
 from cotenant_lab.experiments.harness import Judgement, Record, Round
 from cotenant_lab.experiments.measures.statistics import middle
 from cotenant_lab.experiments.outcome import Check, Curve, Picture
 from cotenant_lab.experiments.site.site import Child, Site, in_plant, now_us
 from cotenant_lab.experiments.studies.culprit_watch import ALL, METHODS, CulpritWatch, LatencyFile
-from cotenant_lab.report.figures import OURS, rival
 
 NEIGHBOUR, OWN_LOAD, OWN_QUOTA = "neighbour", "own-load", "own-quota"
 SUSPECTS = 4

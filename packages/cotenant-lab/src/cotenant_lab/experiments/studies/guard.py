@@ -22,9 +22,10 @@ from itertools import chain
 from math import isnan
 from statistics import median
 
+from cotenant.model.pages.figures import BOUND, OURS, rival
 from cotenant_lab.experiments.harness import Judgement, Record, Round
-from cotenant_lab.experiments.loads import redis_service
-from cotenant_lab.experiments.loads.redis_service import Load
+from cotenant_lab.experiments.loads import measured_server
+from cotenant_lab.experiments.loads.measured_server import Load
 from cotenant_lab.experiments.measures.histogram import Histogram, highest_of
 from cotenant_lab.experiments.measures.statistics import Estimate, middle, ratio
 from cotenant_lab.experiments.measures.windows import (
@@ -44,7 +45,6 @@ from cotenant_lab.experiments.measures.windows import (
 from cotenant_lab.experiments.outcome import Check, Curve, Picture
 from cotenant_lab.experiments.site import agent_process, lateness
 from cotenant_lab.experiments.site.site import Child, Site, in_plant, now_us
-from cotenant_lab.report.figures import BOUND, OURS, rival
 
 ALONE, UNREGULATED, REGULATED = "alone", "unregulated", "regulated"
 HOGS = 4
@@ -68,9 +68,9 @@ class Guard:
 
     def prepare(self, site: Site) -> None:
         """Start the server, which runs through all rounds; fill its list."""
-        redis_service.program("stress-ng", "the guard experiment")
+        measured_server.program("stress-ng", "the guard experiment")
         site.make_plant("service", *(f"batch-{number}" for number in range(HOGS)))
-        redis_service.start(site, _SERVICE, self.load)
+        measured_server.start(site, _SERVICE, self.load)
         lateness.prepare(site)
 
     def block(self, site: Site, arm: str, seed: int) -> Record:
@@ -82,7 +82,7 @@ class Guard:
             agent = agent_process.start(site, services={_SERVICE: self.load.objective_ms}, batch=_hogs())
         hogs: list[Child] = []
 
-        def hear(live: redis_service.Live) -> None:
+        def hear(live: measured_server.Live) -> None:
             if agent:
                 agent.report(_SERVICE, live)
             if arm != ALONE and not hogs:
@@ -91,8 +91,8 @@ class Guard:
 
         if agent:
             warm = replace(self.load, seconds=self.warm_s - self.load.settle_s)
-            redis_service.measured(site, warm, seed + 1, lambda: None, hear)
-        stretch = redis_service.measured(site, self.load, seed, lambda: _counters(site), hear)
+            measured_server.measured(site, warm, seed + 1, lambda: None, hear)
+        stretch = measured_server.measured(site, self.load, seed, lambda: _counters(site), hear)
         late = watching.end() if watching else None
         story = agent.record() if agent else {}
         site.stop(*hogs, kill=True)
@@ -188,8 +188,7 @@ class Guard:
             "calm",
         )
         notes = (
-            f"Redis answers {self.load.rate:g} LPOS a second over a list of {self.load.items}, open loop; objective "
-            f"p99 {self.load.objective_ms:g} ms; {self.load.seconds:g} s a "
+            f"{self.load.shown}, open loop; objective p99 {self.load.objective_ms:g} ms; {self.load.seconds:g} s a "
             f"block count. Batch work: {HOGS} groups of the default weight, one stress-ng each.",
             "Latency counts from when a request was due. p99: median over rounds; ratios: geometric mean over rounds "
             "(95 % bootstrap interval). "

@@ -21,10 +21,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 
 from cotenant.model.errors import CotenantError, Permanent
+from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.pages.figures import BOUND, OURS, rival
 from cotenant_lab.experiments.harness import Judgement, Record, Round
 from cotenant_lab.experiments.loads.ride_load import SLOT_US
 from cotenant_lab.experiments.measures.histogram import Histogram
@@ -33,7 +34,6 @@ from cotenant_lab.experiments.outcome import Check, Curve, Picture
 from cotenant_lab.experiments.site import agent_process, ride
 from cotenant_lab.experiments.site.agent_process import AgentProcess
 from cotenant_lab.experiments.site.site import GENERATOR, Child, Site, in_plant, now_us
-from cotenant_lab.report.figures import BOUND, OURS, rival
 
 ALONE, UNREGULATED, REGULATED = "alone", "unregulated", "regulated"
 MARGIN = 1.5
@@ -89,17 +89,17 @@ class Loop:
         agent = self._agent(site) if arm == REGULATED else None
         seconds = self.calm_s + {ALONE: self.steady_s, UNREGULATED: self.steady_s, REGULATED: self.trouble_s}[arm]
         hogs: list[Child] = []
-        watched: list[dict[str, Any]] = []
+        watched: list[JsonObject] = []
         other = site.start(_OTHER, [sys.executable, "-c", _LIGHT], "backup")
 
-        def hear(second: int, live: Mapping[str, Any]) -> None:
+        def hear(second: int, live: JsonMapping) -> None:
             if second == self.calm_s and arm != ALONE:
                 hogs.extend(site.start(_HOG, [sys.executable, "-c", _BURN], f"hog-{number}") for number in range(4))
             watched.append({"second": second, **live, **_looked(self._ride, agent)})
 
         with site.measured():
             slots = _load(site, self._ride, self.rate, seconds, seed, round(self.threshold_ms * 1000), hear)
-        story: dict[str, Any] = {}
+        story: JsonObject = {}
         if agent is not None:
             story = {"agent": agent.record(), "story": _story(agent)}
         status = ride.objective(self._ride)
@@ -163,7 +163,7 @@ class Loop:
                 arms=(REGULATED, ALONE),
             ),
         ]
-        figures: dict[str, Any] = {
+        figures: JsonObject = {
             "threshold_ms": median(round_.record(ALONE)["threshold_ms"] for round_ in rounds),
             "p99_ms": {arm: round(middle(tails[arm]).value / 1000, 2) for arm in self.arms},
             "p99_to_alone": {UNREGULATED: round(unregulated.value, 3), REGULATED: round(against.value, 3)},
@@ -249,7 +249,7 @@ def _load(
     seconds: int,
     seed: int,
     objective_us: int,
-    hear: Callable[[int, Mapping[str, Any]], None],
+    hear: Callable[[int, JsonMapping], None],
 ) -> list[tuple[int, Histogram]]:
     """Run the load; latencies by slot of the due time since its begin. `hear` gets each second's report."""
     generator = site.start_python(
@@ -269,9 +269,9 @@ def _load(
     raise Permanent(f"the load ended early: {generator.last_line()}")
 
 
-def _looked(running: ride.Ride, agent: AgentProcess | None) -> dict[str, Any]:
+def _looked(running: ride.Ride, agent: AgentProcess | None) -> dict[str, object]:
     """The objective's worst replica, and the frontend as its agent sees it."""
-    found: dict[str, Any] = {"burn": (ride.objective(running).get("worstReplica") or {}).get("burn")}
+    found: JsonObject = {"burn": (ride.objective(running).get("worstReplica") or {}).get("burn")}
     if agent is not None:
         try:
             pods = agent.client.get("/v1/state")["pods"]
@@ -282,7 +282,7 @@ def _looked(running: ride.Ride, agent: AgentProcess | None) -> dict[str, Any]:
     return found
 
 
-def _story(agent: AgentProcess) -> dict[str, Any]:
+def _story(agent: AgentProcess) -> dict[str, object]:
     try:
         return dict(agent.client.get("/v1/explain", service=agent_process.pod_name(_FRONTEND)))
     except CotenantError as error:

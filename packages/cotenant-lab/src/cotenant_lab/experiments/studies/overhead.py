@@ -21,8 +21,8 @@ from cotenant.drivers.ebpf.cost import costs, timed
 from cotenant.drivers.ebpf.runqueue import RunQueue
 from cotenant.model.errors import Unsupported
 from cotenant_lab.experiments.harness import Judgement, Record, Round
-from cotenant_lab.experiments.loads import redis_service
-from cotenant_lab.experiments.loads.redis_service import Load
+from cotenant_lab.experiments.loads import measured_server
+from cotenant_lab.experiments.loads.measured_server import Load
 from cotenant_lab.experiments.measures.statistics import Estimate, middle, ratio
 from cotenant_lab.experiments.measures.windows import all_of, disturbed, judged_of, p99_us, stored
 from cotenant_lab.experiments.outcome import Check
@@ -65,7 +65,7 @@ class Overhead:
     def prepare(self, site: Site) -> None:
         """Start the victim, and all groups with a process each."""
         site.make_plant("service")
-        redis_service.start(site, _SERVICE, self.load)
+        measured_server.start(site, _SERVICE, self.load)
         lateness.prepare(site)
         everywhere = f"{site.load_cpu},{site.plant_cpu}"
         site.cgroups.make(_AGENT, everywhere)
@@ -91,11 +91,11 @@ class Overhead:
         def read() -> dict[str, int]:
             return {} if agent is None else _cost(site, agent.child.process.pid)
 
-        def hear(live: redis_service.Live) -> None:
+        def hear(live: measured_server.Live) -> None:
             if agent:
                 agent.report(_SERVICE, live)
 
-        stretch = redis_service.measured(site, self.load, seed, read, hear)
+        stretch = measured_server.measured(site, self.load, seed, read, hear)
         late = watching.end() if watching else None
         if agent:
             agent.stop()

@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 from cotenant.model.errors import Permanent, Unsupported
+from cotenant.model.json_object import JsonObject
 from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.pages.figures import OURS
 from cotenant_lab.experiments.harness import Judgement, Record, Round
 from cotenant_lab.experiments.measures.statistics import middle
 from cotenant_lab.experiments.outcome import Check, Curve, Picture
@@ -36,7 +37,6 @@ from cotenant_lab.experiments.studies.culprit import (
     start_service,
 )
 from cotenant_lab.experiments.studies.culprit_watch import LatencyFile
-from cotenant_lab.report.figures import OURS
 
 ARM = "regulated"
 RIGHT_LINE = 0.9
@@ -153,7 +153,7 @@ class Recovery:
         capped: dict[str, float],
         trouble_us: int,
         curve: list[list[float | None]],
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         story = agent.client.get("/v1/explain", service=agent_process.pod_name(_SERVICE))
         incidents = story["incidents"]
         named = next((incident for incident in reversed(incidents) if incident["culprit"]), None)
@@ -242,7 +242,7 @@ class Recovery:
         return Judgement(figures, checks, columns, [row], notes, (_course(records[-1]),))
 
 
-def _is_complete(proof: Mapping[str, Any]) -> bool:
+def _is_complete(proof: Mapping[str, object]) -> bool:
     return proof["during"] is not None and proof["after"] is not None
 
 

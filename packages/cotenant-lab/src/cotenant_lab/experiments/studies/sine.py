@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import isnan
 
+from cotenant.model.pages.figures import BOUND, OURS, rival
 from cotenant_lab.experiments.harness import Judgement, Record, Round
 from cotenant_lab.experiments.loads.sine_demand import SineDemand
 from cotenant_lab.experiments.measures.statistics import Estimate, correlation, middle
 from cotenant_lab.experiments.outcome import Check, Curve, Picture
 from cotenant_lab.experiments.site import agent_process
 from cotenant_lab.experiments.site.site import Site, in_plant, now_us
-from cotenant_lab.report.figures import BOUND, OURS, rival
 
 ALONE, UNREGULATED, REGULATED = "alone", "unregulated", "regulated"
 HOGS = 4

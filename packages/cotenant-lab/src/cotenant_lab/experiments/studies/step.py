@@ -18,12 +18,12 @@ from time import sleep
 
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.knob import UNLIMITED, Knob, Target
+from cotenant.model.pages.figures import OURS, rival
 from cotenant_lab.experiments.harness import Judgement, Record, Round
 from cotenant_lab.experiments.measures.statistics import bootstrap, quantile
 from cotenant_lab.experiments.outcome import Check, Curve, Picture
 from cotenant_lab.experiments.site import agent_process
 from cotenant_lab.experiments.site.site import Site, in_plant, now_us
-from cotenant_lab.report.figures import OURS, rival
 
 POLLING, TRIGGERED, RUNG = "polling", "pressure trigger", "late wake-up"
 SHORT_MS, LONG_MS = 500, 2000  # of a trigger's window

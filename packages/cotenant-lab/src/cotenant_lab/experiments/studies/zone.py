@@ -19,13 +19,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from cotenant.drivers.ebpf import sched_ext
 from cotenant.drivers.ebpf.sub_scheduler import SubSchedulers
 from cotenant.drivers.ebpf.zone_scheduler import ZoneSchedulers
 from cotenant.engine.zones.zone import ZoneLimits
 from cotenant.model.errors import Permanent
+from cotenant.model.json_object import JsonObject
 from cotenant.model.zones.setting import USUAL_MODES, Backend, Mode
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.policy.zone.deciding import ZoneConfig
@@ -238,7 +238,7 @@ def _killed_holder() -> float:
     return took_ms
 
 
-def _side_by_side(home: _Home) -> dict[str, Any]:
+def _side_by_side(home: _Home) -> dict[str, object]:
     """Two zones with a scheduler each; that of the second starves its batch until the kernel ejects it."""
     zones = []
     for name in ("one", "two"):
@@ -273,7 +273,7 @@ def _side_by_side(home: _Home) -> dict[str, Any]:
     return result
 
 
-def judged(arms: dict[str, Arm], changes: list[str], killed_ms: float, beside: dict[str, Any] | None) -> Findings:
+def judged(arms: dict[str, Arm], changes: list[str], killed_ms: float, beside: JsonObject | None) -> Findings:
     """The result of these measurements. `changes`: of the zone that changed by itself; `killed_ms`: from the
     holder's death to the fair class; `beside`: of two zones, None where not run.
     """

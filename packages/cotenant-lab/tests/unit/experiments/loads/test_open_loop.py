@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from time import monotonic_ns
 
 import pytest
+from tests.fakes.waiting import patience
 
 from cotenant.model.errors import Permanent
 from cotenant_lab.experiments.loads.open_loop import LatencySlots, due_times, run
@@ -47,7 +48,7 @@ def served(answer: Callable[[socket.socket, int], None]) -> Iterator[socket.sock
         yield ours
     finally:
         ours.close()
-        thread.join(5)
+        thread.join(patience(5))
 
 
 def _before(next_due: Callable[[], int], until: int) -> list[int]:

@@ -76,7 +76,7 @@ def hold(conditions: tuple[Condition, ...], review: Manifest) -> bool:
     return True
 
 
-def _evaluated(condition: Condition, given: dict[str, Any]) -> bool:
+def _evaluated(condition: Condition, given: Manifest) -> bool:
     from celpy.celtypes import BoolType
     from celpy.evaluation import CELEvalError
 
@@ -90,7 +90,7 @@ def _evaluated(condition: Condition, given: dict[str, Any]) -> bool:
 
 
 @lru_cache(512)
-def _program(expression: str) -> Callable[[dict[str, Any]], Any]:
+def _program(expression: str) -> Callable[[Manifest], Any]:
     """Raises `ConditionFailed` for what is no CEL."""
     from celpy import Environment
     from celpy.celparser import CELParseError

@@ -66,7 +66,7 @@ class JsonPath:
         """The field names of a path that has only field names, else None."""
         return self.steps if all(isinstance(step, str) for step in self.steps) else None
 
-    def find(self, obj: Manifest) -> list[Any]:
+    def find(self, obj: Manifest) -> list[object]:
         """All values at the path, in order."""
         found: list[Any] = [obj]
         for step in self.steps:
@@ -118,7 +118,7 @@ def compile_path(text: str) -> JsonPath:
     return JsonPath(text, tuple(steps))
 
 
-def _literal(text: str) -> Any:
+def _literal(text: str) -> object:
     if text[0] in "'\"":
         return text[1:-1]
     if text in ("true", "false"):

@@ -79,7 +79,7 @@ class Rule:
         for key in ("exclusiveMinimum", "exclusiveMaximum"):
             if schema.get(key) is True:
                 ranges[key] = True
-        self.ranges: dict[str, Any] = ranges
+        self.ranges: Manifest = ranges
         self.sizes: dict[str, int] = {
             key: schema[key]
             for key in ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
@@ -271,7 +271,7 @@ def _too_many(path: str, found: int, maximum: int) -> Cause:
     return Cause("FieldValueTooMany", f"Too many: {found}: must have at most {maximum} items", path)
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _equal(a: Any, b: object) -> bool:
     return a == b and isinstance(a, bool) is isinstance(b, bool)
 
 

@@ -121,7 +121,7 @@ class Defaults:
     __slots__ = ("fields", "item", "values")
 
     def __init__(self) -> None:
-        self.values: dict[str, Any] = {}  # of absent fields (and of null ones that may not be null)
+        self.values: Manifest = {}  # of absent fields (and of null ones that may not be null)
         self.fields: dict[str, Defaults] = {}
         self.item: Defaults | None = None  # of a list's elements or a map's values
 

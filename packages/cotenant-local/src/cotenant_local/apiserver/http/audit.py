@@ -18,11 +18,12 @@ import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonObject
 from cotenant_local.apiserver.http.auth import GROUPS, USER
 from cotenant_local.apiserver.http.exchange import Exchange
 from cotenant_local.apiserver.http.options import is_watch, parse_query
@@ -74,12 +75,12 @@ class AuditLog:
         """Close the file."""
         os.close(self._file)
 
-    def _event(self, exchange: Exchange, identity: str, stage: str) -> dict[str, Any]:
+    def _event(self, exchange: Exchange, identity: str, stage: str) -> dict[str, object]:
         route = parse(exchange.path)
         now = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         query = exchange.query_string.decode("latin-1")
         client = exchange.scope.get("client")
-        event: dict[str, Any] = {
+        event: JsonObject = {
             "kind": "Event",
             "apiVersion": "audit.k8s.io/v1",
             "level": "Metadata",
@@ -96,7 +97,7 @@ class AuditLog:
             event["objectRef"] = _object_of(exchange, route)
         return event
 
-    def _write(self, event: dict[str, Any]) -> None:
+    def _write(self, event: JsonObject) -> None:
         try:
             os.write(self._file, msgspec.json.encode(event) + b"\n")
             self._failed = False

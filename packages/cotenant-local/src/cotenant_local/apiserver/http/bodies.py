@@ -53,7 +53,7 @@ def media_type(header: str) -> str:
     return header.split(";", 1)[0].strip().lower() or "application/json"
 
 
-def decode_yaml(body: bytes, kind: str = "") -> Any:
+def decode_yaml(body: bytes, kind: str = "") -> object:
     """A YAML document, as plain JSON values. Raises ApiError 400 for what is not YAML, has aliases, or is too large."""
     return yaml_documents.decode(body, lambda message: bad_body(message, kind))
 
@@ -139,10 +139,10 @@ def duplicate_fields(body: bytes) -> list[str]:
     return list(found)
 
 
-class _Pairs(list[tuple[str, Any]]):
+class _Pairs(list[tuple[str, object]]):
     """An object as its pairs."""
 
-    def __init__(self, pairs: Iterable[tuple[str, Any]]) -> None:
+    def __init__(self, pairs: Iterable[tuple[str, object]]) -> None:
         super().__init__(pairs)
 
 

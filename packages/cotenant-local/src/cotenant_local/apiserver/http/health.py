@@ -91,7 +91,7 @@ class ApiServerMetrics:
         open_watches = prometheus_client.Gauge("apiserver_longrunning_requests", "Open watches", registry=self.registry)
         open_watches.set_function(watches)
         self._counted: dict[tuple[str, str, int], Any] = {}
-        self._timed: dict[str, Any] = {}
+        self._timed: Manifest = {}
 
     def observe(self, verb: str, resource: str, code: int, seconds: float) -> None:
         """Count a finished request."""

@@ -175,9 +175,7 @@ def delete_options(query: Query, body: Manifest | None) -> DeleteOptions:
     return _deletion(grace, query.get("propagationPolicy", ""), orphan, query.get("dryRun"), {})
 
 
-def _deletion(
-    grace: Any, propagation: Any, orphan: Any, dry_run: object, preconditions: dict[str, Any]
-) -> DeleteOptions:
+def _deletion(grace: Any, propagation: Any, orphan: object, dry_run: object, preconditions: Manifest) -> DeleteOptions:
     if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool) or abs(grace) > MAX_INTEGER):
         raise ApiError(400, "BadRequest", "gracePeriodSeconds: expected an integer of 64 bits")
     if propagation and propagation not in _PROPAGATIONS:

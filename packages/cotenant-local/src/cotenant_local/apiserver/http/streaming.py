@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from cotenant.drivers.kube.manifests.errors import ApiError
+from cotenant.model.json_object import JsonObject
 from cotenant_local.apiserver.columns.tables import Table
 from cotenant_local.apiserver.contract import ListOptions, Resource, Target
 from cotenant_local.apiserver.http.encoding import rendering
@@ -102,12 +102,12 @@ class Shaper:
         return b"".join(self._line(line) for line in chunk.splitlines())
 
     def _line(self, line: bytes) -> bytes:
-        event: dict[str, Any] = rendering.decode(line)
+        event: JsonObject = rendering.decode(line)
         kind, obj = event["type"], event["object"]
         if kind == "ERROR":
             return line + b"\n"
         metadata = obj.get("metadata", {})
-        shown: dict[str, Any]
+        shown: JsonObject
         if self._wanted.form is Form.METADATA:
             version = f"meta.k8s.io/{self._wanted.group_version}"
             shown = {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": metadata}

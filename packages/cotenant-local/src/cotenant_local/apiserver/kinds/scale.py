@@ -20,7 +20,7 @@ def _parts(path: str) -> list[str]:
     return [part for part in path.split(".") if part]
 
 
-def _read(obj: Manifest, path: str) -> Any:
+def _read(obj: Manifest, path: str) -> object:
     value: Any = obj
     for part in _parts(path):
         if not isinstance(value, dict):
@@ -51,7 +51,7 @@ def _selector_text(selector: Any) -> str:
 def scale_of(obj: Manifest, resource: Resource) -> Manifest:
     """The Scale of an object."""
     spec_path, status_path, selector = resource.scale_paths
-    status: dict[str, Any] = {"replicas": _read(obj, status_path) or 0}
+    status: Manifest = {"replicas": _read(obj, status_path) or 0}
     text = _selector_text(_read(obj, selector))
     if not text and not resource.is_custom:
         text = _selector_text(_read(obj, "spec.selector"))

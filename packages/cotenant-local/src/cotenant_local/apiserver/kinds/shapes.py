@@ -5,8 +5,6 @@ Stored kinds have schemas; these have one struct each, so that a wrong type is a
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from cotenant.drivers.kube.manifests.errors import Manifest
@@ -81,7 +79,7 @@ class Review(msgspec.Struct, rename="camel"):
     """An access review."""
 
     metadata: Metadata | None = None
-    spec: dict[str, Any] | None = None
+    spec: Manifest | None = None
 
 
 def check(obj: Manifest, shape: type[msgspec.Struct]) -> None:

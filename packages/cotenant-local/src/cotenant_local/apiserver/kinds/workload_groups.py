@@ -148,7 +148,7 @@ def _minimum_causes(policy: Manifest, obj: Manifest, field: str) -> list[Cause]:
     return [Cause("FieldValueInvalid", why, f"{field}.gang.{name}")]
 
 
-def _without_minima(value: Any) -> Any:
+def _without_minima(value: Any) -> object:
     """The same without the minima of gangs, at any depth."""
     if isinstance(value, dict):
         return {key: _without_minima(part) for key, part in value.items() if key not in _MINIMA}

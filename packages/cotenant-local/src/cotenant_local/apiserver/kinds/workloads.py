@@ -126,7 +126,7 @@ class JobBehaviour(SpecBehaviour):
         if spec.get("manualSelector"):
             return
         metadata = obj["metadata"]
-        template: dict[str, Any] = spec["template"].get("metadata") or {}
+        template: Manifest = spec["template"].get("metadata") or {}
         labels = dict(template.get("labels") or {})
         for name in _JOB_NAME:
             labels.setdefault(name, metadata["name"])
@@ -188,7 +188,7 @@ class JobBehaviour(SpecBehaviour):
 def _only_directives(new: Any, old: Any) -> bool:
     """Whether two pod templates differ only in scheduling directives, resources, labels and annotations."""
 
-    def without_directives(template: Any) -> Any:
+    def without_directives(template: Any) -> object:
         spec = {
             name: value
             for name, value in (template.get("spec") or {}).items()

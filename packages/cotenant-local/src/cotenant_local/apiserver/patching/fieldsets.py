@@ -19,7 +19,7 @@ from cotenant.drivers.kube.manifests import tree
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.drivers.kube.manifests.tree import DEDUCED, SchemaNode
 
-FieldSet = dict[str, Any]
+FieldSet = Manifest
 
 # Set by the server, or the object's identity: not owned by any manager.
 _UNOWNED = frozenset(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
 from cotenant_local.apiserver.contract import Scope, Target
@@ -41,7 +40,7 @@ _VALUE_MESSAGE = (
 )
 
 
-def metadata_of(obj: Manifest) -> dict[str, Any]:
+def metadata_of(obj: Manifest) -> Manifest:
     """The metadata, created if absent. Raises ApiError 400 if it is not an object."""
     metadata = obj.get("metadata")
     if metadata is None:
@@ -86,7 +85,7 @@ def _unhandled(kind: str, version: str, wanted: str) -> ApiError:
     )
 
 
-def set_namespace(metadata: dict[str, Any], target: Target) -> None:
+def set_namespace(metadata: Manifest, target: Target) -> None:
     """Set the request's namespace on an object. Raises ApiError 400 if it names another."""
     named = metadata.get("namespace") or ""
     if target.resource.scope is Scope.CLUSTER:
@@ -99,7 +98,7 @@ def set_namespace(metadata: dict[str, Any], target: Target) -> None:
     metadata["namespace"] = target.namespace
 
 
-def set_system_fields(metadata: dict[str, Any], uid: str, stamp: str, *, has_generation: bool) -> None:
+def set_system_fields(metadata: Manifest, uid: str, stamp: str, *, has_generation: bool) -> None:
     """Set the system fields of a new object. Raises ApiError if the client set a resourceVersion."""
     if metadata.get("resourceVersion"):
         raise ApiError(500, "", "resourceVersion should not be set on objects to be created")  # as the real server does
@@ -114,7 +113,7 @@ def set_system_fields(metadata: dict[str, Any], uid: str, stamp: str, *, has_gen
         metadata.pop("generation", None)
 
 
-def check_kept(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
+def check_kept(metadata: Manifest, old: Manifest) -> list[Cause]:
     """Errors for changed system fields; leaving them out is allowed."""
     return [
         immutable(f"metadata.{name}", metadata[name])
@@ -123,12 +122,12 @@ def check_kept(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
     ]
 
 
-def check_uid(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
+def check_uid(metadata: Manifest, old: Manifest) -> list[Cause]:
     """As `check_kept`, for the UID alone."""
     return [cause for cause in check_kept(metadata, old) if cause.field == "metadata.uid"]
 
 
-def keep_system_fields(metadata: dict[str, Any], old: dict[str, Any]) -> None:
+def keep_system_fields(metadata: Manifest, old: Manifest) -> None:
     """Copy the fields that an update cannot change from the stored object."""
     for name in _KEPT:
         if name in old:
@@ -233,7 +232,7 @@ def _check_owners(owners: object) -> list[Cause]:
     return causes
 
 
-def check_metadata(metadata: dict[str, Any], old: dict[str, Any] | None, *, is_core: bool = True) -> list[Cause]:
+def check_metadata(metadata: Manifest, old: Manifest | None, *, is_core: bool = True) -> list[Cause]:
     """Validation errors of the metadata (names excepted). `is_core` False: finalizers need no domain."""
     causes: list[Cause] = []
     if "labels" in metadata:
@@ -248,7 +247,7 @@ def check_metadata(metadata: dict[str, Any], old: dict[str, Any] | None, *, is_c
     return causes
 
 
-def _check_finalizers(finalizers: object, old: dict[str, Any] | None, *, is_core: bool) -> list[Cause]:
+def _check_finalizers(finalizers: object, old: Manifest | None, *, is_core: bool) -> list[Cause]:
     path = "metadata.finalizers"
     if not isinstance(finalizers, list) or not all(isinstance(name, str) for name in finalizers):
         return [Cause("FieldValueInvalid", f"Invalid value: {shown(finalizers)}: must be a list of strings", path)]

@@ -1,4 +1,5 @@
-"""Who holds a ResourceClaim: pods that ended hold none, and a claim that nobody holds any more is given back.
+"""Who holds a ResourceClaim: pods that ended and PodGroups that are gone hold none, and a claim that nobody holds any
+more is given back.
 
 An allocation is removed with the last holder, not merely where there is none: a scheduler may write it before the
 first. A claim that was made for a pod ends with it, at once where the pod stays as finished. Only a claim with the
@@ -11,24 +12,40 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cotenant_local.controllers.claims.made_for_pods import reference
+from cotenant_local.controllers.claims.from_templates import reference
 from cotenant_local.controllers.runtime.actions import RESOURCE_CLAIMS, Delete, Draft, Patch, Plan
-from cotenant_local.controllers.views.claims import ResourceClaimView
+from cotenant_local.controllers.views.claims import Consumer, ResourceClaimView
 from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.workloads import PodGroupView
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
 
-def reconcile(claim: ResourceClaimView, pod_of: Callable[[str], Pod | None], *, is_given_back: bool) -> Plan:
-    """`pod_of`: a pod of the namespace by name. `is_given_back`: its allocation was removed by the last plan."""
+def reconcile(
+    claim: ResourceClaimView,
+    pod_of: Callable[[str], Pod | None],
+    *,
+    is_given_back: bool,
+    group_of: Callable[[str], PodGroupView | None] = lambda name: None,
+) -> Plan:
+    """`pod_of`, `group_of`: a pod or a PodGroup of the namespace by name. `is_given_back`: its allocation was removed
+    by the last plan.
+    """
     draft, meta, status = Draft(), claim.metadata, claim.status
-    left = [one for one in status.reserved_for if not one.is_pod or _holds(pod_of(one.name), one.uid)]
+
+    def holds(one: Consumer) -> bool:
+        if one.is_group:
+            group = group_of(one.name)
+            return group is not None and group.metadata.uid == one.uid
+        return not one.is_pod or _holds(pod_of(one.name), one.uid)
+
+    left = [one for one in status.reserved_for if holds(one)]
     is_ours = FINALIZER in meta.finalizers
     if len(left) < len(status.reserved_for):
         body = {"reservedFor": [reference(one) for one in left] or None}
         if not left and is_ours:
             body["allocation"] = None
-        _patch(draft, claim, {"status": body}, "status", "lets go of pods that ended")
+        _patch(draft, claim, {"status": body}, "status", "lets go of those that ended")
     elif is_ours and not left and (meta.terminating or is_given_back):
         if status.allocation is not None and meta.terminating:
             _patch(draft, claim, {"status": {"allocation": None}}, "status", "gives its devices back")

@@ -261,10 +261,13 @@ def _write_eviction(
         for turn in turns
     ]
     if reports != [
-        _report(_Turn(one.name, 0, "", *map(seconds, (one.start_time, one.heartbeat_time, one.completion_time))),
-                one.expected_completion_time, one.message)
+        _report(
+            _Turn(one.name, 0, "", *map(seconds, (one.start_time, one.heartbeat_time, one.completion_time))),
+            one.expected_completion_time,
+            one.message,
+        )
         for one in before.responders
-    ]:  # fmt: skip
+    ]:
         status["responders"] = reports
     conditions = _conditions(before.conditions, pairs, meta.generation, now_s)
     if conditions is not None:

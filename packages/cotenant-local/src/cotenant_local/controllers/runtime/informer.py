@@ -28,7 +28,7 @@ from cotenant_local.controllers.views import evictions as eviction_views
 from cotenant_local.controllers.views import workloads as workload_views
 from cotenant_local.controllers.views.core import Object
 
-VIEWS: dict[ResourceName, type[Any]] = {
+VIEWS: dict[ResourceName, type[object]] = {
     actions.PODS: views.Pod,
     actions.NODES: views.NodeView,
     actions.LEASES: views.Lease,

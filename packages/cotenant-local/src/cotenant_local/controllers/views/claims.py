@@ -23,6 +23,11 @@ class Consumer(View, frozen=True):
         """Whether it is a pod, not an object of another kind."""
         return self.resource == "pods" and not self.api_group
 
+    @property
+    def is_group(self) -> bool:
+        """Whether it is a PodGroup of the Workload API."""
+        return self.resource == "podgroups" and self.api_group == "scheduling.k8s.io"
+
 
 class ClaimStatus(View, frozen=True):
     """`status` of a ResourceClaim."""

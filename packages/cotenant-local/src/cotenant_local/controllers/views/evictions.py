@@ -104,5 +104,6 @@ class EvictionView(View, frozen=True):
     @property
     def has_ended(self) -> bool:
         """Whether it was carried out, or has failed for good."""
-        return any(found.type in ("TargetEvicted", "Failed") and found.status == "True"
-                   for found in self.status.conditions)  # fmt: skip
+        return any(
+            found.type in ("TargetEvicted", "Failed") and found.status == "True" for found in self.status.conditions
+        )

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import field
 
 from cotenant.drivers.kube.manifests.errors import Manifest
-from cotenant_local.controllers.views.core import Condition, Meta, Selector, View
+from cotenant_local.controllers.views.core import Condition, Meta, PodClaim, PodClaimStatus, Selector, View
 
 
 class RollingUpdate(View, frozen=True):
@@ -237,6 +237,13 @@ class PodGroupSpecView(View, frozen=True):
     """`spec` of a PodGroup."""
 
     scheduling_policy: PolicyView = PolicyView()
+    resource_claims: tuple[PodClaim, ...] = ()
+
+
+class PodGroupStatusView(View, frozen=True):
+    """`status` of a PodGroup."""
+
+    resource_claim_statuses: tuple[PodClaimStatus, ...] = ()
 
 
 class PodGroupView(View, frozen=True):
@@ -244,6 +251,7 @@ class PodGroupView(View, frozen=True):
 
     metadata: Meta
     spec: PodGroupSpecView = PodGroupSpecView()
+    status: PodGroupStatusView = PodGroupStatusView()
 
     @property
     def min_count(self) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cotenant.model.cluster.annotations import FAIL_PREPARE
-from cotenant_local.controllers.claims.made_for_pods import claim_names
+from cotenant_local.controllers.claims.from_templates import claim_names
 from cotenant_local.controllers.runtime.cache import Key
 from cotenant_local.controllers.views.claims import ResourceClaimView
 from cotenant_local.controllers.views.core import Pod

@@ -16,6 +16,7 @@ import msgspec
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonObject
 
 GPU_DRIVER = "gpu.cotenant.io"
 MAX_DEVICES = 1024  # of a driver on a node
@@ -32,8 +33,8 @@ class DriverShape(msgspec.Struct, rename="camel", forbid_unknown_fields=True, fr
     name: str
     device_class: str = msgspec.field(default="", name="class")
     extended_resource_name: str = ""
-    devices: tuple[dict[str, Any], ...] = ()
-    shared_counters: tuple[dict[str, Any], ...] = ()
+    devices: tuple[JsonObject, ...] = ()
+    shared_counters: tuple[JsonObject, ...] = ()
 
 
 class DeviceShape(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):

@@ -27,7 +27,6 @@ from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.knob import Knob
-from cotenant.policy.interference.attribution.settings import AttributionSettings
 from cotenant.services.agent.actions.evictions import Evictions
 from cotenant.services.agent.components import Clocks, Components
 from cotenant.services.agent.process import AgentProcess
@@ -42,9 +41,6 @@ from cotenant_local.nodes.observations import PodUsage
 from cotenant_local.nodes.world import LiveWorld
 from cotenant_local.up.simulated.machine import BEST_EFFORT, ROOT, SimulatedKeeper, SimulatedMachine
 
-# Services that suffer from the same neighbour use more CPU with it, so a pod has to use a tenth of the node to be
-# suspected at all.
-ATTRIBUTION = AttributionSettings(min_suspect_cpu_m=3000)
 MAX_AGENTS = 24
 KEPT = 4  # of them, for nodes of the replicas that are first
 LOOK_S = 2.0  # between two looks at where traced services run
@@ -55,7 +51,7 @@ POLICIES = PolicySettings(
     own_cpus=None,
     batch_resources=None,
     burst=None,
-    recovery=RecoverySettings(attribution=ATTRIBUTION),
+    recovery=RecoverySettings(),
 )
 _log = logging.getLogger(__name__)
 
@@ -161,9 +157,7 @@ class SimulatedAgents:
                         running.process.latency_reported(report)
 
     def _agent(self, node: str) -> _Running:
-        machine = SimulatedMachine(
-            self._world, node, partial(self._pods, node), self._clocks.wall, self._clocks.now_us
-        )  # fmt: skip
+        machine = SimulatedMachine(self._world, node, partial(self._pods, node), self._clocks.wall, self._clocks.now_us)
         link = TraceLink(self._at.traces, node)
         config = AgentConfig(
             node=node,
@@ -209,9 +203,12 @@ def own_report(usage: PodUsage) -> LatencyReport | None:
     requests = 1000
     over = requests // 50 if usage.violated else requests // 200  # the world says whether more than 1 % are
     return LatencyReport(
-        workload=usage.uid, window_s=OWN_REPORT_S, requests=requests, p99_us=round(usage.p99_ms * 1000),
-        over_objective=over
-    )  # fmt: skip
+        workload=usage.uid,
+        window_s=OWN_REPORT_S,
+        requests=requests,
+        p99_us=round(usage.p99_ms * 1000),
+        over_objective=over,
+    )
 
 
 async def _repeat(do: Callable[[], None], every_s: float) -> None:

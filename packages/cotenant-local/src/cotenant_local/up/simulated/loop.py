@@ -29,9 +29,14 @@ class Loop:
     """`start` after the workload's services were submitted; `stop`."""
 
     def __init__(
-        self, api: Api, informers: Informers, world: LiveWorld, at: Addresses, config: UpConfig,
-        services: Sequence[Manifest]
-    ) -> None:  # fmt: skip
+        self,
+        api: Api,
+        informers: Informers,
+        world: LiveWorld,
+        at: Addresses,
+        config: UpConfig,
+        services: Sequence[Manifest],
+    ) -> None:
         self._informers, self._world = informers, world
         traced = measured(services)
         self._traced = {

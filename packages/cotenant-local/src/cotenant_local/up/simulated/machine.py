@@ -43,9 +43,13 @@ class SimulatedMachine:
     """One node. Implements `Sensor`, `Discovery` and `KnobPort` (engine/node/interfaces.py)."""
 
     def __init__(
-        self, world: LiveWorld, node: str, pods: Callable[[], Sequence[Pod]], clock: Callable[[], float],
-        now_us: Callable[[], int]
-    ) -> None:  # fmt: skip
+        self,
+        world: LiveWorld,
+        node: str,
+        pods: Callable[[], Sequence[Pod]],
+        clock: Callable[[], float],
+        now_us: Callable[[], int],
+    ) -> None:
         """`pods`: those bound to the node; `clock`: Unix seconds, the world's; `now_us`: monotonic."""
         self._world, self._node, self._pods = world, node, pods
         self._clock, self._now_us = clock, now_us
@@ -72,9 +76,15 @@ class SimulatedMachine:
             found.append(NodePod(meta.uid, meta.namespace, meta.name, group))
             phase = Phase.TERMINATING if meta.terminating else Phase.RUNNING
             declared.append(
-                DeclaredPod(meta.uid, meta.namespace, meta.name, Labels.of(meta.labels), Labels.of(meta.annotations),
-                    phase=phase)
-            )  # fmt: skip
+                DeclaredPod(
+                    meta.uid,
+                    meta.namespace,
+                    meta.name,
+                    Labels.of(meta.labels),
+                    Labels.of(meta.annotations),
+                    phase=phase,
+                )
+            )
         here = {pod.group for pod in found}
         for gone in [group for group in self._counted if group != BEST_EFFORT and group not in here]:
             del self._counted[gone]

@@ -125,9 +125,14 @@ class Shop:
     """Submits it all; `start` and `stop`. `has_checkout`: whether every replica runs."""
 
     def __init__(
-        self, api: Api, cores: int, memory_bytes: int, services: Sequence[Manifest], speed: float,
-        has_checkout: Callable[[], bool]
-    ) -> None:  # fmt: skip
+        self,
+        api: Api,
+        cores: int,
+        memory_bytes: int,
+        services: Sequence[Manifest],
+        speed: float,
+        has_checkout: Callable[[], bool],
+    ) -> None:
         self._api, self._speed, self._has_checkout = api, speed, has_checkout
         self._objects = objects(cores, memory_bytes, services)
         self._task: asyncio.Task[None] | None = None

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.fakes.waiting import patience
+from tests.fakes.waiting import soon
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
 from cotenant_local.apiserver import patching
@@ -45,9 +45,7 @@ def run(case: Callable[[Api, CustomKinds], Awaitable[None]]) -> None:
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(patience(30)):
-        while not await holds():
-            await asyncio.sleep(0)
+    await soon("it holds", holds)
 
 
 def crd(api: Api, name: str = "podgroups.scheduling.x-k8s.io", sub: str = "") -> Target:

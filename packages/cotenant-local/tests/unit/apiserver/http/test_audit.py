@@ -21,8 +21,14 @@ def requested(log: AuditLog, method: str, target: str, agent: str = "cotenant-ma
         raise AssertionError
 
     path, _, query = target.partition("?")
-    scope = {"type": "http", "method": method, "path": path, "query_string": query.encode(), "client": ("127.0.0.1", 9),
-             "headers": [(b"user-agent", agent.encode()), (b"authorization", b"Bearer secret")]}  # fmt: skip
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "query_string": query.encode(),
+        "client": ("127.0.0.1", 9),
+        "headers": [(b"user-agent", agent.encode()), (b"authorization", b"Bearer secret")],
+    }
     exchange = Exchange(scope, never, never)
     identity = log.received(exchange)
     exchange.code = code

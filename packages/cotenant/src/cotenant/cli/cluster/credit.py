@@ -6,6 +6,7 @@ quick.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -25,15 +26,21 @@ app = App(
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print exactly one JSON value and nothing else.")]
 
 
+Prices = Annotated[
+    Path | None,
+    Parameter(help="A file of prices: balances in money too, by its cpuPerHour, since a credit is a core-hour."),
+]
+
+
 @app.command(name="list")
-def list_(*, store: Store = "", json: Json = False) -> int:
+def list_(*, store: Store = "", prices: Prices = None, json: Json = False) -> int:
     """Print every tenant's balance, in credits (core-hours).
 
     Exit status: 0 printed, 1 the database does not answer, 2 bad input or no journal.
     """
     from cotenant.cli.cluster import credit_showing
 
-    return credit_showing.tenants(store, json)
+    return credit_showing.tenants(store, json, prices)
 
 
 @app.command

@@ -5,15 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from cotenant.cli import tables
+from cotenant.model.assess.prices import credit_price
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.credit.entries import HOUSE, account_of, credits_text, tenant_of
 from cotenant.services.credit.opening import open_journal
+from cotenant.services.prices import price_table
 
 if TYPE_CHECKING:
     from cotenant.drivers.journal.journal import Journal, Record
@@ -44,18 +48,29 @@ _UNITS = (
 )
 
 
-def tenants(store: str, as_json: bool) -> int:
-    """Print all balances."""
+def tenants(store: str, as_json: bool, prices: Path | None = None) -> int:
+    """Print all balances, in money too where there are prices."""
+    money = _money(prices)
     with _journal(store) as journal:
         balances = journal.contents().balances
     if as_json:
-        _print_json([{"account": account, "balance_milli": milli} for account, milli in balances])
+        _print_json(
+            [
+                {"account": account, "balance_milli": milli}
+                | ({} if money is None else {"balance_money": money.worth(milli), "currency": money.currency})
+                for account, milli in balances
+            ]
+        )
         return 0
-    rows = [(tenant_of(account), credits_text(milli)) for account, milli in balances if tenant_of(account)]
+    rows = [
+        (tenant_of(account), credits_text(milli), *(() if money is None else (f"{money.worth(milli):.2f}",)))
+        for account, milli in balances
+        if tenant_of(account)
+    ]
     rows.sort(key=lambda row: row[0])
     house = dict(balances).get(HOUSE, 0)
     if rows:
-        tables.print_words(("tenant", "balance, credits"), rows)
+        tables.print_words(("tenant", "balance, credits", *(() if money is None else (money.heading,))), rows)
     tables.print_folded(
         f"The house has {credits_text(house)}; all accounts together are {credits_text(sum(m for _, m in balances))}."
         if rows
@@ -133,6 +148,28 @@ def export(store: str, after: int) -> int:
                 sys.stdout.write(msgspec.json.encode(_plain(record)).decode() + "\n")
             after = records[-1].number
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Money:
+    """What a credit is worth."""
+
+    per_credit: float
+    currency: str
+
+    @property
+    def heading(self) -> str:
+        """Of the column."""
+        return f"worth, {self.currency}" if self.currency else "worth"
+
+    def worth(self, milli: int) -> float:
+        """Of milli-credits."""
+        return round(milli * self.per_credit / 1000, 6)
+
+
+def _money(prices: Path | None) -> _Money | None:
+    table = price_table(prices)
+    return None if table is None else _Money(credit_price(table, str(prices)), table.currency)
 
 
 @contextmanager

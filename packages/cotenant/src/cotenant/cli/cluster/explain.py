@@ -18,7 +18,7 @@ from cotenant.services.options import Context, Kubeconfig
 app = App(
     name="explain",
     help="Why a pod waits or is on its node, a quota's runtime, a gang's state, from the running scheduler; what a "
-    "node lends; a service's incidents; a Control Zone's changes.",
+    "node lends; a service's incidents; a Control Zone's changes; what a shadow found.",
     help_format="plaintext",
 )
 
@@ -101,6 +101,26 @@ def gang(
 
 
 @app.command
+def shadow(
+    *,
+    last: Annotated[int, Parameter(help="Show so many of the newest differences.")] = 10,
+    scheduler: Scheduler = "",
+    token_file: TokenFile = None,
+    json: Json = False,
+) -> int:
+    """How a shadow's choices compare with those of the scheduler that it watches: agreement, differences with their
+    reasons, and what came of both nodes.
+
+    Exit status: 0 answered, 1 nothing answers, or what answers is no shadow, 2 bad input.
+    """
+    from cotenant.cli.cluster import explain_shadow
+
+    if not 0 <= last <= 256:
+        raise InvalidInput("--last", last, "0 to 256")
+    return explain_shadow.shadow(scheduler, token_file, last, json)
+
+
+@app.command
 def node(
     name: Annotated[str, Parameter(help="The node's name.")],
     /,
@@ -109,6 +129,7 @@ def node(
     context: Context = "",
     config_namespace: Annotated[str, Parameter(help="Namespace of the manager's ConfigMap.")] = "koordinator-system",
     config_name: Annotated[str, Parameter(help="Name of the manager's ConfigMap.")] = "slo-controller-config",
+    seal_certificate: Annotated[Path | None, Parameter(help="As of `cotenant manager`, where that has it.")] = None,
     json: Json = False,
 ) -> int:
     """The batch and mid resources that a node offers, with the terms that each amount is the sum of. Read from the API
@@ -118,7 +139,7 @@ def node(
     """
     from cotenant.cli.cluster import explain_node
 
-    return explain_node.node(name, kubeconfig, context, config_namespace, config_name, json)
+    return explain_node.node(name, kubeconfig, context, config_namespace, config_name, seal_certificate, json)
 
 
 @app.command

@@ -12,15 +12,18 @@ import msgspec
 from cotenant.cli import tables
 from cotenant.model.quantities import format_bytes
 from cotenant.model.resources import Unit, kubernetes_name, unit_of
+from cotenant.policy.overcommit.nothing_lent import why_nothing
 from cotenant.services.offers.explaining import AmountView, NodeView, explain_node
 from cotenant.services.offers.holding import LenderView
 
 _SHOWN = 8  # pods of a list
 
 
-def node(name: str, kubeconfig: Path | None, context: str, namespace: str, config: str, as_json: bool) -> int:
+def node(
+    name: str, kubeconfig: Path | None, context: str, namespace: str, config: str, seal: Path | None, as_json: bool
+) -> int:
     """What a node lends, and why so much."""
-    view = explain_node(kubeconfig, context, name, namespace, config)
+    view = explain_node(kubeconfig, context, name, namespace, config, seal)
     if as_json:
         print(msgspec.json.encode(view).decode())
         return 0
@@ -92,6 +95,8 @@ def _amount(amount: AmountView, holders: bool = True) -> list[str]:
     if amount.terms:
         total = sum(term.amount for term in amount.terms)
         found.append(f"  {text(total):>{width}}  = {amount.resource}")
+        if why := why_nothing(total, [(term.name, term.amount) for term in amount.terms], text):
+            found.append(f"  {why}")
         if amount.written is None:
             found.append("  computed now; nothing was written")
     if amount.written is not None and amount.on_node != amount.written:

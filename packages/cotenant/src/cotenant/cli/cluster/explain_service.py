@@ -5,14 +5,14 @@ trace process for all nodes, or their answers as one JSON object.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from cotenant.cli import tables
 from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.services.clients.agent import AgentClient
 from cotenant.services.traces.client import TraceClient
 
@@ -20,7 +20,7 @@ from cotenant.services.traces.client import TraceClient
 def service(name: str, agents: Sequence[str], as_json: bool) -> int:
     """Ask each agent. Raises `Permanent` where none knows the service."""
     asked = _qualified(name)
-    stories, failures = list[dict[str, Any]](), list[str]()
+    stories, failures = list[JsonObject](), list[str]()
     for agent in agents:
         try:
             stories.append(AgentClient(agent).get("/v1/explain", service=asked))
@@ -53,7 +53,7 @@ def _qualified(name: str) -> str:
     return name if "/" in name else f"default/{name}"
 
 
-def _show(asked: str, stories: Sequence[Mapping[str, Any]], failures: Sequence[str], as_json: bool) -> None:
+def _show(asked: str, stories: Sequence[JsonMapping], failures: Sequence[str], as_json: bool) -> None:
     if as_json:
         print(json.dumps({"service": asked, "nodes": stories, "failures": failures}))
         return

@@ -6,7 +6,6 @@ import asyncio
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from cotenant.cli import tables
 from cotenant.engine.node.doctor.checks import Finding, Severity, conflicts, findings
@@ -89,5 +88,5 @@ def _verdict(every: tuple[Finding, ...], config: AgentConfig) -> str:
     return f"{said}: an agent in mode act starts as observe here"
 
 
-def _plain(found: NodeFound) -> Any:
+def _plain(found: NodeFound) -> object:
     return json.loads(json.dumps(asdict(found), default=sorted))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic, sleep, time
@@ -17,6 +17,7 @@ from cotenant.cli import tables
 from cotenant.drivers.cgroup.layout import Layout, detect
 from cotenant.drivers.leasefile.audit import changes
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
+from cotenant.model.json_object import JsonMapping
 from cotenant.model.machine.knob import LeaseState
 from cotenant.model.machine.node_state import GroupUse
 from cotenant.services.clients.agent import AgentClient
@@ -262,7 +263,7 @@ def _explain_without(group: str, why: str, state_dir: Path, as_json: bool) -> in
     return 0
 
 
-def _of_agent(agent: str) -> dict[str, Any]:
+def _of_agent(agent: str) -> dict[str, object]:
     """The agent's state, pods and knobs; where no agent answers, the error."""
     client = AgentClient(agent)
     try:
@@ -284,7 +285,7 @@ def _looked(layout: Layout, seconds: float) -> Look:
     return look
 
 
-def _print_moment(look: Look, groups: int, answer: Mapping[str, Any]) -> None:
+def _print_moment(look: Look, groups: int, answer: JsonMapping) -> None:
     host = look.host
     tables.print_line(
         f"{_cpu(host.cpu_m)} of {host.cpus} CPUs; waited: CPU {_share(host.cpu_stall_ppm)}, memory "
@@ -295,7 +296,7 @@ def _print_moment(look: Look, groups: int, answer: Mapping[str, Any]) -> None:
     _print_groups(look.groups[:groups], answer)
 
 
-def print_agent(agent: str, answer: Mapping[str, Any]) -> None:
+def print_agent(agent: str, answer: JsonMapping) -> None:
     """What an agent answered, or that none did."""
     if not answer["up"]:
         tables.print_folded(answer["said"])
@@ -315,7 +316,7 @@ def print_agent(agent: str, answer: Mapping[str, Any]) -> None:
     )
 
 
-def _print_groups(groups: Sequence[GroupUse], answer: Mapping[str, Any]) -> None:
+def _print_groups(groups: Sequence[GroupUse], answer: JsonMapping) -> None:
     pods = {entry["group"]: entry for entry in answer["state"]["pods"]} if answer["up"] else {}
     held: dict[str, list[str]] = {}
     for entry in answer.get("holds", ()):
@@ -340,7 +341,7 @@ def _print_groups(groups: Sequence[GroupUse], answer: Mapping[str, Any]) -> None
         tables.print_words(headings, rows, right=("CPU", "waiting", "stalled", "memory", "tasks"))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> object:
     return json.loads(json.dumps(value, default=str))
 
 

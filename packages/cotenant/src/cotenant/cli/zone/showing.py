@@ -5,16 +5,17 @@ services/zones/state_file.py.
 from __future__ import annotations
 
 import time
-from typing import Any
+
+from cotenant.model.json_object import JsonObject
 
 
-def summary(state: dict[str, Any]) -> str:
+def summary(state: JsonObject) -> str:
     """One line: state, setting, whether it runs."""
     running = "" if state["running"] or state["state"] == "gone" else " (its process ended)"
     return f"{state['zone']}: {state['state']}, {state['setting']}, {_groups(len(state['rows']))}{running}"
 
 
-def inspected(state: dict[str, Any]) -> list[str]:
+def inspected(state: JsonObject) -> list[str]:
     """Setting, rows and the last reading."""
     running = f"process {state['pid']}" if state["running"] else "does not run"
     lines = [f"{state['zone']}: {state['state']}, {state['setting']}, {running}"]
@@ -36,7 +37,7 @@ def inspected(state: dict[str, Any]) -> list[str]:
     return lines
 
 
-def story(change: dict[str, Any]) -> list[str]:
+def story(change: JsonObject) -> list[str]:
     """A change as its event, its rule, what was changed, and what that brought."""
     verdict = {True: "kept", False: "undone", None: "on trial"}[change["kept"]]
     outcome = str(change["outcome"]).removeprefix("kept: ")
@@ -50,12 +51,12 @@ def story(change: dict[str, Any]) -> list[str]:
     return lines
 
 
-def logged(entry: dict[str, Any]) -> str:
+def logged(entry: JsonObject) -> str:
     """A line of a zone's log."""
     return f"{_clock(entry['at'])} {entry['text']}"
 
 
-def _row(row: dict[str, Any]) -> str:
+def _row(row: dict[str, object]) -> str:
     return (
         f"{row['class']}, weight {row['weight'] or 'own'}, slice {row['sliceUs'] or 'usual'} us,"
         f" late above {row['lateUs'] or '-'} us"

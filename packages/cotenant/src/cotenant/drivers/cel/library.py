@@ -71,7 +71,7 @@ def _quantity(text: Any) -> CelQuantity:
 
 
 def _is(read: Callable[[Any], object]) -> Callable[[Any], Any]:
-    def test(text: Any) -> Any:
+    def test(text: Any) -> object:
         try:
             read(text)
         except ValueError:
@@ -95,31 +95,31 @@ def _amount(value: Any) -> int:
     return int(value) * NANO
 
 
-def _substring(text: Any, start: Any, end: Any = None) -> Any:
+def _substring(text: Any, start: Any, end: Any = None) -> object:
     stop = len(text) if end is None else int(end)
     if not 0 <= int(start) <= stop <= len(text):
         raise ValueError("index out of range")
     return celtypes.StringType(text[int(start) : stop])
 
 
-def _split(text: Any, by: Any, most: Any = -1) -> Any:
+def _split(text: Any, by: Any, most: Any = -1) -> object:
     parts = list(text) if not by else str(text).split(str(by), -1 if int(most) < 0 else max(0, int(most) - 1))
     return celtypes.ListType([celtypes.StringType(part) for part in ([] if int(most) == 0 else parts)])
 
 
-def _index_of(where: Any, what: Any) -> Any:
+def _index_of(where: Any, what: Any) -> object:
     if isinstance(where, str):
         return celtypes.IntType(str(where).find(str(what)))
     return celtypes.IntType(next((at for at, value in enumerate(where) if value == what), -1))
 
 
-def _last_index_of(where: Any, what: Any) -> Any:
+def _last_index_of(where: Any, what: Any) -> object:
     if isinstance(where, str):
         return celtypes.IntType(str(where).rfind(str(what)))
     return celtypes.IntType(max((at for at, value in enumerate(where) if value == what), default=-1))
 
 
-def _char_at(text: Any, at: Any) -> Any:
+def _char_at(text: Any, at: Any) -> object:
     if not 0 <= int(at) <= len(text):
         raise ValueError("index out of range")
     return celtypes.StringType(text[int(at) : int(at) + 1])
@@ -129,7 +129,7 @@ def _replace(text: Any, old: Any, new: Any, most: Any = -1) -> Any:
     return celtypes.StringType(str(text).replace(str(old), str(new), int(most)))
 
 
-def _includes(value: Any, what: Any) -> Any:
+def _includes(value: Any, what: Any) -> object:
     """Whether an attribute has a value, be it a list or not."""
     values = value if isinstance(value, celtypes.ListType) else (value,)
     return celtypes.BoolType(any(type(one) is type(what) and one == what for one in values))

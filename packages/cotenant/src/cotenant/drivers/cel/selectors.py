@@ -20,6 +20,7 @@ from cotenant.drivers.cel.evaluation import Expression, Meter, path_of
 from cotenant.drivers.cel.library import CelQuantity, CelVersion
 from cotenant.model.claims.devices import AttributeValue, OfferedDevice, Values, Version
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonObject
 
 _MAX_EXPRESSIONS = 1024
 _MAX_RESULTS = 200_000  # of one expression
@@ -97,10 +98,10 @@ def _is_read(name: str, driver: str, path: tuple[str, ...]) -> bool:
     return (domain or driver) == path[1] and (len(path) == 2 or short == path[2])
 
 
-def _reads(tree: lark.Tree[Any]) -> tuple[tuple[str, ...], ...] | None:
+def _reads(tree: lark.Tree[lark.Token]) -> tuple[tuple[str, ...], ...] | None:
     """What is read of a device: (attributes or capacity, domain[, name]); None where it cannot be told."""
     found: dict[tuple[str, ...], None] = {}
-    left: list[Any] = [tree]
+    left: list[object] = [tree]
     while left:
         node = left.pop()
         if not isinstance(node, lark.Tree):
@@ -138,7 +139,7 @@ def _variables(driver: str, device: OfferedDevice) -> celtypes.MapType:
     )
 
 
-def _domains(driver: str, values: dict[str, Any]) -> _Domains:
+def _domains(driver: str, values: JsonObject) -> _Domains:
     found: dict[str, dict[Any, Any]] = {}
     for name, value in values.items():
         domain, _, short = name.rpartition("/")

@@ -19,6 +19,7 @@ import msgspec
 from cotenant.drivers.cri.messages import CONTAINER_RUNNING, NETWORK_OF_NODE, SANDBOX_READY, SERVICE, messages
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.errors import Permanent, Transient, Unsupported
+from cotenant.model.json_object import JsonObject
 from cotenant.model.machine.knob import Vanished
 
 NEEDS = "a container runtime with CRI v1, and grpcio with protobuf"
@@ -77,7 +78,7 @@ class CriClient:
         self._timeout_s = timeout_s
         self._channel: Any = None
         self._grpc: Any = None
-        self._calls: dict[str, Any] = {}
+        self._calls: JsonObject = {}
 
     def close(self) -> None:
         """Close the socket; a later call connects again."""

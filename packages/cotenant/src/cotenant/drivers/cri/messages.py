@@ -14,7 +14,8 @@ import functools
 import importlib
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+
+from cotenant.model.json_object import JsonMapping
 
 PACKAGE = "runtime.v1"
 SERVICE = f"{PACKAGE}.RuntimeService"
@@ -81,12 +82,12 @@ FIELDS: Fields = {
 
 
 @functools.cache
-def messages() -> Mapping[str, Any]:
+def messages() -> JsonMapping:
     """The classes by name. Raises `ImportError` without protobuf."""
     return made_of(FIELDS)
 
 
-def made_of(table: Fields) -> Mapping[str, Any]:
+def made_of(table: Fields) -> Mapping[str, object]:
     """Message classes by name, of a table such as `FIELDS`. Raises `ImportError` without protobuf."""
     descriptor = importlib.import_module("google.protobuf.descriptor_pb2")
     pools = importlib.import_module("google.protobuf.descriptor_pool")

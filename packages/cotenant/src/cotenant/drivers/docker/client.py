@@ -14,6 +14,7 @@ import aiohttp
 import msgspec
 
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
+from cotenant.model.json_object import JsonObject
 
 SOCKET = Path("/var/run/docker.sock")
 VERSION = "/v1.41"
@@ -55,7 +56,7 @@ class DockerClient:
         body: object = None,
         parameters: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
-    ) -> Any:
+    ) -> object:
         """A POST's JSON; None where it has none."""
         return await self._ask("POST", path, parameters, body, timeout_s)
 
@@ -65,7 +66,7 @@ class DockerClient:
 
     async def lines(
         self, method: str, path: str, parameters: Mapping[str, str], timeout_s: float | None = None
-    ) -> AsyncIterator[dict[str, Any]]:
+    ) -> AsyncIterator[JsonObject]:
         """Objects of an answer that goes on, as events and the progress of a pull do. `timeout_s` None: without end."""
         timeout = aiohttp.ClientTimeout(total=timeout_s)
         try:
@@ -87,8 +88,8 @@ class DockerClient:
         parameters: Mapping[str, str] | None,
         body: object,
         timeout_s: float | None = None,
-    ) -> Any:
-        options: dict[str, Any] = {"params": parameters, "json": body} if body is not None else {"params": parameters}
+    ) -> object:
+        options: JsonObject = {"params": parameters, "json": body} if body is not None else {"params": parameters}
         if timeout_s is not None:
             options["timeout"] = aiohttp.ClientTimeout(total=timeout_s)
         try:

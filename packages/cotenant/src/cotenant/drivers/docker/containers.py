@@ -6,7 +6,6 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -14,6 +13,7 @@ import msgspec
 from cotenant.drivers.docker.client import DockerClient, InUse, NotThere
 from cotenant.model.errors import Permanent
 from cotenant.model.fleet.template import ContainerTemplate, HealthCheck
+from cotenant.model.json_object import JsonMapping, JsonObject
 
 _EXITED = re.compile(r"Exited \((\d+)\)")
 _PULL_S, _STOP_S = 600.0, 900.0
@@ -127,7 +127,7 @@ class Containers:
                 raise Permanent(f"image {image}: {line['error']}")
 
 
-def _listed(found: Mapping[str, Any]) -> Listed:
+def _listed(found: JsonMapping) -> Listed:
     said = str(found.get("Status", ""))
     exited = _EXITED.search(said)
     health = next((word for word in ("unhealthy", "healthy") if f"({word})" in said), "")
@@ -144,7 +144,7 @@ def _listed(found: Mapping[str, Any]) -> Listed:
     )
 
 
-def _container(found: Mapping[str, Any]) -> Container:
+def _container(found: JsonMapping) -> Container:
     state = found["State"]
     health = state.get("Health") or {}
     log = health.get("Log") or [{}]
@@ -178,8 +178,8 @@ def _seconds(text: str) -> float:
     return at + (float(f"0.{digits[0]}") if digits and digits[0] else 0.0)
 
 
-def _body(template: ContainerTemplate, environment: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, Any]:
-    host: dict[str, Any] = {"RestartPolicy": {"Name": template.restart}}
+def _body(template: ContainerTemplate, environment: Mapping[str, str], labels: Mapping[str, str]) -> JsonObject:
+    host: JsonObject = {"RestartPolicy": {"Name": template.restart}}
     if template.network:
         host["NetworkMode"] = template.network
     if template.cpu_milli:
@@ -188,7 +188,7 @@ def _body(template: ContainerTemplate, environment: Mapping[str, str], labels: M
         host["NanoCpus"] = template.cpu_limit_milli * 1_000_000
     if template.memory_limit_bytes:
         host["Memory"] = template.memory_limit_bytes
-    body: dict[str, Any] = {
+    body: JsonObject = {
         "Image": template.image,
         "Env": [f"{name}={value}" for name, value in environment.items()],
         "Labels": dict(labels),
@@ -209,7 +209,7 @@ def _body(template: ContainerTemplate, environment: Mapping[str, str], labels: M
     return body
 
 
-def _health(check: HealthCheck) -> dict[str, Any]:
+def _health(check: HealthCheck) -> JsonObject:
     return {
         "Test": list(check.test),
         "Interval": int(check.interval_s * 1e9),

@@ -24,6 +24,10 @@ _ENDED_S, _ASK_S = 2.0, 0.05
 _MAX_HEAD = 16 << 10
 
 
+class _Made(msgspec.Struct, rename="pascal"):
+    id: str
+
+
 class Exec:
     """One command. Make it with `open_exec`, and end it with `close`."""
 
@@ -107,7 +111,7 @@ async def open_exec(docker: DockerClient, container: str, command: Sequence[str]
         "Env": ["TERM=xterm"],
         "Cmd": list(command),
     }
-    name = str((await docker.post(f"/containers/{container}/exec", body))["Id"])
+    name = msgspec.convert(await docker.post(f"/containers/{container}/exec", body), _Made).id
     started = Exec(docker, name, *await _line(docker, f"/exec/{name}/start", {"Detach": False, "Tty": True}))
     try:
         await started.resize(columns, rows)

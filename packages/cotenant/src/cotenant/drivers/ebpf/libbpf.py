@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from cotenant.model.errors import Permanent, Transient, Unsupported
 
@@ -31,7 +30,7 @@ _ANY = 0  # BPF_ANY: create or replace
 
 _Printer = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 _POINTER, _INT, _TEXT = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p
-_SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+_SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "libbpf_set_print": (_POINTER, (_Printer,)),
     "libbpf_num_possible_cpus": (_INT, ()),
     "libbpf_major_version": (ctypes.c_uint32, ()),

@@ -96,8 +96,14 @@ class _Client:
         self._left: dict[bytes, int] = {}  # messages until a subscription ends by itself
 
     async def run(self) -> None:
-        info = {"server_id": "cotenant", "version": "2.10.0", "proto": 1, "headers": True, "max_payload": MAX_PAYLOAD,
-                "auth_required": True}  # fmt: skip
+        info = {
+            "server_id": "cotenant",
+            "version": "2.10.0",
+            "proto": 1,
+            "headers": True,
+            "max_payload": MAX_PAYLOAD,
+            "auth_required": True,
+        }
         self._writer.write(b"INFO " + msgspec.json.encode(info) + b"\r\n")
         while line := await self._reader.readline():
             if len(line) > _MAX_LINE:
@@ -190,8 +196,11 @@ class _Client:
         head = b""
         if message.headers and self._options.headers:
             head = _NOBODY if message.headers.get("Status") == "503" else _written(message.headers)
-        verb, sizes = (b"HMSG", b"%d %d" % (len(head), len(head) + len(message.data))) if head else (
-            b"MSG", b"%d" % len(message.data))  # fmt: skip
+        verb, sizes = (
+            (b"HMSG", b"%d %d" % (len(head), len(head) + len(message.data)))
+            if head
+            else (b"MSG", b"%d" % len(message.data))
+        )
         self._writer.write(
             b"%s %s %s%s %s\r\n%s%s\r\n" % (verb, message.subject.encode(), sid, reply, sizes, head, message.data)
         )

@@ -20,6 +20,7 @@ from cotenant.drivers.nats.contract import NO_HEADERS, Handler, Message, NoRespo
 from cotenant.drivers.nats.keys import public_key, read_seed
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.fleet.refusal import Forbidden
+from cotenant.model.json_object import JsonObject
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -236,8 +237,8 @@ class _Connecting:
             self.refused.set_result(why)
 
 
-def _settings(access: Access, state: _Connecting) -> dict[str, Any]:
-    settings: dict[str, Any] = {
+def _settings(access: Access, state: _Connecting) -> JsonObject:
+    settings: JsonObject = {
         "servers": [access.url],
         "name": access.name,
         "inbox_prefix": f"_INBOX.{access.name}".encode(),

@@ -29,6 +29,7 @@ class JetStreamStore:
         self._values, self._streams, self._name = values, streams, name
         self._created: datetime | None = None
         self._known: dict[str, Stored] = {}
+        self._dropped: dict[str, int] = {}  # deleted here, and the deletion was not heard yet: the last revision before
 
     def get(self, key: str) -> Stored | None:
         """As the Protocol."""
@@ -70,7 +71,9 @@ class JetStreamStore:
             await self._values.delete(key)
         except (Error, TimeoutError, OSError) as error:
             raise Transient(f"{key} cannot be deleted: {error}") from error
-        self._known.pop(key, None)
+        known = self._known.pop(key, None)
+        if known is not None:
+            self._dropped[key] = known.revision  # what is heard late of it does not bring it back
 
     async def load(self) -> None:
         """Read all values. Raises `Transient`.
@@ -93,6 +96,7 @@ class JetStreamStore:
         info = await self._streams.stream_info(f"KV_{self._name}", subjects_filter=">")
         if info.created != self._created:  # another server's: its revisions begin anew
             self._known, self._created = {}, info.created
+            self._dropped.clear()
         there = {subject.removeprefix(f"$KV.{self._name}.") for subject in info.state.subjects or ()}
         for key, stored in list(self._known.items()):
             if key not in there and stored.revision <= info.state.last_seq:
@@ -125,8 +129,9 @@ class JetStreamStore:
 
     def _heard(self, key: str, value: bytes | None, revision: int, is_deleted: bool) -> None:
         known = self._known.get(key)
-        if known is not None and known.revision >= revision:
+        if (known is not None and known.revision >= revision) or self._dropped.get(key, 0) >= revision:
             return
+        self._dropped.pop(key, None)
         if is_deleted:
             self._known.pop(key, None)
         else:

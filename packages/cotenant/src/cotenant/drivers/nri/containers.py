@@ -12,7 +12,7 @@ annotations of a container's image.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cotenant.drivers.cgroup.translation import shares_of
 from cotenant.drivers.nri.messages import RUNNING, messages
@@ -20,6 +20,9 @@ from cotenant.model.cluster.labels import Labels
 from cotenant.model.cpus.cpulist import format_cpus
 from cotenant.model.machine.first_values import FirstValues
 from cotenant.model.machine.knob import Knob
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 _IMAGES = ("io.kubernetes.cri.image-name", "io.kubernetes.cri-o.ImageName")
 
@@ -47,7 +50,7 @@ class HookedContainer:
     is_running: bool = False
 
 
-def pod_of(message: Any) -> HookedPod:
+def pod_of(message: Message) -> HookedPod:
     """From a `PodSandbox`."""
     labels = {key: value for key, value in message.labels.items() if not key.startswith("io.kubernetes.")}
     return HookedPod(
@@ -60,7 +63,7 @@ def pod_of(message: Any) -> HookedPod:
     )
 
 
-def container_of(message: Any) -> HookedContainer:
+def container_of(message: Message) -> HookedContainer:
     """From a `Container`."""
     return HookedContainer(
         id=message.id,
@@ -82,7 +85,7 @@ def group_of_parent(parent: str) -> str:
     return "/".join(f"{'-'.join(words[:end])}.slice" for end in range(1, len(words) + 1))
 
 
-def adjustment(values: FirstValues, cpu_version: int) -> Any:
+def adjustment(values: FirstValues, cpu_version: int) -> Message:
     """A `ContainerAdjustment`. `cpu_version`: 1 or 2, of the tree with the CPU controller."""
     kinds = messages()
     made = kinds["ContainerAdjustment"]()
@@ -96,7 +99,7 @@ def adjustment(values: FirstValues, cpu_version: int) -> Any:
     return made
 
 
-def update(container_id: str, values: FirstValues, cpu_version: int) -> Any | None:
+def update(container_id: str, values: FirstValues, cpu_version: int) -> Message | None:
     """A `ContainerUpdate` of a running container; None where there is nothing to change."""
     resources = _resources(values, cpu_version)
     if resources is None:
@@ -106,7 +109,7 @@ def update(container_id: str, values: FirstValues, cpu_version: int) -> Any | No
     return made
 
 
-def _resources(values: FirstValues, cpu_version: int) -> Any | None:
+def _resources(values: FirstValues, cpu_version: int) -> Message | None:
     made = messages()["LinuxResources"]()
     if values.weight is not None:
         if cpu_version == 1:

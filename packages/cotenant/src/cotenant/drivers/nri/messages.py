@@ -12,9 +12,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Any
 
 from cotenant.drivers.cri.messages import Fields, made_of
+from cotenant.model.json_object import JsonMapping
 
 PLUGIN_SERVICE = "nri.pkg.api.v1alpha1.Plugin"
 RUNTIME_SERVICE = "nri.pkg.api.v1alpha1.Runtime"
@@ -124,6 +124,6 @@ FIELDS: Fields = {
 
 
 @functools.cache
-def messages() -> Mapping[str, Any]:
+def messages() -> JsonMapping:
     """The classes by name. Raises `ImportError` without protobuf."""
     return made_of(FIELDS)

@@ -17,13 +17,16 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cotenant.drivers.nri import containers, mux, ttrpc
 from cotenant.drivers.nri.containers import HookedContainer, HookedPod
 from cotenant.drivers.nri.messages import PLUGIN_SERVICE, RUNTIME_SERVICE, Event, messages
 from cotenant.model.errors import CotenantError, Permanent, Transient, Unsupported
 from cotenant.model.machine.first_values import FirstValues
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 NEEDS = "a container runtime with NRI (containerd 1.7 with it enabled, containerd 2, CRI-O), and protobuf"
 REGISTERED_WITHIN_S = 5.0
@@ -77,7 +80,7 @@ class Session:
         self._reader, self._writer, self._plugin, self._cpu_version = reader, writer, plugin, cpu_version
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._next_stream = 1
-        self._methods: dict[str, Callable[[bytes], Any]] = {
+        self._methods: dict[str, Callable[[bytes], Message]] = {
             "Configure": self._configure,
             "Synchronize": self._synchronize,
             "CreateContainer": self._create,
@@ -160,22 +163,22 @@ class Session:
                 response.payload = self._without_change(method).SerializeToString()
         self._send(mux.PLUGIN, message.stream, ttrpc.RESPONSE, response)
 
-    def _without_change(self, method: str) -> Any:
+    def _without_change(self, method: str) -> Message:
         made = self._kinds[self._empty[method]]()
         if method == "Configure":
             made.events = sum(event.bit for event in EVENTS)
         return made
 
-    def _refuse(self, response: Any, code: int, text: str) -> None:
+    def _refuse(self, response: Message, code: int, text: str) -> None:
         self._plugin.failed("refused")
         response.status.code, response.status.message = code, text
 
-    def _configure(self, body: bytes) -> Any:
+    def _configure(self, body: bytes) -> Message:
         request = self._kinds["ConfigureRequest"].FromString(body)
         self._plugin.configured(RuntimeVersion(request.runtime_name, request.runtime_version))
         return self._without_change("Configure")
 
-    def _synchronize(self, body: bytes) -> Any:
+    def _synchronize(self, body: bytes) -> Message:
         request = self._kinds["SynchronizeRequest"].FromString(body)
         pods = {pod.id: containers.pod_of(pod) for pod in request.pods}
         found = [
@@ -186,7 +189,7 @@ class Session:
         self._plugin.synchronized(tuple(pods.values()), found)
         return self._kinds["SynchronizeResponse"](more=request.more)
 
-    def _create(self, body: bytes) -> Any:
+    def _create(self, body: bytes) -> Message:
         request = self._kinds["CreateContainerRequest"].FromString(body)
         values = self._plugin.creating(containers.pod_of(request.pod), containers.container_of(request.container))
         made = self._kinds["CreateContainerResponse"]()
@@ -194,7 +197,7 @@ class Session:
             made.adjust.CopyFrom(containers.adjustment(values, self._cpu_version))
         return made
 
-    def _update(self, body: bytes) -> Any:
+    def _update(self, body: bytes) -> Message:
         request = self._kinds["UpdateContainerRequest"].FromString(body)
         values = self._plugin.updating(containers.pod_of(request.pod), containers.container_of(request.container))
         changed = containers.update(request.container.id, values, self._cpu_version)
@@ -221,6 +224,6 @@ class Session:
         if waiting is not None and not waiting.done() and message.body is not None:
             waiting.set_result(self._kinds["Response"].FromString(message.body))
 
-    def _send(self, connection: int, stream: int, type_: int, message: Any) -> None:
+    def _send(self, connection: int, stream: int, type_: int, message: Message) -> None:
         body = message.SerializeToString()
         self._writer.write(mux.frames_of(connection, ttrpc.encoded(stream, type_, body)))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import zlib
-from typing import Any
 
 import msgspec
 from google.protobuf.json_format import ParseDict, ParseError
@@ -22,6 +21,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from cotenant.drivers.otlp import protobuf, wire_walk
 from cotenant.drivers.otlp.wire_fields import TooLarge
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonObject
 from cotenant.model.traces.spans import SpanBatch
 
 MAX_BYTES = 20 << 20  # of a body, compressed or not; the protocol's recommendation
@@ -73,7 +73,7 @@ def gunzip(body: bytes) -> bytes:
     return found
 
 
-def _ids_as_base64(document: object) -> dict[str, Any]:
+def _ids_as_base64(document: object) -> dict[str, object]:
     """The document with ids as protobuf's JSON has bytes: in base64 instead of hexadecimal. Raises `ValueError`."""
     top = _object(document, "the document")
     for of_resource in _objects(top, "resourceSpans"):
@@ -86,14 +86,14 @@ def _ids_as_base64(document: object) -> dict[str, Any]:
     return top
 
 
-def _objects(parent: dict[str, Any], key: str) -> list[dict[str, Any]]:
+def _objects(parent: JsonObject, key: str) -> list[JsonObject]:
     found = parent.get(key) or []
     if not isinstance(found, list):
         raise ValueError(f"{key}: expected a list")
     return [_object(entry, f"{key}[{index}]") for index, entry in enumerate(found)]
 
 
-def _object(value: object, field: str) -> dict[str, Any]:
+def _object(value: object, field: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise ValueError(f"{field}: expected an object")
     return value

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
+from cotenant.model.json_object import JsonObject
 from cotenant.model.traces.spans import SpanKind
 
 EXPORT_PATH = "/v1/traces"
@@ -48,9 +48,9 @@ def encode(resource: Attributes, scope: str, spans: Iterable[OwnSpan]) -> bytes:
     )
 
 
-def _span(span: OwnSpan) -> dict[str, Any]:
+def _span(span: OwnSpan) -> dict[str, object]:
     start_ns = max(1, round(span.start_s * 1e9))
-    made: dict[str, Any] = {
+    made: JsonObject = {
         "traceId": span.trace_id,
         "spanId": span.span_id,
         "name": span.name,
@@ -66,7 +66,7 @@ def _span(span: OwnSpan) -> dict[str, Any]:
     return made
 
 
-def _attributes(given: Attributes) -> list[dict[str, Any]]:
+def _attributes(given: Attributes) -> list[dict[str, object]]:
     return [
         {"key": key, "value": {"stringValue": value} if isinstance(value, str) else {"intValue": str(value)}}
         for key, value in given.items()

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from cotenant.model.fleet.logs import LogLine
+from cotenant.model.json_object import JsonObject
 
 EXPORT_PATH = "/v1/logs"
 
@@ -41,8 +41,8 @@ def encode_logs(logs: Iterable[ResourceLogs], scope: str) -> bytes:
     )
 
 
-def _record(line: LogLine) -> dict[str, Any]:
-    made: dict[str, Any] = {
+def _record(line: LogLine) -> dict[str, object]:
+    made: JsonObject = {
         "timeUnixNano": str(line.at_ns),
         "observedTimeUnixNano": str(line.at_ns),
         "body": {"stringValue": line.text},
@@ -57,5 +57,5 @@ def _record(line: LogLine) -> dict[str, Any]:
     return made
 
 
-def _attribute(key: str, value: str) -> dict[str, Any]:
+def _attribute(key: str, value: str) -> dict[str, object]:
     return {"key": key, "value": {"stringValue": value}}

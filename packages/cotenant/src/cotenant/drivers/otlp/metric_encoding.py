@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
+
+from cotenant.model.json_object import JsonObject
 
 EXPORT_PATH = "/v1/metrics"
 _CUMULATIVE = 2  # AggregationTemporality
@@ -54,9 +55,9 @@ def encode_metrics(resources: Iterable[ResourceMetrics], scope: str, at_s: float
     )
 
 
-def _metric(point: MetricPoint, at_s: float) -> dict[str, Any]:
-    sample: dict[str, Any] = {"timeUnixNano": str(round(at_s * 1e9)), "asDouble": float(point.value)}
-    made: dict[str, Any] = {"name": point.name, "unit": point.unit}
+def _metric(point: MetricPoint, at_s: float) -> dict[str, object]:
+    sample: JsonObject = {"timeUnixNano": str(round(at_s * 1e9)), "asDouble": float(point.value)}
+    made: JsonObject = {"name": point.name, "unit": point.unit}
     if point.since_s is None:
         return {**made, "gauge": {"dataPoints": [sample]}}
     sample["startTimeUnixNano"] = str(round(point.since_s * 1e9))

@@ -21,7 +21,6 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cotenant.model.errors import Transient, Unsupported
 
@@ -126,7 +125,7 @@ class Machine:
         assert self._qemu is not None
         return await self._qemu.wait()
 
-    async def control(self, command: str) -> Any:
+    async def control(self, command: str) -> object:
         """Run one QMP command without arguments. Raises `Transient` where the machine does not answer."""
         try:
             async with asyncio.timeout(5):

@@ -4,10 +4,13 @@ read.
 Every node's agent has to check what a scheduler gave, and a secret that every node has is none. A key pair: agents have
 the certificate. The certificate's `notBefore` says since when pods are sealed: pods created before it, or within
 `GRACE_S` after it (replicas that are being replaced bind without a seal), are checked by what they are entitled to. A
-pod's creation time is written by the API server. A file of several certificates serves a change of keys. A
-certificate's DNS names are the names of the schedulers (`spec.schedulerName`) that state class and quota of every pod
-that they bind: of theirs, what nobody stated does not count. One without names, made by hand or before there were
-statements, makes no such promise.
+pod's creation time is written by the API server. A certificate's DNS names are the names of the schedulers
+(`spec.schedulerName`) that state class and quota of every pod that they bind: of theirs, what nobody stated does not
+count. One without names, made by hand or before there were statements, makes no such promise.
+
+Several certificates, in a file or in `BUNDLE_FILE` beside it, serve a change of keys, schedulers of other names with
+the same key, and other installations. Of one key, the certificate that was the last when a pod was created says whose
+pods are stated; keys add up, unless one of them has no names, which may be any scheduler's.
 Limits: files are read at the start; a certificate's end is not looked at; checks are kept, so that a pod is checked
 once.
 """
@@ -18,7 +21,8 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 
 GRACE_S = 600.0
 KEY_FILE, CERTIFICATE_FILE = "tls.key", "tls.crt"
+BUNDLE_FILE = "bundle.crt"  # further certificates, beside the first
 MAX_KEPT = 16384
 _EXPECTED = "a certificate of an Ed25519 key, as PEM"
 
@@ -71,23 +76,33 @@ class Sealer:
         return base64.b64encode(self._key.sign(text)).decode("ascii")
 
 
-class Seals:
-    """Says how far a pod's holdings are believed. Without keys everything is to be checked."""
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """What one certificate says."""
 
-    def __init__(
-        self, keys: tuple[Ed25519PublicKey, ...] = (), since_s: float = 0.0, schedulers: frozenset[str] = frozenset()
-    ) -> None:
-        """`since_s`: Unix time since when pods are sealed. `schedulers`: names of those that state class and quota
-        of every pod.
-        """
-        self._schedulers = schedulers
-        self._keys = keys
-        self._since_s = since_s
+    key: Ed25519PublicKey
+    since_s: float = 0.0  # Unix time since when pods are sealed
+    schedulers: frozenset[str] = frozenset()  # names of those that state class and quota of every pod
+
+
+class Seals:
+    """Says how far a pod's holdings are believed. Without certificates everything is to be checked."""
+
+    def __init__(self, certificates: Iterable[Certified] = ()) -> None:
+        by_key: dict[bytes, list[Certified]] = {}
+        for certified in sorted(certificates, key=lambda certified: certified.since_s):
+            by_key.setdefault(certified.key.public_bytes_raw(), []).append(certified)
+        self._by_key = tuple(map(tuple, by_key.values()))  # the oldest in front
+        self._since_s = min((of_key[0].since_s for of_key in self._by_key), default=0.0)
         self._known: dict[bytes, bool] = {}  # by digest: what is refused may be long
 
     @classmethod
-    def of_file(cls, path: Path) -> Seals:
+    def of_files(cls, *paths: Path) -> Seals:
         """Read the certificates. Raises `InvalidInput`."""
+        return cls([certified for path in paths for certified in cls._in_file(path)])
+
+    @staticmethod
+    def _in_file(path: Path) -> list[Certified]:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
         from cryptography.x509 import load_pem_x509_certificates
 
@@ -99,19 +114,21 @@ class Seals:
         of_kind = tuple(key for key in keys if isinstance(key, Ed25519PublicKey))
         if not of_kind or len(of_kind) < len(keys):
             raise InvalidInput("seal certificate", str(path), _EXPECTED, "its key is of another kind")
-        since_s = min(certificate.not_valid_before_utc.timestamp() for certificate in found) + GRACE_S
-        return cls(of_kind, since_s, frozenset.intersection(*map(_names, found)))
+        return [
+            Certified(key, certificate.not_valid_before_utc.timestamp() + GRACE_S, _names(certificate))
+            for key, certificate in zip(of_kind, found, strict=True)
+        ]
 
     @property
     def checks(self) -> bool:
         """Whether there is a certificate."""
-        return bool(self._keys)
+        return bool(self._by_key)
 
     def standing(self, uid: str, node: str, created_s: float, annotations: Mapping[str, str]) -> Standing:
         """How far what the annotations say that the pod holds is believed. `created_s` NaN: not known, which counts
         as new.
         """
-        if not self._keys:
+        if not self._by_key:
             return Standing.CHECKED
         if not any(annotations.get(name) for name in SEALED):
             return Standing.CHECKED  # it claims nothing
@@ -127,13 +144,20 @@ class Seals:
 
         `statement`: its annotation `SETTLED`. `scheduler`: its `spec.schedulerName`, "" where it is not known.
         """
-        if not self._keys:
+        if not self._by_key:
             return None
         stated = self._stated(uid, node, statement) if statement else None
         if stated is None:
-            promised = scheduler in self._schedulers and not created_s < self._since_s
-            stated = {} if promised else written
+            stated = {} if self._promised(scheduler, created_s) else written
         return None if stated == written else stated
+
+    def _promised(self, scheduler: str, created_s: float) -> bool:
+        """Whether the scheduler stated every pod that was created then. NaN: now."""
+        named: list[frozenset[str]] = []
+        for of_key in self._by_key:
+            in_force = [certified.schedulers for certified in of_key if not created_s < certified.since_s]
+            named += in_force[-1:]
+        return all(named) and any(scheduler in names for names in named)
 
     def _stated(self, uid: str, node: str, statement: str) -> Values | None:
         text, _, seal = statement.rpartition(" ")
@@ -160,9 +184,9 @@ class Seals:
             signature = base64.b64decode(seal, validate=True)
         except (binascii.Error, ValueError):
             return False
-        for key in self._keys:
+        for of_key in self._by_key:
             try:
-                key.verify(signature, text)
+                of_key[0].key.verify(signature, text)
             except InvalidSignature:
                 continue
             return True
@@ -173,10 +197,11 @@ NO_SEALS = Seals()
 
 
 def read_seals(path: Path | None) -> Seals:
-    """The certificates of a file. No keys for no file, or one that is not there: an optional ConfigMap. Raises
-    `InvalidInput`.
+    """The certificates of a file and of a bundle beside it. No keys for no file, or one that is not there: an
+    optional ConfigMap. Raises `InvalidInput`.
     """
-    return NO_SEALS if path is None or not path.exists() else Seals.of_file(path)
+    files = [] if path is None else [file for file in (path, path.parent / BUNDLE_FILE) if file.exists()]
+    return Seals.of_files(*files) if files else NO_SEALS
 
 
 def unsealed(path: Path | None) -> str:
@@ -195,13 +220,13 @@ def read_seal(folder: Path | None) -> tuple[Sealer | None, Seals]:
     """
     if folder is None or not any((folder / name).exists() for name in (KEY_FILE, CERTIFICATE_FILE)):
         return None, NO_SEALS
-    sealer, seals = Sealer.of_file(folder / KEY_FILE), Seals.of_file(folder / CERTIFICATE_FILE)
+    sealer, own = Sealer.of_file(folder / KEY_FILE), Seals.of_files(folder / CERTIFICATE_FILE)
     trial = sealed_text("", "", {})
-    if not seals.is_right(trial, sealer.sign(trial)):
+    if not own.is_right(trial, sealer.sign(trial)):
         raise InvalidInput(
             "seal", str(folder), "a certificate of the key beside it", f"make {CERTIFICATE_FILE} of {KEY_FILE}"
         )
-    return sealer, seals
+    return sealer, read_seals(folder / CERTIFICATE_FILE)
 
 
 def _names(certificate: Certificate) -> frozenset[str]:

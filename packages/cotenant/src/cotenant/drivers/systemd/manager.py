@@ -116,7 +116,9 @@ class SystemdManager:
     def _property(self, path: str, interface: str, name: str) -> tuple[Any, ...]:
         return self._call(path, "org.freedesktop.DBus.Properties", "Get", "ss", (f"{_NAME}.{interface}", name))
 
-    def _call(self, path: str, interface: str, method: str, signature: str, body: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _call(
+        self, path: str, interface: str, method: str, signature: str, body: tuple[Any, ...]
+    ) -> tuple[object, ...]:
         if self._bus is None:
             if self._clock() < self._retry_at_s:
                 raise Transient("systemd could not be reached a moment ago")

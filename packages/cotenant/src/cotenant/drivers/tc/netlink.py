@@ -16,10 +16,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.machine.knob import Vanished
+
+if TYPE_CHECKING:
+    from pyroute2 import IPRoute, NetlinkError
 
 NEEDS = "Linux traffic control with sch_htb, the right to administrate networks, and pyroute2"
 MIN_BITS = 8_000  # a second; HTB's token arithmetic overflows well below
@@ -91,9 +94,15 @@ class Netlink:
         quantum = min(_QUANTUM[1], max(_QUANTUM[0], least // 10))
         with self._open(device) as (socket, index):
             socket.tc(
-                "replace-class", "htb", index, handle | one.minor, parent=one.parent, rate=least, ceil=most,
-                quantum=quantum
-            )  # fmt: skip
+                "replace-class",
+                "htb",
+                index,
+                handle | one.minor,
+                parent=one.parent,
+                rate=least,
+                ceil=most,
+                quantum=quantum,
+            )
 
     def remove_class(self, device: str, handle: int, minor: int) -> None:
         """Remove a class without classes below it."""
@@ -113,12 +122,18 @@ class Netlink:
                     socket.tc("del-filter", index=index, parent=handle, info=current[0]["info"])
                 for address in mine:
                     socket.tc(
-                        "add-filter", "u32", index, parent=handle, prio=priority, protocol=protocol,
-                        target=handle | minor, keys=_source_keys(address),
-                    )  # fmt: skip
+                        "add-filter",
+                        "u32",
+                        index,
+                        parent=handle,
+                        prio=priority,
+                        protocol=protocol,
+                        target=handle | minor,
+                        keys=_source_keys(address),
+                    )
 
     @contextmanager
-    def _open(self, device: str) -> Iterator[tuple[Any, int]]:
+    def _open(self, device: str) -> Iterator[tuple[IPRoute, int]]:
         try:
             pyroute2 = importlib.import_module("pyroute2")
         except ImportError as error:
@@ -135,7 +150,7 @@ class Netlink:
             raise Transient(f"{device}: netlink: {error}") from error
 
 
-def _error(device: str, error: Any) -> Exception:
+def _error(device: str, error: NetlinkError) -> Exception:
     """Map a kernel error to this package's errors."""
     what = f"{device}: {error}"
     match error.code:

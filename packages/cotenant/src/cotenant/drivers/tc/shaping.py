@@ -15,10 +15,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.machine.knob import Vanished
+
+if TYPE_CHECKING:
+    from pyroute2 import IPRoute, NetlinkError
 
 NEEDS = "Linux traffic control with sch_tbf, the right to administrate networks, and pyroute2"
 NEEDS_NETEM = "Linux' sch_netem (CONFIG_NET_SCH_NETEM), which this kernel does not have"
@@ -62,7 +65,7 @@ class NamespaceShaping:
 
 
 @contextmanager
-def _opened(namespace: str) -> Iterator[Any]:
+def _opened(namespace: str) -> Iterator[IPRoute]:
     try:
         pyroute2 = importlib.import_module("pyroute2")
     except ImportError as error:
@@ -95,18 +98,18 @@ def _inside(namespace: str) -> Iterator[None]:
                 raise RuntimeError(f"cannot go back from {namespace}: {os.strerror(ctypes.get_errno())}")
 
 
-def _devices(socket: Any) -> list[int]:
+def _devices(socket: IPRoute) -> list[int]:
     found = [link["index"] for link in socket.get_links() if not link["flags"] & _LOOPBACK and link["flags"] & _UP]
     if not found:
         raise Permanent("the container has no network device but the loopback")
     return found
 
 
-def _disciplines(socket: Any, index: int) -> list[Any]:
+def _disciplines(socket: IPRoute, index: int) -> list[Any]:
     return [found for found in socket.get_qdiscs(index=index) if found["handle"]]
 
 
-def _shape(socket: Any, index: int) -> Shape:
+def _shape(socket: IPRoute, index: int) -> Shape:
     rate_bits, delay_us, loss_ppm = None, 0, 0
     for found in _disciplines(socket, index):
         options = found.get_attr("TCA_OPTIONS")
@@ -118,7 +121,7 @@ def _shape(socket: Any, index: int) -> Shape:
     return Shape(rate_bits, delay_us, loss_ppm)
 
 
-def _set(socket: Any, index: int, shape: Shape) -> None:
+def _set(socket: IPRoute, index: int, shape: Shape) -> None:
     before = _shape(socket, index)
     if before == shape:
         return
@@ -134,13 +137,13 @@ def _set(socket: Any, index: int, shape: Shape) -> None:
         raise
 
 
-def _remove(socket: Any, index: int) -> None:
+def _remove(socket: IPRoute, index: int) -> None:
     for found in _disciplines(socket, index):
         if found["parent"] == _ROOT and found["handle"] in (RATE_HANDLE, NETEM_HANDLE):
             socket.tc("del", index=index, handle=found["handle"], parent=_ROOT)
 
 
-def _install(socket: Any, index: int, shape: Shape) -> None:
+def _install(socket: IPRoute, index: int, shape: Shape) -> None:
     parent = _ROOT
     if shape.rate_bits is not None:
         rate_bytes = shape.rate_bits // 8
@@ -150,9 +153,15 @@ def _install(socket: Any, index: int, shape: Shape) -> None:
     if shape.has_netem:
         try:
             socket.tc(
-                "add", "netem", index, NETEM_HANDLE, parent=parent, delay=shape.delay_us,
-                loss=shape.loss_ppm / 10_000, limit=_NETEM_PACKETS,
-            )  # fmt: skip
+                "add",
+                "netem",
+                index,
+                NETEM_HANDLE,
+                parent=parent,
+                delay=shape.delay_us,
+                loss=shape.loss_ppm / 10_000,
+                limit=_NETEM_PACKETS,
+            )
         except Exception as error:
             if getattr(error, "code", 0) in (errno.ENOENT, errno.EOPNOTSUPP):
                 raise Unsupported("delay and loss", NEEDS_NETEM) from error
@@ -164,7 +173,7 @@ def _ticks_per_us() -> float:
     return float(common.tick_in_usec)
 
 
-def _error(namespace: str, error: Any) -> Exception:
+def _error(namespace: str, error: NetlinkError) -> Exception:
     what = f"{namespace}: {error}"
     match error.code:
         case errno.ENODEV:

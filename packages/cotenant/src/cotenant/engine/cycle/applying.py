@@ -135,7 +135,8 @@ class Applying:
         uid, nominations, queue = entry.seen.uid, self._components.nominations, self._components.queue
         victims = set(nominated.waits_for)
         before = queue.group_of(uid)
-        message = f"{verdict.message} preemption: {_in_words(found)}."
+        late = self._components.preempting.late((entry,))
+        message = f"{verdict.message} preemption: {_in_words(found)}{late and f', as {late}'}."
         self._outbox.waits(entry, message, verdict.record, verdict.missing, nominated=found.node)
         queue.remove(uid)
         nominations.drop(uid)

@@ -52,6 +52,11 @@ class DecisionHistory:
                     )
                 )  # a revocation has no preemptor
 
+    def clear(self) -> None:
+        """Forget everything: nothing of it was carried out."""
+        self._records.clear()
+        self._preemptions.clear()
+
     def record(self, uid: str) -> DecisionRecord | None:
         """The last placement of a pod, None if it is no longer kept."""
         return self._records.get(uid)

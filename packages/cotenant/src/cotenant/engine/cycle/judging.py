@@ -159,8 +159,10 @@ class Judging:
                 yield Nominated(entry, attempt.preempt, attempt.waits_for, verdict)
             if not group.pods or not done:
                 continue  # all of them preempt, or more may preempt in the next round: the group stays active
+            late = self._components.preempting.late((first,))
+            words = " ".join(f"{part.rstrip('.')}." for part in (words, late and f"It waits on: {late}") if part)
             if words:
-                message = f"{verdict.message} {words.rstrip('.')}."
+                message = f"{verdict.message} {words}"
                 verdict = replace(verdict, message=message, filters=verdict.filters | self._beside(first))
             for plugin in first.calls.post_filter:
                 verdict = plugin.post_filter((first,), verdict, now_s)

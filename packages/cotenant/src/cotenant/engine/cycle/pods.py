@@ -374,6 +374,16 @@ class Pods:
         for victim in stay:
             self.eviction_withdrawn(victim, now_s)
 
+    def victims_added(self, uid: str, node: str, victims: Collection[str], now_s: float) -> bool:
+        """More pods are to go for a pod that is nominated for the node, and waits for them too. False = it is not."""
+        nominations = self._components.nominations
+        if nominations.node_of(uid) != node:
+            return False
+        known = [self.by_uid[victim] for victim in victims if victim in self.by_uid]
+        nominations.wait_for(uid, [entry.seen.uid for entry in known])
+        nominations.ask([entry.seen.uid for entry in known if not entry.seen.terminating], uid, now_s)
+        return True
+
     def eviction_withdrawn(self, uid: str, now_s: float) -> None:
         """A pod that was told to go stays, unless it is ending already: who waits for its end is judged again."""
         entry, nominations = self.by_uid.get(uid), self._components.nominations

@@ -144,6 +144,17 @@ class SchedulingQueue:
                 return [(uid, group) for uid in (group.pods if group.whole else [next(iter(group.pods))])]
         return []
 
+    def take_only(self, uid: str) -> tuple[list[tuple[str, Group]], list[tuple[str, Group]]]:
+        """This pod, with the whole of a group that is judged as one, whatever its standing: as `take` and as
+        `take_large`, of which one is empty. `settle` must follow.
+        """
+        group = self._of.get(uid)
+        if group is None:
+            return [], []
+        self._judging = True
+        taken = [(member, group) for member in (group.pods if group.whole else (uid,))]
+        return ([], taken) if group.is_large else (taken, [])
+
     def rest(self, until_s: float) -> None:
         """Take no large pod before then."""
         self._large_from_s = until_s

@@ -60,8 +60,12 @@ class Rounds:
         """The parts that remember something from one round to the next."""
         return (self, self._waking, self._applying, self._applying.waiting, self._components.preempting)
 
-    def round(self, max_pods: int, now_s: float) -> None:
-        """Wake groups that events may help, then judge up to `max_pods` pending pods. The arrays must be up to date."""
+    def round(self, max_pods: int, now_s: float, only: str = "") -> None:
+        """Wake groups that events may help, then judge up to `max_pods` pending pods. The arrays must be up to date.
+
+        `only`: judge this queued pod, with its group where that is judged as a whole, and no other; back-offs do not
+        matter.
+        """
         queue = self._components.queue
         if self._applying.waiting.records:
             self._applying.waiting.forget_gone()
@@ -71,12 +75,15 @@ class Rounds:
             moved |= not plugin.is_idle and plugin.start_round(now_s)
         if moved:
             self._components.assignments.write()
-        self._waking.wake(now_s)
-        queue.release(now_s)
-        taken = queue.take(max_pods)
+        if only:
+            taken, large = queue.take_only(only)
+        else:
+            self._waking.wake(now_s)
+            queue.release(now_s)
+            taken, large = queue.take(max_pods), []
         if taken:
             self._judge(taken, now_s)
-        large = queue.take_large(now_s)
+        large = large if only else queue.take_large(now_s)
         if large:
             self._judge_large(large, now_s, USUAL_S if taken else min(MAX_S, USUAL_S * 2 ** large[0][1].overruns))
         for plugin in self._roster.grouping:

@@ -103,7 +103,7 @@ class Waking:
                 group = self._components.queue.group_of(nomination.entry.seen.uid)
                 if group is not None:
                     self._components.queue.wake(group, now_s, Event.NODE_CHANGED.value)
-        self._overdue_at_s = self._components.preempting.overdue_at_s(now_s)
+        self._overdue_at_s = self._components.preempting.overdue_at_s(self._pods.by_uid, now_s)
 
     def _may_help(self, group: Group, filters: frozenset[str]) -> bool:
         """Whether the plugins that refused the group may admit it now."""

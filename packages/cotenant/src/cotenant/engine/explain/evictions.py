@@ -63,6 +63,8 @@ class Evictions:
                 for uid in sorted(nominations.victims_of(uid))
                 if uid in self._progress and uid in self._pods.by_uid
             )
+            late = self._components.preempting.late((entry,))
+            told += f". {late}" if late else ""
             return f"{node} is its nominated node" + (f"; it waits for {' and '.join(waits)}" if waits else "") + told
         if not entry.seen.preempts:
             return "its preemptionPolicy is Never: no pod is evicted for it"

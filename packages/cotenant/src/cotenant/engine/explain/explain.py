@@ -127,6 +127,17 @@ class Explain:
         finally:
             self._components.assignments.narrowing.terms.release_large()
 
+    def beside(self, uid: str, node: str, now_s: float) -> tuple[NodeVerdict, tuple[Candidate, ...]] | None:
+        """What the filters and scores say of this node for a pod, and the best nodes; None where one of both is
+        unknown, or where the evaluation of a large pod costs too much. Nothing is tried in copies.
+        """
+        assignments, entry = self._components.assignments, self._pods.by_uid.get(uid)
+        if entry is None or node not in assignments.encoder.node_rows or self._pods.is_large(entry):
+            return None
+        with viewed(assignments, entry, NO_WHAT_IF, self._profile, self._plugins.reservations) as view:
+            ranks = self._ranking(view, now_s)
+            return self._about(view, node, ranks), ranks.best(BEST)
+
     def _unevaluated(self, entry: PodInfo, what_if: WhatIf, now_s: float) -> PodAnswer:
         """What a large pod was last told."""
         draft = self._placed_answer(entry, what_if, now_s)

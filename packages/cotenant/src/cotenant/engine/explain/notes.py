@@ -20,7 +20,7 @@ from cotenant.model.cluster.affinity import PodTerm
 from cotenant.model.cluster.labels import HOSTNAME, NO_LABELS, Labels, LabelSelector, Operator
 from cotenant.model.cluster.observed import NamespaceFacts
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.resources import PODS_NAME, format_amount
+from cotenant.model.resources import LENT_CPU, LENT_MEMORY, PODS_NAME, format_amount
 from cotenant.policy.placement.topology import pod_affinity as affinity_pods
 from cotenant.policy.placement.topology import pod_antiaffinity as antiaffinity_pods
 
@@ -41,7 +41,9 @@ def _absent(view: View) -> Iterator[str]:
         if check.plugin == FIT and check.missing is not None and check.resource != PODS_NAME:
             column = view.encoder.axis.column(check.resource)
             if not (view.encoder.nodes().capacity[view.checked.here, column] > 0).any():
-                yield f"no node has {check.resource}"
+                is_lent = check.resource in (*LENT_CPU, *LENT_MEMORY)
+                why = ": lending is off, or nodes have none to lend (`cotenant explain node NAME`)" if is_lent else ""
+                yield f"no node has {check.resource}{why}"
 
 
 def _pinned(view: View) -> Iterator[str]:

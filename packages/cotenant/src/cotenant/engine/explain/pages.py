@@ -69,7 +69,7 @@ PAGES = (
 )
 
 
-def pages(plugins: PluginRegistry) -> Iterator[tuple[MemberPage, Any]]:
+def pages(plugins: PluginRegistry) -> Iterator[tuple[MemberPage, object]]:
     """The pages of enabled members, each with its member."""
     for page in PAGES:
         member = getattr(plugins, page.member, None)

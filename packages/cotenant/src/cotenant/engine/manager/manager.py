@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import inf, isnan, nan
 
-import msgspec
-
+from cotenant.engine.manager.active_pods import active_pod
+from cotenant.engine.manager.collecting import collect_policy
+from cotenant.engine.manager.explanation import NodeExplanation
 from cotenant.engine.manager.instructions import (
     DeleteObject,
     Instruction,
@@ -35,38 +35,19 @@ from cotenant.engine.manager.settings import ManagerSettings
 from cotenant.engine.manager.zones import annotation_of_zones, changes, standing, zones_of
 from cotenant.model.cluster.managed import ManagedNode
 from cotenant.model.cluster.observed import ObservedPod, Phase
-from cotenant.model.cluster.qos import PriorityClass, effective_class
 from cotenant.model.errors import CotenantError
-from cotenant.model.machine.node_metric import NodeMetric, Use
+from cotenant.model.machine.node_metric import NodeMetric
 from cotenant.model.machine.zones import NodeZones
-from cotenant.model.resources import CPU_NAME, MEMORY_NAME, MID_CPU, MID_MEMORY
 from cotenant.policy.overcommit.configuration import ColocationState, colocation_read
-from cotenant.policy.overcommit.facts import ActivePod
 from cotenant.policy.overcommit.node_slo import DEFAULT_CONFIG, read_slo_config, render
 from cotenant.policy.overcommit.strategy import DEFAULTS, Strategy, is_enabled, merge, strategy_of
 from cotenant.policy.overcommit.writing import status_is_due
 
-_NATIVE = (CPU_NAME, MEMORY_NAME)
 _SLO, _METRIC = NodeObjectKind.NODE_SLO, NodeObjectKind.NODE_METRIC
 
 
 class Inconsistent(CotenantError):
     """Derived state disagrees with the facts; the message says where."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeExplanation:
-    """Why a node offers what it offers."""
-
-    node: str
-    computed: Computed
-    lent: Mapping[str, int]  # on the node now
-    written: str  # its annotation
-    metric_age_s: float  # NaN = never measured
-    written_age_s: float  # NaN = not written by this process
-    zones: ZoneRecord | None
-    ignored: tuple[str, ...]
-    config_error: str
 
 
 class Manager:
@@ -438,28 +419,3 @@ class Manager:
         if at_s < record.timer_s:
             record.timer_s = at_s
             heapq.heappush(self._timers, (at_s, name))
-
-
-def active_pod(pod: ObservedPod) -> ActivePod:
-    """The pod as it counts. A mid pod requests mid resources: they are what it may use of the node."""
-    what = pod.pod
-    cpu, memory = what.requests.get(CPU_NAME), what.requests.get(MEMORY_NAME)
-    its_class = effective_class(what.priority_class, what.qos)
-    if its_class is PriorityClass.NONE and not any(what.requests.get(n) or what.limits.get(n) for n in _NATIVE):
-        its_class = PriorityClass.BATCH  # Kubernetes' BestEffort
-    if its_class is PriorityClass.MID:
-        cpu, memory = max(cpu, what.requests.get(MID_CPU)), max(memory, what.requests.get(MID_MEMORY))
-    cpus = pod.holds.cpus
-    zones = tuple(sorted({numa_amount.node for numa_amount in cpus.numa})) if cpus is not None and cpus.numa else None
-    return ActivePod(what.key, its_class, Use(cpu, memory), what.qos, zones, pod.uid)
-
-
-def collect_policy(strategy: Strategy) -> dict[str, object]:
-    """metricCollectPolicy of a NodeMetric."""
-    full = merge(DEFAULTS, strategy)
-    return {
-        "aggregateDurationSeconds": full.metric_aggregate_duration_seconds,
-        "reportIntervalSeconds": full.metric_report_interval_seconds,
-        "nodeAggregatePolicy": msgspec.json.decode(msgspec.json.encode(full.metric_aggregate_policy)),
-        "nodeMemoryCollectPolicy": full.metric_memory_collect_policy or DEFAULTS.metric_memory_collect_policy,
-    }

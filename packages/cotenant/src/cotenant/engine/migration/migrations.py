@@ -4,111 +4,46 @@ Jobs of several makers must keep common limits, each write must be answered befo
 earlier process left must be found. Jobs, reservations and pods are events or look-ups; `decide` returns at most one
 write for each job, which stays pending until `done`. Reservations of jobs that ended or are gone are deleted, also
 those of an earlier process: they are known by their label and by their name, the job's UID. Rates are read from the
-jobs' conditions, so they survive a restart.
-Limits: one leader writes; the rate of a workload is known of jobs that were planned here, of others only while their
-pod exists.
+jobs' conditions, so they survive a restart. One leader writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from math import inf, isnan
-from typing import Protocol
 
+from cotenant.engine.migration.contracts import Arbiter, MigrationSettings, PodSource, WhatIf
 from cotenant.engine.migration.instructions import (
     CreateJob,
     CreateReservation,
     DeleteJob,
     DeleteReservation,
-    EvictPod,
     Instruction,
-    PodFacts,
     SetLanding,
     SetPodUid,
-    StartSurge,
     UndoSurge,
     WithdrawEviction,
     WriteStatus,
 )
+from cotenant.engine.migration.pending import PendingJob
 from cotenant.engine.migration.proof import Measure, Proofs, Purpose, ended_s, rests
-from cotenant.engine.migration.steps import SCAVENGED_AFTER_S, JobFacts, Next, Simulated, is_scavenged, next_step
+from cotenant.engine.migration.rates import EvictionRates, begins_evicting
+from cotenant.engine.migration.steps import SCAVENGED_AFTER_S, JobFacts, Simulated, is_scavenged, next_step
 from cotenant.model.cluster.eviction_request import REBALANCER, EvictionProgress, EvictionRequest
 from cotenant.model.groups.migration import (
     COMPONENT,
     CREATED_BY,
-    EvictPolicy,
     JobMode,
     JobPhase,
     JobReason,
     MigrationJob,
     Step,
-    WaitReason,
 )
 from cotenant.model.groups.reservation import Reservation
 from cotenant.policy.rebalance.migration.arbitration import Verdict
-from cotenant.policy.rebalance.migration.object_limiter import ObjectLimit, ObjectLimiter
 
 _ORPHANED_S = 30.0  # a job may be listed later than its reservation
-_POLL_S = 3.0
-_FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 30.0
-_MINUTE_S = 60.0
 _SIMULATE_AGAIN_S = 30.0
-_SAY_AGAIN_S = 10.0
-TWO_BUDGETS = "more than one PodDisruptionBudget"  # in the answer of the eviction API
-
-
-@dataclass(frozen=True, slots=True)
-class MigrationSettings:
-    """How moves are carried out."""
-
-    policy: EvictPolicy = EvictPolicy.EVICTION
-    per_minute: int | None = 10  # evictions of the cluster; 0 or None = no limit
-    per_workload: ObjectLimit = field(default_factory=ObjectLimit)
-    kept_s: float = 6 * 3600.0  # an ended job is kept so long after its time limit
-    watch_s: float = 180.0  # nodes of a move after it
-
-
-class Arbiter(Protocol):
-    """Filters and limits over pods."""
-
-    def arbitrate(
-        self, pending: Sequence[MigrationJob], moving: Sequence[MigrationJob], now_s: float
-    ) -> Mapping[str, tuple[Verdict, str]]:
-        """The verdict about each pending job by name, with its reason."""
-        ...
-
-
-class WhatIf(Protocol):
-    """Simulates requested moves."""
-
-    def __call__(self, job: MigrationJob, moving: Sequence[MigrationJob], now_s: float) -> Simulated:
-        """The what-if of one job, with those that run counted."""
-        ...
-
-
-class PodSource(Protocol):
-    """Pods by namespace/name."""
-
-    def __call__(self, key: str) -> PodFacts | None:
-        """The pod of this name; None = there is none."""
-        ...
-
-
-@dataclass(slots=True)
-class _Pending:
-    """What is known of a job beside its object."""
-
-    in_flight: bool = False
-    failures: int = 0
-    retry_s: float = -inf
-    cannot_reserve: str = ""
-    cannot_evict: str = ""
-    undone: bool = False  # whether its surge is
-    refused: str = ""  # why the last write was
-    reserves: bool = False  # whether the write under way creates its reservation
-    said_s: float = -inf  # when what it waits for was written
-    waits: str = ""
 
 
 class Migrations:
@@ -132,10 +67,9 @@ class Migrations:
         self._requests: dict[str, EvictionRequest] = {}  # by namespace/name
         self._progress: dict[str, EvictionProgress] = {}  # Evictions, by namespace/name
         self._arbiter, self._pods = arbiter, pods
-        self._pending: dict[str, _Pending] = {}  # by what an instruction is about
+        self._pending: dict[str, PendingJob] = {}  # by what an instruction is about
         self._orphaned: dict[str, float] = {}  # reservations and requests without a job, since when
-        self._limiter = ObjectLimiter(self.settings.per_workload)
-        self._counted: set[str] = set()  # UIDs of jobs whose eviction the limiter knows
+        self._rates = EvictionRates(self.settings)
         self._proofs = (
             Proofs(measure, self.settings.watch_s)
             if purpose is None
@@ -157,7 +91,7 @@ class Migrations:
         self._pending.pop(name, None)
         if job is not None:
             self._proofs.forget(job.uid)
-            self._counted.discard(job.uid)
+            self._rates.forget(job.uid)
 
     def reservation_seen(self, reservation: Reservation) -> None:
         """A reservation as stored."""
@@ -203,25 +137,7 @@ class Migrations:
 
     def done(self, what: Instruction, now_s: float, error: str = "", *, is_final: bool = False) -> None:
         """An instruction was answered. `error` empty = carried out; `is_final`: the server would refuse it again."""
-        pending = self._pending.setdefault(what.about, _Pending())
-        pending.in_flight = False
-        if not error and _says_what_it_waits_for(what):
-            return
-        pending.refused = error
-        if not error:
-            pending.undone |= isinstance(what, UndoSurge)
-            pending.failures = 0
-            pending.retry_s = now_s + _POLL_S if isinstance(what, EvictPod | StartSurge) else -inf
-            return
-        if is_final and isinstance(what, CreateReservation):
-            pending.cannot_reserve = error
-            return
-        if (isinstance(what, EvictPod) and TWO_BUDGETS in error) or (is_final and isinstance(what, StartSurge)):
-            pending.cannot_evict = error
-            return
-        pending.waits = error
-        pending.retry_s = now_s + min(_LONGEST_RETRY_S, _FIRST_RETRY_S * 2 ** min(pending.failures, 10))
-        pending.failures += 1
+        self._pending.setdefault(what.about, PendingJob()).answered(what, now_s, error, is_final=is_final)
 
     def stopped(self) -> None:
         """Nothing is under way any more: this replica no longer leads. What was done is read from the objects."""
@@ -235,12 +151,12 @@ class Migrations:
         verdicts = self._arbitrate(now_s)
         first = self._first_of_workloads()
         for name in self.jobs:
-            self._pending.setdefault(name, _Pending())
-        evictions, intended = self._recent(now_s), self._intended()
+            self._pending.setdefault(name, PendingJob())
+        evictions, intended = self._rates.recent(self.jobs.values(), now_s), self._intended()
         self._simulations = 0
         for name in sorted(self.jobs):
             job, pending = self.jobs[name], self._pending[name]
-            if pending.in_flight or pending.retry_s > now_s:
+            if not pending.is_due(now_s):
                 continue
             if job.phase.is_final:
                 write = self._after(job, now_s)
@@ -249,12 +165,12 @@ class Migrations:
                 taken = evictions if self._has_room(job) else evictions + intended
                 facts = self._facts(job, verdict, why, taken, first, now_s)
                 step = next_step(job, facts, now_s)
-                write, pending.waits = self._said(job, step, now_s), step.waits
+                write, pending.waits = pending.write_of(job, step, now_s), step.waits
                 pending.reserves = isinstance(write, CreateReservation)
                 intended += pending.reserves
-                if _begins_evicting(job, write):
+                if begins_evicting(job, write):
                     evictions += 1
-                    self._count(job, facts.pod, now_s)
+                    self._rates.count(job, facts.pod, now_s)
             if write is not None:
                 pending.in_flight = True
                 found.append(write)
@@ -288,11 +204,9 @@ class Migrations:
 
     def rate(self, workload: str, replicas: int, more: int, now_s: float) -> str:
         """Why a workload (UID) may not be moved again yet, `more` moves being planned already; empty = it may."""
-        self._recent(now_s)
+        self._rates.recent(self.jobs.values(), now_s)
         more += sum(self._workload(job) == workload and isnan(job.began_evicting_s()) for job in self.unfinished())
-        if self._limiter.must_wait(workload, replicas, now_s, more):
-            return f"its workload is moved, or was less than {self.settings.per_workload.duration_s:.0f} s ago"
-        return ""
+        return self._rates.refuses(workload, replicas, more, now_s)
 
     def ended_since(self, at_s: float) -> list[MigrationJob]:
         """The jobs that succeeded since this time."""
@@ -382,7 +296,7 @@ class Migrations:
             new_pod=replacement,
             verdict=verdict,
             why=why,
-            holds_back=self._holds_back(job, pod, evictions, now_s),
+            holds_back=self._rates.holds_back(job, pod, evictions, now_s),
             holds_reservation=self._holds_reservation(job, first),
             cannot_reserve=self._pending[job.name].cannot_reserve,
             cannot_evict=self._pending[job.name].cannot_evict,
@@ -397,34 +311,6 @@ class Migrations:
         """The newest Eviction of a pod."""
         found = [progress for progress in self._progress.values() if progress.pod_uid == uid]
         return max(found, key=lambda progress: (bool(progress.responder), progress.created_s), default=None)
-
-    def _said(self, job: MigrationJob, step: Next, now_s: float) -> Instruction | None:
-        """The write of a step; where it has none, or is refused, first of all what the job waits for, unless that
-        is said already.
-        """
-        refused, write = self._pending[job.name].refused, step.write
-        if isinstance(write, WriteStatus):
-            ended = write.job.phase.is_final
-            waits = write.job.waits(WaitReason.NONE, "", now_s)
-            return WriteStatus(replace(waits, message=write.job.message) if ended else waits)
-        if write is None:
-            reason, message = step.reason, step.waits
-        elif refused:
-            is_budget = isinstance(write, EvictPod) and "disruption budget" in refused
-            reason, message = WaitReason.BUDGET if is_budget else WaitReason.REFUSED, refused
-        else:
-            return write
-        if not message or self._is_said(job, reason, message, now_s):
-            return write
-        self._pending[job.name].said_s = now_s
-        return WriteStatus(job.waits(reason, message, now_s))
-
-    def _is_said(self, job: MigrationJob, reason: WaitReason, message: str, now_s: float) -> bool:
-        """Whether the job's status says this; other words for the same reason are written now and then only."""
-        said = job.condition(Step.WAITING)
-        if said is None or said.status != "True" or said.reason != reason:
-            return False
-        return said.message == message or now_s - self._pending[job.name].said_s < _SAY_AGAIN_S
 
     def _has_room(self, job: MigrationJob) -> bool:
         """Whether a reservation of it exists, or is being created."""
@@ -453,35 +339,6 @@ class Migrations:
     def _holds_reservation(self, job: MigrationJob, first: Mapping[str, str]) -> str:
         before = first.get(self._workload(job), job.name)
         return "" if before == job.name else f"job {before} moves a pod of its workload first"
-
-    def _holds_back(self, job: MigrationJob, pod: PodFacts | None, evictions: int, now_s: float) -> str:
-        limit = self.settings.per_minute
-        if limit and evictions >= limit:
-            return f"{evictions} pods were evicted in the last minute, at most {limit} may be"
-        if pod is None or not pod.workload or job.forced:
-            return ""
-        if self._limiter.must_wait(pod.workload, pod.replicas, now_s):
-            return f"its workload was moved less than {self.settings.per_workload.duration_s:.0f} s ago"
-        return ""
-
-    def _recent(self, now_s: float) -> int:
-        """Evictions begun in the last minute; those of an earlier process are counted with their workloads."""
-        recent = 0
-        for job in sorted(self.jobs.values(), key=lambda migration_job: migration_job.name):
-            began_s = job.began_evicting_s()
-            if isnan(began_s):
-                continue
-            recent += began_s > now_s - _MINUTE_S
-            if job.uid not in self._counted and job.note is not None and job.note.workload:
-                self._counted.add(job.uid)
-                if now_s - began_s < self.settings.per_workload.duration_s:
-                    self._limiter.moved(job.note.workload, job.note.replicas, began_s)
-        return recent
-
-    def _count(self, job: MigrationJob, pod: PodFacts | None, now_s: float) -> None:
-        if pod is not None and pod.workload and job.uid not in self._counted:
-            self._counted.add(job.uid)
-            self._limiter.moved(pod.workload, pod.replicas, now_s)
 
     # ---- afterwards
 
@@ -521,8 +378,8 @@ class Migrations:
             write: DeleteReservation | WithdrawEviction = (
                 WithdrawEviction(lost[name]) if name in lost else DeleteReservation(name, self._reservations[name].uid)
             )
-            pending = self._pending.setdefault(write.about, _Pending())
-            if now_s - since_s >= _ORPHANED_S and not pending.in_flight and pending.retry_s <= now_s:
+            pending = self._pending.setdefault(write.about, PendingJob())
+            if now_s - since_s >= _ORPHANED_S and pending.is_due(now_s):
                 pending.in_flight = True
                 found.append(write)
         return found
@@ -535,18 +392,3 @@ def request_key(job: MigrationJob) -> str:
 
 def _wants_simulation(job: MigrationJob) -> bool:
     return job.what_if and job.note is None
-
-
-def _says_what_it_waits_for(what: Instruction) -> bool:
-    if not isinstance(what, WriteStatus):
-        return False
-    said = what.job.condition(Step.WAITING)
-    return said is not None and said.status == "True"
-
-
-def _begins_evicting(job: MigrationJob, write: Instruction | None) -> bool:
-    return (
-        isinstance(write, WriteStatus)
-        and job.condition(Step.EVICTION) is None
-        and write.job.condition(Step.EVICTION) is not None
-    )

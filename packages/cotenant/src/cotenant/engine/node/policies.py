@@ -74,7 +74,7 @@ class NodePolicy:
     """One policy. `memory` is its own frozen value, opaque to all others."""
 
     name: str
-    decide: Callable[[NodeState, Any, Any], tuple[Verdict, Any]]
+    decide: Callable[[NodeState, Any, Any], tuple[Verdict, object]]
     config: Any
     memory: Any  # before its first decision
     lifts: str = ""  # when a knob that it holds is released, as the end of "it is released when ..."

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.rebalancer.planner import eviction_facts
+from cotenant.engine.rebalancer.eviction_facts import eviction_facts
 from cotenant.engine.rebalancer.round_limits import RoundLimits, controller, surges
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.cluster.eviction import EvictionNotes

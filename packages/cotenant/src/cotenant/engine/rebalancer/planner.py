@@ -3,10 +3,8 @@
 A move must be allowed (filters, limits, budgets), must help (LowNodeLoad's thresholds) and must be possible (the
 scheduler places the pod). `LowNodeLoad` proposes candidates in order; for each, this planner asks the limits with the
 moves chosen so far counted, then simulates the placement on the scheduling engine (landing.py). What does not move is
-kept with the reason. Use of a node is that of system, applications and pods as its NodeMetric reports them; the number
-of pods is that of the engine.
-Limits: one round at a time; nodes without a current NodeMetric take no part; the use of a moved pod is taken to be the
-same elsewhere; budgets are those of the last status of each PodDisruptionBudget.
+kept with the reason. One round at a time; nodes without a current NodeMetric take no part (node_use.py); budgets are
+those of the last status of each PodDisruptionBudget.
 """
 
 from __future__ import annotations
@@ -20,19 +18,18 @@ import numpy as np
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rebalancer.choosing import Rate, RoundChoice, UnharmedChoice
+from cotenant.engine.rebalancer.eviction_facts import eviction_facts, priority_class_of
 from cotenant.engine.rebalancer.kind_context import KindContext
 from cotenant.engine.rebalancer.landing import LandingSimulator, is_copy
 from cotenant.engine.rebalancer.missed import relieve
+from cotenant.engine.rebalancer.node_use import NodeUse
 from cotenant.engine.rebalancer.plan import KeptPod, Plan, PlannedMove, PoolPlan
 from cotenant.engine.rebalancer.repairs import repair_violations
 from cotenant.engine.rebalancer.room import STATIC, make_room, pack
 from cotenant.engine.rebalancer.round_limits import RoundLimits, controller, surges
 from cotenant.engine.rebalancer.settings import RebalancerSettings
-from cotenant.model.arrays import Int, Mask
-from cotenant.model.cluster.disruption import Mover, holds_back
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.qos import PriorityClass, effective_class
 from cotenant.model.groups.migration import MigrationJob
 from cotenant.model.machine.node_metric import NodeMetric, Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, PODS_NAME
@@ -65,13 +62,10 @@ class Planner:
             node_fit=settings.node_fit,
             min_relief_percent=settings.min_relief_percent,
         )
-        self._metrics: dict[str, tuple[NodeMetric, float]] = {}  # with the time when it was seen
+        self.use = NodeUse(cluster, settings)
         self._replicas: dict[str, int] = {}  # of controllers, by UID
-        self._raw: dict[str, Use] = {}  # raw allocatable, by node
         self._kept: dict[str, str] = {}  # reasons against pods in this round, by UID
         self._rate: Rate = lambda workload, replicas, more: ""
-        self._leaving: dict[str, dict[str, Use]] = {}  # pods that are moved away, by node and namespace/name
-        self._arriving: dict[str, dict[str, Use]] = {}  # the same by target; the replacement's name, or the old pod's
         objectives = settings.kinds.objectives
         self._misses = Misses(objectives.misses) if objectives is not None else None
         share = objectives.hour_share if objectives is not None else None
@@ -87,7 +81,7 @@ class Planner:
 
     def metric_seen(self, metric: NodeMetric, now_s: float) -> None:
         """A node's measurement."""
-        self._metrics[metric.node] = (metric, now_s)
+        self.use.metric_seen(metric, now_s)
         if self._misses is not None and not isnan(metric.age_s):
             uids, ratios = [], []
             for key, measured in (metric.pods or {}).items():
@@ -99,17 +93,9 @@ class Planner:
                     ratios.append(p99_ms / entry.seen.pod.objective_p99_ms)
             self._misses.windows(uids, ratios, now_s - metric.age_s)
 
-    def metric_gone(self, node: str) -> None:
-        """A node is no longer measured."""
-        self._metrics.pop(node, None)
-
     def workload_seen(self, uid: str, replicas: int) -> None:
         """A controller of pods, with the number of pods that it wants."""
         self._replicas[uid] = replicas
-
-    def raw_allocatable(self, node: str, amounts: Use) -> None:
-        """What the node has before amplification."""
-        self._raw[node] = amounts
 
     # ---- a round
 
@@ -122,16 +108,6 @@ class Planner:
     def replicas(self) -> Mapping[str, int]:
         """The number of pods that each controller wants, by UID."""
         return self._replicas
-
-    def percent(self, node: str, resource: str, now_s: float) -> float | None:
-        """The measured use of a node in percent of raw allocatable; None without a current measurement."""
-        known = self._cluster.node(node)
-        if known is None or not self._is_current(node, now_s) or resource not in (CPU_NAME, MEMORY_NAME):
-            return None
-        index = 0 if resource == CPU_NAME else 1
-        raw = self._raw.get(node)
-        size = raw[index] if raw is not None and raw[index] > 0 else known.allocatable.get(resource)
-        return self._use(node)[0][index] * 100.0 / size if size > 0 else None
 
     def last_window(self, uid: str) -> tuple[float, float] | None:
         """p99 over objective of a pod's last window and when it was measured; None where it is not followed."""
@@ -160,17 +136,17 @@ class Planner:
         """
         try:
             self._kept, self._rate, self._done, self._begun = dict(kept or {}), rate, done, begun
-            self._expect((*moving, *ended))
-            measured = [n for n in self._cluster.nodes() if self.takes_part(n) and self._is_current(n.name, now_s)]
-            loads = self._loads(measured)
-            if not (self._settings.kinds or self._is_overloaded_somewhere(loads)):
+            self.use.expect((*moving, *ended))
+            measured = self.use.measured_nodes(now_s)
+            loads = self.use.loads(measured)
+            if not (self._settings.kinds or self.use.is_overloaded_somewhere(loads)):
                 return self._plan(now_s, moving, measured, loads)  # nothing is simulated
             with self._cluster.tentative(now_s):
                 return self._plan(now_s, moving, measured, loads)
         finally:
             self._kept, self._rate = {}, lambda workload, replicas, more: ""
             self._done = self._begun = ()
-            self._expect(())
+            self.use.expect(())
 
     @contextmanager
     def simulating(
@@ -181,28 +157,13 @@ class Planner:
         """
         try:
             self._kept = dict(kept)
-            self._expect(moving)
+            self.use.expect(moving)
             with self._cluster.tentative(now_s):
                 yield self._answers(now_s, moving)
         finally:
             self._kept = {}
             self._entries.clear()
-            self._expect(())
-
-    def cooler_than(self, node: str, key: str, now_s: float) -> list[str]:
-        """Nodes that would use less of their CPU than this one does, with the pod on them; all others where that is
-        not measured.
-        """
-        here, used = self.percent(node, CPU_NAME, now_s), self.used_by(key, node)
-        found = []
-        for other in self._cluster.nodes():
-            if other.name == node or other.unschedulable or not self.takes_part(other):
-                continue
-            there = self.percent(other.name, CPU_NAME, now_s)
-            more = used.cpu_m * 100.0 / max(1, other.allocatable.get(CPU_NAME))
-            if here is None or there is None or there + more < here:
-                found.append(other.name)
-        return found
+            self.use.expect(())
 
     def _answers(self, now_s: float, moving: Sequence[MigrationJob]) -> tuple[RoundChoice, KindContext]:
         """The choice of one round with the moves under way counted, and what other kinds of moves share."""
@@ -213,36 +174,24 @@ class Planner:
             limits.moving(job.pod.uid, job.node, job.pod.namespace, job.note.workload if job.note is not None else "")
         simulator = LandingSimulator(self._cluster, now_s)
         choice = RoundChoice(self._cluster, limits, simulator, self._entries, self._replicas, self._rate)
-        return choice, KindContext(choice, self._never, self._notes_of, self.takes_part, now_s)
-
-    def _expect(self, jobs: Sequence[MigrationJob]) -> None:
-        """Count the pods of these moves where they will be."""
-        self._leaving, self._arriving = {}, {}
-        for job in jobs:
-            note = job.note
-            if note is None:
-                continue
-            used = Use(note.used.get(CPU_NAME, 0), note.used.get(MEMORY_NAME, 0))
-            key = job.new_pod.key if job.new_pod is not None else job.pod.key
-            self._leaving.setdefault(note.node, {})[job.pod.key] = used
-            self._arriving.setdefault(note.target, {})[key] = used
+        return choice, KindContext(choice, self._never, self._notes_of, self.use.takes_part, now_s)
 
     def plan(self, now_s: float, moving: Sequence[MigrationJob] = ()) -> Plan:
         """The moves of the next round. The engine is left as it would be after them."""
-        measured = [n for n in self._cluster.nodes() if self.takes_part(n) and self._is_current(n.name, now_s)]
-        return self._plan(now_s, moving, measured, self._loads(measured))
+        measured = self.use.measured_nodes(now_s)
+        return self._plan(now_s, moving, measured, self.use.loads(measured))
 
     def _plan(self, now_s: float, moving: Sequence[MigrationJob], measured: list[Node], loads: NodeLoads) -> Plan:
         """As `plan`. `measured`: the nodes that take part and have a current measurement, `loads` theirs before
         anything is simulated.
         """
         cluster = self._cluster
-        nodes = [node for node in cluster.nodes() if self.takes_part(node)]
+        nodes = [node for node in cluster.nodes() if self.use.takes_part(node)]
         pods = len(cluster.assigned())
         choice, context = self._answers(now_s, moving)
         simulator = choice.simulator
         kinds = self._settings.kinds
-        placed_first = simulator.settle() if kinds or self._is_overloaded_somewhere(loads) else 0
+        placed_first = simulator.settle() if kinds or self.use.is_overloaded_somewhere(loads) else 0
         if kinds.repairs:
             repair_violations(context, kinds)
         if kinds.objectives is not None and self._misses is not None:
@@ -251,13 +200,14 @@ class Planner:
             left = self._allowed(every.values(), now_s)
             relieve(context, kinds.objectives, self._misses, self.standings, self._settings.expires_s, self._done, left)
         moves = self._others(context, 0, now_s)
-        loads = self._loads(measured) if moves else loads
+        loads = self.use.loads(measured) if moves else loads
         self._moved = context.moved
         result = self._policy.round(loads, self._load_pods, UnharmedChoice(choice), now_s)
         own = self._moves(loads, result, choice)
         context.moved.update(move.uid for move in own)
         for move in own:
-            self.count(move.pod, move.node, move.target, Use(move.used.get(CPU_NAME, 0), move.used.get(MEMORY_NAME, 0)))
+            used = Use(move.used.get(CPU_NAME, 0), move.used.get(MEMORY_NAME, 0))
+            self.use.count(move.pod, move.node, move.target, used)
         simulator.reopen()
         number = len(context.moves)
         if kinds.defragmentation is not None:
@@ -301,9 +251,9 @@ class Planner:
         found = []
         for move in context.moves[first:]:
             entry = self._entries[move.pod.uid]
-            used = self.used_by(move.pod.key, move.node)
-            before, target_before = self.percents(move.node, now_s), self.percents(move.target, now_s)
-            self.count(move.pod.key, move.node, move.target, used)
+            used = self.use.used_by(move.pod.key, move.node)
+            before, target_before = self.use.percents(move.node, now_s), self.use.percents(move.target, now_s)
+            self.use.count(move.pod.key, move.node, move.target, used)
             owner = controller(entry)
             found.append(
                 PlannedMove(
@@ -318,9 +268,9 @@ class Planner:
                     over=(),
                     used={CPU_NAME: used.cpu_m, MEMORY_NAME: used.memory_bytes},
                     node_before=before,
-                    node_after=self.percents(move.node, now_s),
+                    node_after=self.use.percents(move.node, now_s),
                     target_before=target_before,
-                    target_after=self.percents(move.target, now_s),
+                    target_after=self.use.percents(move.target, now_s),
                     trigger=move.trigger,
                     about=move.about,
                     effect=context.choice.effects.get(move.pod.uid),
@@ -328,22 +278,6 @@ class Planner:
                 )
             )
         return tuple(found)
-
-    def used_by(self, key: str, node: str) -> Use:
-        """The measured use of a pod; nothing where it is not measured."""
-        metric, _ = self._metrics.get(node, (None, 0.0))
-        measured = (metric.pods or {}).get(key) if metric is not None else None
-        return measured.use if measured is not None else Use()
-
-    def count(self, key: str, node: str, target: str, used: Use) -> None:
-        """Count a pod on the node where it will be."""
-        self._leaving.setdefault(node, {})[key] = used
-        self._arriving.setdefault(target, {})[key] = used
-
-    def percents(self, node: str, now_s: float) -> dict[str, float]:
-        """The use of a node in percent, with the moves so far counted; empty without a current measurement."""
-        found = {name: self.percent(node, name, now_s) for name in (CPU_NAME, MEMORY_NAME)}
-        return {name: round(value, 1) for name, value in found.items() if value is not None}
 
     def _never(self, entry: PodInfo, notes: EvictionNotes) -> str:
         """Why a pod may never move, for the kinds that have their own scope."""
@@ -360,99 +294,9 @@ class Planner:
             surges(entry, self._settings, self._replicas),
         )
 
-    def takes_part(self, node: Node) -> bool:
-        """Whether the profile selects the node."""
-        selector = self._settings.node_selector
-        return selector is None or selector.matches(node.labels)
-
-    def _is_current(self, node: str, now_s: float) -> bool:
-        metric, seen_s = self._metrics.get(node, (None, 0.0))
-        if metric is None or isnan(metric.age_s) or metric.use is None:
-            return False
-        return metric.age_s + (now_s - seen_s) <= self._settings.expires_s
-
-    def _is_overloaded_somewhere(self, loads: NodeLoads) -> bool:
-        """Whether any use is above the lowest high threshold: otherwise no pod is considered, and nothing needs to
-        be simulated.
-        """
-        for pool in self._settings.pools:
-            if pool.percentages.deviation:
-                return True
-            given = pool.percentages.completed()
-            for usage, high in ((loads.usage, given.high), (loads.prod, given.prod_high)):
-                limit = np.array([high.get(name, 100.0) for name in loads.resources])
-                if (usage * 100.0 > limit * loads.allocatable).any():
-                    return True
-        return False
-
-    def _loads(self, nodes: Sequence[Node]) -> NodeLoads:
-        names = sorted({name for pool in self._settings.pools for name in pool.percentages.names})
-        cpu, memory, pods = (names.index(name) if name in names else -1 for name in (CPU_NAME, MEMORY_NAME, PODS_NAME))
-        allocatable: Int = np.zeros((len(nodes), len(names)), dtype=np.int64)
-        usage, prod = np.zeros_like(allocatable), np.zeros_like(allocatable)
-        for row, node in enumerate(nodes):
-            allocatable[row] = [node.allocatable.get(name) for name in names]
-            used, used_by_prod = self._use(node.name)
-            raw = self._raw.get(node.name)
-            for column, index in ((cpu, 0), (memory, 1)):
-                if column >= 0:
-                    usage[row, column], prod[row, column] = used[index], used_by_prod[index]
-                    if raw is not None and raw[index] > 0:
-                        allocatable[row, column] = raw[index]
-            if pods >= 0:
-                residents = self._cluster.pods_on(node.name)
-                usage[row, pods] = len(residents)
-                prod[row, pods] = sum(_class_of(entry) is PriorityClass.PROD for entry in residents)
-        cordoned: Mask = np.array([node.unschedulable for node in nodes], dtype=np.bool_)
-        return NodeLoads(
-            tuple(node.name for node in nodes),
-            tuple(node.labels for node in nodes),
-            tuple(names),
-            allocatable,
-            usage,
-            prod,
-            cordoned,
-        )
-
-    def _use(self, node: str) -> tuple[Use, Use]:
-        """Use of a node, and of its production pods."""
-        metric, _ = self._metrics[node]
-        assert metric.use is not None
-        prod_cpu_m = prod_bytes = cpu_m = memory_bytes = 0
-        leaving, arriving = self._leaving.get(node, {}), self._arriving.get(node, {})
-        shown = metric.pods or {}
-        for key, used in arriving.items():
-            if key not in shown:
-                cpu_m, memory_bytes = cpu_m + used.cpu_m, memory_bytes + used.memory_bytes
-        for key, pod in shown.items():
-            if key in leaving:
-                continue
-            cpu_m += pod.use.cpu_m
-            memory_bytes += pod.use.memory_bytes
-            kind = pod.priority_class
-            if kind is PriorityClass.NONE and (entry := self._cluster.find(key)) is not None:
-                kind = _class_of(entry)
-            if kind is PriorityClass.PROD:
-                prod_cpu_m += pod.use.cpu_m
-                prod_bytes += pod.use.memory_bytes
-        prod = Use(prod_cpu_m, prod_bytes)
-        if metric.pods is None or metric.system is None:
-            gone = [used for key, used in leaving.items() if key in shown]
-            cpu_m = metric.use.cpu_m + sum(used.cpu_m for key, used in arriving.items() if key not in shown)
-            memory_bytes = metric.use.memory_bytes + sum(
-                u.memory_bytes for key, u in arriving.items() if key not in shown
-            )
-            away_m, away_bytes = sum(used.cpu_m for used in gone), sum(used.memory_bytes for used in gone)
-            return Use(max(0, cpu_m - away_m), max(0, memory_bytes - away_bytes)), prod
-        total = Use(cpu_m, memory_bytes).plus(metric.system)
-        for application in metric.applications:
-            total = total.plus(application.use)
-        return total, prod
-
     def _load_pods(self, node: str) -> list[LoadPod]:
         """The pods of an overloaded node, with the reason why each may not move."""
-        metric, _ = self._metrics[node]
-        measured = metric.pods or {}
+        measured = self.use.pods_of(node)
         found = []
         for entry in sorted(self._cluster.pods_on(node), key=lambda pod_info: pod_info.seen.pod.key):
             seen = entry.seen
@@ -466,7 +310,7 @@ class Planner:
                     seen.pod.key,
                     seen.uid,
                     None if use is None else {CPU_NAME: use.use.cpu_m, MEMORY_NAME: use.use.memory_bytes},
-                    _class_of(entry),
+                    priority_class_of(entry),
                     seen.pod.priority,
                     notes.kubernetes_qos,
                     seen.pod.qos,
@@ -534,36 +378,3 @@ class Planner:
                 )
             )
         return tuple(found)
-
-
-def eviction_facts(
-    entry: PodInfo,
-    notes: EvictionNotes,
-    replicas: Mapping[str, int],
-    node: Node | None,
-    now_s: float,
-    surging: bool = False,
-) -> EvictionFacts:
-    """What the filters read of a pod; `replicas` of controllers by UID, `node` its own."""
-    seen, owner = entry.seen, controller(entry)
-    taints = node.taints if node is not None else ()
-    return EvictionFacts(
-        seen.pod.namespace,
-        seen.pod.labels,
-        seen.pod.priority,
-        owner.kind if owner is not None else "",
-        is_static=notes.is_static,
-        terminating=seen.terminating,
-        finished=seen.phase.is_final,
-        has_local_storage=notes.has_local_storage,
-        has_claims=notes.has_claims,
-        eviction_cost=notes.eviction_cost,
-        forced=notes.forced,
-        held=holds_back(Mover.REBALANCER, seen.marks, seen.started_s, taints, now_s),
-        replicas=replicas.get(owner.uid) if owner is not None else None,
-        surges=surging,
-    )
-
-
-def _class_of(entry: PodInfo) -> PriorityClass:
-    return effective_class(entry.seen.pod.priority_class, entry.seen.pod.qos)

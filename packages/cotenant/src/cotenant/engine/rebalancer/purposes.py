@@ -113,7 +113,7 @@ class Purposes:
 
     def _places(self, job: MigrationJob) -> tuple[PlacedPod | None, list[PlacedPod], Placement]:
         """The replacement, every pod that rules count, and where they are."""
-        nodes = {node.name: node for node in self._cluster.nodes() if self._planner.takes_part(node)}
+        nodes = {node.name: node for node in self._cluster.nodes() if self._planner.use.takes_part(node)}
         pods = placed_pods(self._cluster, nodes)
         namespaces = {facts.name: facts.labels for facts in self._cluster.namespaces()}
         uid = job.new_pod.uid if job.new_pod is not None else ""

@@ -58,7 +58,7 @@ class RequestedMoves:
             if waits:
                 may_later = may_later or f"{pod.key}: {waits}"
                 continue
-            targets = self._planner.cooler_than(node, pod.key, now_s)
+            targets = self._planner.use.cooler_than(node, pod.key, now_s)
             if not targets:
                 reasons.append(f"{pod.key}: with it no other node would use less of its CPU than {node} does")
                 continue
@@ -78,9 +78,9 @@ class RequestedMoves:
         self, job: MigrationJob, pod: LoadPod, choice: RoundChoice, nodes: tuple[str, str], now_s: float
     ) -> MoveNote:
         entry, (node, target) = choice.entries[pod.uid], nodes
-        owner, used = controller(entry), self._planner.used_by(pod.key, node)
-        before, target_before = self._planner.percents(node, now_s), self._planner.percents(target, now_s)
-        self._planner.count(pod.key, node, target, used)
+        owner, used = controller(entry), self._planner.use.used_by(pod.key, node)
+        before, target_before = self._planner.use.percents(node, now_s), self._planner.use.percents(target, now_s)
+        self._planner.use.count(pod.key, node, target, used)
         return MoveNote(
             kind=f"{job.trigger or 'Requested'}/{job.pod.key}",
             node=node,
@@ -90,7 +90,7 @@ class RequestedMoves:
             replicas=self._planner.replicas.get(owner.uid, 1) if owner is not None else 1,
             used={CPU_NAME: used.cpu_m, MEMORY_NAME: used.memory_bytes},
             node_before=before,
-            node_after=self._planner.percents(node, now_s),
+            node_after=self._planner.use.percents(node, now_s),
             target_before=target_before,
-            target_after=self._planner.percents(target, now_s),
+            target_after=self._planner.use.percents(target, now_s),
         )

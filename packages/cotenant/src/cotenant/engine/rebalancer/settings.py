@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cotenant.engine.migration.migrations import MigrationSettings
+from cotenant.engine.migration.contracts import MigrationSettings
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups.migration import JobMode

@@ -13,6 +13,8 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.arrays import Float, Int, Mask
 
 NEVER_A_VICTIM = 2**62
+OVERDUE_S = 60.0  # after its grace period: a kubelet that answers has removed a pod by then
+PATIENCE_S = 600.0  # after its deletion, however long its grace period is
 
 
 class PodColumns:
@@ -23,7 +25,7 @@ class PodColumns:
         self.priorities: Int = np.zeros(64, dtype=np.int64)  # `NEVER_A_VICTIM` for pods that no preemption may evict
         self.sub_priorities: Int = np.zeros(64, dtype=np.int64)  # order within a priority
         self.started_s: Float = np.full(64, np.nan)  # Unix time; NaN = not started
-        self.ends_s: Float = np.full(64, np.nan)  # Unix time by which it should have ended; NaN = not terminating
+        self.overdue_s: Float = np.full(64, np.nan)  # from when on nobody waits for its end; NaN = not terminating
         self.best_effort: Mask = np.zeros(64, dtype=np.bool_)
         self.generation: Int = np.zeros(64, dtype=np.int64)  # how many pods have had the number
 
@@ -36,7 +38,7 @@ class PodColumns:
             self.priorities = np.concatenate([self.priorities, zeros])
             self.sub_priorities = np.concatenate([self.sub_priorities, zeros])
             self.started_s = np.concatenate([self.started_s, np.full(more, np.nan)])
-            self.ends_s = np.concatenate([self.ends_s, np.full(more, np.nan)])
+            self.overdue_s = np.concatenate([self.overdue_s, np.full(more, np.nan)])
             self.best_effort = np.concatenate([self.best_effort, np.zeros(more, dtype=np.bool_)])
             self.generation = np.concatenate([self.generation, zeros])
         if number >= len(self.by_number):
@@ -51,7 +53,8 @@ class PodColumns:
     def update(self, entry: PodInfo) -> None:
         """Write what may change while the pod keeps its number."""
         self.started_s[entry.number] = entry.seen.started_s
-        self.ends_s[entry.number] = entry.seen.ends_s
+        seen = entry.seen
+        self.overdue_s[entry.number] = min(seen.ends_s + OVERDUE_S, seen.ends_s - seen.grace_s + PATIENCE_S)
 
     def evictable_by(self, best_effort: bool) -> Int:
         """`priorities` as a preemptor sees them: best-effort work evicts best-effort work only, whatever the

@@ -73,7 +73,7 @@ class ResourceClaim:
     allocation: Allocation | None = None
     reserved_for: tuple[str, ...] = ()  # UIDs
     states: tuple[DeviceState, ...] = ()
-    owner_uid: str = ""  # of the pod that it was made for
+    owner_uid: str = ""  # of the pod or PodGroup that it was made for
     is_for_extended: bool = False  # made by a scheduler for extended resources of its pod
     is_ending: bool = False  # its deletion was requested
     version: int = 0  # resourceVersion, as far as it is a number

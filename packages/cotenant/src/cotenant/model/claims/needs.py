@@ -8,11 +8,29 @@ from cotenant.model.claims.claim import Allocation
 
 
 @dataclass(frozen=True, slots=True)
+class GroupClaim:
+    """A claim that a PodGroup has for its pods: a pod's entry that is equal to it means that claim."""
+
+    name: str
+    claim: str = ""
+    template: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimGroup:
+    """The PodGroup that a claim is reserved for instead of each of its pods."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class NamedClaim:
-    """A claim that a pod needs. `must_own`: it was made for the pod from a template."""
+    """A claim that a pod needs. `must_own`: it was made from a template, for the pod or for its `group`."""
 
     key: str  # namespace/name
     must_own: bool = False
+    group: ClaimGroup | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +52,13 @@ class ClaimNeeds:
 
     missing: tuple[str, ...] = ()  # names in the pod of claims that are not made yet
     extended: tuple[ContainerRequest, ...] = ()
+    group: ClaimGroup | None = None  # that has some of its claims
     uid: str = field(default="", compare=False)  # of the pod
     claims: tuple[NamedClaim, ...] = field(default=(), compare=False)
+
+    def group_of(self, claim: str) -> ClaimGroup | None:
+        """Whom a claim, by namespace/name, is reserved for instead of the pod."""
+        return next((named.group for named in self.claims if named.key == claim), None) if self.group else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +74,4 @@ class ClaimHolding:
     allocation: Allocation | None = None
     requests: tuple[tuple[str, str, int], ...] = ()
     mappings: tuple[tuple[str, str, str], ...] = ()
+    group: ClaimGroup | None = None  # that it is reserved for, instead of the pod

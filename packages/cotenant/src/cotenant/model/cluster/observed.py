@@ -160,6 +160,7 @@ class ObservedPod:
     node: str = ""  # spec.nodeName; empty = not bound
     phase: Phase = Phase.PENDING
     ends_s: float = nan  # deletionTimestamp, Unix time; NaN = not terminating
+    grace_s: int = 0  # of its deletion, until `ends_s`
     gates: tuple[str, ...] = ()  # spec.schedulingGates
     nominated_node: str = ""  # status.nominatedNodeName
     expected_room: ExpectedRoom | None = None  # from its annotation
@@ -176,6 +177,7 @@ class ObservedPod:
     in_queue: InQueue | None = None  # of Kueue
     marks: DisruptionMarks = NO_MARKS  # what its owner says about disrupting it
     refused: str = ""  # why its node's kubelet did not start it, such as OutOfcpu
+    evicted: bool = False  # its node's kubelet ended it, for lack of something
     responders: tuple[str, ...] = ()  # spec.evictionResponders, by name
     reservation: str = ""  # not a pod: it represents the reservation of this name, under the reservation's UID
     # Features that this scheduler cannot evaluate; the pod waits with this reason instead of being placed wrongly.

@@ -79,9 +79,12 @@ def figure(value: float, half_width: float, samples: int, source: Source) -> Fig
     """A figure from fractions: rounded to thousandths and cut to [0, 1000]."""
     middle = _thousandths(value)
     return Figure(
-        middle, min(middle, _thousandths(value - half_width)), max(middle, _thousandths(value + half_width)), samples,
-        source
-    )  # fmt: skip
+        middle,
+        min(middle, _thousandths(value - half_width)),
+        max(middle, _thousandths(value + half_width)),
+        samples,
+        source,
+    )
 
 
 def _thousandths(value: float) -> int:

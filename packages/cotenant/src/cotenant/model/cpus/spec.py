@@ -11,14 +11,13 @@ Source: Koordinator, apis/extension/resource.go and numa_aware.go (names and val
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
 from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
 from cotenant.model.errors import InvalidInput
-from cotenant.model.json_object import json_object
+from cotenant.model.json_object import JsonMapping, JsonObject, json_object
 from cotenant.model.quantities import format_bytes, format_milli, milli, whole
 
 RESOURCE_SPEC = "scheduling.koordinator.sh/resource-spec"  # on pods: JSON
@@ -133,7 +132,7 @@ class ResourceStatus:
 
     def format(self) -> str:
         """Format the annotation."""
-        data: dict[str, Any] = {}
+        data: JsonObject = {}
         if self.cpus:
             data["cpuset"] = format_cpus(self.cpus)
         if self.numa:
@@ -162,7 +161,7 @@ class NumaTopologySpec:
 Word = TypeVar("Word", bound=StrEnum)
 
 
-def _word(data: Mapping[str, Any], annotation: str, key: str, words: type[Word]) -> Word | None:
+def _word(data: JsonMapping, annotation: str, key: str, words: type[Word]) -> Word | None:
     value = data.get(key)
     if value is None or value == "":
         return None
@@ -185,7 +184,7 @@ def _numa_amount(data: Any) -> NumaAmount:
     )
 
 
-def _numa_object(amount: NumaAmount) -> dict[str, Any]:
+def _numa_object(amount: NumaAmount) -> dict[str, object]:
     resources = {}
     if amount.cpu_m is not None:
         resources["cpu"] = format_milli(amount.cpu_m)

@@ -16,7 +16,7 @@ from typing import Any
 
 from cotenant.model.devices.device import LARGEST_MINOR, DeviceType, VirtualFunction
 from cotenant.model.errors import InvalidInput
-from cotenant.model.json_object import json_object
+from cotenant.model.json_object import JsonObject, json_object
 from cotenant.model.resources import Amounts, format_amount
 
 DEVICE_ALLOCATED = "scheduling.koordinator.sh/device-allocated"  # on pods, by the scheduler: JSON
@@ -35,9 +35,9 @@ class DeviceAllocation:
 
 def format_allocations(allocations: Iterable[DeviceAllocation]) -> str:
     """Format the annotation."""
-    data: dict[str, list[dict[str, Any]]] = {}
+    data: dict[str, list[JsonObject]] = {}
     for allocation in allocations:
-        part: dict[str, Any] = {"minor": allocation.minor}
+        part: dict[str, object] = {"minor": allocation.minor}
         part["resources"] = {name: format_amount(name, amount) for name, amount in allocation.amounts}
         if allocation.id:
             part["id"] = allocation.id

@@ -18,7 +18,7 @@ from typing import Any
 from cotenant.model.cluster.labels import LabelSelector, Operator, Requirement
 from cotenant.model.devices.device import DeviceType
 from cotenant.model.errors import InvalidInput
-from cotenant.model.json_object import json_object
+from cotenant.model.json_object import JsonObject, json_object
 from cotenant.model.quantities import whole
 
 ALLOCATE_HINT = "scheduling.koordinator.sh/device-allocate-hint"  # on pods: JSON, by device type
@@ -125,7 +125,7 @@ def _type(annotation: str, name: object) -> DeviceType:
     return DeviceType(name)
 
 
-def _one_of(data: dict[str, Any], field: str, key: str, words: tuple[str, ...]) -> str:
+def _one_of(data: JsonObject, field: str, key: str, words: tuple[str, ...]) -> str:
     """The word under a key; the first of `words` where it is absent."""
     word = data.get(key) or words[0]
     if word not in words:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cotenant.model.claims.needs import GroupClaim
 from cotenant.model.groups.network_topology import GatherRule
 from cotenant.model.resources import NOTHING, Amounts
 
@@ -173,6 +174,7 @@ class PodGroup:
     version: str = ""  # of the API, where a group has several
     parent: str = ""  # namespace/name of its composite group
     workload: str = ""  # name of the Workload that it was made from
+    claims: tuple[GroupClaim, ...] = ()  # that its pods may share
     priority: int | None = None  # of all its members, in place of their own
     preempts: bool = True  # whether its members preempt, beside what they say themselves
     disruption: Disruption = Disruption.BELOW_MINIMUM

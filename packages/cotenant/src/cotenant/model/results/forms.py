@@ -69,7 +69,7 @@ def words_of(series: Sequence[Series]) -> list[Words]:
     return [(entry.name, entry.x_label, entry.y_label) for entry in series]
 
 
-def arrays_of(series: Sequence[Series], frames: MachineFrames | None) -> dict[str, NDArray[Any]]:
+def arrays_of(series: Sequence[Series], frames: MachineFrames | None) -> dict[str, NDArray[np.generic]]:
     """Their arrays by name in the NPZ file."""
     arrays: dict[str, NDArray[Any]] = {}
     for i, entry in enumerate(series):

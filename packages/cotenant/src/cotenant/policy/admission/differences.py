@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-Operation = dict[str, Any]
+from cotenant.model.json_object import JsonObject
+
+Operation = JsonObject
 
 
 def difference(before: Any, after: Any, path: str = "") -> list[Operation]:

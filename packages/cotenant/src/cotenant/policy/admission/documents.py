@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonObject
 
-Document: TypeAlias = dict[str, Any]
+Document: TypeAlias = JsonObject
 
 CONTAINER_LISTS = ("initContainers", "containers")
 

@@ -116,14 +116,25 @@ def _amounts(capacity: Use, system: Use, reserved: Use, pods: _Sums, rules: Batc
     beside = larger(system, reserved)
     cpu_policy = Policy.USAGE if rules.cpu_policy is Policy.REQUEST else rules.cpu_policy
     cpu = _amount(
-        BATCH_CPU, cpu_policy, capacity.cpu_m, rules.cpu_reclaim_pct, beside.cpu_m, reserved.cpu_m,
-        (pods.used.cpu_m, pods.requested.cpu_m, pods.larger.cpu_m), rules.cpu_limit_pct,
-    )  # fmt: skip
+        BATCH_CPU,
+        cpu_policy,
+        capacity.cpu_m,
+        rules.cpu_reclaim_pct,
+        beside.cpu_m,
+        reserved.cpu_m,
+        (pods.used.cpu_m, pods.requested.cpu_m, pods.larger.cpu_m),
+        rules.cpu_limit_pct,
+    )
     memory = _amount(
-        BATCH_MEMORY, rules.memory_policy, capacity.memory_bytes, rules.memory_reclaim_pct, beside.memory_bytes,
+        BATCH_MEMORY,
+        rules.memory_policy,
+        capacity.memory_bytes,
+        rules.memory_reclaim_pct,
+        beside.memory_bytes,
         reserved.memory_bytes,
-        (pods.used.memory_bytes, pods.requested.memory_bytes, pods.larger.memory_bytes), rules.memory_limit_pct,
-    )  # fmt: skip
+        (pods.used.memory_bytes, pods.requested.memory_bytes, pods.larger.memory_bytes),
+        rules.memory_limit_pct,
+    )
     return cpu, memory
 
 

@@ -19,11 +19,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from cotenant.model.cluster.labels import Labels, LabelSelector
 from cotenant.model.cpus.basic_info import CpuInfo
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.policy.overcommit.amplification import HIGHEST_NORMALIZATION, amplification_ratios
 from cotenant.policy.overcommit.selection import json_value, read_selector
 
@@ -89,7 +90,7 @@ def read_ratio_config(data: Mapping[str, str] | None, previous: RatioConfig) -> 
     given = data or {}
 
     def read(
-        key: str, form: Callable[[dict[str, Any], str, S], S], empty: S, before: Selected[S] | None
+        key: str, form: Callable[[JsonObject, str, S], S], empty: S, before: Selected[S] | None
     ) -> Selected[S] | None:
         if key not in given:
             return None
@@ -179,7 +180,7 @@ def normalization_of(strategy: Normalization, cpu: CpuInfo | None) -> str:
     return str(ratio)
 
 
-def _normalization(value: Mapping[str, Any], where: str, base: Normalization) -> Normalization:
+def _normalization(value: JsonMapping, where: str, base: Normalization) -> Normalization:
     models = dict(base.models)
     given = value.get("ratioModel") or {}
     if not isinstance(given, Mapping):
@@ -200,7 +201,7 @@ def _normalization(value: Mapping[str, Any], where: str, base: Normalization) ->
     )
 
 
-def _amplification(value: Mapping[str, Any], where: str, base: Amplification) -> Amplification:
+def _amplification(value: JsonMapping, where: str, base: Amplification) -> Amplification:
     given = value.get("resourceAmplificationRatio") or {}
     path = f"{where}.resourceAmplificationRatio"
     if not isinstance(given, Mapping):
@@ -211,7 +212,7 @@ def _amplification(value: Mapping[str, Any], where: str, base: Amplification) ->
     return Amplification(_enable(value, where, base.enable), {**base.ratios, **{n: float(r) for n, r in given.items()}})
 
 
-def _enable(value: Mapping[str, Any], where: str, base: bool) -> bool:
+def _enable(value: JsonMapping, where: str, base: bool) -> bool:
     found = value.get("enable")
     if found is not None and not isinstance(found, bool):
         raise InvalidInput(f"{where}.enable", found, "true or false")

@@ -8,14 +8,13 @@ Source: Koordinator, pkg/util/sloconfig (node strategies); Kubernetes API refere
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from cotenant.model.cluster.labels import LabelSelector, Operator, Requirement
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import json_object
 
 
-def json_value(field: str, text: str) -> dict[str, Any]:
+def json_value(field: str, text: str) -> dict[str, object]:
     """The JSON object in a text. Raises `InvalidInput`."""
     return json_object(field, text)
 

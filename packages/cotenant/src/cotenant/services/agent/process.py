@@ -19,8 +19,8 @@ everything else may fail alone, is counted, and is reported in `/metrics`. At th
 back, within a time limit; the rest expires at the keeper. A reload (SIGHUP) reads the file again: a faulty one is
 reported and changes nothing; a change of engine settings restarts the engine, which gets the held leases from the
 keeper.
-Limits: what was opened at the start stays until a restart (`FIXED`); a discovery waits for its slowest source, 20 s at
-most.
+Limits: what was opened at the start stays until a restart (reloading.py); a discovery waits for its slowest source, 20
+s at most.
 """
 
 from __future__ import annotations
@@ -40,57 +40,38 @@ from cotenant.engine.node.doctor.checks import Finding
 from cotenant.engine.node.mode import Mode
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.recovery.policy import RecoveryMemory
-from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.model.errors import CotenantError
 from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.knob import KnobLease
-from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import NodeState
 from cotenant.services.agent.actions.class_placement import ClassPlacement
 from cotenant.services.agent.components import Components
 from cotenant.services.agent.discovery.sources import Source, Sources, plain
-from cotenant.services.agent.http import Pages, PodPage, StatePage
+from cotenant.services.agent.http import Pages, StatePage
 from cotenant.services.agent.loop.actor import Actor
 from cotenant.services.agent.loop.ticker import FAILING, Ticker
 from cotenant.services.agent.metrics import AgentMetrics
+from cotenant.services.agent.reloading import changeable
+from cotenant.services.agent.replica_signals import ReplicaSignals, traced
 from cotenant.services.agent.reports.incidents import FILE as INCIDENTS_FILE
 from cotenant.services.agent.reports.incidents import IncidentReporter
-from cotenant.services.agent.reports.objective_actions import actions_of, moves_of
 from cotenant.services.agent.reports.outbox import Outbox
-from cotenant.services.agent.reports.stories import ChangedStories
 from cotenant.services.agent.reports.writers import writers_of
+from cotenant.services.agent.state_page import state_page
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.agent_settings.node_roots import RootCheck, with_roots
 from cotenant.services.reporting import latency
-from cotenant.services.reporting.signals import SignalLine, to_signal
 from cotenant.services.running import cancelled
 from cotenant.services.zones.metrics import ZoneMetrics
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where a trace process is configured
-    from cotenant.services.agent.trace_link import TraceLink
+    pass
 
 END_WITHIN_S = 5.0
 STUCK_PERIODS = 10
 MIN_USE_M = 10  # milli-CPU; less does not count as work
 MIN_AGE_S = 0.05  # a younger sample is as good as a new one
-FIXED = (  # changed by a restart only
-    "node",
-    "act_despite_conflicts",
-    "cgroup_root",
-    "resctrl_root",
-    "listen",
-    "insecure",
-    "keeper",
-    "state_dir",
-    "cluster",
-    "sources",
-    "reports",
-    "traces",
-    "credit",
-    "pressure",
-    "probe",
-    "runtime_hook",
-    "plain_eviction",
-)
 _log = logging.getLogger(__name__)
 
 
@@ -110,7 +91,7 @@ class AgentProcess:
         self.latency_counts = dict.fromkeys(latency.LatencyOutcome, 0)
         self.reloads = {"taken": 0, "refused": 0}
         self.pressure_events: dict[str, int] = {}
-        self.signal_counts = {"taken": 0, "unknown": 0, "invalid": 0}
+        self.signals = ReplicaSignals(self)
         self.placing = ClassPlacement(components.placers, lambda: self.pods, self.policies)
         self.pods: tuple[NodePod, ...] = ()
         self.agent = self._new_agent()
@@ -231,8 +212,8 @@ class AgentProcess:
             work["reports"] = self._report()
             work |= {f"reports to {outbox.url}": outbox.run() for outbox in self.deliveries}
         if self.components.traces is not None:
-            work["traces"] = self.components.traces.run(self._traced_pods, self.signals_came)
-            work["actions for objectives"] = self._report_actions(self.components.traces)
+            work["traces"] = self.components.traces.run(lambda: traced(self.pods), self.signals.came)
+            work["actions for objectives"] = self.signals.report_actions(self.components.traces)
         if self.incidents is not None:
             work["incidents"] = self.incidents.run()
         work |= self.writers.work()
@@ -245,54 +226,14 @@ class AgentProcess:
             return None
         return memory, state
 
-    # Signals measured from spans
-
-    def _traced_pods(self) -> list[tuple[str, str]]:
-        """The pods whose signals are of use: services."""
-        return [(pod.key, pod.uid) for pod in self.pods if not pod.best_effort and pod.phase is not Phase.OVER]
-
-    def signals_came(self, line: SignalLine) -> None:
-        """Store the signals of a line of the trace process."""
-        now_us = self.components.clocks.now_us()
-        for wire in line.signals:
-            try:
-                signal = to_signal(wire)
-                is_known = self.agent.signal_reported(signal.pod_uid or signal.pod, signal, now_us)
-                self.signal_counts["taken" if is_known else "unknown"] += 1
-            except InvalidInput:
-                self.signal_counts["invalid"] += 1
-        for pod, objective in line.withdrawn:
-            self.agent.signal_withdrawn(pod, objective)
-
-    async def _report_actions(self, link: TraceLink) -> None:
-        last, moves_us, stories = 0, 0, ChangedStories(self.node)
-        while True:
-            await asyncio.sleep(self.config.period_ms / 1000)
-            decisions, state = self.agent.decisions(last), self.agent.state()
-            clocks, recovery = self.components.clocks, self.agent.recovery()
-            if recovery is not None and state is not None:
-                state_s = clocks.wall() - (clocks.now_us() - state.at_us) / 1e6
-                if self.config.mode is Mode.ACT:
-                    for move in moves_of(recovery, self.node, state.at_us, state_s, moves_us):
-                        link.acted(move)
-                    moves_us = state.at_us
-                if link.connected:
-                    for report in stories.look(recovery, state, state_s, link.connections):
-                        link.report_story(report)
-            if not decisions or state is None:
-                continue
-            last = decisions[-1].number
-            for action in actions_of(decisions, state, self.node, clocks.now_us(), clocks.wall()):
-                link.acted(action)
-
     # Discovery
 
     async def discover(self) -> None:
         """Discover the node's pods, and update the engine."""
         await self.actor.fetch_leases()  # a held value is not the pod's own limit
         pods = await self.sources.pods()
-        traced, self.pods = self._traced_pods(), pods
-        if self.components.traces is not None and set(traced) != set(self._traced_pods()):
+        before, self.pods = traced(self.pods), pods
+        if self.components.traces is not None and set(before) != set(traced(self.pods)):
             self.components.traces.pods_changed()  # also where a pod whose group came first has its name now
         self.agent.allocatable_seen(self.components.allocatable())
         self.agent.kubelet_seen(self.components.kubelet())
@@ -396,13 +337,7 @@ class AgentProcess:
             self.reloads["refused"] += 1
             _log.error("the configuration is unchanged: %s", error)
             return False
-        for name in FIXED:
-            if getattr(requested, name) != getattr(self.config, name):
-                _log.warning("%s changes only with a restart", name)
-        if requested.mode not in (self.components.mode, Mode.OBSERVE):
-            _log.warning("mode changes from %s to %s only with a restart", self.components.mode, requested.mode)
-            requested = replace(requested, mode=self.config.mode)
-        config = replace(requested, **{name: getattr(self.config, name) for name in FIXED})
+        config = changeable(requested, self.config, self.components.mode)
         restarts = config.settings() != self.config.settings()
         self.config, self.mode = config, config.mode.value
         self.sources.sources[0] = plain(config.pods())
@@ -479,41 +414,7 @@ class AgentProcess:
 
     def state_page(self, state: NodeState) -> StatePage:
         """The answer to `/v1/state`."""
-        return StatePage(
-            node=self.node,
-            mode=self.mode,
-            at_us=state.at_us,
-            interval_us=state.interval_us,
-            keeper_up=self.actor.keeper_up,
-            keeper_said=self.actor.keeper_said,
-            host=state.host,
-            best_effort_group=state.best_effort_group,
-            best_effort=state.best_effort,
-            pods=tuple(
-                PodPage(
-                    pod=entry.pod.key,
-                    uid=entry.pod.uid,
-                    group=entry.pod.group,
-                    qos=entry.pod.qos.value,
-                    tenant=entry.pod.tenant,
-                    phase=entry.pod.phase.value,
-                    objective_p99_us=entry.pod.objective_p99_us,
-                    use=entry.use,
-                    health=entry.health,
-                    signals=entry.signals,
-                    labels=dict(entry.pod.labels.items),
-                )
-                for entry in state.pods
-            ),
-            gpus=self.ticker.last.gpus if self.ticker.last is not None else (),
-            cache=self.cache_use(),
-            gaps=self.gaps(),
-            sources={source.name: source.said for source in self.sources.sources},
-            cpu_ratio_milli=state.cpu_ratio_milli,
-            remark=self.remark(),
-            kubelet=self.components.kubelet().sentence,
-            holdings=self.components.holdings,
-        )
+        return state_page(self, state)
 
     async def leases(self) -> tuple[KnobLease, ...]:
         """The keeper's leases."""

@@ -12,10 +12,10 @@ import http.client
 import json
 import socket
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote
 
 from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.json_object import JsonObject
 
 _ANSWER_S = 5.0
 
@@ -26,7 +26,7 @@ class AgentClient:
 
     listen: str
 
-    def get(self, path: str, **query: str | int) -> dict[str, Any]:
+    def get(self, path: str, **query: str | int) -> JsonObject:
         """GET a JSON object. Raises `Transient` where no agent answers, `Permanent` with the agent's message where
         it refuses.
         """
@@ -44,7 +44,7 @@ class AgentClient:
         except Transient:
             return False
 
-    def _decoded(self, method: str, path: str, body: object) -> dict[str, Any]:
+    def _decoded(self, method: str, path: str, body: object) -> dict[str, object]:
         status, answer = self._request(method, path, body)
         try:
             decoded = json.loads(answer) if answer.strip() else {}

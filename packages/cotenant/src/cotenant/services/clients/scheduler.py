@@ -21,6 +21,7 @@ import msgspec
 from cotenant.drivers.http.tokens import read_token
 from cotenant.drivers.kube.client.errors import UNREADABLE
 from cotenant.model.decisions.answers import Concern, PodAnswer
+from cotenant.model.decisions.shadow import ShadowReport
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 
 T = TypeVar("T")
@@ -50,6 +51,13 @@ class Scheduler:
     def concern(self, path: str) -> Concern:
         """The state of a quota or a gang. Raises as `pod` does."""
         return self._read(path, Concern)
+
+    def shadow(self, last: int) -> ShadowReport:
+        """What a shadow has found, with so many of the newest differences. Raises as `pod` does."""
+        try:
+            return self._read("/debug/shadow", ShadowReport, [("last", str(last))])
+        except Gone:
+            raise Gone(f"{self.url} is no shadow: `cotenant scheduler --shadow` starts one") from None
 
     def _read(self, path: str, form: type[T], query: Sequence[tuple[str, str]] = ()) -> T:
         try:

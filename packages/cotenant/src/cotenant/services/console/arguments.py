@@ -20,7 +20,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.services.clients.scheduler import DEFAULT_URL
 from cotenant.services.console.proxy_login import ProxyLogin
 from cotenant.services.logs import check_logging
-from cotenant.services.options import CLUSTER, COMMON, LISTENING, WORK, LogFormat, LogLevel
+from cotenant.services.options import CLUSTER, COMMON, LISTENING, WORK, LogFormat, LogLevel, SealCertificate
 
 NODE, ADDRESS = "{node}", "{ip}"  # in the URL of agents
 LOCAL_FLEET = "local"
@@ -65,6 +65,7 @@ class ConsoleArguments:
             group=COMMON,
         ),
     ] = False
+    seal_certificate: SealCertificate = None
     context: Annotated[str, Parameter(help="Default: the file's current context.", group=CLUSTER)] = ""
     scheduler_token_file: Annotated[
         Path | None,

@@ -12,6 +12,7 @@ from cotenant.drivers.http.address import bind
 from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.kube.client.access import SERVICE_ACCOUNT, Access, load_access
+from cotenant.drivers.seals.seals import read_seals
 from cotenant.model.errors import InvalidInput
 from cotenant.services.clients.scheduler import DEFAULT_URL, URL_FILE
 from cotenant.services.console.access import OneTimeToken
@@ -63,6 +64,7 @@ def options_of(asked: ConsoleArguments, fleet: Fleet | None = None) -> ConsoleOp
         period_s=asked.period_s,
         tls=Tls(asked.tls_cert, asked.tls_key) if asked.tls_cert is not None and asked.tls_key is not None else None,
         title=asked.title,
+        seals=read_seals(asked.seal_certificate),
     )
 
 

@@ -34,6 +34,7 @@ from cotenant.drivers.kube.kinds.node import NODES, internal_address, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.drivers.metrics.registry import MetricsRegistry
+from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.model.cluster.node import Node
 from cotenant.services.console.access import OneTimeToken, Reviewer, Sessions
 from cotenant.services.console.agents import Agents
@@ -101,6 +102,7 @@ class ConsoleOptions:
     period_s: float = 10.0
     tls: Tls | None = None
     title: str = ""
+    seals: Seals = NO_SEALS
 
 
 class ConsoleProcess:
@@ -117,6 +119,7 @@ class ConsoleProcess:
         """`listening`: a socket that is bound already."""
         self.now = now or SteadyClock()
         self.client = Client(access, qps=50.0, burst=20, in_flight=8, user_agent=COMPONENT)
+        self._seals = options.seals
         self.fleet, self.history = Fleet(), History()
         self.moves, self.profiles, self.zones = Moves(self.fleet), Profiles(), Zones()
         self.sources = Sources(self.now)
@@ -177,7 +180,16 @@ class ConsoleProcess:
             "timeline": Timelines(self.fleet, self.agents, self.traces, self.moves, self.latencies, self.now),
         }
         questions = Questions(
-            self.fleet, self.history, self.sources, self.client, self.scheduler, self.traces, self.now, facts, sections
+            self.fleet,
+            self.history,
+            self.sources,
+            self.client,
+            self.scheduler,
+            self.traces,
+            self.now,
+            facts,
+            sections,
+            self._seals,
         )
         self.metrics = MetricsRegistry()
         traffic = Traffic(
@@ -228,7 +240,8 @@ class ConsoleProcess:
         return "" if self.watches.synced else "not everything has been listed yet"
 
     def _watches(self) -> Watches:
-        watches, reader, fleet = Watches(self.client, delivered=self._woken.set), PodReader(), self.fleet
+        watches, reader = Watches(self.client, delivered=self._woken.set), PodReader(seals=self._seals)
+        fleet = self.fleet
         watches.handle(
             NODES,
             ObjectHandler(

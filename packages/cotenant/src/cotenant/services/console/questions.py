@@ -33,6 +33,7 @@ import msgspec
 from cotenant.drivers.http.messages import Answer
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import NotFound
+from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.services.console.fleet import Fleet, PodRow
 from cotenant.services.console.history import History
@@ -87,8 +88,10 @@ class Questions:
         now: Callable[[], float],
         facts: Mapping[str, object],
         sections: Mapping[str, Section],
+        seals: Seals = NO_SEALS,
     ) -> None:
         """`facts`: what the page gets to know about the console itself."""
+        self._seals = seals
         self._fleet, self._history, self._sources, self._client = fleet, history, sources, client
         self._scheduler, self._traces, self._now, self._facts = scheduler, traces, now, facts
         self._sections = sections
@@ -109,7 +112,7 @@ class Questions:
                 case ["nodes", name]:
                     return self._node(name)
                 case ["nodes", name, "lent"]:
-                    return _json(await self._once(node_view(self._client, name)))
+                    return _json(await self._once(node_view(self._client, name, seals=self._seals)))
                 case [section, *names] if section in self._sections:
                     return _json(await self._sections[section].answer(names, dict(query)))
                 case ["scheduler", page, *names] if page in PAGES and PAGES[page].count("{}") == len(names):

@@ -28,6 +28,7 @@ from cotenant.services.options import (
     LeaseNamespace,
     LogFormat,
     LogLevel,
+    SealCertificate,
     TlsCert,
     TlsKey,
 )
@@ -65,6 +66,7 @@ class CreditArguments:
             group=WORK,
         ),
     ] = True
+    seal_certificate: SealCertificate = None
     leader_elect: Annotated[
         bool, Parameter(help="Compete with other replicas for a Lease before booking.", group=CLUSTER)
     ] = True

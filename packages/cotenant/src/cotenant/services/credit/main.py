@@ -8,6 +8,7 @@ from cotenant.drivers.http.tls import tls_of
 from cotenant.drivers.http.tokens import read_token
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.leaderelection.election import Timing
+from cotenant.drivers.seals.seals import read_seals
 from cotenant.policy.credit.bounds import CreditRules
 from cotenant.services.credit.arguments import CreditArguments, check
 from cotenant.services.credit.opening import open_journal
@@ -39,6 +40,7 @@ def run(request: CreditArguments) -> int:
         request.writes_standing,
         report_user=user,
         tls=tls_of(request.tls_cert, request.tls_key),
+        seals=read_seals(request.seal_certificate),
     )
     replica = open_replica(request, access, address, COMPONENT, Timing())
 

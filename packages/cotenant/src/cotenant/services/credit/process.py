@@ -35,6 +35,7 @@ from cotenant.drivers.kube.kinds.custom.elastic_quota import (
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_node_metric
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS
+from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.engine.credit.observed import ObservedUse
 from cotenant.model.errors import CotenantError
 from cotenant.policy.credit.bounds import DEFAULTS, CreditRules
@@ -70,6 +71,7 @@ class CreditOptions:
     sample_s: float = SAMPLE_S  # between two samples of use, and two looks at standings
     report_user: str = ""  # user name of the agents' service account; "" = no review of tokens
     tls: Tls | None = None
+    seals: Seals = NO_SEALS
 
 
 class CreditProcess:
@@ -97,7 +99,7 @@ class CreditProcess:
         self.facts = facts = ClusterFacts(kube.now)
         self._observed = ObservedUse()
         self.writer = kube.status_writer("standings", WRITERS, per_s=20.0)
-        reader = PodReader()
+        reader = PodReader(seals=options.seals)
         kube.watches.handle(
             ELASTIC_QUOTAS, ObjectHandler(read_quota, facts.quota_seen, facts.quota_gone), optional=True
         )

@@ -18,7 +18,7 @@ from cotenant.drivers.http.tokens import read_token
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
 from cotenant.services.logs import check_logging
-from cotenant.services.options import COMMON, LISTENING, WORK, Context, LogFormat, LogLevel
+from cotenant.services.options import COMMON, LISTENING, WORK, Context, LogFormat, LogLevel, SealCertificate
 from cotenant.services.reporting.accounts import report_user
 
 
@@ -78,6 +78,7 @@ class ExtenderSettings:
             group=WORK,
         ),
     ] = False
+    seal_certificate: SealCertificate = None
     tls_cert: Annotated[
         Path | None, Parameter(help="Certificate, PEM; read again when it changes.", group=LISTENING)
     ] = None

@@ -69,16 +69,18 @@ class ExtenderMetrics(Collector):
         nodes.add_metric(["refused"], tally.refused)
         yield nodes
         yield CounterMetricFamily(
-            "cotenant_extender_nodes_unknown", "Nodes that filter let through because nothing was known of them.",
-            value=tally.unknown
-        )  # fmt: skip
+            "cotenant_extender_nodes_unknown",
+            "Nodes that filter let through because nothing was known of them.",
+            value=tally.unknown,
+        )
         yield CounterMetricFamily(
             "cotenant_extender_errors", "Filter requests that were answered with Error.", value=tally.errors
         )
         yield CounterMetricFamily(
-            "cotenant_extender_faults", "Requests on which the extender itself failed: each is in the log.",
-            value=self.faults
-        )  # fmt: skip
+            "cotenant_extender_faults",
+            "Requests on which the extender itself failed: each is in the log.",
+            value=self.faults,
+        )
         reports = CounterMetricFamily("cotenant_extender_reports", "Node reports by outcome.", labels=["outcome"])
         for outcome, count in self._reports.items():
             reports.add_metric([outcome.value], count)

@@ -23,6 +23,7 @@ from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.http.traffic import Traffic
 from cotenant.drivers.kube.client.access import Access, load_access
 from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.seals.seals import read_seals
 from cotenant.engine.plugins.quotas.credit import SURCHARGE_LEVELS
 from cotenant.engine.state.reports import Reports
 from cotenant.policy.placement.profiles import PlacementProfile
@@ -79,7 +80,8 @@ class ExtenderComponents:
         self.traffic = Traffic("extender")
         metrics = ExtenderMetrics(extender.tally, self.mirror, endpoint.counts, lambda: self._fresh(clock()))
         metrics.registry.register(self.traffic)
-        self.watches = None if client is None else MirrorWatches(client, self.mirror, self.standings)
+        seals = read_seals(settings.seal_certificate)
+        self.watches = None if client is None else MirrorWatches(client, self.mirror, self.standings, seals)
         self.app = Application(
             extender,
             endpoint,

@@ -25,6 +25,8 @@ from cotenant.drivers.kube.kinds.custom.elastic_quota import (
 from cotenant.drivers.kube.kinds.node import NODES, NodeObject, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
+from cotenant.drivers.seals.seals import NO_SEALS, Seals
+from cotenant.engine.state.namespace_tenants import NamespaceTenants
 from cotenant.model.cluster.node import HoldsNoPod, Node
 from cotenant.services.extender.judge import demand_of
 from cotenant.services.extender.mirror import Mirror
@@ -39,9 +41,12 @@ _log = logging.getLogger(__name__)
 class MirrorWatches:
     """Keeps a mirror up to date."""
 
-    def __init__(self, client: Client, mirror: Mirror, standings: QuotaStandings | None = None) -> None:
+    def __init__(
+        self, client: Client, mirror: Mirror, standings: QuotaStandings | None = None, seals: Seals = NO_SEALS
+    ) -> None:
         self._mirror = mirror
-        self._reader = PodReader()
+        self._reader = PodReader(seals=seals)
+        self._tenants = NamespaceTenants()
         self._watches = Watches(client)
         self._unusable = ""  # why the node that was read last is not used
         self._node_handler = ObjectHandler(self._read_node, mirror.node_seen, mirror.node_gone, self._node_unreadable)
@@ -89,6 +94,9 @@ class MirrorWatches:
                 seen = None if changed.new is None else self._reader.pod(changed.new)
                 if seen is None or not seen.occupies:
                     gone = changed.old or changed.new
-                    self._mirror.pod_gone((gone.metadata.uid or "") if gone is not None else "")
+                    uid = (gone.metadata.uid or "") if gone is not None else ""
+                    self._tenants.gone(uid)
+                    self._mirror.pod_gone(uid)
                 else:
+                    seen = self._tenants.bounded(seen)
                     self._mirror.pod_seen(seen.uid, seen.node, demand_of(seen.pod).shape)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -158,6 +158,12 @@ class Watches:
         """Until every kind has been listed once."""
         for reflector in self._reflectors:
             await reflector.wait_synced()
+
+    def replay(self, pages: Callable[[Kind[Any]], Iterable[bytes]]) -> None:
+        """Hand on lists that were read elsewhere, kind by kind in the order of the watches, in place of `run`."""
+        for reflector in self._reflectors:
+            for body in pages(reflector.kind):
+                reflector.listed(body)
 
     async def run(self) -> None:
         """Watch, until cancelled. Errors of the server never end it."""

@@ -33,6 +33,7 @@ from cotenant.services.options import (
     LogLevel,
     OtlpTracesCa,
     OtlpTracesTokenFile,
+    SealCertificate,
     TlsCert,
     TlsKey,
 )
@@ -53,6 +54,7 @@ class ManagerArguments:
     writes_per_s: Annotated[float, Parameter(help="Maximum objects written per second.", group=COMMON)] = 50.0
     context: Context = ""
     config_namespace: Annotated[str, Parameter(help="Namespace of the ConfigMap.", group=WORK)] = "koordinator-system"
+    seal_certificate: SealCertificate = None
     lease_namespace: LeaseNamespace = ""
     state_dir: IdentityFolder = None
     tls_cert: TlsCert = None

@@ -11,6 +11,7 @@ from pathlib import Path
 from cotenant.drivers.http.tls import tls_of
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.seals.seals import read_seals
 from cotenant.services.certificates.bundle import parse_bundle
 from cotenant.services.certificates.parts import PartCertificates
 from cotenant.services.heap import settle
@@ -34,6 +35,7 @@ def run(request: ManagerArguments) -> int:
         source=ConfigSource(request.config_namespace, request.config_name),
         writes_per_s=request.writes_per_s,
         tls=tls_of(request.tls_cert, request.tls_key),
+        seals=read_seals(request.seal_certificate),
         span_target=span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca),
     )
     replica = open_replica(request, access, address, COMPONENT, request.election)

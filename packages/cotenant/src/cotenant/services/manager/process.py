@@ -24,6 +24,7 @@ from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS
 from cotenant.drivers.kube.kinds.custom.elastic_quota_profile import QUOTA_PROFILES
+from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.engine.manager.gpu_nodes import GpuNodes
 from cotenant.engine.manager.manager import Manager
 from cotenant.engine.manager.node_ratios import NodeRatioKeeper
@@ -57,6 +58,7 @@ class ManagerOptions:
     writes_per_s: float = 50.0
     settings: ManagerSettings = field(default_factory=ManagerSettings)
     span_target: SpanTarget | None = None  # of writes; None = no spans
+    seals: Seals = NO_SEALS
 
 
 class Deciding(Protocol):
@@ -105,7 +107,15 @@ class ManagerProcess:
         self.writer = kube.status_writer("writes", writers, per_s=options.writes_per_s)
         self._source = options.source
         self.watches = ManagerWatches(
-            kube.watches, self.manager, options.source, kube.now, self._refused, self.profiles, self.ratios, self.gpus
+            kube.watches,
+            self.manager,
+            options.source,
+            kube.now,
+            self._refused,
+            self.profiles,
+            self.ratios,
+            self.gpus,
+            options.seals,
         )
         self._pages = HealthPages(kube.metrics.page, kube.health.unhealthy, kube.health.unready, kube.standing)
         self.server = HttpServer(self._answer, listening or options.listen, tls=options.tls)

@@ -32,6 +32,7 @@ from cotenant.drivers.kube.kinds.managed_node import read_managed_node
 from cotenant.drivers.kube.kinds.node import NODES, NodeObject
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
+from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.engine.manager.gpu_nodes import GpuNode, GpuNodes
 from cotenant.engine.manager.instructions import NodeObjectKind
 from cotenant.engine.manager.manager import Manager
@@ -71,13 +72,14 @@ class ManagerWatches:
         profiles: QuotaProfiles,
         ratios: NodeRatioKeeper,
         gpus: GpuNodes,
+        seals: Seals = NO_SEALS,
     ) -> None:
         self._manager = manager
         self._now = now
         self._refused = refused
         self._errors: tuple[str, ...] = ()
         self._uid_of: dict[str, str] = {}  # of pods, by key
-        reader = PodReader()
+        reader = PodReader(seals=seals)
         self._profiles = profiles
         self._ratios = ratios
         self._gpus = gpus

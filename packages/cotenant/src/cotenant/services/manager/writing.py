@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import AlreadyExists, Conflict
@@ -35,6 +34,7 @@ from cotenant.engine.manager.instructions import (
 )
 from cotenant.model.cluster.annotations import GPU_TERMS, LENT_TERMS
 from cotenant.model.groups.quota import TREE_ID
+from cotenant.model.json_object import JsonMapping
 from cotenant.model.resources import format_amount
 from cotenant.policy.quota.profile import MOST
 from cotenant.services.kube_process.statuses import Writer
@@ -83,7 +83,7 @@ async def write_zones(client: Client, write: WriteZones) -> None:
                 raise
 
 
-def _with_amounts(zone: Mapping[str, Any], amounts: Mapping[str, int | None]) -> dict[str, Any]:
+def _with_amounts(zone: JsonMapping, amounts: Mapping[str, int | None]) -> dict[str, object]:
     """A stored zone with other amounts of lent resources: equal capacity, allocatable and available."""
     texts = {SHORT[name]: None if amount is None else str(amount) for name, amount in amounts.items()}
     kept = [entry for entry in zone.get("resources") or () if entry.get("name") not in texts]

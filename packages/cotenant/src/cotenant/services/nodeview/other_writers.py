@@ -4,7 +4,8 @@ keeper.
 Two writers of one knob undo each other, and neither knows the other. Command lines in /proc, in the form that the
 programs are started with.
 Limits: a container sees its own processes only, unless it shares the host's; there the cluster's pods say whether
-koordlet runs (`doctor.py`). A keeper started without `--cgroup-root` counts as one of the usual place.
+koordlet runs (`doctor.py`). A keeper started without `--cgroup-root` counts as one of the usual place. An account
+without rights, as the chart's agents have, cannot look into another container: what cannot be read is said.
 """
 
 from __future__ import annotations
@@ -34,14 +35,17 @@ def other_writers(config: AgentConfig, *, single: bool, proc: Path = Path("/proc
             found.append(OtherWriter(KOORDLET, f"process {pid}"))
         elif (arguments := _of_cotenant(command, "keeper")) is not None:
             is_ours = not single and _value(arguments, "--socket", _USUAL_SOCKET) == str(config.keeper)
-            if not is_ours and "--dry-run" not in arguments and _is_same_tree(proc / str(pid), arguments, config):
-                roots = _roots(arguments, config)
-                if roots:
-                    found.append(OtherWriter("another keeper", f"process {pid}", roots))
+            if is_ours or "--dry-run" in arguments:
+                continue
+            is_same = _is_same(proc / str(pid), _value(arguments, "--cgroup-root", _USUAL_ROOT), config)
+            roots = _roots(arguments, config)
+            if roots and is_same is not False:
+                found.append(OtherWriter("another keeper", f"process {pid}", roots, is_certain=bool(is_same)))
         elif (arguments := _of_cotenant(command, "agent")) is not None and "--single" in arguments:
             groups = _writable(proc / str(pid), arguments, config)
-            if groups:
-                found.append(OtherWriter("another agent", f"process {pid}", groups))
+            if groups != ():
+                is_certain = groups is not None
+                found.append(OtherWriter("another agent", f"process {pid}", groups or (), is_certain=is_certain))
     return tuple(found)
 
 
@@ -76,27 +80,31 @@ def _roots(arguments: Sequence[str], config: AgentConfig) -> tuple[str, ...]:
     return tuple(named)
 
 
-def _writable(process: Path, arguments: Sequence[str], config: AgentConfig) -> tuple[str, ...]:
-    """The groups that another agent writes; () where it does not, or its configuration cannot be read here."""
+def _writable(process: Path, arguments: Sequence[str], config: AgentConfig) -> tuple[str, ...] | None:
+    """The groups that another agent writes; () where it writes none of ours, None where this account cannot know."""
+    if "--once" in arguments or _value(arguments, "--mode", Mode.ACT) != Mode.ACT:
+        return ()
     path = _value(arguments, "--config", "")
     inside = Path(f"{process}/root{path}")  # as a container sees it
     try:
         theirs = with_roots_here(read_config(inside if inside.is_file() else Path(path)))
+    except PermissionError:
+        return None
     except CotenantError:
         return ()
     mode = _value(arguments, "--mode", theirs.mode.value)
     is_same = _is_same(process, str(theirs.cgroup_root), config)
-    return theirs.writable if mode == Mode.ACT and is_same and "--once" not in arguments else ()
+    return theirs.writable if mode == Mode.ACT and is_same else ()
 
 
-def _is_same_tree(process: Path, arguments: Sequence[str], config: AgentConfig) -> bool:
-    return _is_same(process, _value(arguments, "--cgroup-root", _USUAL_ROOT), config)
-
-
-def _is_same(process: Path, root: str, config: AgentConfig) -> bool:
-    """Whether the process's path leads to our tree: in a container it has another name."""
+def _is_same(process: Path, root: str, config: AgentConfig) -> bool | None:
+    """Whether the process's path leads to our tree, which in a container has another name; None where this account may
+    not look.
+    """
     try:
         return os.path.samefile(f"{process}/root{root}", config.cgroup_root)
+    except PermissionError:
+        return True if os.path.realpath(root) == os.path.realpath(config.cgroup_root) else None
     except OSError:
         return os.path.realpath(root) == os.path.realpath(config.cgroup_root)
 

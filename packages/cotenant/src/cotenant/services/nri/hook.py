@@ -128,8 +128,12 @@ def node_pod(pod: HookedPod, container: HookedContainer, seals: Seals = NO_SEALS
     place = read_group(pod.group)
     kubernetes = place.qos if isinstance(place, PodGroup) else KubernetesQoS.BURSTABLE
     found = NodePod(
-        pod.uid, pod.namespace, pod.name, pod.group, kubernetes_qos=kubernetes,
-        containers=(NodeContainer(container.name, ""),)
-    )  # fmt: skip
+        pod.uid,
+        pod.namespace,
+        pod.name,
+        pod.group,
+        kubernetes_qos=kubernetes,
+        containers=(NodeContainer(container.name, ""),),
+    )
     belief = Belief(seals, node, checks_requests=False)  # requests are not known here: `first_values` judges
     return merged(found, DeclaredPod(pod.uid, labels=pod.labels, annotations=pod.annotations), belief)

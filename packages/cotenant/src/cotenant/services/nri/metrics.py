@@ -23,9 +23,11 @@ class HookMetrics:
     def __init__(self) -> None:
         self._registry = MetricsRegistry()
         took = Histogram(
-            "cotenant_hook_decision_seconds", "Time to decide a container's first values.", registry=self._registry,
-            buckets=_BUCKETS
-        )  # fmt: skip
+            "cotenant_hook_decision_seconds",
+            "Time to decide a container's first values.",
+            registry=self._registry,
+            buckets=_BUCKETS,
+        )
         self.took = took.observe
 
     def show(self, process: HookProcess) -> None:

@@ -28,9 +28,14 @@ class HookProcess:
     """The tasks of the process. `read_facts` blocks for a few seconds at most."""
 
     def __init__(
-        self, socket: Path, index: str, hook: Hook, cpu_version: int, read_facts: Callable[[], None],
-        state: StateFile | None
-    ) -> None:  # fmt: skip
+        self,
+        socket: Path,
+        index: str,
+        hook: Hook,
+        cpu_version: int,
+        read_facts: Callable[[], None],
+        state: StateFile | None,
+    ) -> None:
         self.hook = hook
         self.runtime: RuntimeVersion | None = None  # while connected
         self._socket, self._index, self._cpu_version = socket, index, cpu_version

@@ -19,6 +19,7 @@ from typing import Any
 
 from cotenant.drivers.kube.kinds.custom.service_objective import API_VERSION, KIND, budget_ppm, read_spec
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonMapping, JsonObject
 
 _LE = re.compile(r'\ble\s*=~?\s*"([0-9.eE+-]{1,30})"')
 _MATCHER = re.compile(
@@ -35,12 +36,12 @@ class Converted:
     """One objective of a file: a manifest, or why there is none."""
 
     source: str  # kind and name
-    manifest: Mapping[str, Any] | None
+    manifest: JsonMapping | None
     notes: tuple[str, ...] = ()
     refused: str = ""
 
 
-def convert(found: Iterable[Mapping[str, Any]]) -> list[Converted]:
+def convert(found: Iterable[JsonMapping]) -> list[Converted]:
     """Every objective of these documents. Raises `InvalidInput` where none of them has a known kind."""
     documents = list(found)
     indicators = {_name(entry): entry for entry in documents if entry.get("kind") == "SLI"}
@@ -84,7 +85,7 @@ def _attempt(source: str, read: Any) -> Converted:
 # ---- OpenSLO
 
 
-def _openslo(document: Mapping[str, Any], indicators: Mapping[str, Mapping[str, Any]]) -> list[Converted]:
+def _openslo(document: JsonMapping, indicators: Mapping[str, JsonMapping]) -> list[Converted]:
     spec = _mapping(document, "spec")
     objectives = spec.get("objectives")
     name = _name(document)
@@ -95,7 +96,7 @@ def _openslo(document: Mapping[str, Any], indicators: Mapping[str, Mapping[str, 
     for place, objective in enumerate(objectives[:_MOST], 1):
         title = f"{name}-{place}" if many else name
 
-        def read(objective: Any = objective, title: str = title) -> tuple[dict[str, Any], list[str]]:
+        def read(objective: Any = objective, title: str = title) -> tuple[JsonObject, list[str]]:
             return _openslo_objective(document, spec, objective, title, indicators)
 
         converted.append(_attempt(f"OpenSLO {title}", read))
@@ -103,12 +104,12 @@ def _openslo(document: Mapping[str, Any], indicators: Mapping[str, Mapping[str, 
 
 
 def _openslo_objective(
-    document: Mapping[str, Any],
-    spec: Mapping[str, Any],
+    document: JsonMapping,
+    spec: JsonMapping,
     objective: Any,
     name: str,
-    indicators: Mapping[str, Mapping[str, Any]],
-) -> tuple[dict[str, Any], list[str]]:
+    indicators: Mapping[str, JsonMapping],
+) -> tuple[JsonObject, list[str]]:
     method = spec.get("budgetingMethod", "Occurrences")
     if method != "Occurrences":
         hint = "a budget of time slices counts minutes, and this counts requests"
@@ -124,7 +125,7 @@ def _openslo_objective(
     if isinstance(of_spec.get("thresholdMetric"), dict):
         below = _threshold(objective, notes)
         queries = _texts(of_spec["thresholdMetric"])
-        found: dict[str, Any] = {"latency": {"below": below}}
+        found: JsonObject = {"latency": {"below": below}}
     elif isinstance(of_spec.get("ratioMetric"), dict):
         ratio = of_spec["ratioMetric"]
         queries = _texts(ratio)
@@ -137,9 +138,9 @@ def _openslo_objective(
     return _manifest(name, metadata, service, found, target, window), notes
 
 
-def _indicator_of(spec: Mapping[str, Any], indicators: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+def _indicator_of(spec: JsonMapping, indicators: Mapping[str, JsonMapping]) -> JsonMapping:
     if isinstance(spec.get("indicator"), dict):
-        found: Mapping[str, Any] = spec["indicator"]
+        found: JsonMapping = spec["indicator"]
         return found
     named = spec.get("indicatorRef")
     if isinstance(named, str) and named in indicators:
@@ -147,7 +148,7 @@ def _indicator_of(spec: Mapping[str, Any], indicators: Mapping[str, Mapping[str,
     raise InvalidInput("spec.indicatorRef", named, "an SLI in the same file, or spec.indicator")
 
 
-def _openslo_target(objective: Mapping[str, Any]) -> str:
+def _openslo_target(objective: JsonMapping) -> str:
     if "targetPercent" in objective:
         return _percent(objective["targetPercent"], "spec.objectives.targetPercent")
     try:
@@ -159,7 +160,7 @@ def _openslo_target(objective: Mapping[str, Any]) -> str:
     return _percent(f"{share.normalize():f}", "spec.objectives.target")
 
 
-def _threshold(objective: Mapping[str, Any], notes: list[str]) -> str:
+def _threshold(objective: JsonMapping, notes: list[str]) -> str:
     op, value = objective.get("op", "lte"), objective.get("value")
     if op not in ("lte", "lt"):
         raise InvalidInput("spec.objectives.op", op, "lte or lt", "a latency is good below its threshold")
@@ -169,7 +170,7 @@ def _threshold(objective: Mapping[str, Any], notes: list[str]) -> str:
     return _duration(float(value))
 
 
-def _openslo_window(spec: Mapping[str, Any], notes: list[str]) -> str:
+def _openslo_window(spec: JsonMapping, notes: list[str]) -> str:
     windows = spec.get("timeWindow")
     if not isinstance(windows, list) or not windows or not isinstance(windows[0], dict):
         notes.append("no timeWindow: 28d")
@@ -182,11 +183,11 @@ def _openslo_window(spec: Mapping[str, Any], notes: list[str]) -> str:
 # ---- Pyrra
 
 
-def _pyrra(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _pyrra(document: JsonMapping) -> tuple[JsonObject, list[str]]:
     spec, notes = _mapping(document, "spec"), list[str]()
     metadata = _mapping(document, "metadata")
     indicator = _mapping(spec, "indicator")
-    below: dict[str, Any]
+    below: JsonObject
     if isinstance(indicator.get("latency"), dict):
         queries = _texts(indicator["latency"])
         below = _of_queries(queries, [], notes)
@@ -220,7 +221,7 @@ def _pyrra(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 # ---- Sloth
 
 
-def _sloth(spec: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[Converted]:
+def _sloth(spec: JsonMapping, metadata: JsonMapping) -> list[Converted]:
     slos = spec.get("slos")
     if not isinstance(slos, list) or not slos:
         return [Converted("Sloth", None, refused="slos: none: expected at least one")]
@@ -228,16 +229,14 @@ def _sloth(spec: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[Convert
     for slo in slos[:_MOST]:
         name = str(slo.get("name", "")) if isinstance(slo, dict) else ""
 
-        def read(slo: Any = slo, name: str = name) -> tuple[dict[str, Any], list[str]]:
+        def read(slo: Any = slo, name: str = name) -> tuple[JsonObject, list[str]]:
             return _sloth_objective(spec, metadata, slo, name)
 
         converted.append(_attempt(f"Sloth {name}", read))
     return converted
 
 
-def _sloth_objective(
-    spec: Mapping[str, Any], metadata: Mapping[str, Any], slo: Any, name: str
-) -> tuple[dict[str, Any], list[str]]:
+def _sloth_objective(spec: JsonMapping, metadata: JsonMapping, slo: Any, name: str) -> tuple[JsonObject, list[str]]:
     if not isinstance(slo, dict):
         raise InvalidInput("slos", slo, "objects")
     notes: list[str] = []
@@ -260,9 +259,9 @@ def _sloth_objective(
     manifest = _manifest(title, metadata, service, found, _percent(slo.get("objective"), "slos.objective"), "30d")
     severities = {}
     given = slo.get("alerting")
-    alerting: dict[str, Any] = given if isinstance(given, dict) else {}
+    alerting: JsonObject = given if isinstance(given, dict) else {}
     for ours, theirs in (("fast", ("pageAlert", "page_alert")), ("slow", ("ticketAlert", "ticket_alert"))):
-        alert: dict[str, Any] = next((alerting[key] for key in theirs if isinstance(alerting.get(key), dict)), {})
+        alert: JsonObject = next((alerting[key] for key in theirs if isinstance(alerting.get(key), dict)), {})
         if alert.get("disable") is True:
             severities[ours] = ""
     if severities:
@@ -273,7 +272,7 @@ def _sloth_objective(
 # ---- what they have in common
 
 
-def _of_queries(queries: list[str], errors: list[str], notes: list[str]) -> dict[str, Any]:
+def _of_queries(queries: list[str], errors: list[str], notes: list[str]) -> JsonObject:
     """The indicator that PromQL queries are about: the bucket of a latency histogram, else errors."""
     bounds = {found for query in queries for found in _LE.findall(query)} - {"+Inf"}
     if len(bounds) == 1:
@@ -316,13 +315,13 @@ def _service(named: str, queries: list[str], notes: list[str], otherwise: str = 
 
 def _manifest(
     name: str,
-    metadata: Mapping[str, Any],
+    metadata: JsonMapping,
     service: dict[str, str],
-    indicator: dict[str, Any],
+    indicator: JsonObject,
     target: str,
     window: str,
-) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": _NAME.sub("-", name.lower()).strip("-")[:253]}
+) -> JsonObject:
+    found: JsonObject = {"name": _NAME.sub("-", name.lower()).strip("-")[:253]}
     if not found["name"]:
         raise InvalidInput("metadata.name", name, "a name")
     namespace = metadata.get("namespace")
@@ -371,13 +370,13 @@ def _duration(seconds: float) -> str:
     return f"{us // 1000}ms" if us % 1000 == 0 else f"{us}us"
 
 
-def _mapping(value: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _mapping(value: JsonMapping, key: str) -> JsonObject:
     found = value.get(key)
     if not isinstance(found, dict):
         raise InvalidInput(key, found, "an object")
     return found
 
 
-def _name(document: Mapping[str, Any]) -> str:
+def _name(document: JsonMapping) -> str:
     metadata = document.get("metadata")
     return str(metadata.get("name", "")) if isinstance(metadata, dict) else ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import yaml  # type: ignore[import-untyped]
@@ -22,6 +21,7 @@ from cotenant.drivers.kube.kinds.custom.service_objective import (
     read_service_objective,
 )
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonObject
 from cotenant.model.traces.objective import ServiceObjective
 
 MAX_BYTES = 4 << 20
@@ -32,7 +32,7 @@ def read_file(path: Path) -> list[ServiceObjective]:
     return objectives_of(documents(text_of(path), str(path)), str(path))
 
 
-def objectives_of(found: Iterator[dict[str, Any]], name: str) -> list[ServiceObjective]:
+def objectives_of(found: Iterator[JsonObject], name: str) -> list[ServiceObjective]:
     """The objectives of these documents; `name` is in errors. Raises `InvalidInput`."""
     objectives = []
     for place, document in enumerate(found, 1):
@@ -71,7 +71,7 @@ def text_of(path: Path) -> str:
         raise InvalidInput(str(path), str(error), "a text file that can be read") from None
 
 
-def documents(text: str, name: str) -> Iterator[dict[str, Any]]:
+def documents(text: str, name: str) -> Iterator[dict[str, object]]:
     """The mappings of a text of YAML documents; empty ones are left out. Raises `InvalidInput`."""
     try:
         for document in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):

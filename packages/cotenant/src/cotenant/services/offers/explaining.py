@@ -32,6 +32,7 @@ from cotenant.drivers.kube.kinds.managed_node import read_managed_node
 from cotenant.drivers.kube.kinds.node import NODES, NodeObject
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
+from cotenant.drivers.seals.seals import NO_SEALS, Seals, read_seals
 from cotenant.engine.manager.gpu_nodes import GpuNode
 from cotenant.engine.manager.manager import Manager
 from cotenant.engine.manager.record import ZoneRecord
@@ -39,6 +40,7 @@ from cotenant.engine.manager.settings import ManagerSettings
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.model.machine.node_metric import MeasuredPod
 from cotenant.policy.overcommit.facts import Amount, Policy
 from cotenant.policy.overcommit.gpu_totals import gpu_totals
@@ -100,13 +102,15 @@ def explain_node(
     name: str,
     namespace: str = CONFIG_NAMESPACE,
     config: str = CONFIG_NAME,
+    seal_certificate: Path | None = None,
 ) -> NodeView:
     """Read and compute. Raises `CotenantError`."""
+    seals = read_seals(seal_certificate)
     access = load_access(kubeconfig, context)
 
     async def fetch() -> NodeView:
         async with Client(access, qps=50.0, burst=10, in_flight=4, timeout_s=_ANSWER_S) as client:
-            return await node_view(client, name, namespace, config)
+            return await node_view(client, name, namespace, config, seals)
 
     try:
         return asyncio.run(fetch())
@@ -118,7 +122,11 @@ def explain_node(
 
 
 async def node_view(
-    client: Client, name: str, namespace: str = CONFIG_NAMESPACE, config: str = CONFIG_NAME
+    client: Client,
+    name: str,
+    namespace: str = CONFIG_NAMESPACE,
+    config: str = CONFIG_NAME,
+    seals: Seals = NO_SEALS,
 ) -> NodeView:
     """The same with a client that is there already; what it may not read is named among what is ignored. Raises
     `CotenantError`.
@@ -149,7 +157,8 @@ async def node_view(
         topology = await client.get(CPU_REPORTS, "", name)
     with suppress(NotFound, Forbidden):  # no right to read them hides no amounts
         devices = await client.get(DEVICES, "", name)
-    view = answer(node, pods.items, metric, None if found is None else found.data or {}, topology, devices)
+    data = None if found is None else found.data or {}
+    view = answer(node, pods.items, metric, data, topology, devices, seals)
     return msgspec.structs.replace(view, ignored=(*(f"not readable: {entry}" for entry in missing), *view.ignored))
 
 
@@ -171,9 +180,10 @@ def answer(
     data: Mapping[str, str] | None,
     topology: CpuReport | None = None,
     devices: DeviceObject | None = None,
+    seals: Seals = NO_SEALS,
 ) -> NodeView:
     """The answer from the objects. Raises `InvalidInput` for a node that cannot be read."""
-    now_s, manager, reader = time.time(), Manager(ManagerSettings(first_look_s=0.0)), PodReader()
+    now_s, manager, reader = time.time(), Manager(ManagerSettings(first_look_s=0.0)), PodReader(seals=seals)
     managed = read_managed_node(node)
     ignored = []
     seen: list[ObservedPod] = []
@@ -232,7 +242,7 @@ def answer(
 
 
 def _view(
-    resource: str, on_node: int | None, noted: Mapping[str, Any], now: Amount | None, pods: Iterable[ObservedPod]
+    resource: str, on_node: int | None, noted: JsonMapping, now: Amount | None, pods: Iterable[ObservedPod]
 ) -> AmountView:
     """An amount as it stands, as it was written (`noted`), and as it is computed now."""
     by_history = now is not None and now.policy == Policy.PEAK
@@ -271,20 +281,20 @@ def _gpus(node: GpuNode, devices: NodeDevices | None, pods: Iterable[ObservedPod
     return tuple(_view(name, node.amounts.get(name), written.get(name, {}), computed.get(name), pods) for name in names)
 
 
-def _written(text: str) -> tuple[dict[str, dict[str, Any]], str]:
+def _written(text: str) -> tuple[dict[str, dict[str, object]], str]:
     """The amounts in the annotation, and the strategy that they are from; empty where it cannot be read."""
     found = _json(text)
     amounts = _amounts_of(found.get("amounts"))
     return amounts, str(found.get("strategy", "")) if amounts else ""
 
 
-def _zones_written(text: str) -> dict[str, dict[str, dict[str, Any]]]:
+def _zones_written(text: str) -> dict[str, dict[str, dict[str, object]]]:
     """The amounts in the annotation of a NodeResourceTopology, by zone."""
     zones = _json(text).get("zones")
     return {zone: _amounts_of(amounts) for zone, amounts in zones.items()} if isinstance(zones, dict) else {}
 
 
-def _json(text: str) -> dict[str, Any]:
+def _json(text: str) -> JsonObject:
     try:
         found = json.loads(text) if text else {}
     except ValueError:
@@ -292,7 +302,7 @@ def _json(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _amounts_of(amounts: Any) -> dict[str, dict[str, Any]]:
+def _amounts_of(amounts: Any) -> dict[str, dict[str, object]]:
     """Amounts with their terms; empty where one of them cannot be read."""
     try:
         for entry in amounts.values():

@@ -34,6 +34,7 @@ from cotenant.services.options import (
     LogLevel,
     OtlpTracesCa,
     OtlpTracesTokenFile,
+    SealCertificate,
     TlsCert,
     TlsKey,
     WorkloadKinds,
@@ -81,6 +82,7 @@ class RunArguments:
     ] = "cotenant"
     load_aware: Annotated[Path | None, Parameter(help="The scheduler's file of load thresholds.", group=WORK)] = None
     workload_kinds: WorkloadKinds = None
+    seal_certificate: SealCertificate = None
     leader_elect: Annotated[
         bool, Parameter(help="Compete with other replicas for a Lease before acting.", group=CLUSTER)
     ] = True
@@ -139,7 +141,11 @@ class PlanArguments:
     context: Context = ""
     load_aware: Annotated[Path | None, Parameter(help="The scheduler's file of load thresholds.", group=WORK)] = None
     workload_kinds: WorkloadKinds = None
+    seal_certificate: SealCertificate = None
     within_s: Annotated[float, Parameter(help="Seconds for reading the cluster.", group=WORK)] = 60.0
+    prices: Annotated[
+        Path | None, Parameter(help="A file of prices of nodes: what the nodes that are emptied cost.", group=WORK)
+    ] = None
 
 
 _MAX_S = 3600.0
@@ -167,5 +173,6 @@ def check_plan(request: PlanArguments) -> None:
     read_names(request.scheduler_names, by_requests(cluster_profile("--profile", request.profile)))
     check_readable("--config", request.config)
     check_readable("--load-aware", request.load_aware)
+    check_readable("--prices", request.prices)
     if not 0 < request.within_s <= _MAX_S:
         raise InvalidInput("--within-s", request.within_s, f"more than 0, at most {_MAX_S:g} seconds")

@@ -14,12 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from cotenant.drivers.kube.kinds.durations import duration_s
-from cotenant.engine.migration.migrations import MigrationSettings
+from cotenant.engine.migration.contracts import MigrationSettings
 from cotenant.engine.rebalancer.settings import ActingSettings, MoveLimits, RebalancerSettings
 from cotenant.model.document import read_struct
 from cotenant.model.errors import InvalidInput
@@ -30,10 +27,15 @@ from cotenant.policy.rebalance.loads.pools import DEFAULT_POOL, NodePool
 from cotenant.policy.rebalance.loads.thresholds import Percentages
 from cotenant.policy.rebalance.migration.evictable import EvictionFilter, Gate
 from cotenant.policy.rebalance.migration.object_limiter import ObjectLimit
+from cotenant.services.rebalancer.configuration_forms import (
+    API,
+    ConfigurationForm,
+    LowNodeLoadForm,
+    MigrationForm,
+    ProfileForm,
+    ThresholdsForm,
+)
 from cotenant.services.rebalancer.forms import (
-    Form,
-    NamespacesForm,
-    SelectorForm,
     convert,
     first_selector,
     namespaces_of,
@@ -58,131 +60,9 @@ DEFAULT = RebalancerSettings(
         ),
     )
 )
-_API = "descheduler/v1alpha2"
 _LOW_NODE_LOAD, _MIGRATION = "LowNodeLoad", "MigrationController"
 _BALANCE = (_LOW_NODE_LOAD, *BALANCE)
 _WHERE_ENABLED = {"deschedule": DESCHEDULE, "balance": _BALANCE, "evict": (_MIGRATION,), "filter": (_MIGRATION,)}
-
-
-class _Named(Form, frozen=True):
-    name: str
-
-
-class _PluginSet(Form, frozen=True):
-    enabled: tuple[_Named, ...] = ()
-    disabled: tuple[_Named, ...] = ()
-
-
-class _Plugins(Form, frozen=True):
-    deschedule: _PluginSet = _PluginSet()
-    balance: _PluginSet = _PluginSet()
-    evict: _PluginSet = _PluginSet()
-    filter: _PluginSet = _PluginSet()
-
-
-class _PluginConfig(Form, frozen=True):
-    name: str
-    args: dict[str, Any] = msgspec.field(default_factory=dict)
-
-
-class _Profile(Form, frozen=True):
-    name: str = ""
-    node_selector: SelectorForm | None = None
-    plugins: _Plugins = _Plugins()
-    plugin_config: tuple[_PluginConfig, ...] = ()
-
-
-class _Configuration(Form, frozen=True):
-    api_version: str = _API
-    kind: str = "DeschedulerConfiguration"
-    dry_run: bool | None = None
-    descheduling_interval: str | None = None
-    node_selector: SelectorForm | None = None
-    max_no_of_pods_to_evict_per_node: int | None = None
-    max_no_of_pods_to_evict_per_namespace: int | None = None
-    max_no_of_pods_to_evict_total: int | None = None
-    profiles: tuple[_Profile, ...] = ()
-
-
-class _Anomaly(Form, frozen=True):
-    timeout: str | None = None
-    consecutive_abnormalities: int | None = None
-    consecutive_normalities: int | None = None
-
-
-class _Thresholds(Form, frozen=True):
-    use_deviation_thresholds: bool = False
-    high_thresholds: dict[str, float] | None = None
-    low_thresholds: dict[str, float] | None = None
-    prod_high_thresholds: dict[str, float] | None = None
-    prod_low_thresholds: dict[str, float] | None = None
-    resource_weights: dict[str, int] | None = None
-    anomaly_condition: _Anomaly | None = None
-
-
-class _Pool(_Thresholds, frozen=True):
-    name: str = ""
-    node_selector: SelectorForm | None = None
-
-
-class _PodSelector(Form, frozen=True):
-    name: str = ""
-    selector: SelectorForm = SelectorForm()
-
-
-class _LowNodeLoad(_Thresholds, frozen=True):
-    api_version: str = _API
-    kind: str = "LowNodeLoadArgs"
-    paused: bool = False
-    dry_run: bool = False
-    number_of_nodes: int = 0
-    node_metric_expiration_seconds: int = 180
-    node_fit: bool = True
-    evictable_namespaces: NamespacesForm = NamespacesForm()
-    node_selector: SelectorForm | None = None
-    pod_selectors: tuple[_PodSelector, ...] = ()
-    detector_cache_timeout: str | None = None
-    node_pools: tuple[_Pool, ...] = ()
-
-
-class _Priority(Form, frozen=True):
-    name: str = ""
-    value: int | None = None
-
-
-class _Migration(Form, frozen=True):
-    api_version: str = _API
-    kind: str = "MigrationControllerArgs"
-    dry_run: bool | None = None
-    max_concurrent_reconciles: int | None = None
-    evict_failed_bare_pods: bool = False
-    evict_all_bare_pods: bool = False
-    evict_local_storage_pods: bool = False
-    evict_system_critical_pods: bool = False
-    ignore_pvc_pods: bool = False
-    label_selector: SelectorForm | None = None
-    namespaces: NamespacesForm = NamespacesForm()
-    node_fit: bool | None = None
-    node_selector: str | None = None
-    priority_threshold: _Priority = _Priority()
-    max_evictions_per_minute: int | None = 10  # ours
-    surge_single_replicas: bool = False  # ours
-    max_migrating_globally: int | None = None
-    max_migrating_per_node: int | None = 2
-    max_migrating_per_namespace: int | None = None
-    max_migrating_per_workload: int | str | None = None
-    max_unavailable_per_workload: int | str | None = None
-    skip_check_expected_replicas: bool = False
-    skip_eviction_gates: tuple[str, ...] = ()
-    object_limiters: dict[str, Any] | None = None
-    default_job_mode: str | None = None
-    default_job_ttl: str | None = msgspec.field(default=None, name="defaultJobTTL")
-    evict_qps: float | str | None = msgspec.field(default=None, name="evictQPS")
-    evict_burst: int | None = None
-    eviction_policy: str | None = None
-    default_delete_options: dict[str, Any] | None = None
-    scheduler_names: list[str] | None = None
-    arbitration_args: dict[str, Any] | None = None
 
 
 _LATER = {
@@ -222,8 +102,8 @@ def read_settings(path: Path) -> RebalancerSettings:
 
 def parse_settings(text: bytes, where: str) -> RebalancerSettings:
     """The settings in YAML or JSON. Raises `InvalidInput` about `where` and the field."""
-    given = read_struct(_Configuration, text, where, "a DeschedulerConfiguration")
-    one_of(given.api_version, (_API, "descheduler/v1alpha1"), f"{where}: apiVersion")
+    given = read_struct(ConfigurationForm, text, where, "a DeschedulerConfiguration")
+    one_of(given.api_version, (API, "descheduler/v1alpha1"), f"{where}: apiVersion")
     one_of(given.kind, ("DeschedulerConfiguration",), f"{where}: kind")
     at, profile = _profile(given, where)
     args = {plugin_config.name: (i, plugin_config.args) for i, plugin_config in enumerate(profile.plugin_config)}
@@ -231,14 +111,14 @@ def parse_settings(text: bytes, where: str) -> RebalancerSettings:
         one_of(plugin_config.name, (*DESCHEDULE, *_BALANCE, _MIGRATION), f"{at}.pluginConfig[{i}].name")
     names = {named.name for named in (*profile.plugins.deschedule.enabled, *profile.plugins.balance.enabled)}
     kinds = read_kinds(names, {name: (f"{at}.pluginConfig[{i}].args", entry) for name, (i, entry) in args.items()})
-    field, load = "", _LowNodeLoad()
+    field, load = "", LowNodeLoadForm()
     if _LOW_NODE_LOAD in names:
         if _LOW_NODE_LOAD not in args:
             raise InvalidInput(
                 f"{at}.pluginConfig", "without LowNodeLoad", "its args with lowThresholds and highThresholds"
             )
         field = f"{at}.pluginConfig[{args[_LOW_NODE_LOAD][0]}].args"
-        load = convert(_LowNodeLoad, args[_LOW_NODE_LOAD][1], field)
+        load = convert(LowNodeLoadForm, args[_LOW_NODE_LOAD][1], field)
     later = [
         name
         for name, value in (("dryRun", given.dry_run), ("deschedulingInterval", given.descheduling_interval))
@@ -246,10 +126,10 @@ def parse_settings(text: bytes, where: str) -> RebalancerSettings:
     ]
     if given.descheduling_interval is not None:
         duration_s(given.descheduling_interval, f"{where}: deschedulingInterval")
-    migration, number = _Migration(), 0
+    migration, number = MigrationForm(), 0
     if _MIGRATION in args:
         number = args[_MIGRATION][0]
-        migration = convert(_Migration, args[_MIGRATION][1], f"{at}.pluginConfig[{number}].args")
+        migration = convert(MigrationForm, args[_MIGRATION][1], f"{at}.pluginConfig[{number}].args")
         later += [f"{_MIGRATION}.{name}" for key, name in _LATER.items() if getattr(migration, key) is not None]
     if load.paused:
         raise InvalidInput(f"{field}.paused", True, "false", "a paused LowNodeLoad plans nothing")
@@ -280,7 +160,7 @@ def parse_settings(text: bytes, where: str) -> RebalancerSettings:
     )
 
 
-def _profile(given: _Configuration, where: str) -> tuple[str, _Profile]:
+def _profile(given: ConfigurationForm, where: str) -> tuple[str, ProfileForm]:
     """The profile that enables a kind of moves, and its path."""
     found = []
     for i, profile in enumerate(given.profiles):
@@ -305,7 +185,7 @@ def _profile(given: _Configuration, where: str) -> tuple[str, _Profile]:
     return found[0]
 
 
-def _pools(load: _LowNodeLoad, field: str) -> tuple[NodePool, ...]:
+def _pools(load: LowNodeLoadForm, field: str) -> tuple[NodePool, ...]:
     """The pools in order; that of the top-level thresholds comes first, where there are any."""
     found = []
     top = _percentages(load, None, field)
@@ -329,7 +209,7 @@ def _pools(load: _LowNodeLoad, field: str) -> tuple[NodePool, ...]:
     return tuple(found)
 
 
-def _percentages(given: _Thresholds, base: _Thresholds | None, field: str) -> Percentages:
+def _percentages(given: ThresholdsForm, base: ThresholdsForm | None, field: str) -> Percentages:
     def of(name: str) -> dict[str, float]:
         own = getattr(given, name)
         return dict((own if own is not None else getattr(base, name, None)) or {})
@@ -367,7 +247,7 @@ def _percentages(given: _Thresholds, base: _Thresholds | None, field: str) -> Pe
 
 
 def _rest(
-    given: _Thresholds, base: _Thresholds | None, field: str
+    given: ThresholdsForm, base: ThresholdsForm | None, field: str
 ) -> tuple[Mapping[str, int], AnomalyCondition | None]:
     weights = given.resource_weights if given.resource_weights is not None else getattr(base, "resource_weights", None)
     written = given.anomaly_condition or getattr(base, "anomaly_condition", None)
@@ -377,15 +257,17 @@ def _rest(
     at = f"{field}.anomalyCondition"
     timeout = written.timeout
     return dict(weights or {}), AnomalyCondition(
-        usual.abnormal if written.consecutive_abnormalities is None
+        usual.abnormal
+        if written.consecutive_abnormalities is None
         else positive(written.consecutive_abnormalities, f"{at}.consecutiveAbnormalities"),
-        usual.normal if written.consecutive_normalities is None
+        usual.normal
+        if written.consecutive_normalities is None
         else positive(written.consecutive_normalities, f"{at}.consecutiveNormalities"),
         usual.timeout_s if timeout is None else duration_s(timeout, f"{at}.timeout"),
-    )  # fmt: skip
+    )
 
 
-def _filter(given: _Migration, field: str) -> EvictionFilter:
+def _filter(given: MigrationForm, field: str) -> EvictionFilter:
     gates = set()
     for i, name in enumerate(given.skip_eviction_gates):
         one_of(name, tuple(map(str, Gate)), f"{field}.skipEvictionGates[{i}]")
@@ -413,7 +295,7 @@ def _filter(given: _Migration, field: str) -> EvictionFilter:
     )
 
 
-def _limits(given: _Configuration, migration: _Migration, where: str, field: str) -> MoveLimits:
+def _limits(given: ConfigurationForm, migration: MigrationForm, where: str, field: str) -> MoveLimits:
     def read(value: int | None, name: str) -> int | None:
         return None if value is None else not_negative(value, name)
 
@@ -429,7 +311,7 @@ def _limits(given: _Configuration, migration: _Migration, where: str, field: str
     )
 
 
-def _acting(given: _Configuration, migration: _Migration, where: str, field: str) -> ActingSettings:
+def _acting(given: ConfigurationForm, migration: MigrationForm, where: str, field: str) -> ActingSettings:
     usual = ActingSettings()
     acts = None
     if given.dry_run is not None or migration.dry_run is not None:
@@ -466,7 +348,7 @@ def _acting(given: _Configuration, migration: _Migration, where: str, field: str
     )
 
 
-def _object_limit(migration: _Migration, field: str) -> tuple[ObjectLimit, list[str]]:
+def _object_limit(migration: MigrationForm, field: str) -> tuple[ObjectLimit, list[str]]:
     """The rate of each workload, and what has no effect."""
     limits = dict(migration.object_limiters or {})
     written = limits.pop("workload", None)

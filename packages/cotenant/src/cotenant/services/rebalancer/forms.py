@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from math import isfinite
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -12,6 +12,7 @@ from cotenant.drivers.kube.kinds.selectors import Expression, Selector, read_lab
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.document import split_refusal
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonObject
 from cotenant.policy.rebalance.migration.workload_limits import Share
 
 T = TypeVar("T")
@@ -54,7 +55,7 @@ def rate_of(value: float | str, field: str) -> float:
     return rate
 
 
-def convert(form: type[T], given: dict[str, Any], field: str) -> T:
+def convert(form: type[T], given: JsonObject, field: str) -> T:
     """The args of a plugin. Raises `InvalidInput` about the field."""
     try:
         return msgspec.convert(given, form)

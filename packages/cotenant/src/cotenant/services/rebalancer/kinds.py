@@ -9,7 +9,7 @@ Source: Kubernetes' descheduler, plugins RemovePodsViolating... and HighNodeUtil
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -78,7 +78,7 @@ class _MissedObjectives(_Scoped, frozen=True):
     max_percent_per_hour: float | None = None
 
 
-def read_kinds(names: Collection[str], args: Mapping[str, tuple[str, dict[str, Any]]]) -> MoveKinds:
+def read_kinds(names: Collection[str], args: Mapping[str, tuple[str, dict[str, object]]]) -> MoveKinds:
     """The settings of the enabled plugins. `args`: by plugin, with the field's path. Raises `InvalidInput`."""
 
     def of(form: type[F], name: str) -> tuple[F, str]:

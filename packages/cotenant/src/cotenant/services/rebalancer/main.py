@@ -9,6 +9,7 @@ from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.tls import tls_of
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.kinds.workload.declarations import workload_kinds
+from cotenant.drivers.seals.seals import read_seals
 from cotenant.services.heap import settle
 from cotenant.services.kernels import bring_kernels
 from cotenant.services.kube_process.replica import open_replica
@@ -58,6 +59,7 @@ def options_of(request: RunArguments, address: Address) -> RebalancerOptions:
         settings=replace(settings, acting=acting),
         load_aware=read_load_aware(request.load_aware) if request.load_aware is not None else None,
         workload_kinds=workload_kinds(request.workload_kinds),
+        seals=read_seals(request.seal_certificate),
         acts=bool(acts),
         span_target=span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca),
     )

@@ -36,10 +36,12 @@ from cotenant.drivers.kube.kinds.workloads import (
     WorkloadObject,
     replicas_of,
 )
+from cotenant.drivers.seals.seals import NO_SEALS, Seals, read_seals
 from cotenant.engine.rebalancer.plan import Plan
 from cotenant.engine.rebalancer.planner import Planner
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.engine.state.reports import Reports
+from cotenant.model.assess.prices import PriceTable
 from cotenant.model.cluster.annotations import RAW_ALLOCATABLE
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.errors import InvalidInput, Permanent, Transient
@@ -50,8 +52,10 @@ from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
+from cotenant.services.prices import price_table
 from cotenant.services.rebalancer.arguments import PlanArguments, check_plan
 from cotenant.services.rebalancer.configuration import DEFAULT, read_settings
+from cotenant.services.rebalancer.saving import with_savings
 from cotenant.services.rebalancer.scales import Scales
 from cotenant.services.scheduling.claims import ClaimBinder
 from cotenant.services.scheduling.engine import scheduling_engine
@@ -71,9 +75,11 @@ def plan(request: PlanArguments) -> Plan:
     settings = DEFAULT if request.config is None else read_settings(request.config)
     load_aware = read_load_aware(request.load_aware) if request.load_aware is not None else None
     kinds = workload_kinds(request.workload_kinds)
+    seals = read_seals(request.seal_certificate)
+    prices = price_table(request.prices)
     access = load_access(request.kubeconfig, request.context)
     try:
-        return asyncio.run(_plan(access, profile, names, settings, load_aware, request.within_s, kinds))
+        return asyncio.run(_plan(access, profile, names, settings, load_aware, request.within_s, kinds, seals, prices))
     except Unavailable as error:
         why = str(error).partition(": ")[2] or str(error)
         raise Transient(f"the API server {access.server} does not answer: {why}") from error
@@ -87,6 +93,8 @@ async def _plan(
     load_aware: LoadAwareSettings | None,
     within_s: float,
     kinds: Sequence[WorkloadKind],
+    seals: Seals,
+    prices: PriceTable | None,
 ) -> Plan:
     async with Client(
         access, qps=float("inf"), burst=100, in_flight=16, timeout_s=within_s, user_agent=AGENT
@@ -95,7 +103,7 @@ async def _plan(
             "GET", PODS.path(""), query={"limit": "1"}
         )  # an error is reported before watches begin to retry
         watches = Watches(client)
-        reading = ClusterReading(client, watches, profile, names, settings, load_aware, kinds=kinds)
+        reading = ClusterReading(client, watches, profile, names, settings, load_aware, kinds=kinds, seals=seals)
         task = asyncio.create_task(watches.run(), name="watches")
         try:
             async with asyncio.timeout(within_s):
@@ -106,7 +114,8 @@ async def _plan(
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         await Scales(client).read(reading.cluster, reading.planner)
-        return reading.plan()
+        found = reading.plan()
+        return found if prices is None else with_savings(found, reading.cluster.nodes(), prices)
 
 
 _BETWEEN = (REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS)  # owners of pods that have owners
@@ -129,6 +138,7 @@ class ClusterReading:
         *,
         once: bool = True,
         kinds: Sequence[WorkloadKind] = (),
+        seals: Seals = NO_SEALS,
     ) -> None:
         """`once`: for one plan, so the anomaly condition does not apply."""
         self._now = now or SteadyClock()
@@ -140,6 +150,7 @@ class ClusterReading:
                 name: PodsOfScheduler("" if entry.name == profile.name else entry.name, entry.default_spread)
                 for name, entry in names.items()
             },
+            seals=seals,
             workloads=WorkloadIndex(kinds, (kind.name for kind in _BETWEEN)),
         )
         watched = EngineWatches(
@@ -157,7 +168,9 @@ class ClusterReading:
         watches.handle(
             NODE_METRICS,
             ObjectHandler(
-                read_node_metric, lambda metric: self.planner.metric_seen(metric, self._now()), self.planner.metric_gone
+                read_node_metric,
+                lambda metric: self.planner.metric_seen(metric, self._now()),
+                self.planner.use.metric_gone,
             ),
             optional=True,
         )
@@ -195,7 +208,7 @@ class ClusterReading:
             if text is not None:
                 size = Use(node.allocatable.get(CPU_NAME), node.allocatable.get(MEMORY_NAME))
                 try:
-                    self.planner.raw_allocatable(node.name, read_raw_allocatable(text, size))
+                    self.planner.use.raw_allocatable(node.name, read_raw_allocatable(text, size))
                 except InvalidInput as error:
                     wrong.append(f"node {node.name}: {error}")
         return wrong

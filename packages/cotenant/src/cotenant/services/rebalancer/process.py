@@ -35,6 +35,7 @@ from cotenant.drivers.kube.kinds.eviction_requests import (
     read_eviction_request,
 )
 from cotenant.drivers.kube.kinds.pod.schema import PODS
+from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.engine.migration.instructions import (
     CreateJob,
     EvictPod,
@@ -91,6 +92,7 @@ class RebalancerOptions:
     settings: RebalancerSettings = DEFAULT
     load_aware: LoadAwareSettings | None = None
     workload_kinds: tuple[WorkloadKind, ...] = ()
+    seals: Seals = NO_SEALS
     acts: bool = False  # False = dry run
     span_target: SpanTarget | None = None  # of rounds and moves; None = no spans
 
@@ -137,11 +139,12 @@ class RebalancerProcess:
             kube.now,
             once=False,
             kinds=options.workload_kinds,
+            seals=options.seals,
         )
         self.migrations = Migrations(
             ClusterArbiter(reading.cluster, options.settings, reading.planner.replicas, reading.notes),
             self._pod,
-            lambda node, resource: reading.planner.percent(node, resource, kube.now()),
+            lambda node, resource: reading.planner.use.percent(node, resource, kube.now()),
             acting.migration,
             RequestedMoves(reading.planner, lambda now_s: moved_lately(self.migrations, now_s)),
             Purposes(reading.cluster, reading.planner),

@@ -11,8 +11,6 @@ Source: Kubernetes documentation, "Deployments" (rolling update: maxSurge is rou
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from cotenant.drivers.kube.client.client import JSON_PATCH, Client
@@ -23,6 +21,7 @@ from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.drivers.kube.kinds.workloads import REPLICA_SETS
 from cotenant.model.errors import Unsupported
 from cotenant.model.groups.migration import SURGED, MigrationJob
+from cotenant.model.json_object import JsonObject
 
 BEFORE = "cotenant.io/surge-before"  # annotation of a Deployment: the label's value before the present one
 
@@ -144,9 +143,7 @@ async def _by_label(client: Client, job: MigrationJob) -> Deployment | None:
 
 async def _owner_name(client: Client, job: MigrationJob) -> str:
     try:
-        pod: dict[str, Any] = msgspec.json.decode(
-            await client.request("GET", PODS.path(job.pod.namespace, job.pod.name))
-        )
+        pod: JsonObject = msgspec.json.decode(await client.request("GET", PODS.path(job.pod.namespace, job.pod.name)))
         meta = msgspec.convert(pod.get("metadata") or {}, ObjectMeta)
         if meta.uid != job.pod.uid:
             return ""

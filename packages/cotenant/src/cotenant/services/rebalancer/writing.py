@@ -12,7 +12,6 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
@@ -50,6 +49,7 @@ from cotenant.model.cluster.annotations import EXPECTED_ROOM
 from cotenant.model.cluster.eviction_request import REBALANCER
 from cotenant.model.cluster.observed import ExpectedRoom
 from cotenant.model.groups.migration import COMPONENT, CREATED_BY, MOVE, SOFT_EVICTION, EvictPolicy, MigrationJob
+from cotenant.model.json_object import JsonObject
 from cotenant.services.rebalancer.surging import start_surge, undo_surge
 
 Stored = MigrationJobObject | ReservationObject | EvictionRequestObject | None
@@ -117,7 +117,7 @@ def _over(job: MigrationJob, path: str, value: object) -> bytes:
 
 def _over_all(job: MigrationJob, values: Mapping[str, object]) -> bytes:
     """A patch of several parts, by path."""
-    patch: list[dict[str, Any]] = [
+    patch: list[JsonObject] = [
         {"op": "test", "path": "/metadata/uid", "value": job.uid},
         {"op": "test", "path": "/metadata/resourceVersion", "value": job.version},
         *({"op": "add", "path": path, "value": value} for path, value in values.items()),
@@ -174,7 +174,7 @@ async def _evict(client: Client, what: EvictPod, now_s: float) -> None:
             await client.delete(PODS, pod.namespace, pod.name, uid=pod.uid, grace_s=grace_s)
         elif what.policy is EvictPolicy.SOFT:
             at = datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            note: dict[str, Any] = {"timestamp": at, "initiator": COMPONENT}
+            note: dict[str, object] = {"timestamp": at, "initiator": COMPONENT}
             if grace_s is not None:
                 note["deleteOptions"] = {"gracePeriodSeconds": grace_s}
             body = {"metadata": {"uid": pod.uid, "annotations": {SOFT_EVICTION: json.dumps(note)}}}

@@ -13,7 +13,6 @@ the maximum later has no weight.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -27,7 +26,7 @@ from cotenant.drivers.kube.kinds.custom.elastic_quota import (
 )
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota import PARENT, ROOT_QUOTA, SHARED_WEIGHT, TREE_ID, Quota
-from cotenant.model.json_object import json_object
+from cotenant.model.json_object import JsonObject, json_object
 from cotenant.policy.admission.documents import Document, annotations_of, copied, labels_of, mapping, section
 from cotenant.policy.quota.admission import Violation, check, check_alone, check_delete
 from cotenant.policy.quota.usable import defaulted
@@ -80,7 +79,7 @@ def default_quota(document: Document, others: Mapping[str, Quota]) -> tuple[Docu
             written[TREE_ID] = tree
     maximum = mapping(mapping(document, "spec"), "max", "spec")
     text = annotations_of(document).get(SHARED_WEIGHT)
-    weights: dict[str, Any] = json_object(f"annotation {SHARED_WEIGHT}", text) if text else {}
+    weights: JsonObject = json_object(f"annotation {SHARED_WEIGHT}", text) if text else {}
     aligned = {resource: weights.get(resource, amount) for resource, amount in maximum.items()}
     if aligned and aligned != weights:
         notes = section(section(made, "metadata"), "annotations")

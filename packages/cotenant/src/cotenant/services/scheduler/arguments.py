@@ -38,7 +38,7 @@ from cotenant.services.options import (
     WorkloadKinds,
 )
 from cotenant.services.readable import check_readable
-from cotenant.services.scheduling.names import by_requests, cluster_profile, read_names
+from cotenant.services.scheduling.names import DEFAULT_SCHEDULER, by_requests, cluster_profile, read_names
 
 if TYPE_CHECKING:
     from cotenant.engine.plugins.quotas.settings import QuotaSettings
@@ -81,6 +81,36 @@ class SchedulerArguments:
             group=WORK,
         ),
     ] = None
+    shadow: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help=(
+                "Decide beside another scheduler and only compare: nothing is bound, written or evicted, and no Lease "
+                "is needed. `cotenant explain shadow` shows it."
+            ),
+            group=COMMON,
+        ),
+    ] = False
+    shadow_of: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative=(),
+            help=(
+                "With --shadow: spec.schedulerName of the pods that are judged; may be repeated, and NAME=PROFILE. "
+                "Default: default-scheduler, or the names of --config."
+            ),
+            group=WORK,
+        ),
+    ] = ()
+    shadow_cpu_share_pct: Annotated[
+        float,
+        Parameter(
+            name="--shadow-cpu-share",
+            help="With --shadow: percent of one core that judging may take.",
+            group=WORK,
+        ),
+    ] = 50.0
     leader_elect: Annotated[
         bool, Parameter(help="Compete with other replicas for a Lease before binding.", group=COMMON)
     ] = True
@@ -253,6 +283,30 @@ class SchedulerArguments:
         )
 
 
+def names_of(request: SchedulerArguments) -> tuple[tuple[str, ...], str]:
+    """The scheduler names, and where they were written. Raises `InvalidInput` for options that do not go together."""
+    if not request.shadow:
+        if request.shadow_of:
+            raise InvalidInput("--shadow-of", ", ".join(request.shadow_of), "nothing, without --shadow")
+        return request.scheduler_names, own_flag(request)
+    for flag, value, hint in (
+        ("--seal", request.seal, "a shadow signs nothing, and what another scheduler wrote has no seal"),
+        ("--report-account", request.report_account, "that needs TokenReviews, which are written: --report-token-file"),
+    ):
+        if value:
+            raise InvalidInput(flag, str(value), "nothing, with --shadow", hint)
+    if not 0 < request.shadow_cpu_share_pct <= 100:
+        raise InvalidInput("--shadow-cpu-share", request.shadow_cpu_share_pct, "percent of a core, above 0 to 100")
+    if request.config is not None:
+        if request.shadow_of:
+            raise InvalidInput("--shadow-of", ", ".join(request.shadow_of), "nothing, with --config")
+        return request.scheduler_names, own_flag(request)
+    if request.scheduler_names != SchedulerArguments().scheduler_names:
+        given = ", ".join(request.scheduler_names)
+        raise InvalidInput("--scheduler-name", given, "nothing, with --shadow", "--shadow-of names whom it watches")
+    return request.shadow_of or (DEFAULT_SCHEDULER,), "--shadow-of"
+
+
 DEFAULT_SPREADS = {"profile": None, "system": True, "none": False}
 
 
@@ -295,7 +349,8 @@ def check(request: SchedulerArguments) -> Address:
     check_logging(request.log_level, request.log_format)
     if request.default_spread not in DEFAULT_SPREADS:
         raise InvalidInput("--default-spread", request.default_spread, f"one of {', '.join(DEFAULT_SPREADS)}")
-    read_names(request.scheduler_names, by_requests(cluster_profile("--profile", request.profile)), own_flag(request))
+    names, flag = names_of(request)
+    read_names(names, by_requests(cluster_profile("--profile", request.profile)), flag)
     span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca)
     check_readable("--load-aware", request.load_aware)
     if request.device_strategy != "binpack" or request.usual_gpu_pods:  # what reads them loads the rules of devices

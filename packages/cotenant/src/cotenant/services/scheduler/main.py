@@ -26,10 +26,11 @@ from cotenant.services.kube_process.span_target import span_target
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.reporting.accounts import report_user
 from cotenant.services.running import run_until_signal
-from cotenant.services.scheduler.arguments import DEFAULT_SPREADS, SchedulerArguments, check
+from cotenant.services.scheduler.arguments import DEFAULT_SPREADS, SchedulerArguments, check, names_of
 from cotenant.services.scheduler.configured_options import options_of, own_profile, profiles_of
 from cotenant.services.scheduler.others_plugins import others_plugins
 from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.scheduler.shadow.process import ShadowProcess
 from cotenant.services.scheduler_config.reading import SchedulerConfig
 from cotenant.services.scheduler_config.settings import Verdict
 from cotenant.services.scheduling.device_settings import device_settings
@@ -45,7 +46,8 @@ def run(request: SchedulerArguments, config: SchedulerConfig | None = None) -> i
     address = check(request)
     written = cluster_profile("--profile", request.profile) if config is None else own_profile(config)
     profile = by_requests(written)
-    names = read_names(request.scheduler_names, profile) if config is None else profiles_of(config)
+    written_names, flag = names_of(request)
+    names = read_names(written_names, profile, flag) if config is None else profiles_of(config)
     spans_to = span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca)
     devices = device_settings(request.device_strategy, request.usual_gpu_pods)
     plugins = others_plugins(request.plugins)
@@ -89,7 +91,7 @@ def run(request: SchedulerArguments, config: SchedulerConfig | None = None) -> i
     replica = open_replica(
         request, access, address, "cotenant-scheduler", request.election, lease_name(next(iter(names)))
     )
-    if sealer is None:
+    if sealer is None and not request.shadow:
         _log.info(
             "no key: what pods are given is not sealed, and what they say that they hold is believed as far as they "
             "are entitled to it"
@@ -99,6 +101,12 @@ def run(request: SchedulerArguments, config: SchedulerConfig | None = None) -> i
         rehearse(entry)
     _log.info("rehearsed in %.1f s", time.perf_counter() - began_s)
 
+    async def watch(stop: asyncio.Event) -> None:
+        share = request.shadow_cpu_share_pct / 100.0
+        shadow = ShadowProcess(access, profile, options, replica.identity, share, listening=replica.listening)
+        shadow.kube.on_listed(settle)
+        await shadow.run(stop)
+
     async def main(stop: asyncio.Event) -> None:
         process = SchedulerProcess(
             access, profile, options, replica.identity, replica.elected, listening=replica.listening
@@ -106,5 +114,5 @@ def run(request: SchedulerArguments, config: SchedulerConfig | None = None) -> i
         process.kube.on_listed(settle)
         await process.run(stop)
 
-    run_until_signal(main)
+    run_until_signal(watch if request.shadow else main)
     return 0

@@ -28,7 +28,6 @@ from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.http.traffic import Traffic
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds.pod.by_scheduler import PodsOfScheduler
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
@@ -58,6 +57,7 @@ from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.plugins import routes as plugin_routes
 from cotenant.services.scheduler.pages.process import Process, ProcessState
 from cotenant.services.scheduler.pages.process import routes as process_routes
+from cotenant.services.scheduler.pods_of import pods_of
 from cotenant.services.scheduler.server_coverage import ServerCoverage
 from cotenant.services.scheduling.claim_writer import DeviceClaimWriter
 from cotenant.services.scheduling.claims import ClaimBinder
@@ -91,9 +91,12 @@ class SchedulerProcess:
         self.options = options
         # Room for the binds, the statuses and Events beside them, and what reads or evicts.
         self.client = Client(
-            access, qps=options.qps, burst=options.burst, in_flight=options.binds_in_flight + 16,
-            user_agent="cotenant-scheduler"
-        )  # fmt: skip
+            access,
+            qps=options.qps,
+            burst=options.burst,
+            in_flight=options.binds_in_flight + 16,
+            user_agent="cotenant-scheduler",
+        )
         self.kube = kube = KubeProcess(
             options.schedulers[0],
             identity,
@@ -151,7 +154,9 @@ class SchedulerProcess:
     def _carry_out_with(self, kube: KubeProcess, options: Options) -> None:
         """Make the parts that carry out instructions, and the watches that feed the engine."""
         self._workloads = WorkloadIndex(options.workload_kinds)
-        reader = PodReader(by_scheduler=self._pods_of(options), seals=options.seals, workloads=self._workloads)
+        reader = PodReader(
+            by_scheduler=pods_of(self.cluster.profile, options), seals=options.seals, workloads=self._workloads
+        )
         claims = ClaimBinder(self.client, reader.volumes, lambda node: self.cluster.node(node) is not None)
         per_s = options.notices_per_s
         # The engine reports each status once, so what waits is written even where leadership was lost meanwhile.
@@ -204,19 +209,6 @@ class SchedulerProcess:
         self.coverage = ServerCoverage(self.client, kube.watches.kinds, watched.pods, watched.pods_delivered)
         kube.before_watching(self.coverage.prepare)
         kube.background("coverage", self.coverage.run)
-
-    def _pods_of(self, options: Options) -> dict[str, PodsOfScheduler]:
-        """How pods are read by their scheduler name."""
-        usual = self.cluster.profile
-        found = {}
-        for name in options.schedulers:
-            if name in options.pods_of:
-                found[name] = options.pods_of[name]
-                continue
-            profile = options.profiles.get(name, usual)
-            spread = profile.default_spread if options.default_spread is None else options.default_spread
-            found[name] = PodsOfScheduler("" if profile.name == usual.name else profile.name, spread)
-        return found
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set. Errors of the API server never end it; a defect of ours does."""

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -23,6 +22,7 @@ from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.model.cluster.annotations import DECISION
 from cotenant.model.cluster.seal import SETTLED, settled_values
 from cotenant.model.errors import CotenantError, Transient
+from cotenant.model.json_object import JsonObject
 from cotenant.services.clients.scheduler import Gone
 from cotenant.services.scheduler.decision_annotation import Written, read
 
@@ -91,9 +91,9 @@ class StoredReasons:
     changed: tuple[str, ...] = ()
     refused: str = ""  # a sentence, where the node's kubelet did not start it
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, object]:
         """For JSON."""
-        value: dict[str, Any] = msgspec.to_builtins(self)
+        value: JsonObject = msgspec.to_builtins(self)
         return value
 
 

@@ -6,7 +6,7 @@ Source: k8s.io/kube-scheduler/config/v1, v1.36.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -100,7 +100,7 @@ class PluginConfig(Strict, frozen=True):
     """Arguments of a plugin, in the plugin's own form."""
 
     name: str
-    args: dict[str, Any] = {}
+    args: dict[str, object] = {}
 
 
 class Profile(Strict, frozen=True):
@@ -238,7 +238,7 @@ class DefaultConstraint(Strict, frozen=True):
     max_skew: Int32 = 0
     topology_key: str = ""
     when_unsatisfiable: str = ""
-    label_selector: dict[str, Any] | None = None
+    label_selector: dict[str, object] | None = None
     min_domains: Int32 | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None

@@ -5,10 +5,11 @@ an attempt may be cut off between any two writes and is continued by the next, b
 the allocation together with the reservation, then, where devices have binding conditions, the wait for them. A claim
 for extended resources is made first and named in the pod's status last. A claim that another has allocated otherwise,
 or that is being deleted, ends the attempt. What an attempt reserved is taken back when the bind fails, and what it
-allocated too, unless another pod relies on it by then.
+allocated too, unless another pod relies on it by then. A claim that a PodGroup has for its pods is reserved for the
+group once, and given back only as a whole (`release`).
 
 Source: Kubernetes 1.36, kube-scheduler's DynamicResources plugin (PreBind, Unreserve, PostFilter); KEP-4381, 5004,
-5007.
+5007, 5729.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from cotenant.engine.rules.claims.readiness import BINDING_WITHIN_S, failed, is_
 from cotenant.model.claims.claim import Allocation
 from cotenant.model.claims.needs import ClaimHolding
 from cotenant.model.errors import CotenantError, Transient
+from cotenant.model.groups.gang import K8S_GROUP
 from cotenant.services.scheduling.claim_watches import StoredClaims
 
 _TRIES = 8  # of one write that meets other versions
@@ -69,9 +71,9 @@ class DeviceClaimWriter:
                     )
             await self._wait(done)
         except CotenantError:
-            await self.take_back(_with(bind, done))
+            await self.take_back(_holding(bind, done))
             raise
-        return _with(bind, done)
+        return _holding(bind, done)
 
     async def _make(self, bind: Bind, holding: ClaimHolding) -> ClaimHolding:
         namespace, _, pod = bind.key.partition("/")
@@ -126,13 +128,13 @@ class DeviceClaimWriter:
                 return {"metadata": {"finalizers": [*finalizers, FINALIZER]}}, ""
             stamped = replace(holding.allocation, at_s=self._unix_s())
             return {
-                "status": {"allocation": allocation_body(stamped), "reservedFor": _with_pod(reserved, bind)}
+                "status": {"allocation": allocation_body(stamped), "reservedFor": _with(reserved, holding, bind)}
             }, "status"
         if holding.allocation is not None and not _same(obj, holding.allocation):
             raise Transient(f"ResourceClaim {holding.key} was allocated by another meanwhile")
-        if any(consumer.uid == bind.uid for consumer in reserved):
+        if any(consumer.uid == _consumer_uid(holding, bind) for consumer in reserved):
             return None, ""
-        return {"status": {"reservedFor": _with_pod(reserved, bind)}}, "status"
+        return {"status": {"reservedFor": _with(reserved, holding, bind)}}, "status"
 
     async def _wait(self, holdings: Sequence[ClaimHolding]) -> None:
         """Until the devices of all claims are ready."""
@@ -162,7 +164,7 @@ class DeviceClaimWriter:
     async def take_back(self, bind: Bind) -> None:
         """Take back what a bind has written. Where that fails, the next attempt goes on from what stands."""
         for holding in bind.holds.claims:
-            if holding.key:
+            if holding.key and holding.group is None:  # a group's stays: other pods of it may rely on it
                 try:
                     await self._take_back(holding, bind.uid, bool(holding.requests))
                 except CotenantError as error:
@@ -172,11 +174,11 @@ class DeviceClaimWriter:
         """Carry out the instruction."""
         holding = ClaimHolding(given.key, given.uid)
         try:
-            await self._take_back(holding, given.pod_uid, given.delete, anyway=True)
+            await self._take_back(holding, given.consumer_uid, given.delete, anyway=True)
         except CotenantError as error:
             _log.warning("ResourceClaim %s is not given back: %s", given.key, error)
 
-    async def _take_back(self, holding: ClaimHolding, pod_uid: str, delete: bool, anyway: bool = False) -> None:
+    async def _take_back(self, holding: ClaimHolding, consumer_uid: str, delete: bool, anyway: bool = False) -> None:
         """`anyway`: also an allocation of an earlier attempt."""
         try:
             version, obj = await self._known(holding.key)
@@ -184,7 +186,7 @@ class DeviceClaimWriter:
                 meta, status = obj.metadata, obj.status or ClaimStatus()
                 if meta.uid != holding.uid:
                     return
-                left = [consumer for consumer in status.reserved_for or () if consumer.uid != pod_uid]
+                left = [consumer for consumer in status.reserved_for or () if consumer.uid != consumer_uid]
                 is_ours = anyway or (holding.allocation is not None and _same(obj, holding.allocation))
                 changes: dict[str, object] = {}
                 if len(left) != len(status.reserved_for or ()):
@@ -230,7 +232,7 @@ class DeviceClaimWriter:
         return written
 
 
-def _with(bind: Bind, claims_: Sequence[ClaimHolding]) -> Bind:
+def _holding(bind: Bind, claims_: Sequence[ClaimHolding]) -> Bind:
     return replace(bind, holds=replace(bind.holds, claims=tuple(claims_)))
 
 
@@ -244,9 +246,18 @@ def _same(obj: ClaimObject, allocation: Allocation) -> bool:
     ]
 
 
-def _with_pod(reserved: Sequence[Consumer], bind: Bind) -> list[Body]:
-    pod: Body = {"resource": "pods", "name": bind.key.partition("/")[2], "uid": bind.uid}
-    return [*map(_consumer, reserved), pod]
+def _consumer_uid(holding: ClaimHolding, bind: Bind) -> str:
+    return holding.group.uid if holding.group is not None else bind.uid
+
+
+def _with(reserved: Sequence[Consumer], holding: ClaimHolding, bind: Bind) -> list[Body]:
+    """Whom a claim is reserved for, with the pod or its group."""
+    group = holding.group
+    if group is not None:
+        added = Consumer(K8S_GROUP, "podgroups", group.name, group.uid)
+    else:
+        added = Consumer(None, "pods", bind.key.partition("/")[2], bind.uid)
+    return [_consumer(consumer) for consumer in (*reserved, added)]
 
 
 def _consumer(consumer: Consumer) -> Body:

@@ -25,6 +25,7 @@ def scheduling_engine(profile: PlacementProfile, options: Options) -> Cluster:
     """The engine of a scheduler with these options."""
     settings = Settings(
         schedulers=options.schedulers,
+        max_pods=options.pods_a_round,
         backoff=options.backoff,
         unanswered_s=options.volumes_within_s + BINDING_WITHIN_S + 120.0,
         cpu_s=time.thread_time,

@@ -10,7 +10,6 @@ Limits: CPU and memory only; percentiles of the score and of the filter are one 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -40,7 +39,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     enable_schedule_when_node_metrics_expired: bool = False
     usage_thresholds: dict[str, int] | None = None
     prod_usage_thresholds: dict[str, int] | None = None
-    aggregated: dict[str, Any] | None = None
+    aggregated: dict[str, object] | None = None
     score_according_prod_usage: bool = False
     estimator: str = ""
     estimated_scaling_factors: dict[str, int] | None = None

@@ -39,6 +39,7 @@ class Options:
     )  # spec.schedulerName of the pods that are ours; the first names the component and its Lease
     profiles: Mapping[str, PlacementProfile] = field(default_factory=dict)  # of these names; others have the process's
     binds_in_flight: int = 32
+    pods_a_round: int = 128  # judged together, at most
     qps: float = inf  # requests a second to the API server
     burst: int = 100
     notices_per_s: float = 50.0  # pod conditions, and as many events, and as many statuses of custom objects

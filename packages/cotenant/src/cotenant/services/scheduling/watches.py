@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from cotenant.drivers.kube.cache.cache import Changed, Malformed, Notification
 from cotenant.drivers.kube.kinds.kueue_workload import (
@@ -36,9 +36,10 @@ from cotenant.drivers.kube.kinds.storage.persistent_volume import PERSISTENT_VOL
 from cotenant.drivers.kube.kinds.storage.persistent_volume_claim import PERSISTENT_VOLUME_CLAIMS
 from cotenant.drivers.kube.kinds.storage.storage_class import STORAGE_CLASSES
 from cotenant.engine.cluster import Cluster
+from cotenant.engine.state.namespace_tenants import MAX_TENANTS, NamespaceTenants
 from cotenant.engine.state.reports import Reports
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import NamespaceFacts
+from cotenant.model.cluster.observed import NamespaceFacts, ObservedPod
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.groups.kueue import KueueWorkload
 from cotenant.model.groups.workload_kind import WorkloadState
@@ -54,6 +55,18 @@ from cotenant.services.scheduling.workload_watches import WorkloadWatches
 _log = logging.getLogger(__name__)
 
 
+class PodEvents(Protocol):
+    """Who is told of pods: the engine, or what stands before it."""
+
+    def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
+        """See `Cluster`."""
+        ...
+
+    def pod_gone(self, uid: str, now_s: float) -> None:
+        """See `Cluster`."""
+        ...
+
+
 class EngineWatches:
     """Adds every watch that a scheduler needs, and reports to the engine what they deliver."""
 
@@ -66,15 +79,19 @@ class EngineWatches:
         reports: Reports,
         now: Callable[[], float],
         workload_seen: Callable[[WorkloadState], None] = lambda state: None,
+        pod_events: PodEvents | None = None,
     ) -> None:
+        """`pod_events`: who is told of pods in place of the engine."""
         self._watches = watches
         self._cluster = cluster
+        self._pods = pod_events or cluster
         self._reader = reader
         self._claim_binder = claims
         self._reports = reports
         self._now = now
         self._with_claims: dict[str, PodObject] = {}  # by uid: pods that name claims
         self._dependents = Dependents()
+        self._tenants = NamespaceTenants()
         self._volumes_at = self._capacity_at = 0  # versions of the index
         self._node_storage = NodeStorageIndex()
         index = reader.volumes
@@ -105,7 +122,7 @@ class EngineWatches:
         groups = WorkloadGroups(
             gangs.pod_group_seen,
             gangs.pod_group_gone,
-            reader.group_priorities,
+            reader.groups,
             lambda key: self._read_again(f"PodGroup {key}"),
         )
         for custom in (*custom_kinds(cluster), *group_kinds(groups)):
@@ -167,11 +184,20 @@ class EngineWatches:
             if change.new.spec is not None and change.new.spec.volumes:
                 self._note_claims(change.new)
             self._dependents.put(change.new, self._depends_on(change.new))
-            self._cluster.pod_seen(self._reader.pod(change.new), now_s)
+            self._seen(change.new, now_s)
         elif change.old is not None and change.old.metadata.uid:
             self._with_claims.pop(change.old.metadata.uid, None)
             self._dependents.drop(change.old.metadata.uid)
-            self._cluster.pod_gone(change.old.metadata.uid, now_s)
+            self._tenants.gone(change.old.metadata.uid)
+            self._pods.pod_gone(change.old.metadata.uid, now_s)
+
+    def _seen(self, pod: PodObject, now_s: float) -> None:
+        read = self._reader.pod(pod)
+        seen = self._tenants.bounded(read)
+        if seen is not read and self._tenants.beyond[seen.pod.namespace] == 1:
+            words = "namespace %s names more than %d tenants: pods of further ones count as the namespace's"
+            _log.warning(words, seen.pod.namespace, MAX_TENANTS)
+        self._pods.pod_seen(seen, now_s)
 
     def _note_claims(self, pod: PodObject) -> None:
         uid = pod.metadata.uid or ""
@@ -189,12 +215,12 @@ class EngineWatches:
     def _read_again(self, name: str) -> None:
         now_s = self._now()
         for pod in self._dependents.of(name):
-            self._cluster.pod_seen(self._reader.pod(pod), now_s)
+            self._seen(pod, now_s)
 
     def _read_requesting(self, resources: frozenset[str]) -> None:
         now_s = self._now()
         for pod in requesting(self.pods.cache, resources):
-            self._cluster.pod_seen(self._reader.pod(pod), now_s)
+            self._seen(pod, now_s)
 
     def _kueue_handler(self, version: str) -> ObjectHandler[KueueWorkloadObject, KueueWorkload]:
         index = self._reader.kueue
@@ -231,7 +257,7 @@ class EngineWatches:
         now_s = self._now()
         for pod in list(self._with_claims.values()):
             if not (only_capacity and pod.spec is not None and pod.spec.node_name):
-                self._cluster.pod_seen(self._reader.pod(pod), now_s)
+                self._seen(pod, now_s)
 
     def _put_volume(self, name: str, volume: PersistentVolume | None) -> None:
         self._reader.volumes.put_volume(name, volume)

@@ -2,17 +2,18 @@
 PodGroup each for the engine.
 
 While servers of two releases stand behind one address, the same object comes in two versions, and either may be absent
-for a while: a group is gone once no version has it, and the newest version that has it counts. Groups below composite
+for a while: a group is gone once no version has it, and the newest version that has it counts; of the claims that its
+pods share, the newest that has any, since a later version may have them behind a gate. Groups below composite
 groups are reported again when their tree changes, with what the tree asks of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cotenant.drivers.kube.kinds.custom.workload_pod_group import POD_GROUP_VERSIONS
-from cotenant.drivers.kube.kinds.pod.group_priorities import GroupPriorities, GroupPriority
+from cotenant.drivers.kube.kinds.pod.groups import NO_TERMS, GroupIndex, GroupTerms
 from cotenant.model.groups.gang import K8S_GROUP, CompositeGroup, PodGroup
 from cotenant.policy.placement.gangs.composites import Tree
 
@@ -30,19 +31,18 @@ class _Namespace:
 class WorkloadGroups:
     """The groups that this scheduler knows.
 
-    `seen` and `gone` are the gang plugin's; `reprioritised` gets the key of a group whose members have another priority
-    now.
+    `seen` and `gone` are the gang plugin's; `terms_changed` gets the key of a group whose members are to be read again.
     """
 
     def __init__(
         self,
         seen: Callable[[PodGroup, float], None],
         gone: Callable[[str, float, str], None],
-        priorities: GroupPriorities,
-        reprioritised: Callable[[str], None],
+        index: GroupIndex,
+        terms_changed: Callable[[str], None],
     ) -> None:
         self._seen, self._gone = seen, gone
-        self._priorities, self._reprioritised = priorities, reprioritised
+        self._index, self._terms_changed = index, terms_changed
         self._by_version: dict[str, dict[str, PodGroup]] = {}  # key -> version -> the group
         self._namespaces: dict[str, _Namespace] = {}
 
@@ -61,7 +61,7 @@ class WorkloadGroups:
             return
         del self._by_version[key]
         self._gone(key, now_s, K8S_GROUP)
-        self._prioritise(key, None)
+        self._note(key, NO_TERMS)
         namespace = _of(key)
         found = self._namespaces.get(namespace)
         if found is not None and found.children.pop(key, None) is not None:
@@ -82,7 +82,8 @@ class WorkloadGroups:
 
     def _report(self, key: str, now_s: float) -> None:
         versions = self._by_version[key]
-        group = next(versions[version] for version in _NEWEST_FIRST if version in versions)
+        found_in = [versions[version] for version in _NEWEST_FIRST if version in versions]
+        group = replace(found_in[0], claims=next((found.claims for found in found_in if found.claims), ()))
         namespace = _of(key)
         if group.parent:
             self._namespaces.setdefault(namespace, _Namespace()).children[key] = group
@@ -103,12 +104,12 @@ class WorkloadGroups:
 
     def _tell(self, group: PodGroup, now_s: float) -> None:
         self._seen(group, now_s)
-        own = GroupPriority(group.priority, group.preempts)
-        self._prioritise(group.key, own if own != GroupPriority() else None)
+        uid = group.uid if group.claims else ""
+        self._note(group.key, GroupTerms(group.priority, group.preempts, group.claims, uid))
 
-    def _prioritise(self, key: str, priority: GroupPriority | None) -> None:
-        if self._priorities.put(key, priority):
-            self._reprioritised(key)
+    def _note(self, key: str, terms: GroupTerms) -> None:
+        if self._index.put(key, terms):
+            self._terms_changed(key)
 
 
 def _of(key: str) -> str:

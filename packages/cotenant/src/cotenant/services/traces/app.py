@@ -67,6 +67,7 @@ from cotenant.services.traces.story_board import StoryBoard
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
     from cotenant.services.reporting.identity import TokenNodes
+    from cotenant.services.traces.incident_events import IncidentEvents
     from cotenant.services.traces.move_requests import MoveRequests
 
 EXPORT = "/v1/traces"
@@ -98,6 +99,7 @@ class Application:
         self.moves: MoveRequests | None = None  # where moves are requested
         self.nodes: TokenNodes | None = None  # where agents come with tokens of their own
         self.stories = StoryBoard(clock)
+        self.incident_events: IncidentEvents | None = None  # where there is a cluster to write Events to
         self.channels = ChannelPages(engine.channels, clock)
         self.intake = Intake()
         self.datagrams = Room(MAX_DATAGRAMS, "datagrams")
@@ -215,6 +217,8 @@ class Application:
                 if sender not in (None, story.node):
                     return _not_its_own(sender)
                 self.stories.add(story)
+                if self.incident_events is not None:
+                    self.incident_events.heard(story)
                 return Answer(204)
             report = latency.read(await read_body(scope, receive, latency.MAX_BYTES))
             health = report.health(None)

@@ -65,6 +65,11 @@ class ClusterObjectives:
         tasks.start("statuses of objectives", self.writer.run())
         tasks.start("looks at objectives", self._look())
 
+    def uid_of(self, key: str) -> str:
+        """The UID of an objective that is watched; "" for any other."""
+        known = self._known.get(key)
+        return "" if known is None else known.uid
+
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)

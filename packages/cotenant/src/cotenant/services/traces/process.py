@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -43,6 +44,7 @@ if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
 
 TICK_S = 1.0
 SAVE_S = 60.0
+EVENTS_PER_S = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -112,6 +114,13 @@ async def serve(
 
             app.moves = MoveRequests(cluster.client, engine.objectives, app.streams.burns, clock)
             metrics.registry.register(MoveMetrics(app.moves))
+        events = None
+        if cluster is not None:
+            from cotenant.services.kube_process.events import EventRecorder
+            from cotenant.services.traces.incident_events import IncidentEvents
+
+            events = EventRecorder(cluster.client, "cotenant-traces", socket.gethostname(), per_s=EVENTS_PER_S)
+            app.incident_events = IncidentEvents(events, cluster.uid_of, clock)
         grpc_server = None
         if checked.grpc is not None:
             grpc_server = OtlpGrpcServer(
@@ -137,6 +146,8 @@ async def serve(
         tasks.start("signals", app.streams.run())
         if cluster is not None:
             cluster.start(tasks)
+        if events is not None:
+            tasks.start("events", events.run())
         if app.moves is not None:
             tasks.start("move requests", app.moves.run())
         if saved is not None:

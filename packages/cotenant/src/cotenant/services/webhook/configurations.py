@@ -19,6 +19,7 @@ from cotenant.drivers.kube.kinds.custom.elastic_quota import ELASTIC_QUOTAS, X_E
 from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.webhook_configuration import MUTATING, VALIDATING
+from cotenant.model.json_object import JsonObject
 from cotenant.services.reviewing.rules import Rules
 from cotenant.services.webhook.arguments import NAME, POLICIES
 
@@ -27,8 +28,8 @@ _ALSO = {"validate-pod": ("pods/resize",)}
 
 
 def configurations(
-    rules: Rules, client: dict[str, Any], bundle: str, failure_policy: str = POLICIES[0]
-) -> tuple[tuple[Kind[Any], dict[str, Any]], ...]:
+    rules: Rules, client: JsonObject, bundle: str, failure_policy: str = POLICIES[0]
+) -> tuple[tuple[Kind[Any], JsonObject], ...]:
     """(kind, configuration) of both. `client`: {"service": {...}} or {"url": ...}, without a path; `bundle`:
     base64, empty = left out.
     """
@@ -89,13 +90,13 @@ def configurations(
     return tuple(made)
 
 
-def _reached(client: dict[str, Any], path: str, bundle: str) -> dict[str, Any]:
+def _reached(client: JsonObject, path: str, bundle: str) -> dict[str, object]:
     if "url" in client:
-        found: dict[str, Any] = {"url": f"{client['url'].rstrip('/')}/{path}"}
+        found: JsonObject = {"url": f"{client['url'].rstrip('/')}/{path}"}
     else:
         found = {"service": client["service"] | {"path": f"/{path}"}}
     return found | ({"caBundle": bundle} if bundle else {})
 
 
-def _besides(namespaces: Iterable[str]) -> dict[str, Any]:
+def _besides(namespaces: Iterable[str]) -> dict[str, object]:
     return {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": sorted(namespaces)}

@@ -22,11 +22,12 @@ from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.webhook_configuration import MUTATING, VALIDATING
 from cotenant.model.errors import CotenantError
+from cotenant.model.json_object import JsonObject
 from cotenant.services.webhook.arguments import CHECK_S, NAME
 
 _log = logging.getLogger(__name__)
 
-Wanted = Callable[[str], Sequence[tuple[Kind[Any], dict[str, Any]]]]  # base64 bundle -> (kind, configuration)
+Wanted = Callable[[str], Sequence[tuple[Kind[Any], JsonObject]]]  # base64 bundle -> (kind, configuration)
 
 
 class Injector:

@@ -20,7 +20,6 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from time import monotonic
-from typing import Any
 from urllib.parse import urlsplit
 
 from cotenant.drivers.http.address import Address, Listening, bind
@@ -35,6 +34,7 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.leaderelection.election import Timing
 from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonObject
 from cotenant.services.certificates.keeper import CertificateKeeper
 from cotenant.services.heap import settle
 from cotenant.services.kube_process.identity import new_identity
@@ -109,7 +109,7 @@ class WebhookProcess:
         if settings.register:
             service = {"namespace": namespace, "name": settings.service, "port": 443}
             by_url = {"url": settings.url or self.server.url}
-            reached: dict[str, Any] = by_url if _by_url(settings, listening.address) else {"service": service}
+            reached: JsonObject = by_url if _by_url(settings, listening.address) else {"service": service}
             self.injector = Injector(
                 client,
                 bundle,

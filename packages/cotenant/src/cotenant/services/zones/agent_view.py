@@ -13,9 +13,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from cotenant.model.errors import CotenantError
+from cotenant.model.json_object import JsonMapping
 from cotenant.model.machine.replica_signal import FRESH_US
 from cotenant.model.zones.table import ZoneRow
 from cotenant.services.clients.agent import AgentClient
@@ -34,7 +34,7 @@ class AgentView:
         self._definition = definition
         self._exists = exists
         self._groups: tuple[str, ...] = tuple(definition.rows())
-        self._page: Mapping[str, Any] | None = None  # of this period
+        self._page: Mapping[str, object] | None = None  # of this period
         self._is_silent = False
 
     async def members(self) -> dict[str, ZoneRow] | None:
@@ -55,7 +55,7 @@ class AgentView:
             page = await self._ask()
         return {} if page is None else burns_of(page, self._groups)
 
-    async def _ask(self) -> Mapping[str, Any] | None:
+    async def _ask(self) -> Mapping[str, object] | None:
         try:
             state = await asyncio.to_thread(self._client.get, "/v1/state")
         except CotenantError as error:
@@ -67,9 +67,7 @@ class AgentView:
         return state
 
 
-def members_of(
-    state: Mapping[str, Any], definition: ZoneDefinition, exists: Callable[[str], bool]
-) -> dict[str, ZoneRow]:
+def members_of(state: JsonMapping, definition: ZoneDefinition, exists: Callable[[str], bool]) -> dict[str, ZoneRow]:
     """The zone's groups by a page of `/v1/state`: those listed, and those of selected pods that are not within one
     another. At most `MAX_GROUPS`, the listed ones first.
     """
@@ -90,7 +88,7 @@ def _related(group: str, other: str) -> bool:
     return group == other or group.startswith(f"{other}/") or other.startswith(f"{group}/")
 
 
-def burns_of(state: Mapping[str, Any], groups: Iterable[str]) -> dict[str, float]:
+def burns_of(state: JsonMapping, groups: Iterable[str]) -> dict[str, float]:
     """The burn rates in a page of `/v1/state`, by group."""
     found: dict[str, float] = {}
     for pod in state.get("pods", ()):
@@ -103,7 +101,7 @@ def burns_of(state: Mapping[str, Any], groups: Iterable[str]) -> dict[str, float
     return found
 
 
-def _burn(signal: Mapping[str, Any]) -> float | None:
+def _burn(signal: JsonMapping) -> float | None:
     """As `ReplicaSignal.burn_milli`, of a fresh signal."""
     allowed = signal["requests"] * signal["budget_ppm"]
     if signal["age_us"] > FRESH_US or not allowed:

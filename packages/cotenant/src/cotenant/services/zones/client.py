@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.json_object import JsonObject
 
 _ANSWER_S = 220.0  # a zone has a minute to start, a virtual machine three
 _EXEC_S = 650.0
@@ -39,21 +40,21 @@ class ZoneClient:
 
     path: Path
 
-    def create(self, text: str, name: str, agent: str | None = None) -> dict[str, Any]:
+    def create(self, text: str, name: str, agent: str | None = None) -> JsonObject:
         """Create a zone from the text of its file; its state. Raises `Transient` where no process answers,
         `RefusedInput` or `Permanent` with its refusal.
         """
-        found: dict[str, Any] = self._ask(do="create", text=text, name=name, agent=agent)
+        found: JsonObject = self._ask(do="create", text=text, name=name, agent=agent)
         return found
 
-    def switch(self, zone: str, setting: str) -> dict[str, Any]:
+    def switch(self, zone: str, setting: str) -> JsonObject:
         """Change a zone's setting; its state. Raises as `create`."""
-        found: dict[str, Any] = self._ask(do="switch", zone=zone, setting=setting)
+        found: JsonObject = self._ask(do="switch", zone=zone, setting=setting)
         return found
 
-    def execute(self, zone: str, group: str, command: list[str]) -> dict[str, Any]:
+    def execute(self, zone: str, group: str, command: list[str]) -> JsonObject:
         """Run a command in a group of a zone in a virtual machine: `exit`, `stdout`, `stderr`. Raises as `create`."""
-        found: dict[str, Any] = self._ask(_EXEC_S, do="exec", zone=zone, group=group, command=command)
+        found: JsonObject = self._ask(_EXEC_S, do="exec", zone=zone, group=group, command=command)
         return found
 
     def destroy(self, zone: str) -> str:

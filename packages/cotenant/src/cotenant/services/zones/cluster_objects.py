@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.control_zone import API_VERSION, CONTROL_ZONES, KIND, ControlZoneObject
 from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.services.zones.client import ZoneClient
 from cotenant.services.zones.reading import definition_of_spec
 from cotenant.services.zones.state_file import read_states
@@ -104,7 +104,7 @@ class LiveZones:
             messages[zone] = str(error)
             _log.warning("zone %s: %s", zone, error)
 
-    async def _report(self, obj: ControlZoneObject, entry: Mapping[str, Any] | None) -> None:
+    async def _report(self, obj: ControlZoneObject, entry: JsonMapping | None) -> None:
         status = obj.status if isinstance(obj.status, dict) else {}
         nodes = status.get("nodes")
         before = nodes.get(self._node) if isinstance(nodes, dict) else None
@@ -129,9 +129,9 @@ def _source(obj: ControlZoneObject) -> str:
     return f"{_PREFIX}{obj.metadata.name}@{obj.metadata.generation or 0}:{obj.metadata.uid or ''}"
 
 
-def _status(obj: ControlZoneObject, state: Mapping[str, Any] | None, message: str) -> dict[str, Any]:
+def _status(obj: ControlZoneObject, state: JsonMapping | None, message: str) -> dict[str, object]:
     """This node's entry. Only what changes with the zone's state: readings are in the node's own state file."""
-    entry: dict[str, Any] = {"observedGeneration": obj.metadata.generation or 0}
+    entry: JsonObject = {"observedGeneration": obj.metadata.generation or 0}
     if message:
         return {**entry, "state": "refused", "message": message[:_MAX_TEXT]}
     if state is None or not state["running"]:

@@ -13,15 +13,15 @@ import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.model.errors import InvalidInput, Permanent
+from cotenant.model.json_object import JsonObject
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.services.zones.state_file import read_state
 
 
-def execute_in(folder: Path, zone: str, group: str, command: Sequence[str], *, captured: bool) -> dict[str, Any]:
+def execute_in(folder: Path, zone: str, group: str, command: Sequence[str], *, captured: bool) -> JsonObject:
     """Run it and wait: `zone`, `group`, `exit`, and with `captured` also `stdout` and `stderr`. Raises
     `InvalidInput` or `Permanent` where it was not run.
     """
@@ -40,11 +40,11 @@ def execute_in(folder: Path, zone: str, group: str, command: Sequence[str], *, c
     except OSError as error:
         raise InvalidInput("command", command[0], "a program that can be run", error.strerror or str(error)) from error
     status = done.returncode if done.returncode >= 0 else 128 - done.returncode
-    found: dict[str, Any] = {"zone": zone, "group": chosen, "exit": status}
+    found: JsonObject = {"zone": zone, "group": chosen, "exit": status}
     return {**found, "stdout": done.stdout, "stderr": done.stderr} if captured else found
 
 
-def group_for(state: dict[str, Any], wanted: str) -> str:
+def group_for(state: JsonObject, wanted: str) -> str:
     """The group to run in: the wanted one, at or below a group of the zone, or the zone's only one. Raises
     `InvalidInput`.
     """

@@ -17,10 +17,11 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent
+from cotenant.model.json_object import JsonObject
 from cotenant.model.zones.setting import Backend, Mode, Setting
 from cotenant.model.zones.state import ZoneChange
 from cotenant.services.zones.definition import NAME, VmDefinition, ZoneDefinition
@@ -133,7 +134,7 @@ class ZoneHost:
             except (CotenantError, OSError, ValueError, LookupError, TypeError) as error:
                 _log.error("zone of %s is not created again: %s", path, error)
 
-    async def create(self, text: str, name: str, agent: str | None = None) -> dict[str, Any]:
+    async def create(self, text: str, name: str, agent: str | None = None) -> dict[str, object]:
         """Create a zone from the text of its file; its state after the first attach. `agent`: this host's. Raises
         `InvalidInput`, `Permanent` or `Unsupported`.
         """
@@ -144,7 +145,7 @@ class ZoneHost:
             raise InvalidInput("zone", zone, "a zone that does not run yet", "another keeper runs it")
         return await self._create(text, name, agent)
 
-    async def _create(self, text: str, name: str, agent: str | None) -> dict[str, Any]:
+    async def _create(self, text: str, name: str, agent: str | None) -> dict[str, object]:
         definition = definition_of(text.encode(), name)
         if definition.applications and agent is None:
             agent = LOCAL_AGENT
@@ -168,7 +169,7 @@ class ZoneHost:
         self._store(definition.zone).write_text(f"# {json.dumps({'source': name, 'agent': agent})}\n{text}")
         return self._state(running)
 
-    async def switch(self, zone: str, setting: str) -> dict[str, Any]:
+    async def switch(self, zone: str, setting: str) -> dict[str, object]:
         """Change the setting of a zone (`latency`, `root/latency`, `weights`); the state with the change on trial.
         Raises `InvalidInput` or `Permanent`.
         """
@@ -181,7 +182,7 @@ class ZoneHost:
         self._write(running)
         return self._state(running)
 
-    async def execute(self, zone: str, group: str, command: list[str]) -> dict[str, Any]:
+    async def execute(self, zone: str, group: str, command: list[str]) -> JsonObject:
         """Run a command in a group of a zone in a virtual machine: `exit`, `stdout`, `stderr`. Raises
         `InvalidInput` or `Permanent`.
         """
@@ -293,7 +294,7 @@ class ZoneHost:
             raise InvalidInput("zone", zone, "a zone that runs", f"zones are {known}" if known else "there are none")
         return running
 
-    def _state(self, running: _Running) -> dict[str, Any]:
+    def _state(self, running: _Running) -> dict[str, object]:
         runner = running.runner
         assert runner is not None
         return {**state_of(runner.zone, time.monotonic(), time.time(), runner.last), **runner.details}

@@ -13,9 +13,9 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonObject
 
 MAX_BYTES = 1 << 20
 _LONGEST = 4000  # characters of a line
@@ -40,10 +40,10 @@ class ZoneLog:
                 file.write(line)
 
 
-def read_log(folder: Path, zone: str, lines: int) -> list[dict[str, Any]]:
+def read_log(folder: Path, zone: str, lines: int) -> list[dict[str, object]]:
     """The last lines, oldest first: `at` (Unix time) and `text`. Raises `InvalidInput` where the zone has no log."""
     path = _path(folder, zone)
-    found: list[dict[str, Any]] = []
+    found: list[JsonObject] = []
     if not path.exists():
         known = ", ".join(sorted(element.stem for element in folder.glob("*.log")))
         raise InvalidInput("zone", zone, "a zone of this host", f"zones are {known}" if known else "there are none")

@@ -13,9 +13,9 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent
+from cotenant.model.json_object import JsonMapping
 from cotenant.services.running import run_until_signal
 from cotenant.services.zones.client import ZoneClient
 from cotenant.services.zones.reading import definition_of, read_text
@@ -47,7 +47,7 @@ async def follow(
     agent: str | None,
     state_dir: Path,
     seconds: float | None,
-    show: Callable[[Mapping[str, Any]], None],
+    show: Callable[[Mapping[str, object]], None],
 ) -> None:
     """Create the zone, call `show` with each change once it is settled, and destroy the zone. Raises as
     `ZoneClient`, `Permanent` where the zone ends by itself or its state is not in `state_dir`.
@@ -79,7 +79,7 @@ async def follow(
 
 
 def _show_settled(
-    history: list[Mapping[str, Any]], shown: set[tuple[float, str]], show: Callable[[Mapping[str, Any]], None]
+    history: list[JsonMapping], shown: set[tuple[float, str]], show: Callable[[JsonMapping], None]
 ) -> set[tuple[float, str]]:
     settled = {(change["at"], change["what"]): change for change in history if change["kept"] is not None}
     for key, change in settled.items():
@@ -88,8 +88,8 @@ def _show_settled(
     return set(settled)
 
 
-def _line(as_json: bool, zone: str) -> Callable[[Mapping[str, Any]], None]:
-    def show(change: Mapping[str, Any]) -> None:
+def _line(as_json: bool, zone: str) -> Callable[[Mapping[str, object]], None]:
+    def show(change: JsonMapping) -> None:
         if as_json:
             text = json.dumps({"zone": zone, **{key: change[key] for key in ("what", "reason", "kept", "outcome")}})
         else:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.control_zone import ControlZoneObject
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonMapping
 from cotenant.model.zones.state import ZoneState
 from cotenant.services.zones.definition import BackendChoice, ClassRule, ZoneDefinition, ZoneGroup
 from cotenant.services.zones.reading import definition_of_spec
@@ -98,7 +98,8 @@ def _view(zone: ControlZoneObject) -> ZoneView:
     return ZoneView(
         name=name,
         backend=definition.backend.value if definition is not None else "",
-        start=definition.start.value if definition is not None and definition.backend is not BackendChoice.WEIGHTS
+        start=definition.start.value
+        if definition is not None and definition.backend is not BackendChoice.WEIGHTS
         else "",
         modes=tuple(mode.value for mode in definition.modes) if definition is not None else (),
         applications=_applications(definition) if definition is not None else (),
@@ -107,7 +108,7 @@ def _view(zone: ControlZoneObject) -> ZoneView:
         active=sum(node.state == ZoneState.ACTIVE for node in nodes),
         nodes=nodes,
         wrong=wrong,
-    )  # fmt: skip
+    )
 
 
 def _applications(definition: ZoneDefinition) -> tuple[str, ...]:
@@ -144,7 +145,7 @@ def _nodes(zone: ControlZoneObject) -> tuple[ZoneOnNode, ...]:
     )
 
 
-def _on_node(node: str, entry: Mapping[str, Any], generation: int) -> ZoneOnNode:
+def _on_node(node: str, entry: JsonMapping, generation: int) -> ZoneOnNode:
     def text(field: str) -> str:
         value = entry.get(field)
         return value if isinstance(value, str) else ""

@@ -17,6 +17,7 @@ from cotenant.drivers.kube.kinds.custom.control_zone import API_VERSION, KIND
 from cotenant.drivers.kube.kinds.custom.definitions import check_fields
 from cotenant.model.document import build, parse
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonMapping
 from cotenant.services.zones.definition import ZoneDefinition
 
 MAX_BYTES = 1 << 20
@@ -73,7 +74,7 @@ def definition_of_spec(zone: str, spec: object, where: str) -> ZoneDefinition:
         raise InvalidInput(f"{place}: {field}", error.value, error.expected, error.hint) from None
 
 
-def _of_manifest(document: Mapping[str, Any], name: str) -> ZoneDefinition:
+def _of_manifest(document: JsonMapping, name: str) -> ZoneDefinition:
     api, kind = document.get("apiVersion"), document.get("kind")
     if (api, kind) != (API_VERSION, KIND):
         raise InvalidInput(name, f"{api} {kind}", f"{API_VERSION} {KIND}, or a file with `zone` and `groups`")

@@ -17,10 +17,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from types import MappingProxyType
-from typing import Any
 
 from cotenant.engine.zones.zone import Zone
 from cotenant.model.errors import CotenantError
+from cotenant.model.json_object import JsonObject
 from cotenant.model.zones.reading import GroupReading, ZoneReading
 from cotenant.model.zones.setting import Backend, Setting
 from cotenant.model.zones.state import Attach, Detach, PutRows, Verify, ZoneChange, ZoneInstruction, ZoneState
@@ -45,8 +45,8 @@ class ZoneRunner:
     changed: Callable[[ZoneChange], None] = lambda change: None
     clock: Callable[[], float] = time.monotonic
     burns: Callable[[], Awaitable[Mapping[str, float]]] | None = None
-    execute: Callable[[str, list[str]], Awaitable[dict[str, Any]]] | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
+    execute: Callable[[str, list[str]], Awaitable[JsonObject]] | None = None
+    details: Mapping[str, object] = field(default_factory=dict)
     members: Callable[[], Awaitable[Mapping[str, ZoneRow] | None]] | None = None
     log: Callable[[str], None] = _log.info
     last: ZoneReading | None = None

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent
+from cotenant.model.json_object import JsonObject
 from cotenant.services.running import cancelled
 from cotenant.services.sockets.peers import Peers, RefusalLog, credentials
 from cotenant.services.sockets.unix_socket import listening_socket
@@ -37,7 +38,7 @@ class ZoneServer:
         self._peers = peers
         self._refusals = RefusalLog()
         self._server: asyncio.Server | None = None
-        self._open: set[asyncio.Task[Any]] = set()
+        self._open: set[asyncio.Task[object]] = set()
         self._restoring: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -83,7 +84,7 @@ class ZoneServer:
             self._open.discard(task)
             writer.close()
 
-    async def _answer(self, line: bytes, user: int) -> dict[str, Any]:
+    async def _answer(self, line: bytes, user: int) -> dict[str, object]:
         try:
             return {"ok": await self._carry_out(_request(line), user)}
         except InvalidInput as error:
@@ -91,7 +92,7 @@ class ZoneServer:
         except CotenantError as error:
             return {"error": str(error), "invalid": False}
 
-    async def _carry_out(self, request: dict[str, Any], user: int) -> Any:
+    async def _carry_out(self, request: JsonObject, user: int) -> Any:
         match request.get("do"):
             case "create":
                 agent = request.get("agent")
@@ -115,7 +116,7 @@ class ZoneServer:
                 raise InvalidInput("do", other, "create, switch, exec, destroy or sources")
 
 
-def _request(line: bytes) -> dict[str, Any]:
+def _request(line: bytes) -> JsonObject:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -125,7 +126,7 @@ def _request(line: bytes) -> dict[str, Any]:
     return found
 
 
-def _text(request: dict[str, Any], name: str) -> str:
+def _text(request: JsonObject, name: str) -> str:
     value = request.get(name)
     if not isinstance(value, str):
         raise InvalidInput(name, value, "text")

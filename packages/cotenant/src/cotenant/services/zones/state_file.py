@@ -11,11 +11,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.model.zones.reading import ZoneReading
 from cotenant.model.zones.state import ZoneChange
 from cotenant.model.zones.table import ZoneRow
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # readers of states need no engine
 FOLDER = Path("/run/cotenant/zones")
 
 
-def state_of(zone: Zone, now_s: float, wall_s: float, last: ZoneReading | None) -> dict[str, Any]:
+def state_of(zone: Zone, now_s: float, wall_s: float, last: ZoneReading | None) -> JsonObject:
     """The zone as plain values. Times of changes are Unix times."""
     return {
         "zone": zone.name,
@@ -41,7 +41,7 @@ def state_of(zone: Zone, now_s: float, wall_s: float, last: ZoneReading | None) 
     }
 
 
-def _row(row: ZoneRow) -> dict[str, Any]:
+def _row(row: ZoneRow) -> JsonObject:
     return {
         "class": row.zone_class.name.lower(),
         "weight": row.weight,
@@ -50,7 +50,7 @@ def _row(row: ZoneRow) -> dict[str, Any]:
     }
 
 
-def _reading(reading: ZoneReading | None) -> dict[str, Any] | None:
+def _reading(reading: ZoneReading | None) -> JsonObject | None:
     if reading is None:
         return None
     return {
@@ -65,7 +65,7 @@ def _reading(reading: ZoneReading | None) -> dict[str, Any] | None:
     }
 
 
-def _change(change: ZoneChange, offset_s: float) -> dict[str, Any]:
+def _change(change: ZoneChange, offset_s: float) -> JsonObject:
     return {
         "at": round(change.at_s + offset_s, 3),
         "event": event_of(change),
@@ -105,7 +105,7 @@ def _measured(reading: ZoneReading) -> str:
     return "; ".join(found) or f"no late dispatch in {reading.length_s:.1f} s, batch on {reading.batch_cpus:.2f} CPUs"
 
 
-def write_state(folder: Path, state: Mapping[str, Any]) -> None:
+def write_state(folder: Path, state: JsonMapping) -> None:
     """Write beside its place and rename."""
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / f"{state['zone']}.json"
@@ -120,7 +120,7 @@ def remove_state(folder: Path, zone: str) -> None:
         (folder / f"{zone}.{suffix}").unlink(missing_ok=True)
 
 
-def read_states(folder: Path) -> list[dict[str, Any]]:
+def read_states(folder: Path) -> list[JsonObject]:
     """All zones of this host, by name. A file that is not a zone's state is left out."""
     found = []
     for path in sorted(folder.glob("*.json")):
@@ -131,7 +131,7 @@ def read_states(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def read_state(folder: Path, name: str) -> dict[str, Any]:
+def read_state(folder: Path, name: str) -> JsonObject:
     """One zone. Raises `InvalidInput` where there is none of this name."""
     states = read_states(folder)
     for state in states:

@@ -96,7 +96,7 @@ class GuestBackend:
         self._attached = False
 
 
-def _row(row: ZoneRow) -> dict[str, Any]:
+def _row(row: ZoneRow) -> dict[str, object]:
     return {
         "class": row.zone_class.name.lower(),
         "weight": row.weight,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.model.errors import Permanent
+from cotenant.model.json_object import JsonObject
 from cotenant.services.running import cancelled
 from cotenant.services.zones.backends import BackendLost
 
@@ -30,14 +31,14 @@ class GuestLink:
         self.lost = ""
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._waiting: dict[int, asyncio.Future[dict[str, object]]] = {}
         self._number = 0
 
-    async def open(self, path: Path, within_s: float) -> dict[str, Any]:
+    async def open(self, path: Path, within_s: float) -> JsonObject:
         """Connect, and wait for the guest's greeting: its kernel and Python. Raises `Permanent` where none came in
         time.
         """
-        greeting: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        greeting: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
         self._waiting[0] = greeting
         reader, self._writer = await asyncio.open_unix_connection(os.fspath(path), limit=MAX_LINE)
         self._reading = asyncio.create_task(self._read(reader), name="guest")
@@ -46,7 +47,7 @@ class GuestLink:
                 answer = await greeting
         except TimeoutError:
             raise Permanent(f"the guest's agent did not start within {within_s:g} s") from None
-        found: dict[str, Any] = answer["ok"]
+        found: JsonObject = answer["ok"]
         return found
 
     async def ask(self, do: str, timeout_s: float = ANSWER_S, **fields: Any) -> Any:

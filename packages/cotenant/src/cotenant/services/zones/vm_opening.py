@@ -27,6 +27,7 @@ from cotenant.drivers.qemu.kernel import kept_kernel
 from cotenant.drivers.qemu.machine import Machine, MachineSpec, missing
 from cotenant.drivers.qemu.packages import Kernel
 from cotenant.model.errors import CotenantError, Permanent, Transient, Unsupported
+from cotenant.model.json_object import JsonObject
 from cotenant.model.zones.setting import Backend
 from cotenant.model.zones.state import ZoneChange
 from cotenant.services.running import cancelled
@@ -138,8 +139,8 @@ def _accelerators(outcome: Path) -> tuple[str, ...]:
 
 
 def _executor(link: GuestLink) -> Callable[[str, list[str]], Any]:
-    async def execute(group: str, command: list[str]) -> dict[str, Any]:
-        found: dict[str, Any] = await link.ask("exec", guest_agent.LONGEST_COMMAND_S + 10, group=group, command=command)
+    async def execute(group: str, command: list[str]) -> JsonObject:
+        found: JsonObject = await link.ask("exec", guest_agent.LONGEST_COMMAND_S + 10, group=group, command=command)
         return found
 
     return execute

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.fakes.seal_keys import keys
 
 from cotenant.cli.cluster.explain_node import lines
 from cotenant.drivers.kube.client.errors import Forbidden
@@ -17,6 +18,9 @@ from cotenant.drivers.kube.kinds.custom.device import DEVICES
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS
 from cotenant.drivers.kube.kinds.node import NODES
 from cotenant.drivers.kube.kinds.pod.schema import PODS
+from cotenant.drivers.seals.seals import NO_SEALS, Seals
+from cotenant.model.cluster.labels import PRIORITY_CLASS, QOS_CLASS
+from cotenant.model.cluster.seal import SETTLED
 from cotenant.services.offers.explaining import NodeView, answer, node_view
 
 WRITTEN = {
@@ -43,7 +47,11 @@ def _pod(name: str, phase: str = "Running", **requests: str) -> Any:
 
 
 def _view(
-    written: object = WRITTEN, data: dict[str, str] | None = CONFIG, pods: tuple[Any, ...] = (), **allocatable: str
+    written: object = WRITTEN,
+    data: dict[str, str] | None = CONFIG,
+    pods: tuple[Any, ...] = (),
+    seals: Seals = NO_SEALS,
+    **allocatable: str,
 ) -> NodeView:
     sizes = {
         "cpu": "100",
@@ -65,8 +73,19 @@ def _view(
     return answer(
         read(json.dumps(node), type=NODES.form),
         [read(json.dumps(pod), type=PODS.form) for pod in pods],
-        read(json.dumps(metric), type=NODE_METRICS.form), data
-    )  # fmt: skip
+        read(json.dumps(metric), type=NODE_METRICS.form),
+        data,
+        seals=seals,
+    )
+
+
+def test_a_pod_is_of_the_class_that_it_was_bound_with() -> None:
+    at_bind, later = {QOS_CLASS: "BE", PRIORITY_CLASS: "koord-batch"}, {QOS_CLASS: "LS", PRIORITY_CLASS: "koord-prod"}
+    sealer, seals = keys()
+    pod = _pod("b", cpu="40", memory="1Gi")
+    pod["metadata"] |= {"labels": later, "annotations": {SETTLED: sealer.statement("b", "n", at_bind)}}
+    assert [lender.pod for lender in _view(pods=(pod,)).lenders] == ["a/b"]
+    assert _view(pods=(pod,), seals=seals).lenders == ()
 
 
 def test_the_sum_that_is_printed_holds() -> None:
@@ -76,6 +95,18 @@ def test_the_sum_that_is_printed_holds() -> None:
     assert "batch-cpu 42000m, by usage" in text
     assert "  42000m  = batch-cpu" in text
     assert "by the formula it would be 40000m now" in text
+
+
+def test_a_busy_node_says_in_a_sentence_what_leaves_nothing_to_lend() -> None:
+    terms = [["capacity", 2000], ["margin above 60 %", -800], ["system", -1961], ["use of prod and mid pods", -307]]
+    floor = ["floor at zero", 1068]
+    written = {"amounts": {"batch-cpu": {"policy": "usage", "value": 0, "terms": [*terms, floor]}}}
+    why = (
+        "nothing is lent: of 2000m, 1961m are used by work outside of pods, 800m are kept free (margin above 60 %), "
+        "307m are used by prod and mid pods"
+    )
+    assert why in "\n".join(lines(_view(written, **{"kubernetes.io/batch-cpu": "0"})))
+    assert "nothing is lent" not in "\n".join(lines(_view()))
 
 
 def test_what_another_writer_changed_is_said() -> None:
@@ -125,28 +156,44 @@ def test_gpus_and_zones_are_shown_with_their_terms() -> None:
     }
     node: Any = {
         "metadata": {"name": "n", "uid": "u", "annotations": {"cotenant.io/gpu-totals": json.dumps(gpus)}},
-        "status": {"allocatable": {"cpu": "100", "memory": "100Gi", "koordinator.sh/gpu": "200",
-            "koordinator.sh/gpu-core": "100"}},
-    }  # fmt: skip
+        "status": {
+            "allocatable": {
+                "cpu": "100",
+                "memory": "100Gi",
+                "koordinator.sh/gpu": "200",
+                "koordinator.sh/gpu-core": "100",
+            }
+        },
+    }
     amount = {"policy": "usage", "value": 7000, "terms": [["capacity", 50000], ["margin above 60 %", -43000]]}
     resources = [
         {"name": name, "capacity": text, "allocatable": text, "available": text}
         for name, text in (("cpu", "50"), ("memory", "50Gi"), ("kubernetes.io/batch-cpu", "7000"))
     ]
     topology: Any = {
-        "metadata": {"name": "n",
-            "annotations": {"cotenant.io/lent": json.dumps({"zones": {"node-0": {"batch-cpu": amount}}})}},
+        "metadata": {
+            "name": "n",
+            "annotations": {"cotenant.io/lent": json.dumps({"zones": {"node-0": {"batch-cpu": amount}}})},
+        },
         "zones": [{"name": "node-0", "type": "Node", "resources": resources}],
-    }  # fmt: skip
+    }
     device: Any = {
         "metadata": {"name": "n"},
-        "spec": {"devices": [{"type": "gpu", "minor": i, "health": True,
-            "resources": {"koordinator.sh/gpu-core": "100"}} for i in range(2)]},
-    }  # fmt: skip
+        "spec": {
+            "devices": [
+                {"type": "gpu", "minor": i, "health": True, "resources": {"koordinator.sh/gpu-core": "100"}}
+                for i in range(2)
+            ]
+        },
+    }
     view = answer(
-        read(json.dumps(node), type=NODES.form), [], None, None,
-        read(json.dumps(topology), type=CPU_REPORTS.form), read(json.dumps(device), type=DEVICES.form),
-    )  # fmt: skip
+        read(json.dumps(node), type=NODES.form),
+        [],
+        None,
+        None,
+        read(json.dumps(topology), type=CPU_REPORTS.form),
+        read(json.dumps(device), type=DEVICES.form),
+    )
     text = "\n".join(lines(view))
     assert "koordinator.sh/gpu-core 100, by healthy GPUs" in text
     assert "200  2 GPUs of 100" in text
@@ -163,9 +210,10 @@ def test_annotations_that_cannot_be_read_hide_no_zone_and_no_gpu() -> None:
     }
     device: Any = {
         "metadata": {"name": "n"},
-        "spec": {"devices": [{"type": "gpu", "minor": 0, "health": True,
-            "resources": {"koordinator.sh/gpu-core": "100"}}]},
-    }  # fmt: skip
+        "spec": {
+            "devices": [{"type": "gpu", "minor": 0, "health": True, "resources": {"koordinator.sh/gpu-core": "100"}}]
+        },
+    }
     view = answer(
         read(json.dumps(node), type=NODES.form), [], None, None, None, read(json.dumps(device), type=DEVICES.form)
     )

@@ -1,19 +1,15 @@
-import os
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from tests.fakes.node.cgroup_trees import KINDS, CgroupTrees
+from tests.fakes.node.open_files import descriptors
 
 from cotenant.drivers.cgroup.counters import IDLE, RETRY, SELDOM, CgroupReader
 from cotenant.model.machine.counters import GroupCounters, Pressure, Stall
 
 PRESSURE = Pressure(Stall(1500, 0), Stall(20, 10), Stall(40, 30))
-
-
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,6 +2,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.fakes.node.open_files import descriptors
 
 from cotenant.drivers.cgroup.files import Tree
 
@@ -51,13 +52,13 @@ def test_reading_writing_and_folders(tree: Tree) -> None:
 
 
 def test_no_descriptor_is_left_open(tree: Tree) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     for group in ("a", "a/b", "nothing", ".."):
         tree.exists(group)
         tree.has(group, "file")
     with pytest.raises(FileNotFoundError):
         tree.read("a/b", "file")
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before
     tree.close()
     tree.close()
-    assert len(os.listdir("/proc/self/fd")) == before - 1
+    assert descriptors() == before - 1

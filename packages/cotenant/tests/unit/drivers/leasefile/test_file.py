@@ -89,11 +89,17 @@ def test_an_unreadable_line_is_reported_with_its_field_and_the_file_is_kept(tmp_
 
 @pytest.mark.parametrize(
     "garbage",
-    [b"\0" * 300 + b"\n", b"not JSON\n", b'{"op":"keep"}\n',
-        b'{"op":"keep","lease":{"target":{"group":"..","knob":"cpu.max"}}}\n', b"\xff\xfe\n", b"[" * 5000 + b"\n",
-        encode(Keep(lease(9, LeaseState.RESTORED)))],
+    [
+        b"\0" * 300 + b"\n",
+        b"not JSON\n",
+        b'{"op":"keep"}\n',
+        b'{"op":"keep","lease":{"target":{"group":"..","knob":"cpu.max"}}}\n',
+        b"\xff\xfe\n",
+        b"[" * 5000 + b"\n",
+        encode(Keep(lease(9, LeaseState.RESTORED))),
+    ],
     ids=["zeros", "words", "no lease", "path", "bytes", "deep", "over"],
-)  # fmt: skip
+)
 def test_garbage_loses_no_readable_lease(tmp_path: Path, garbage: bytes) -> None:
     file = LeaseFile(tmp_path, BOOT)
     file.keep([lease(0)], durable=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.node.cgroup_trees import CgroupTrees
+from tests.fakes.node.open_files import descriptors
 
 from cotenant.drivers.psi import triggers
 from cotenant.drivers.psi.triggers import HOST, PressureFiles, PressureTrigger, Resource, TriggerEvent
@@ -30,14 +31,14 @@ def test_a_missing_group_and_one_without_pressure(tmp_path: Path) -> None:
     trees = CgroupTrees(tmp_path, "v2")
     trees.add("pod")
     trees.path("pod", "io.pressure").unlink()
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     files = PressureFiles(trees.layout)
     with pytest.raises(Vanished, match="/gone"):
         files.trigger("gone", Resource.IO, 1, 1_000_000)
     with pytest.raises(Unsupported, match="CONFIG_PSI"):
         files.trigger("pod", Resource.IO, 1, 1_000_000)
     files.close()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before
 
 
 def test_a_host_without_pressure(tmp_path: Path) -> None:

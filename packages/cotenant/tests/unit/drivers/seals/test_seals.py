@@ -7,14 +7,17 @@ from math import nan
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.fakes.seal_keys import SINCE, keys, write_pair
 
 from cotenant.drivers.seals.making import ensure_pair
 from cotenant.drivers.seals.seals import (
+    BUNDLE_FILE,
     CERTIFICATE_FILE,
     GRACE_S,
     KEY_FILE,
     NO_SEALS,
+    Certified,
     Seals,
     read_seal,
     read_seals,
@@ -92,7 +95,7 @@ def test_files_that_are_absent_count_as_none_and_wrong_ones_are_named(tmp_path: 
         read_seal(tmp_path)
     (tmp_path / CERTIFICATE_FILE).write_text("-----BEGIN CERTIFICATE-----\n")
     with pytest.raises(InvalidInput, match="a certificate of an Ed25519 key"):
-        Seals.of_file(tmp_path / CERTIFICATE_FILE)
+        Seals.of_files(tmp_path / CERTIFICATE_FILE)
 
 
 def test_a_pair_is_made_once_and_anew_where_half_of_it_is_gone(tmp_path: Path) -> None:
@@ -132,5 +135,48 @@ def test_a_certificate_names_the_schedulers_that_state_class_and_quota(tmp_path:
 
     assert [counts(named, name, began_s) for name in ("cotenant", "batch", "other", "")] == [{}, {}, None, None]
     assert (counts(named, "cotenant", began_s - 1), counts(named, "cotenant", nan)) == (None, {})
-    # while keys change, what only one of the two promises is no promise
+    # while keys change, one without names may be any scheduler's
     assert counts(unnamed, "cotenant", nan) is counts(read_seals(both), "cotenant", nan) is None
+
+
+def certified(seed: int, since_s: float, *schedulers: str) -> Certified:
+    key = Ed25519PrivateKey.from_private_bytes(bytes([seed] * 32))
+    return Certified(key.public_key(), since_s, frozenset(schedulers))
+
+
+@pytest.mark.parametrize(
+    ("certificates", "promised"),
+    [  # of the schedulers `old` and `new`: pods created before, and after, the second certificate
+        ([certified(1, 0.0, "old")], "old old"),
+        ([certified(1, 0.0, "old"), certified(1, 10.0, "new")], "old new"),  # another name, the key was kept
+        ([certified(1, 0.0, "old"), certified(1, 10.0, "old", "new")], "old old+new"),
+        ([certified(1, 0.0), certified(1, 10.0, "new")], "- new"),
+        ([certified(1, 0.0, "old"), certified(2, 10.0, "new")], "old old+new"),  # a second installation
+        ([certified(1, 0.0, "old"), certified(2, 10.0, "old")], "old old"),  # a change of keys
+        ([certified(1, 0.0, "old"), certified(2, 10.0)], "old -"),  # any scheduler's
+    ],
+)
+def test_the_last_certificate_of_a_key_says_whose_pods_are_stated(certificates: list[Certified], promised: str) -> None:
+    for seals in (Seals(certificates), Seals(reversed(certificates))):
+        for created, names in zip((5.0, 10.0), promised.split(), strict=True):
+            found = [
+                name for name in ("old", "new") if seals.settled("u", "a", name, created, {QOS_CLASS: "LSR"}, "") == {}
+            ]
+            assert "+".join(found) == names.strip("-")
+        assert seals.standing("u", "a", 5.0, GIVEN) is Standing.REFUSED
+
+
+def test_certificates_in_a_bundle_beside_the_first_count(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        (tmp_path / str(seed)).mkdir()
+        write_pair(tmp_path / str(seed), seed)
+    (tmp_path / "1" / BUNDLE_FILE).write_bytes((tmp_path / "2" / CERTIFICATE_FILE).read_bytes())
+    sealer, seals = read_seal(tmp_path / "1")
+    assert sealer is not None
+    for believed in (seals, read_seals(tmp_path / "1" / CERTIFICATE_FILE)):
+        for seed in (1, 2):
+            notes = {**GIVEN, SEAL: keys(seed)[0].seal("u", "a", GIVEN)}
+            assert believed.standing("u", "a", nan, notes) is Standing.SEALED
+    (tmp_path / "1" / KEY_FILE).write_bytes((tmp_path / "2" / KEY_FILE).read_bytes())
+    with pytest.raises(InvalidInput, match="a certificate of the key beside it"):
+        read_seal(tmp_path / "1")  # one of the bundle is not enough

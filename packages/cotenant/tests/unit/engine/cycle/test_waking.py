@@ -23,7 +23,7 @@ from tests.fakes.cluster.gang_world import (
 )
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.cycle.eviction.preempting import OVERDUE_S
+from cotenant.engine.state.pod_columns import OVERDUE_S, PATIENCE_S
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
@@ -198,6 +198,43 @@ def test_an_overdue_victim_is_waited_for_where_there_is_no_other_place() -> None
     assert c.reserved() == {"uid-default-high": "n0"}
     c.pod_gone("uid-default-low0", 500.0)
     assert binds(settle(c, 500.0)) == {"high": "n0"}
+
+
+def test_a_grace_period_of_hours_is_not_waited_for_where_another_place_is() -> None:
+    c = waiting()
+    see(c, replace(pod("low0", on="n0"), ends_s=7201.0, grace_s=7200), now_s=1.0)
+    assert preempted(settle(c, PATIENCE_S - 9.0)) == {}
+    assert c.next_s() <= 1.0 + PATIENCE_S
+    out = settle(c, 1.0 + PATIENCE_S)
+    assert preempted(out) == {"high": ("low1",)}
+    words = "it waits for n1, where default/low1 must end first, as default/low0 on n0 did not end in time."
+    assert words in told(out)["high"]
+
+
+@pytest.mark.parametrize(("ends_s", "grace_s"), [(300.0, 0), (7201.0, 7200)])
+def test_a_pod_says_that_what_it_waits_for_did_not_end_in_time(ends_s: float, grace_s: int) -> None:
+    c = waiting((0, 9))
+    see(c, replace(pod("low0", on="n0"), ends_s=ends_s, grace_s=grace_s), now_s=1.0)
+    out = settle(c, 1.0 + PATIENCE_S)
+    assert "It waits on: default/low0 on n0 did not end in time." in told(out)["high"]
+    assert c.reserved() == {"uid-default-high": "n0"}
+
+
+def test_a_gang_does_not_wait_for_one_that_does_not_end_on_another_node_of_its_own() -> None:
+    c = cluster(3)
+    see(c, *(pod(f"low{i}", on=f"n{i}", priority=i) for i in range(3)))
+    see(c, *members("gang", 2, priority=5))
+    (waits, _), _ = sorted(preempted(settle(c, 0.0)).items())
+    on = c.reserved()[f"uid-default-{waits}"]
+    stays = "low1" if on == "n0" else "low0"
+    see(c, *(replace(pod(f"low{i}", on=f"n{i}", priority=i), ends_s=30.0) for i in range(2)), now_s=1.0)
+    settle(c, 1.0)
+    c.pod_gone("uid-default-low0" if stays == "low1" else "uid-default-low1", 31.0)
+    settle(c, 31.0)
+    assert c.next_s() <= 30.0 + OVERDUE_S
+    out = settle(c, 30.0 + OVERDUE_S)
+    assert [victim for names in preempted(out).values() for victim in names] == ["low2"]
+    assert f"default/{stays} on " in told(out)["gang-0"]
 
 
 def test_room_on_the_nominated_node_is_used() -> None:

@@ -19,10 +19,14 @@ from cotenant.policy.overcommit.node_ratios import AMPLIFICATION_KEY, ENABLED_LA
 
 FAST, SLOW = CpuInfo("Fast CPU", True, True), CpuInfo("Slow CPU", False, False)
 MODELS = {
-    "Fast CPU": {"baseRatio": 1.5, "hyperThreadEnabledRatio": 1.1, "turboEnabledRatio": 1.65,
-        "hyperThreadTurboEnabledRatio": 1.2},
+    "Fast CPU": {
+        "baseRatio": 1.5,
+        "hyperThreadEnabledRatio": 1.1,
+        "turboEnabledRatio": 1.65,
+        "hyperThreadTurboEnabledRatio": 1.2,
+    },
     "Slow CPU": {"baseRatio": 1.0},
-}  # fmt: skip
+}
 
 
 def data(normalization: Any = None, amplification: Any = None) -> dict[str, str]:
@@ -69,8 +73,8 @@ class World:
 
 @pytest.mark.parametrize(
     ("threads", "turbo", "ratio"),
-    [(False, False, "1.50"), (True, False, "1.10"), (False, True, "1.65"), (True, True, "1.20")]
-)  # fmt: skip
+    [(False, False, "1.50"), (True, False, "1.10"), (False, True, "1.65"), (True, True, "1.20")],
+)
 def test_the_ratio_is_the_models_by_hyper_threading_and_turbo(threads: bool, turbo: bool, ratio: str) -> None:
     w = World(data(ON), RatioNode("n"))
     w.cpu("n", CpuInfo("Fast CPU", threads, turbo))

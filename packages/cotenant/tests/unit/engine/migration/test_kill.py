@@ -12,8 +12,8 @@ from dataclasses import replace
 import pytest
 from tests.fakes.processes.migration_world import Killed, MigrationWorld
 
+from cotenant.engine.migration.contracts import MigrationSettings
 from cotenant.engine.migration.instructions import WithdrawEviction
-from cotenant.engine.migration.migrations import MigrationSettings
 from cotenant.engine.migration.steps import Simulated
 from cotenant.model.cluster.eviction_request import INVALID, EvictionRequest
 from cotenant.model.groups.migration import (

@@ -74,10 +74,14 @@ def test_a_verdict_is_given_once_and_only_about_planned_moves() -> None:
 
 def jobs(*verdicts: str, kind: str = "k") -> list[MigrationJob]:
     return [
-        replace(DONE, name=f"{kind}-{at}", note=replace(NOTE, kind=kind),
-            conditions=(JobCondition(Step.HELPED, status, since_s=100.0 * at),))
+        replace(
+            DONE,
+            name=f"{kind}-{at}",
+            note=replace(NOTE, kind=kind),
+            conditions=(JobCondition(Step.HELPED, status, since_s=100.0 * at),),
+        )
         for at, status in enumerate(verdicts)
-    ]  # fmt: skip
+    ]
 
 
 def test_kinds_that_do_not_help_rest_twice_as_long_each_time() -> None:

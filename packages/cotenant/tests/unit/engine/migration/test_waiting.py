@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 import pytest
 from tests.fakes.processes.migration_world import MigrationWorld, PassAll
 
+from cotenant.engine.migration.contracts import MigrationSettings
 from cotenant.engine.migration.instructions import CreateReservation, Instruction, WriteStatus
-from cotenant.engine.migration.migrations import TWO_BUDGETS, MigrationSettings
+from cotenant.engine.migration.pending import TWO_BUDGETS
 from cotenant.model.groups.migration import JobPhase, JobReason, MigrationJob, PodRef, Step, WaitReason
 from cotenant.policy.rebalance.migration.arbitration import BUDGET, Verdict
 from cotenant.policy.rebalance.migration.object_limiter import ObjectLimit

@@ -50,9 +50,13 @@ def pod(
         notes[EXTENDED_SPEC] = json.dumps({"containers": {"work": spec}})
     given = {**({"koordinator.sh/qosClass": qos} if qos else {}), **(labels or {})}
     found = NodePod(
-        "u1", "shop", name, GROUP, kubernetes_qos=kubernetes,
-        containers=tuple(NodeContainer(container, "") for container in containers)
-    )  # fmt: skip
+        "u1",
+        "shop",
+        name,
+        GROUP,
+        kubernetes_qos=kubernetes,
+        containers=tuple(NodeContainer(container, "") for container in containers),
+    )
     declared = DeclaredPod("u1", labels=Labels.of(given), annotations=Labels.of(notes))
     return merged(found, declared, Belief(checks_requests=False))
 
@@ -77,11 +81,14 @@ def limits(values: FirstValues) -> tuple[int | None, CpuMax | None, int | None]:
         ("batch resources", pod("BE", spec=batch()), (150, CpuMax(150_000), 64 << 20)),
         ("batch requests alone", pod("BE", spec={"requests": BATCH}), (150, None, None)),
         ("batch memory alone", pod("BE", spec={"limits": {"kubernetes.io/batch-memory": "64Mi"}}), (1, None, 64 << 20)),
-        ("mid resources of a service", pod("LS", spec={"limits": {"kubernetes.io/batch-cpu": "500"}}),
-            (50, CpuMax(50_000), None)),
+        (
+            "mid resources of a service",
+            pod("LS", spec={"limits": {"kubernetes.io/batch-cpu": "500"}}),
+            (50, CpuMax(50_000), None),
+        ),
         ("an annotation that cannot be read", pod("BE", annotations={EXTENDED_SPEC: "{"}), (1, None, None)),
     ],
-)  # fmt: skip
+)
 def test_weight_quota_and_memory(what: str, given: NodePod, wanted: tuple[int, CpuMax, int]) -> None:
     assert limits(first_values(given, WORK, NodeFacts(), USUAL)) == wanted, what
 
@@ -150,9 +157,12 @@ def test_an_update_keeps_batch_amounts_and_leaves_native_ones_to_the_kubelet() -
     ],
 )
 def test_cpus_that_a_scheduler_assigned(
-    settings: FirstValueSettings, manager: str, allowed: tuple[int, ...] | None, cpus: tuple[int, ...],
-    cause: Refusal | None
-) -> None:  # fmt: skip
+    settings: FirstValueSettings,
+    manager: str,
+    allowed: tuple[int, ...] | None,
+    cpus: tuple[int, ...],
+    cause: Refusal | None,
+) -> None:
     given = pod("LSR", annotations={"scheduling.koordinator.sh/resource-status": OWN})
     values = first_values(given, replace(WORK, allowed_cpus=allowed), NodeFacts(cpu_manager=manager), settings)
     assert values.cpus == cpus

@@ -307,8 +307,8 @@ def measure(world: World, windows: int = 4) -> None:
         slow = MeasuredPod(Use(2000, GIB), PriorityClass.PROD, PodSignals(latency_p99_ms=25.0))
         world.planner.metric_seen(
             NodeMetric("a", 0.0, use=Use(6000, GIB), pods={"default/victim": slow}, system=Use()),
-            NOW - 30.0 + 10 * window
-        )  # fmt: skip
+            NOW - 30.0 + 10 * window,
+        )
 
 
 def test_the_cheaper_of_victim_and_culprit_moves_with_the_predicted_effect() -> None:

@@ -244,7 +244,7 @@ def test_the_selector_of_the_profile_and_raw_allocatable() -> None:
     world = hot(node_selector=LabelSelector.of({"pool": "x"}))
     assert world.plan().nodes == 0
     world = hot()
-    world.planner.raw_allocatable("a", Use(100_000, 64 * GIB))  # 8 % of what it really has
+    world.planner.use.raw_allocatable("a", Use(100_000, 64 * GIB))  # 8 % of what it really has
     assert world.plan().pools[0].note == "no node is overloaded"
 
 
@@ -330,9 +330,9 @@ def test_a_workload_that_was_moved_a_moment_ago_is_left_alone() -> None:
 
 def test_the_measured_percentage_of_a_node() -> None:
     world = hotter()
-    assert world.planner.percent("a", "cpu", NOW) == pytest.approx(90.0)
-    assert world.planner.percent("a", "cpu", NOW + 1000.0) is None
-    assert world.planner.percent("nowhere", "cpu", NOW) is None
+    assert world.planner.use.percent("a", "cpu", NOW) == pytest.approx(90.0)
+    assert world.planner.use.percent("a", "cpu", NOW + 1000.0) is None
+    assert world.planner.use.percent("nowhere", "cpu", NOW) is None
 
 
 def test_nothing_is_simulated_where_no_node_is_overloaded() -> None:

@@ -25,8 +25,9 @@ from cotenant.model.claims.devices import (
     Slice,
     TaintRule,
 )
-from cotenant.model.claims.needs import ContainerRequest
+from cotenant.model.claims.needs import ClaimGroup, ClaimNeeds, ContainerRequest, NamedClaim
 from cotenant.model.claims.requests import (
+    MAX_CONSUMERS,
     AllocationMode,
     Constraint,
     DeviceClass,
@@ -34,6 +35,7 @@ from cotenant.model.claims.requests import (
     DeviceToleration,
     ExactRequest,
 )
+from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.devices.device import Device, DeviceType
@@ -180,6 +182,66 @@ def test_a_claim_that_cannot_be_used_any_more_is_given_back() -> None:
     assert world.settle() == {"web": "m"}
     assert any(isinstance(told, ReleaseClaim) for told in world.told)
     assert world.given() == {"web": [device("m", 0)]}
+
+
+def test_a_claim_of_a_group_is_reserved_once_for_more_pods_than_may_share_one() -> None:
+    world = ClaimsWorld()
+    world.node("n", gpus(1), pods=400)
+    world.claim("shared")
+    for at in range(MAX_CONSUMERS + 4):
+        world.pod(f"w-{at}", "shared", group="crew", cpu_milli=10)
+    assert len(world.settle(400)) == MAX_CONSUMERS + 4
+    assert world.claims["default/shared"].reserved_for == ("uid-crew",)
+    world.engine.validate()
+
+
+def test_a_claim_that_was_made_for_another_group_is_named() -> None:
+    world = ClaimsWorld()
+    world.node("n", gpus(1))
+    world.claim("shared", owner="uid-other")
+    crew = ClaimGroup("crew", "uid-crew")
+    needs = ClaimNeeds(group=crew, uid="uid-w", claims=(NamedClaim("default/shared", True, crew),))
+    world.pod("w", "shared")
+    world.see(replace(world.pods["uid-w"], demands=Demands(claims=needs)))
+    assert world.settle() == {}
+    world.now_s += 2.0
+    world.settle()
+    assert world.reason("w") == "ResourceClaim default/shared was not made for PodGroup crew of this pod"
+
+
+def test_a_groups_claim_is_kept_while_a_pod_of_it_runs_and_given_back_where_none_can() -> None:
+    world = ClaimsWorld()
+    world.node("n", gpus(1), cpu=250)
+    world.claim("shared")
+    for name in ("a", "b"):
+        world.pod(name, "shared", group="crew")
+    (first, second) = (*world.decide(), *world.decide())
+    world.write(first)
+    world.engine.bind_failed(second.uid, "conflict", 0.0)
+    world.carry_out(first)
+    assert world.settle() == {"a": "n", "b": "n"}
+    world.pod("c", "shared", group="crew")  # has no room beside them, and only there its devices
+    world.node("m", gpus(1))
+    assert world.settle() == {"a": "n", "b": "n"}
+    assert not any(isinstance(told, ReleaseClaim) for told in world.told)
+    world.end("a")
+    world.end("b")
+    world.engine.node_gone("n", world.now_s)
+    assert world.settle() == {"c": "m"}
+    assert [told.consumer_uid for told in world.told if isinstance(told, ReleaseClaim)] == ["uid-crew"]
+    assert world.given() == {"shared": [device("m", 0)]}
+    world.engine.validate()
+
+
+def test_nobody_is_evicted_for_devices_that_stay_with_a_group() -> None:
+    world = ClaimsWorld()
+    world.node("n", gpus(1))
+    world.claim("shared")
+    world.pod("low", "shared", group="crew")
+    assert world.settle() == {"low": "n"}
+    world.own("high", priority=10)
+    world.settle()
+    assert not any(isinstance(told, Preempt) for told in world.told)
 
 
 def test_alternatives_are_tried_in_order_and_earlier_ones_are_preferred() -> None:

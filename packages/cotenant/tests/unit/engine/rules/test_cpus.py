@@ -181,8 +181,10 @@ def test_pods_that_claim_the_same_cpus_are_counted_and_both_stay() -> None:
     told = api.cluster.plugins.cpus.describe("a")
     assert told is not None
     assert {holder.pod: holder.missing for holder in told.holders} == {
-        "default/x": (), "default/y": (1,), "default/far": (70,)
-    }  # fmt: skip
+        "default/x": (),
+        "default/y": (1,),
+        "default/far": (70,),
+    }
     assert told.available == (3, 4, 5, 6, 7)
     api.delete("x")
     api.turn()
@@ -198,8 +200,9 @@ def test_a_reported_topology_is_described() -> None:
     assert (len(told.cpus), told.kept, told.available) == (8, (("kubelet", (7,)),), (2, 3, 4, 5, 6))
     assert [(holder.pod, holder.cpus) for holder in told.holders] == [("default/x", (0, 1))]
     assert [(left.node, left.available, left.memory_free_bytes) for left in told.numa] == [
-        (0, (2, 3), 8 * GIB), (1, (4, 5, 6), 8 * GIB)
-    ]  # fmt: skip
+        (0, (2, 3), 8 * GIB),
+        (1, (4, 5, 6), 8 * GIB),
+    ]
     assert api.cluster.plugins.cpus.describe("nobody") is None
     assert api.cluster.plugins.cpus.nodes() == ("a",)
 

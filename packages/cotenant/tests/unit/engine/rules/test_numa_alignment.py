@@ -293,9 +293,13 @@ def test_what_was_given_is_the_same_after_a_restart_and_all_of_it_comes_back() -
 
 def test_among_numa_nodes_the_strategy_of_devices_still_says_which_node() -> None:
     api = world("a", "b", policy="SingleNUMANode")
-    halves = [replace(observed_pod,
-        pod=replace(observed_pod.pod, requests=Amounts.of(dict(observed_pod.pod.requests.items) | {GPU: 50})))
-              for observed_pod in (pod(f"half-{place}", 1, qos=QoSClass.LS) for place in range(2))]  # fmt: skip
+    halves = [
+        replace(
+            observed_pod,
+            pod=replace(observed_pod.pod, requests=Amounts.of(dict(observed_pod.pod.requests.items) | {GPU: 50})),
+        )
+        for observed_pod in (pod(f"half-{place}", 1, qos=QoSClass.LS) for place in range(2))
+    ]
     for half in halves:
         api.create(half)
         api.turn()

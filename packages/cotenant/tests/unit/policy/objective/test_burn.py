@@ -29,13 +29,15 @@ COUNTS = st.integers(0, 10**6).flatmap(lambda n: st.builds(Counted, st.just(n), 
 
 
 def test_the_workbooks_factors_follow_from_budget_shares() -> None:
-    assert [(rule.severity.value, window_name(rule.long_s), window_name(rule.short_s), rule.factor)
-        for rule in rules(30 * DAY_S)] == [
+    assert [
+        (rule.severity.value, window_name(rule.long_s), window_name(rule.short_s), rule.factor)
+        for rule in rules(30 * DAY_S)
+    ] == [
         ("fast", "1h", "5m", pytest.approx(14.4)),
         ("fast", "6h", "30m", pytest.approx(6)),
         ("slow", "1d", "2h", pytest.approx(3)),
         ("slow", "3d", "6h", pytest.approx(1)),
-    ]  # fmt: skip
+    ]
     assert rules(28 * DAY_S)[0].factor == pytest.approx(13.44)
 
 

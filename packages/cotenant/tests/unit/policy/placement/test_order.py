@@ -13,9 +13,17 @@ def queue(ready: list[float], deadline: list[float], path: list[float], service:
     size = len(ready)
     number = np.arange(size)
     return PendingArrays(
-        number, number, number, number, number, np.array(service), np.array(ready), np.array(deadline), np.array(path),
-        np.ones(size)
-    )  # fmt: skip
+        number,
+        number,
+        number,
+        number,
+        number,
+        np.array(service),
+        np.array(ready),
+        np.array(deadline),
+        np.array(path),
+        np.ones(size),
+    )
 
 
 def shapes(cores: list[int]) -> ShapeArrays:
@@ -26,9 +34,15 @@ def shapes(cores: list[int]) -> ShapeArrays:
     params[:, Param.ALLOWANCE], params[:, Param.SENSITIVITY] = 0.5, 0.5
     zero = np.zeros(size, np.uint64)
     return ShapeArrays(
-        request, np.zeros((size, len(Sum)), np.int64), params, zero, zero[:, None], np.zeros(size, np.int64),
-        np.full(size, -1), np.zeros(size, np.int64),
-    )  # fmt: skip
+        request,
+        np.zeros((size, len(Sum)), np.int64),
+        params,
+        zero,
+        zero[:, None],
+        np.zeros(size, np.int64),
+        np.full(size, -1),
+        np.zeros(size, np.int64),
+    )
 
 
 def order_of(order: Order, pending: PendingArrays, now_s: float = 0.0, cores: list[int] | None = None) -> list[int]:

@@ -35,7 +35,7 @@ def test_a_burning_signal_cuts_best_effort_work_is_explained_and_reported() -> N
 
     async def scenario(process: AgentProcess) -> None:
         for _ in range(5):
-            process.signals_came(SignalLine((signal(process, "top/web"),)))
+            process.signals.came(SignalLine((signal(process, "top/web"),)))
             await w.tick(process, 1)
         state = process.agent.state()
         assert state is not None
@@ -46,10 +46,10 @@ def test_a_burning_signal_cuts_best_effort_work_is_explained_and_reported() -> N
         text.extend(story.text)
         now_us = process.components.clocks.now_us()
         actions.extend(actions_of(process.agent.decisions(), state, "n", now_us, 1000.0))
-        process.signals_came(SignalLine((BURNING,), ((entry.pod.key, "shop/o"),)))
+        process.signals.came(SignalLine((BURNING,), ((entry.pod.key, "shop/o"),)))
         await w.tick(process, 1)
         assert process.agent.state().pods[0].signals == ()  # type: ignore[union-attr]
-        assert process.signal_counts == {"taken": 5, "unknown": 1, "invalid": 0}
+        assert process.signals.counts == {"taken": 5, "unknown": 1, "invalid": 0}
 
     process = live(w, scenario)
     assert any(
@@ -98,14 +98,14 @@ def test_a_silent_source_is_explained_and_impossible_figures_are_counted() -> No
 
     async def scenario(process: AgentProcess) -> None:
         good = signal(process, "top/web")
-        process.signals_came(SignalLine((good,)))
+        process.signals.came(SignalLine((good,)))
         wrong = {name: getattr(good, name) for name in WireSignal.__struct_fields__} | {"bad": 401}
-        process.signals_came(SignalLine((WireSignal(**wrong),)))
+        process.signals.came(SignalLine((WireSignal(**wrong),)))
         await w.tick(process, 8)
         story = process.agent.explain("top/web")
         assert story is not None
         text.extend(story.text)
-        assert process.signal_counts["invalid"] == 1
+        assert process.signals.counts["invalid"] == 1
 
     live(w, scenario)
     assert any(

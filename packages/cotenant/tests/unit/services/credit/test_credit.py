@@ -239,6 +239,20 @@ def test_the_commands_show_what_was_booked(
     store = str(tmp_path / "credit.db")
     assert main(["credit", "list", "--store", store]) == 0
     assert "all accounts together are 0.000" in capsys.readouterr().out
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("currency: EUR\notherwise: {cpuPerHour: 0.1, memoryGiBPerHour: 0.01}\n")
+    assert main(["credit", "list", "--store", store, "--prices", str(prices)]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "tenant balance, credits worth, EUR" in words
+    assert "a 0.900 0.09" in words
+    assert main(["credit", "list", "--store", store, "--prices", str(prices), "--json"]) == 0
+    worth = {row["account"]: row["balance_money"] for row in json.loads(capsys.readouterr().out)}
+    assert sorted(worth.values()) == [-0.09, 0.09]
+    prices.write_text("nodes: [{instanceType: m5.large, perHour: 0.1}]\n")
+    assert main(["credit", "list", "--store", store, "--prices", str(prices)]) == 2
+    assert "otherwise: with cpuPerHour" in capsys.readouterr().err
+    assert main(["credit", "list", "--store", store, "--prices", str(tmp_path / "none")]) == 2
+    assert "--prices" in capsys.readouterr().err
     assert main(["credit", "show", "a", "--store", store]) == 0
     assert "a: 0.900 credits" in capsys.readouterr().out
     assert main(["credit", "why", "incident/n1-7", "--store", store]) == 0

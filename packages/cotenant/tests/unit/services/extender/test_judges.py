@@ -162,5 +162,10 @@ def test_other_profiles_refuse_what_their_fit_refuses() -> None:
 def test_figures_for_people_are_never_rounded_up() -> None:
     assert [cores(milli) for milli in (0, -5, 400, 1999.9999, 2000, 12345)] == ["0", "0", "0.4", "1.999", "2", "12.345"]
     assert [size(count) for count in (0, 1023, 1024, 1536, 4 * GIB - 1, 4 * GIB)] == [
-        "0", "1023", "1Ki", "1.5Ki", "3.9Gi", "4Gi",
-    ]  # fmt: skip
+        "0",
+        "1023",
+        "1Ki",
+        "1.5Ki",
+        "3.9Gi",
+        "4Gi",
+    ]

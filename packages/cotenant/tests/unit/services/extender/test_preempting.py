@@ -86,9 +86,14 @@ def test_nothing_planned() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"[]", b'{"Pod":null}', b'{"Pod":{},"NodeNameToMetaVictims":[]}',
-    b'{"Pod":{},"NodeNameToVictims":{"a":{"Pods":[7]}}}']
-)  # fmt: skip
+    [
+        b"",
+        b"[]",
+        b'{"Pod":null}',
+        b'{"Pod":{},"NodeNameToMetaVictims":[]}',
+        b'{"Pod":{},"NodeNameToVictims":{"a":{"Pods":[7]}}}',
+    ],
+)
 def test_malformed(body: bytes) -> None:
     with pytest.raises(InvalidInput):
         Known().extender.preempt(body, NOW)

@@ -11,7 +11,8 @@ from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.kube.kinds.node import NodeObject
-from cotenant.drivers.kube.kinds.pod.schema import PodObject
+from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject
+from cotenant.engine.state.namespace_tenants import MAX_TENANTS
 from cotenant.model.arrays import CPU
 from cotenant.services.extender.founding_judge import FoundingJudge
 from cotenant.services.extender.mirror import Mirror
@@ -104,3 +105,14 @@ def test_a_node_that_cannot_be_read_is_not_known(
     assert mirror.unusable == {}
     assert "allocatable" in caplog.text
     assert "no JSON" in caplog.text
+
+
+def test_a_namespace_names_so_many_tenants_at_once(watches: MirrorWatches, mirror: Mirror) -> None:
+    watches.take_nodes([Changed("Node", "a", None, node("a"))])
+    for i in range(2 * MAX_TENANTS):
+        obj = bound(f"p{i}", "a")
+        meta = msgspec.structs.replace(obj.metadata, uid=f"u{i}", annotations=PodAnnotations(tenant=f"t{i}"))
+        watches.take_pods([Changed("Pod", f"shop/p{i}", None, msgspec.structs.replace(obj, metadata=meta))])
+    owners = {resident.shape.tenant for resident in mirror._residents.values()}
+    assert len(owners) == MAX_TENANTS + 1
+    assert "shop" in owners

@@ -63,13 +63,13 @@ def test_functions_go_off_and_on_while_the_agent_runs(tmp_path: Path) -> None:
         assert await configured(world, CONTAINERS_OFF) == Spread(1, 1)
         survey = Survey(Fence("shop", 1))
         with pytest.raises(Unsupported, match="configuration switches off"):
-            await call(world.bus, "guid.agent-a.rpc.survey", survey, Surveyed)
+            await call(world.bus, "guid.agent-a.rpc.survey", survey, Surveyed, 60.0)
         await soon("heartbeats say so", lambda: health(world) == (FunctionHealth("containers", False),))
         with pytest.raises(Permanent, match="agent-a: its configuration switches containers off"):
             await world.ask("up", Up(GroupTemplate("one", (ContainerTemplate("web", "image"),))), GroupOutcome)
         assert await configured(world, AgentConfiguration()) == Spread(2, 1)
         await soon("heartbeats say so", lambda: health(world) == (FunctionHealth("containers", True),))
-        assert (await call(world.bus, "guid.agent-a.rpc.survey", survey, Surveyed)).steps == {}
+        assert (await call(world.bus, "guid.agent-a.rpc.survey", survey, Surveyed, 60.0)).steps == {}
 
     played(scene, tmp_path)
 

@@ -10,6 +10,7 @@ import pytest
 from tests.fakes.servers.fleet_world import FleetWorld
 from tests.fakes.waiting import soon
 
+from cotenant.drivers.nats.file_store import FileStore
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.fleet.group import GroupOutcome
 from cotenant.model.fleet.refusal import Forbidden, NobodyAnswers, NoSuchGuid
@@ -178,6 +179,44 @@ def test_down_over_an_up_undoes_it(tmp_path: Path) -> None:
     played(scene, tmp_path)
 
 
+class SlowStore(FileStore):
+    """What was stored is seen by all before who stored it has the answer, as on a bus."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.may_answer = asyncio.Event()
+
+    async def put(self, key: str, value: bytes, revision: int | None = None) -> int:
+        written = await super().put(key, value, revision)
+        await self.may_answer.wait()
+        return written
+
+
+def test_a_group_is_not_taken_over_from_whoever_begins_it(tmp_path: Path) -> None:
+    async def play() -> None:
+        (tmp_path / "store").mkdir()
+        store = SlowStore(tmp_path / "store")
+        async with FleetWorld(tmp_path, ("agent-a",), store=store) as world:
+            controller = world.controller
+            assert controller is not None
+            asked = asyncio.create_task(up(world, SHOP))
+            await soon("it is stored", lambda: store.names() == ["group.shop"])
+            tick = asyncio.create_task(controller.tick())
+            down = asyncio.create_task(world.ask("down", Down("shop"), GroupOutcome))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            store.may_answer.set()
+            await tick
+            gone, outcome = await down, await asked
+            assert isinstance(gone, GroupOutcome)
+            assert (gone.left, outcome.reason) == ((), "asked to go down")
+            assert world.dockers["agent-a"].containers == {}
+            assert store.names() == []
+        store.close()
+
+    asyncio.run(play())
+
+
 def test_a_container_that_cannot_be_stopped_is_left_named_and_goes_later(tmp_path: Path) -> None:
     async def scene(world: FleetWorld) -> None:
         docker = world.dockers["agent-a"]
@@ -231,11 +270,11 @@ def test_a_controller_that_was_replaced_is_refused_by_agents(tmp_path: Path) -> 
         outcome = await up(world, ONE)
         old = Move(Fence("one", 1), outcome.guids["web"])
         with pytest.raises(Permanent, match="belongs to a later controller"):
-            await call(world.bus, "guid.agent-a.rpc.stop", old, Moved)
+            await call(world.bus, "guid.agent-a.rpc.stop", old, Moved, 60.0)
         await world.kill_agent("agent-a")
         await world.start_agent("agent-a")
         with pytest.raises(Permanent, match="belongs to a later controller"):
-            await call(world.bus, "guid.agent-a.rpc.stop", old, Moved)
+            await call(world.bus, "guid.agent-a.rpc.stop", old, Moved, 60.0)
         assert world.dockers["agent-a"].running() == {"web"}
 
     played(scene, tmp_path)
@@ -244,11 +283,11 @@ def test_a_controller_that_was_replaced_is_refused_by_agents(tmp_path: Path) -> 
 def test_who_is_not_there_is_said_at_once(tmp_path: Path) -> None:
     async def scene(world: FleetWorld) -> None:
         with pytest.raises(NobodyAnswers, match="nobody answers for agent-z"):
-            await call(world.bus, "guid.agent-z.rpc.describe", Describe(), object)
+            await call(world.bus, "guid.agent-z.rpc.describe", Describe(), object, 60.0)
         with pytest.raises(NoSuchGuid, match="web-00000000"):
             await world.ask("inspect", Inspect("web-00000000"), Inspected)
         with pytest.raises(InvalidInput, match=r"start: .*fence"):
-            await call(world.bus, "guid.agent-a.rpc.start", {"guid": "x"}, Moved)
+            await call(world.bus, "guid.agent-a.rpc.start", {"guid": "x"}, Moved, 60.0)
 
     played(scene, tmp_path)
 

@@ -200,11 +200,12 @@ def test_the_descriptor_of_a_trigger_is_passed_on(tmp_path: Path) -> None:
         wire.LENGTH.pack(0),
         b"GET / HTTP/1.1\r\n\r\n",
         wire.LENGTH.pack(100_000) + b"[" * 100_000,
-        wire.frame(wire.Hold(())).replace(b"[]",
-            b'[{"target":{"group":"../..","knob":"cpu.max"},"value":"1","reason":{"rule":"","text":""}}]'),
+        wire.frame(wire.Hold(())).replace(
+            b"[]", b'[{"target":{"group":"../..","knob":"cpu.max"},"value":"1","reason":{"rule":"","text":""}}]'
+        ),
     ],
     ids=["cut length", "cut", "huge", "too long", "words", "nothing", "empty", "http", "deep", "path"],
-)  # fmt: skip
+)
 def test_a_malformed_message_ends_its_connection_and_nothing_else(tmp_path: Path, data: bytes) -> None:
     async def use(keeper: Keeper) -> None:
         await keeper.raw(data)

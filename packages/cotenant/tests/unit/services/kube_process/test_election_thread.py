@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.fakes.servers.fake_api import FakeApi
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
@@ -100,10 +101,10 @@ def test_a_loop_that_hangs_lets_the_lease_run_out_and_leads_on_where_nobody_took
                 assert "nobody else is known to hold it" in elected.standing()
                 while not elected.leading:
                     changes.clear()
-                    await asyncio.wait_for(changes.wait(), 60)
+                    await asyncio.wait_for(changes.wait(), patience(60))
 
             assert await elected.run(work, changes.set) is True  # the same work, not a second term
-            assert elected.lapses == 1
+            assert elected.lapses >= 1  # a loop that gets no CPU has hung
 
     asyncio.run(case())
 
@@ -137,7 +138,7 @@ def test_a_loop_that_hangs_for_ever_loses_the_lease_to_another() -> None:
 def test_cancelling_while_working_stops_the_work_and_then_releases() -> None:
     async def case() -> None:
         async with FakeApi() as api:
-            elected, seen, began = election(api, "one"), [], asyncio.Event()
+            elected, seen, began = election(api, "one", STEADY), [], asyncio.Event()
 
             async def work() -> None:
                 began.set()
@@ -200,7 +201,7 @@ def test_an_error_of_the_work_is_raised_after_the_release() -> None:
                 raise RuntimeError("of the work")
 
             with pytest.raises(RuntimeError, match="of the work"):
-                await election(api, "one").run(work)
+                await election(api, "one", STEADY).run(work)
             assert not holder(api)
 
     asyncio.run(case())

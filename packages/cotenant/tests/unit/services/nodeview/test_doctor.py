@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from tests.fakes.node import kubepods
 
 from cotenant.cli.main import main
+from cotenant.engine.node.doctor.checks import Severity, findings
 from cotenant.engine.node.doctor.found import KeeperFound, NodeFound, OtherWriter
 from cotenant.engine.node.mode import Mode
 from cotenant.model.kubelet.facts import KubeletFacts
@@ -21,6 +24,7 @@ from cotenant.services.knobs.wire import Described
 from cotenant.services.nodeview.doctor import _with_keeper, look
 from cotenant.services.nodeview.other_writers import other_writers
 
+NOBODY = 65534
 NO_SOCKET = Path("/nowhere/keeper.sock")
 
 
@@ -104,6 +108,34 @@ def test_other_writers_are_found_by_their_command_lines(tmp_path: Path) -> None:
     assert other_writers(ours, single=False, proc=proc) == (koordlet, second, agents, inside)
     own = OtherWriter("another keeper", "process 3", ("kubepods",))
     assert other_writers(ours, single=True, proc=proc) == (koordlet, own, second, agents, inside)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives up root's rights for a while")
+def test_an_account_without_rights_says_which_writers_it_cannot_read() -> None:
+    with tempfile.TemporaryDirectory(prefix="cotenant-test-") as place:
+        folder = Path(place)
+        folder.chmod(0o755)
+        node(folder)
+        ours, proc = config(folder, "kubepods"), folder / "proc"
+        process(proc, 4, "cotenant", "agent", "--single", "--config=/etc/cotenant/agent.yaml")
+        process(proc, 5, "cotenant", "agent", "--single", "--config=/etc/cotenant/agent.yaml", "--mode=observe")
+        process(proc, 6, "cotenant", "keeper", "--root=kubepods", "--socket=/run/other.sock")
+        for pid in (4, 5, 6):
+            (proc / str(pid) / "root").mkdir(mode=0o700)
+        os.seteuid(NOBODY)
+        try:
+            found = other_writers(ours, single=False, proc=proc)
+        finally:
+            os.seteuid(0)
+    assert found == (
+        OtherWriter("another agent", "process 4", is_certain=False),
+        OtherWriter("another keeper", "process 6", ("kubepods",), is_certain=False),
+    )
+    (first, *_) = findings(NodeFound("v1", writers=found), ours.settings())
+    assert (first.severity, first.subject) == (Severity.WARNING, "other writers")
+    assert first.text == (
+        "another agent (process 4) may write knobs of groups below /kubepods: this account may not read it"
+    )
 
 
 @pytest.mark.parametrize(

@@ -187,9 +187,14 @@ def test_facts_come_from_the_agent_and_the_kubelets_checkpoint(tmp_path: Path) -
     assert facts.now == NodeFacts("node")
     checkpoint.write_text('{"policyName": "static"}')
     gpu = {
-        "index": 0, "uuid": "GPU-0", "name": "H100", "healthy": False,
-        "utilisation_percent": 0, "memory_total_bytes": 1, "memory_used_bytes": 0,
-    }  # fmt: skip
+        "index": 0,
+        "uuid": "GPU-0",
+        "name": "H100",
+        "healthy": False,
+        "utilisation_percent": 0,
+        "memory_total_bytes": 1,
+        "memory_used_bytes": 0,
+    }
     ToldAgent.page = {"gpus": [gpu], "cpu_ratio_milli": 1200, "more": []}
     facts.read()
     assert (facts.now.cpu_ratio_milli, facts.now.cpu_manager) == (1200, "static")

@@ -55,11 +55,15 @@ def test_bounds(name: str, field: str, taken: list[Any], beyond: list[Any]) -> N
 @pytest.mark.parametrize(
     ("name", "field", "taken", "beyond"),
     [
-        (Rule.NODE_AFFINITY.value, "nodeAffinityType", ["requiredDuringSchedulingIgnoredDuringExecution"],
-            ["preferredDuringSchedulingIgnoredDuringExecution"]),
+        (
+            Rule.NODE_AFFINITY.value,
+            "nodeAffinityType",
+            ["requiredDuringSchedulingIgnoredDuringExecution"],
+            ["preferredDuringSchedulingIgnoredDuringExecution"],
+        ),
         (Rule.SPREAD.value, "constraints", ["DoNotSchedule"], ["ScheduleAnyway"]),
     ],
-)  # fmt: skip
+)
 def test_what_is_only_preferred_is_not_repaired(name: str, field: str, taken: list[str], beyond: list[str]) -> None:
     assert set(read(name, **{field: taken}).repairs) == {Rule(name)}
     assert refused(name, **{field: beyond}) == f"args.{field}"

@@ -45,11 +45,15 @@ def pod(api: FakeApi, name: str, on: str, use_m: int, **spec: Any) -> None:
         "pods",
         {
             "metadata": {"name": name, "namespace": "default", "ownerReferences": [OWNER]},
-            "spec": {"nodeName": on, "schedulerName": "cotenant", "containers": [{"name": "c", "resources": resources}],
-                **spec},
+            "spec": {
+                "nodeName": on,
+                "schedulerName": "cotenant",
+                "containers": [{"name": "c", "resources": resources}],
+                **spec,
+            },
             "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
         },
-    )  # fmt: skip
+    )
     metric = api.objects["nodemetrics"][on]["status"]
     used = {"resources": {"cpu": f"{use_m}m", "memory": "1Gi"}}
     metric.setdefault("podsMetric", []).append({"namespace": "default", "name": name, "podUsage": used})

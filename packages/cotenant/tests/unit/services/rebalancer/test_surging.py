@@ -120,7 +120,7 @@ def test_what_another_job_rolled_out_since_is_left_alone() -> None:
         ({"strategy": {"rollingUpdate": {"maxSurge": "0%"}}}, "has a maxSurge of 0"),
         ({"strategy": {"rollingUpdate": {"maxSurge": "x"}}}, "has a maxSurge of 0"),
     ],
-)  # fmt: skip
+)
 def test_a_rollout_must_start_the_replacement_first(spec: dict[str, Any], why: str) -> None:
     server = Server(**spec)
     assert unsuited(msgspec.convert(server.deployment, Deployment)) == why

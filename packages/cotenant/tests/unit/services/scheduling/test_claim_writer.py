@@ -91,8 +91,10 @@ def test_a_claim_that_cannot_be_protected_is_not_allocated_and_says_what_to_do()
 @pytest.mark.parametrize("dies_at", [0, 1, 2, 3])
 def test_a_process_that_is_killed_at_any_write_is_continued_by_the_next(dies_at: int, is_late: bool) -> None:
     api = ClaimsApi(claim("a"), claim("b"))
-    held = [ClaimHolding(f"d/{name}", f"uid-{name}", Allocation((AllocatedDevice("gpu", GPU._replace(device=name)),)))
-            for name in "ab"]  # fmt: skip
+    held = [
+        ClaimHolding(f"d/{name}", f"uid-{name}", Allocation((AllocatedDevice("gpu", GPU._replace(device=name)),)))
+        for name in "ab"
+    ]
     api.dies_at, api.is_late = dies_at, is_late
     with pytest.raises(Killed):
         Run(api).settle(*held)

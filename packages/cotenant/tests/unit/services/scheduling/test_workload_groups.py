@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.fakes.cluster.gang_world import BLOCK, RACK, binds, cluster, node, pod, see, settle
 
-from cotenant.drivers.kube.kinds.pod.group_priorities import GroupPriorities, GroupPriority
+from cotenant.drivers.kube.kinds.pod.groups import GroupIndex, GroupTerms
 from cotenant.drivers.kube.kinds.pod.schema import SchedulingGroup
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Preempt
@@ -35,7 +35,7 @@ class Groups(WorkloadGroups):
 
     def __init__(self, engine: Cluster) -> None:
         self.again: list[str] = []
-        self.priorities = GroupPriorities()
+        self.priorities = GroupIndex()
         gangs = engine.plugins.gangs
         super().__init__(gangs.pod_group_seen, gangs.pod_group_gone, self.priorities, self.again.append)
 
@@ -46,9 +46,17 @@ def a_group(name: str = "g", least: int = 2, uid: str = "u", version: str = "v1b
     notes = GangNotes(mode=Mode.STRICT, match_policy=MatchPolicy.WAITING_AND_RUNNING)
     status = PodGroupStatus(key, uid, phase, api_group=K8S_GROUP, version=version)
     return PodGroup(
-        key, uid, 0.0, least, None, notes, status, api_group=K8S_GROUP, version=version,
+        key,
+        uid,
+        0.0,
+        least,
+        None,
+        notes,
+        status,
+        api_group=K8S_GROUP,
+        version=version,
         **{"disruption": Disruption.SINGLE, **more},
-    )  # fmt: skip
+    )
 
 
 def member(i: int, of: str = "g", **more: Any) -> ObservedPod:
@@ -274,12 +282,12 @@ def test_the_priority_of_a_group_is_that_of_its_members() -> None:
     groups.seen(a_group(priority=7, preempts=False), 0.0)
     assert groups.again == ["default/g"]
     named = SchedulingGroup(pod_group_name="g")
-    assert groups.priorities.of("default", named) == GroupPriority(7, False)
-    assert groups.priorities.of("other", named) == groups.priorities.of("default", None) == GroupPriority()
+    assert groups.priorities.of("default", named) == GroupTerms(7, False)
+    assert groups.priorities.of("other", named) == groups.priorities.of("default", None) == GroupTerms()
     groups.seen(a_group(priority=7, preempts=False, least=3), 1.0)
     assert groups.again == ["default/g"]  # no news
     groups.gone("default/g", 2.0, "v1beta1")
-    assert groups.priorities.of("default", named) == GroupPriority()
+    assert groups.priorities.of("default", named) == GroupTerms()
 
 
 @pytest.mark.parametrize(("disruption", "evicted"), [(Disruption.SINGLE, 1), (Disruption.ALL, 2)])

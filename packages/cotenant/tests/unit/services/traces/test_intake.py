@@ -9,6 +9,7 @@ from contextlib import ExitStack, suppress
 import grpc
 import pytest
 from tests.fakes.servers.jaeger_datagrams import CLIENT_SPAN, SERVER_SPAN
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.jaeger.udp_server import JaegerUdpServer
@@ -61,7 +62,7 @@ def test_a_request_that_gives_up_does_not_keep_its_turn() -> None:
         await asyncio.sleep(0)
         tasks[2].cancel()  # perhaps has just been given its turn
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.wait_for(request(9), 10)
+        await asyncio.wait_for(request(9), patience(10))
         assert (done[0], done[-1]) == (0, 9)
         intake.close()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.servers.spans import EPOCH_S, Given, batch_of
-from tests.fakes.waiting import patience
+from tests.fakes.waiting import soon
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.server import HttpServer
@@ -73,9 +73,7 @@ async def serving(world: World) -> AsyncIterator[str]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(patience(20)):
-        while not holds():
-            await asyncio.sleep(0.005)
+    await soon("it holds", holds)
 
 
 async def with_link(world: World, scenario: Callable[[TraceLink, list[SignalLine]], Awaitable[None]]) -> None:

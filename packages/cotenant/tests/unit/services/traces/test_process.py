@@ -271,10 +271,10 @@ def test_a_body_of_too_many_messages_is_refused_by_both_protocols(running: Runni
     assert (status, answer[:2]) == (413, b"\x08\x08")
     assert b"5001 resources: expected at most 5000; send smaller batches" in answer
     with grpc.insecure_channel(running.grpc_address) as channel, pytest.raises(grpc.RpcError) as refused:
-        channel.unary_unary(METHOD)(body, timeout=20)
+        channel.unary_unary(METHOD)(body, timeout=patience(20))
     assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     with grpc.insecure_channel(running.grpc_address) as channel, pytest.raises(grpc.RpcError) as refused:
-        channel.unary_unary(METHOD)(bytes(40 << 20), timeout=20, compression=grpc.Compression.Gzip)
+        channel.unary_unary(METHOD)(bytes(40 << 20), timeout=patience(20), compression=grpc.Compression.Gzip)
     assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert (
         'cotenant_traces_answers_total{status="413",transport="http"} 1.0' in running.ask("GET", "/metrics")[1].decode()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes.waiting import patience
+from tests.fakes.waiting import patience, soon
 from tests.unit.services.zones.test_runner import MemoryBackend, MemoryKeeper
 
 from cotenant.drivers.cgroup.layout import Layout, LayoutKind
@@ -64,9 +64,7 @@ def make(folder: Path, quota: ZoneQuota | None = None) -> ZoneHost:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(patience(20)):
-        while not condition():
-            await asyncio.sleep(0.01)
+    await soon("it holds", condition)
 
 
 def test_a_zone_from_its_creation_to_its_end(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def bad_body(message: str, kind: str) -> ApiError:
     return ApiError(400, "BadRequest", where + message)
 
 
-def decode_json(body: bytes, kind: str = "") -> Any:
+def decode_json(body: bytes, kind: str = "") -> object:
     """Decode a JSON document. Raises ApiError 400 if it is not JSON or nested too deeply."""
     try:
         document = _decode(body)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import msgspec
 
@@ -48,7 +47,7 @@ def as_yaml(raw: bytes) -> bytes:
     """A JSON document as YAML."""
     import yaml  # type: ignore[import-untyped]
 
-    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    dumper: object = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     text: str = yaml.dump(decode(raw), Dumper=dumper, sort_keys=False, allow_unicode=True)
     return text.encode()
 

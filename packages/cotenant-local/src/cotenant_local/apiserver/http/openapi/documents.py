@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -91,7 +90,7 @@ class Source:
             roots |= openapi_paths.roots(resource, item, list_name)
         return dict(sorted(paths.items())), closure(sorted(roots), self._lookup(prefix), prefix)
 
-    def v2(self) -> dict[str, Any]:
+    def v2(self) -> dict[str, object]:
         """The OpenAPI v2 document."""
         paths, definitions = self._parts([one for group in self.by_root.values() for one in group], V2)
         return {"swagger": "2.0", "info": _INFO, "paths": paths, "definitions": definitions}

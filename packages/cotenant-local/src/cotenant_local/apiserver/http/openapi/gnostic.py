@@ -16,6 +16,8 @@ from typing import Any
 
 import msgspec
 
+from cotenant.model.json_object import JsonObject
+
 MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 CONTENT_TYPE = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
@@ -111,7 +113,7 @@ def _named(number: int, name: str, value: bytes) -> bytes:
     return _bytes(number, _text(1, name) + _bytes(2, value))
 
 
-def _plain(fields: _Fields, document: dict[str, Any]) -> list[bytes]:
+def _plain(fields: _Fields, document: JsonObject) -> list[bytes]:
     parts = []
     for key, (number, kind) in fields.items():
         value = document.get(key)
@@ -134,11 +136,11 @@ def _plain(fields: _Fields, document: dict[str, Any]) -> list[bytes]:
     return parts
 
 
-def _extensions(number: int, document: dict[str, Any]) -> list[bytes]:
+def _extensions(number: int, document: JsonObject) -> list[bytes]:
     return [_named(number, key, _any(value)) for key, value in document.items() if key.startswith("x-")]
 
 
-def schema(document: dict[str, Any]) -> bytes:
+def schema(document: JsonObject) -> bytes:
     """message Schema."""
     parts = _plain(_SCHEMA, document)
     additional = document.get("additionalProperties")
@@ -157,7 +159,7 @@ def schema(document: dict[str, Any]) -> bytes:
     return b"".join(parts)
 
 
-def _parameter(document: dict[str, Any]) -> bytes:
+def _parameter(document: JsonObject) -> bytes:
     """message ParametersItem."""
     if document["in"] == "body":
         body = b"".join(_plain(_BODY, document)) + _bytes(5, schema(document["schema"]))
@@ -167,7 +169,7 @@ def _parameter(document: dict[str, Any]) -> bytes:
     return _bytes(1, _bytes(2, _bytes(4, b"".join(_plain(_PATH, document)))))
 
 
-def _response(document: dict[str, Any]) -> bytes:
+def _response(document: JsonObject) -> bytes:
     """message ResponseValue."""
     parts = [_text(1, document.get("description", ""))]
     if document.get("schema") is not None:
@@ -175,7 +177,7 @@ def _response(document: dict[str, Any]) -> bytes:
     return _bytes(1, b"".join(parts))
 
 
-def _operation(document: dict[str, Any]) -> bytes:
+def _operation(document: JsonObject) -> bytes:
     parts = _plain(_OPERATION, document)
     parts.extend(_bytes(8, _parameter(one)) for one in document.get("parameters", ()))
     responses = b"".join(_named(1, code, _response(one)) for code, one in document.get("responses", {}).items())
@@ -184,13 +186,13 @@ def _operation(document: dict[str, Any]) -> bytes:
     return b"".join(parts)
 
 
-def _path_item(document: dict[str, Any]) -> bytes:
+def _path_item(document: JsonObject) -> bytes:
     parts = [_bytes(number, _operation(document[method])) for method, number in _METHODS.items() if method in document]
     parts.extend(_bytes(9, _parameter(one)) for one in document.get("parameters", ()))
     return b"".join(parts)
 
 
-def document(swagger: dict[str, Any]) -> bytes:
+def document(swagger: JsonObject) -> bytes:
     """message Document: encode an OpenAPI v2 document."""
     info = swagger["info"]
     paths = b"".join(_named(2, path, _path_item(item)) for path, item in swagger["paths"].items())

@@ -25,7 +25,7 @@ _GVK = "x-kubernetes-group-version-kind"
 V2, V3 = "#/definitions/", "#/components/schemas/"
 
 
-def _type_of(value: Any) -> Any:
+def _type_of(value: Any) -> object:
     if isinstance(value, list):
         return next((one for one in value if one != "null"), None)
     return value

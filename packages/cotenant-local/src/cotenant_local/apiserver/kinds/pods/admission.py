@@ -6,8 +6,6 @@ and "Resource Management for Pods and Containers" (a limit without a request is 
 
 from __future__ import annotations
 
-from typing import Any
-
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
 from cotenant_local.apiserver.kinds.behaviour import ObjectLookup
 
@@ -95,7 +93,7 @@ class Priorities:
 
 def add_tolerations(spec: Manifest) -> None:
     """Add the default tolerations of five minutes for not-ready and unreachable nodes, unless the pod has its own."""
-    tolerations: list[Any] = spec.get("tolerations") or []
+    tolerations: list[object] = spec.get("tolerations") or []
     covered = set()
     for toleration in tolerations:
         if isinstance(toleration, dict) and toleration.get("effect") in (None, "", "NoExecute"):

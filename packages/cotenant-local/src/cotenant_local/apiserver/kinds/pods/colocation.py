@@ -10,7 +10,6 @@ Source: Koordinator's validating webhook for pods.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.model.cluster.admission import Declared, Operation, admit
@@ -44,11 +43,11 @@ def _labels(pod: Manifest) -> dict[str, str]:
     return pod["metadata"].get("labels") or {}
 
 
-def _containers(pod: Manifest, group: str) -> Iterable[dict[str, Any]]:
+def _containers(pod: Manifest, group: str) -> Iterable[Manifest]:
     return pod["spec"].get(group) or ()
 
 
-def _all_requests(pod: Manifest) -> Iterable[dict[str, Any]]:
+def _all_requests(pod: Manifest) -> Iterable[Manifest]:
     for group in ("containers", "initContainers"):
         for container in _containers(pod, group):
             yield (container.get("resources") or {}).get("requests") or {}
@@ -68,12 +67,12 @@ def _declared(pod: Manifest) -> Declared:
     )
 
 
-def _amounts(container: dict[str, Any]) -> ContainerAmounts:
+def _amounts(container: Manifest) -> ContainerAmounts:
     requests = (container.get("resources") or {}).get("requests")
     return ContainerAmounts(_parsed(requests), is_sidecar=container.get("restartPolicy") == "Always")
 
 
-def _parsed(written: dict[str, Any] | None) -> Amounts:
+def _parsed(written: Manifest | None) -> Amounts:
     try:
         return Amounts.parse({name: amount for name, amount in (written or {}).items() if name != PODS_NAME})
     except InvalidInput:

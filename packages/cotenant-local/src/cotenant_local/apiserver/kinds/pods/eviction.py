@@ -40,7 +40,7 @@ def _too_many(message: str, retry_after_s: int) -> ApiError:
 
 
 def _options(eviction: Manifest, options: WriteOptions) -> DeleteOptions:
-    requested: dict[str, Any] = eviction.get("deleteOptions") or {}
+    requested: Manifest = eviction.get("deleteOptions") or {}
     preconditions = requested.get("preconditions") or {}
     return DeleteOptions(
         grace_s=requested.get("gracePeriodSeconds"),
@@ -85,9 +85,9 @@ def _may_evict_unready(pod: Manifest, budget: Manifest) -> bool:
     return desired > 0 and healthy >= desired
 
 
-def _set_insufficient(status: dict[str, Any], generation: int, stamp: str) -> None:
+def _set_insufficient(status: Manifest, generation: int, stamp: str) -> None:
     """Set the condition DisruptionAllowed to False."""
-    condition: dict[str, Any] = {
+    condition: Manifest = {
         "type": "DisruptionAllowed",
         "status": "False",
         "observedGeneration": generation,

@@ -21,7 +21,7 @@ from cotenant_local.apiserver.verbs.errors import bad_request
 DEFAULT_GRACE_S = 30
 
 
-def set_condition(status: dict[str, Any], condition: dict[str, Any], now: float) -> None:
+def set_condition(status: Manifest, condition: Manifest, now: float) -> None:
     """Add or replace a condition by its type; the transition time moves only when the status does."""
     conditions: list[Any] = status.setdefault("conditions", [])
     stamp = timestamp(now)
@@ -64,7 +64,7 @@ class PodBehaviour(SpecBehaviour):
     def prepare_create(self, obj: Manifest, world: ObjectLookup) -> None:
         """Set phase Pending and the QoS class; a gated pod gets the condition SchedulingGated."""
         spec = obj["spec"]
-        status: dict[str, Any] = {"phase": "Pending", "qosClass": qos_class(spec)}
+        status: Manifest = {"phase": "Pending", "qosClass": qos_class(spec)}
         if spec.get("schedulingGates"):
             set_condition(
                 status,

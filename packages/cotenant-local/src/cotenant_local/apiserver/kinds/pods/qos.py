@@ -24,7 +24,7 @@ def _amount(value: str | int | float) -> int:
         return 0  # the schema refuses it
 
 
-def _containers(spec: Manifest) -> Iterator[Any]:
+def _containers(spec: Manifest) -> Iterator[object]:
     yield from spec.get("containers") or ()
     yield from spec.get("initContainers") or ()
 

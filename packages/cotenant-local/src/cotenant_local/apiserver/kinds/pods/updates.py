@@ -64,7 +64,7 @@ def check_spec(new: Manifest, old: Manifest) -> list[Cause]:
     return causes
 
 
-def _as_before(masked: dict[str, Any], old: Manifest, name: str) -> None:
+def _as_before(masked: dict[str, object], old: Manifest, name: str) -> None:
     if name in old:
         masked[name] = old[name]
     else:
@@ -94,7 +94,7 @@ def _check_deadline(new: Any, old: Any) -> list[Cause]:
     return []
 
 
-def _bare(toleration: Any) -> Any:
+def _bare(toleration: Any) -> object:
     return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
 
 
@@ -117,7 +117,7 @@ def _check_gates(new: list[Any], old: list[Any]) -> list[Cause]:
     ]
 
 
-def _check_gated(masked: dict[str, Any], old: Manifest) -> list[Cause]:
+def _check_gated(masked: Manifest, old: Manifest) -> list[Cause]:
     """A gated pod may narrow its node selection: add to nodeSelector and to required node affinity."""
     causes: list[Cause] = []
     before, after = old.get("nodeSelector") or {}, masked.get("nodeSelector") or {}
@@ -141,7 +141,7 @@ def _check_gated(masked: dict[str, Any], old: Manifest) -> list[Cause]:
     return causes
 
 
-def _terms(node_affinity: Any) -> list[Any]:
+def _terms(node_affinity: Any) -> list[object]:
     required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     return required.get("nodeSelectorTerms") or []
 

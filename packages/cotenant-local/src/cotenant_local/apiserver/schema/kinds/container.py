@@ -90,7 +90,7 @@ def _default_http(action: Manifest) -> None:
 
 
 def check_container(
-    container: Manifest, field: str, volumes: Any, taken_ports: set[tuple[str, str, int]], causes: list[Cause]
+    container: Manifest, field: str, volumes: object, taken_ports: set[tuple[str, str, int]], causes: list[Cause]
 ) -> None:
     """Check one container. `volumes`: names that it may mount; `taken_ports`: host ports used by the pod's previous
     containers.

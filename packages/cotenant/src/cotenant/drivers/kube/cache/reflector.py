@@ -17,7 +17,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from cotenant.drivers.kube.cache.cache import ApiObject, Cache, Notification
-from cotenant.drivers.kube.cache.decoding import Bookmark, InvalidLine, ListWatchDecoder, MalformedEvent, WatchEvent
+from cotenant.drivers.kube.cache.decoding import (
+    Bookmark,
+    InvalidLine,
+    ListWatchDecoder,
+    MalformedEvent,
+    Page,
+    WatchEvent,
+)
 from cotenant.drivers.kube.cache.listwatch import ListPage, ListWatch, OpenWatch, Pause, WatchCounts
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Forbidden, NotFound
@@ -141,6 +148,13 @@ class Reflector(Generic[T]):
         except CotenantError as error:
             self._machine.on_error(error)
             return
+        self._take_page(page)
+
+    def listed(self, body: bytes) -> None:
+        """Take a page of a list that was read elsewhere, such as from a file. Raises the client's errors."""
+        self._take_page(self._reader.page(body))
+
+    def _take_page(self, page: Page[T]) -> None:
         self.is_served = True
         self._notify(self._machine.on_page(page.objects, page.malformed, page.resource_version, page.continue_token))
 

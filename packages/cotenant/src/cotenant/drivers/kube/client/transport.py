@@ -31,7 +31,7 @@ from cotenant.drivers.kube.client.credentials import Credential
 from cotenant.drivers.kube.client.errors import StreamTimeout, Unauthorized, Unavailable, failure
 from cotenant.drivers.kube.client.limits import RequestLimiter
 from cotenant.drivers.kube.client.outage import Outage
-from cotenant.model.errors import InvalidInput
+from cotenant.model.errors import InvalidInput, Permanent
 
 JSON = "application/json"
 
@@ -47,7 +47,7 @@ class Transport:
     """Requests to one API server. Use as an async context manager, or `close` it.
 
     `qps` and `burst` are the client-side rate in requests a second (inf = none), `in_flight` the requests at once,
-    `timeout_s` the limit of one request from the first to the last byte.
+    `timeout_s` the limit of one request from the first to the last byte. `read_only`: nothing but GET is ever sent.
     """
 
     def __init__(
@@ -59,12 +59,14 @@ class Transport:
         in_flight: int,
         timeout_s: float = 30.0,
         user_agent: str = "cotenant",
+        read_only: bool = False,
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.access = access
         self.limiter = RequestLimiter(qps, burst, in_flight, monotonic)
         self.outage = Outage(access.server, monotonic)
+        self._read_only = read_only
         self.requests = 0
         self.failures = 0
         self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S)
@@ -109,7 +111,11 @@ class Transport:
         query: Mapping[str, str] | None = None,
         content_type: str = JSON,
     ) -> bytes:
-        """One request; returns the answer's body. Raises one of errors.py."""
+        """One request; returns the answer's body. Raises one of errors.py, `Permanent` where it would write and this
+        client only reads.
+        """
+        if self._read_only and method != "GET":
+            raise Permanent(f"{method} {path}: this process only reads")
         data = None if body is None else body if isinstance(body, bytes) else self._encoder.encode(body)
         target = f"{path}?{urlencode(query)}" if query else path
         exchange = self._by_proxy if self.access.proxy else self._exchange

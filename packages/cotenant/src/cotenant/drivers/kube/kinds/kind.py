@@ -20,6 +20,7 @@ from msgspec import Meta, Struct
 
 Text = str | None
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]  # what the API gives such fields
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Time = Annotated[datetime, Meta(tz=True)]
 Quantities = dict[str, str | int | float] | None
 Strings = dict[str, str] | None

@@ -69,7 +69,7 @@ def strict_error(kind: str, version: str, paths: list[str]) -> ApiError:
 def _struct(obj: Manifest, node: SchemaNode, depth: int) -> list[Problem] | None:
     fields = node.fields
     problems: list[Problem] | None = None
-    changes: list[tuple[str, Any]] | None = None
+    changes: list[tuple[str, object]] | None = None
     if depth > MAX_DEPTH:
         return [("", MISTYPED, "json: exceeded max depth")]
     for key, value in obj.items():
@@ -114,7 +114,7 @@ def _struct(obj: Manifest, node: SchemaNode, depth: int) -> list[Problem] | None
     return problems
 
 
-def _value(value: Any, node: SchemaNode, depth: int) -> tuple[Any, list[Problem] | None]:
+def _value(value: Any, node: SchemaNode, depth: int) -> tuple[object, list[Problem] | None]:
     """The value in canonical form, and its problems."""
     kind = node.kind
     if kind == tree.STRUCT:
@@ -201,7 +201,7 @@ def _map(pairs: Manifest, node: SchemaNode, depth: int) -> list[Problem] | None:
     return problems
 
 
-def _quantity(value: Any) -> tuple[Any, list[Problem] | None]:
+def _quantity(value: Any) -> tuple[object, list[Problem] | None]:
     if type(value) is str and _CANONICAL.fullmatch(value) and value[0] != "0":
         return value, None
     if type(value) is bool or not isinstance(value, str | int | float):
@@ -213,7 +213,7 @@ def _quantity(value: Any) -> tuple[Any, list[Problem] | None]:
     return (value, None) if canonical == value else (canonical, None)
 
 
-def _time(value: str, *, micro: bool) -> tuple[Any, list[Problem] | None]:
+def _time(value: str, *, micro: bool) -> tuple[object, list[Problem] | None]:
     try:
         if (_MICROS if micro else _SECONDS).fullmatch(value):
             datetime.fromisoformat(value)
@@ -240,7 +240,7 @@ def _bytes(value: str) -> list[Problem] | None:
     return None
 
 
-def _zero(node: SchemaNode) -> Any:
+def _zero(node: SchemaNode) -> object:
     """The Go type's zero value, which replaces a null element of a list or map."""
     if node.kind in (tree.STRUCT, tree.MAP):
         return {}

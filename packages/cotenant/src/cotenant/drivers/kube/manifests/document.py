@@ -19,7 +19,7 @@ MAX_DEPTH = 300  # levels of nesting
 _JSON = msgspec.json.Decoder()
 
 
-def read_document(body: bytes | Manifest, *, yaml: bool = False) -> Any:
+def read_document(body: bytes | Manifest, *, yaml: bool = False) -> object:
     """Decode a body. Raises ApiError 400 if it is malformed."""
     if not isinstance(body, bytes | bytearray | memoryview):
         return body

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-Manifest = dict[str, Any]  # one API object (or a list) as decoded from JSON
+from cotenant.model.json_object import JsonObject
+
+Manifest = JsonObject  # one API object (or a list) as decoded from JSON
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,7 @@ def _merge_list(present: list[Any], patch: list[Any], node: SchemaNode, order: l
     return _ordered(result, order, node) if order is not None else result
 
 
-def _ordered(items: list[Any], order: list[Any], node: SchemaNode) -> list[Any]:
+def _ordered(items: list[Any], order: list[object], node: SchemaNode) -> list[object]:
     """The items in the given order; items not named in it keep their position among the others."""
     key = node.merge_key if node.item.kind == tree.STRUCT else ""
 

@@ -19,7 +19,7 @@ MAX_TEXT_BYTES = 3 << 20  # of aliases written out
 
 Refusal = Callable[[str], ApiError]
 
-_loader: Any = None
+_loader: object = None
 
 
 def decode(body: bytes, refusal: Refusal, *, allows_aliases: bool = False) -> Any:
@@ -77,7 +77,7 @@ def _written_out(value: Any, known: dict[int, tuple[int, int]]) -> tuple[int, in
     return found
 
 
-def _json_loader() -> Any:
+def _json_loader() -> object:
     """YAML 1.1 as Kubernetes reads it: dates stay text."""
     global _loader
     if _loader is None:
@@ -93,7 +93,7 @@ def _json_loader() -> Any:
     return _loader
 
 
-def _plain(value: Any, refusal: Refusal) -> Any:
+def _plain(value: Any, refusal: Refusal) -> object:
     """YAML's values as JSON has them: keys are text, there are no dates, sets or bytes."""
     if isinstance(value, dict):
         return {_key(key): _plain(inner, refusal) for key, inner in value.items()}

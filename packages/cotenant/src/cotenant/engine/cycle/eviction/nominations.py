@@ -174,7 +174,7 @@ class Nominations:
         """
         return uid in self._waits_for or uid in self._asked
 
-    def wait_for(self, uid: str, ending: set[str]) -> bool:
+    def wait_for(self, uid: str, ending: Collection[str]) -> bool:
         """Wait for more ending pods on the node of a nominated pod that did not fit yet. Whether it waits for any,
         or for one that is moved.
         """

@@ -3,17 +3,18 @@
 Victims take their grace period to end, and a pod that is tried again meanwhile must not evict more; nominated pods are
 neither free resources nor victims. A pod that waits for victims, its own or any that end on its nominated node, may not
 preempt as long as it would fit there without them: a node that was tainted, or taken by others, is not waited for. A
-victim that has not ended `OVERDUE_S` after it should have is not waited for either, and room is made elsewhere if there
-is any. Resources reserved for pods of lower priority are suspended while victims are searched
-(engine/cycle/eviction/preemption.py), and a victim that is ending already is waited for, not evicted again. Best-effort
-work evicts best-effort work only: the number of its priority class says how it compares with its like.
+victim that has not ended `OVERDUE_S` after it should have, or `PATIENCE_S` after its deletion, is not waited for
+either: its preemptor says so, and room is made elsewhere if there is any. Resources reserved for pods of lower priority
+are suspended while victims are searched (engine/cycle/eviction/preemption.py), and a victim that is ending already is
+waited for, not evicted again. Best-effort work evicts best-effort work only: the number of its priority class says how
+it compares with its like.
 Source: kube-scheduler's DefaultPreemption plugin, which waits for what never ends.
-Limits: extenders are not asked.
+Limits: extenders are not asked. Where all victims take hours, more of them are evicted each `PATIENCE_S`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -32,8 +33,6 @@ from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import Mask
 from cotenant.policy.placement.preemption import Preemption, ineligible
 from cotenant.policy.placement.profiles import PlacementProfile
-
-OVERDUE_S = 60.0  # a kubelet that answers has removed a pod by then
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +64,34 @@ class Preempting:
         self._placing = placing
         self.round_s = -inf  # when the round started: set by the cycle
 
-    def overdue_at_s(self, now_s: float) -> float:
+    def overdue_at_s(self, by_uid: Mapping[str, PodInfo], now_s: float) -> float:
         """When the next pod that a preemptor waits for becomes overdue; inf = never."""
-        by_number, soonest = self._assignments.pods, inf
+        soonest = inf
         for nomination in self._nominations.each():
-            for other in map(self._assignments.residents.get(nomination.node, {}).get, nomination.victims):
-                ends_s = float(by_number.ends_s[other.number]) + OVERDUE_S if other is not None else inf
-                if now_s < ends_s < soonest:
-                    soonest = ends_s
+            for victim in map(by_uid.get, nomination.victims):  # a gang's are on several nodes
+                overdue_s = float(self._assignments.pods.overdue_s[victim.number]) if victim is not None else inf
+                if now_s < overdue_s < soonest:
+                    soonest = overdue_s
         return soonest
 
     def is_overdue(self, entry: PodInfo) -> bool:
-        """Whether the pod should have ended long ago: a finalizer keeps it, or its node does not answer."""
-        return bool(self._assignments.pods.ends_s[entry.number] <= self.round_s - OVERDUE_S)
+        """Whether the pod was told to go too long ago: a finalizer keeps it, its node does not answer, or its grace
+        period is long.
+        """
+        return bool(self._assignments.pods.overdue_s[entry.number] <= self.round_s)
+
+    def late(self, entries: Sequence[PodInfo]) -> str:
+        """What nominated pods wait for in vain so far, in words; empty if for nothing."""
+        found = sorted(
+            f"{other.seen.pod.key} on {node}"
+            for node in {self._nominations.node_of(entry.seen.uid) for entry in entries} - {""}
+            for uid, other in self._assignments.residents.get(node, {}).items()
+            if self._nominations.is_awaited(uid) and self.is_overdue(other)
+        )
+        if not found:
+            return ""
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        return f"{found[0]}{more} did not end in time"
 
     def ending(self, entry: PodInfo) -> set[str]:
         """UIDs of pods of lower priority that are ending on the pod's nominated node."""
@@ -186,7 +200,7 @@ class Preempting:
             none_falls,
             gone,
         )
-        overdue = np.flatnonzero(self._assignments.pods.ends_s <= self.round_s - OVERDUE_S)
+        overdue = np.flatnonzero(self._assignments.pods.overdue_s <= self.round_s)
         return replace(found, spared=np.concatenate([found.spared, overdue])) if len(overdue) else found
 
     def is_going(self, entry: PodInfo) -> bool:

@@ -73,6 +73,10 @@ def _writers(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
         ]
         if not settings.roots or touched:
             below = f" below {_paths(touched)}" if touched else ""
+            if not writer.is_certain:
+                text = f"{writer.what} ({writer.where}) may write knobs of groups{below}: this account may not read it"
+                yield Finding(Severity.WARNING, "other writers", text, "run the doctor as root on the host")
+                continue
             text = f"{writer.what} ({writer.where}) writes knobs of groups{below}: each would undo the other's values"
             yield Finding(Severity.CONFLICT, "other writers", text, "end it on this node, or observe only")
 

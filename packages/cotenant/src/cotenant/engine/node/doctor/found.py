@@ -20,12 +20,13 @@ class KeeperFound:
 @dataclass(frozen=True, slots=True)
 class OtherWriter:
     """A process that writes knobs of this node, besides the kubelet, its runtime and systemd. `groups`: below these
-    only; () = any.
+    only; () = any. Not `is_certain`: this account may not read whether it writes here.
     """
 
     what: str  # "koordlet", "another keeper", ...
     where: str  # "process 7"
     groups: tuple[str, ...] = ()
+    is_certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)

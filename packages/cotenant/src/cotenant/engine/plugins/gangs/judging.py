@@ -105,6 +105,7 @@ class GangJudging:
                 continue
             entries = [self._pods.by_uid[uid] for uid in group.pods]
             self._reconsider_nominations(entries)
+            late = self._components.preempting.late(entries)
             plan: Plan | None = None
             # the search for a large gang's victims is not limited
             may_preempt = by_nodes and not group.is_large and self._could_help(entries)
@@ -120,8 +121,9 @@ class GangJudging:
                     for entry in entries:  # room that the rebalancer makes is kept until it says
                         if self._components.nominations.victims_of(entry.seen.uid):
                             self._pods.drop_nomination(entry)
+                words = " ".join(f"{part.rstrip('.')}." for part in (words, late) if part)
                 if words:
-                    verdict = replace(verdict, message=f"{verdict.message} {words.rstrip('.')}.")
+                    verdict = replace(verdict, message=f"{verdict.message} {words}")
             back_off = self._gangs.back_off_of(self._keys(entries))
             if back_off:
                 verdict = replace(verdict, message=f"{verdict.message} The gang backs off: {back_off}.")

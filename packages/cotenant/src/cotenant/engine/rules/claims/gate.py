@@ -77,22 +77,29 @@ class ClaimGate(Plugin):
         return self._rules.key_of(entry.number)
 
     def post_filter(self, pods: Sequence[PodInfo], verdict: Verdict, now_s: float) -> Verdict:
-        """Give back claims that keep their only pod from every node."""
+        """Give back claims that keep their only pod, or all pods of their group, from every node."""
         for entry in pods if PLUGIN in verdict.filters else ():
+            needs = self._rules.pods[entry.number].needs
             for claim, _ in self._rules.resolved(entry.number).allocated:
-                uid = entry.seen.uid
+                group = needs.group_of(claim.key)
+                if group is not None and self._is_used(claim.key):
+                    continue
+                uid = entry.seen.uid if group is None else group.uid
                 if claim.allocation is not None and set(claim.reserved_for) <= {uid}:
                     self._release(claim, uid)
         return verdict
 
-    def _release(self, claim: ResourceClaim, pod_uid: str) -> None:
+    def _is_used(self, claim: str) -> bool:
+        return any(self._rules.pods[number].node for number in self._rules.users.get(claim, ()))
+
+    def _release(self, claim: ResourceClaim, consumer_uid: str) -> None:
         """Ask once for each version of the claim."""
         if self._released.get(claim.uid) == claim.version:
             return
         if len(self._released) > 1024:
             self._released.clear()
         self._released[claim.uid] = claim.version
-        self.host.say(ReleaseClaim(claim.key, claim.uid, pod_uid, claim.is_for_extended))
+        self.host.say(ReleaseClaim(claim.key, claim.uid, consumer_uid, claim.is_for_extended))
 
     def pod_arrived(self, entry: PodInfo) -> None:
         """It may use its claims."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from cotenant.engine.rules.claims.ledger import ClaimLedger
 from cotenant.model.claims.claim import Allocation, ResourceClaim
-from cotenant.model.claims.needs import ClaimHolding, ClaimNeeds
+from cotenant.model.claims.needs import ClaimHolding, ClaimNeeds, NamedClaim
 from cotenant.model.claims.requests import EXTENDED_PREFIX, MAX_CONSUMERS, ClaimSpec, DeviceClass
 from cotenant.model.cluster.labels import Labels
 
@@ -52,7 +52,7 @@ def resolve(
     allocated: list[tuple[ResourceClaim, Allocation]] = []
     for named in pod.needs.claims:
         claim = ledger.by_key.get(named.key)
-        why = _obstacle(pod, number, claim, named.key, named.must_own, ledger)
+        why = _obstacle(pod, number, claim, named, ledger)
         if claim is None or why:
             return Resolved(why)
         allocation = ledger.allocation(claim.uid)
@@ -75,20 +75,20 @@ def resolve(
     return Resolved("", tuple(wanted), tuple(allocated))
 
 
-def _obstacle(
-    pod: PodClaims, number: int, claim: ResourceClaim | None, key: str, must_own: bool, ledger: ClaimLedger
-) -> str:
+def _obstacle(pod: PodClaims, number: int, claim: ResourceClaim | None, named: NamedClaim, ledger: ClaimLedger) -> str:
     if claim is None:
-        return f"ResourceClaim {key} does not exist yet"
+        return f"ResourceClaim {named.key} does not exist yet"
     if claim.is_ending:
-        return f"ResourceClaim {key} is being deleted"
-    if must_own and claim.owner_uid != pod.needs.uid:
-        return f"ResourceClaim {key} was not made for this pod"
-    if pod.needs.uid not in claim.reserved_for:
+        return f"ResourceClaim {named.key} is being deleted"
+    if named.must_own and claim.owner_uid != (named.group.uid if named.group is not None else pod.needs.uid):
+        whom = f"PodGroup {named.group.name} of this pod" if named.group is not None else "this pod"
+        return f"ResourceClaim {named.key} was not made for {whom}"
+    consumer = named.group.uid if named.group is not None else pod.needs.uid
+    if consumer not in claim.reserved_for:
         assumed = ledger.assumed.get(claim.uid)
-        coming = len(assumed.pods - {number}) if assumed is not None else 0
+        coming = len(assumed.pods - {number}) if assumed is not None and named.group is None else 0
         if len(claim.reserved_for) + coming >= MAX_CONSUMERS:
-            return f"ResourceClaim {key} is used by {MAX_CONSUMERS} pods, the most that may share one"
+            return f"ResourceClaim {named.key} is used by {MAX_CONSUMERS} pods, the most that may share one"
     return ""
 
 

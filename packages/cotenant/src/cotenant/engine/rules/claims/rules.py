@@ -309,7 +309,12 @@ class ClaimRules:
         if resolved.obstacle:
             raise Permanent(f"pod {pod.key} was placed, but {resolved.obstacle}")
         held = {
-            claim.key: ClaimHolding(claim.key, claim.uid, None if claim.allocation is not None else allocation)
+            claim.key: ClaimHolding(
+                claim.key,
+                claim.uid,
+                None if claim.allocation is not None else allocation,
+                group=pod.needs.group_of(claim.key),
+            )
             for claim, allocation in resolved.allocated
         }
         for rows, specs, extended in self.asks(number, resolved):
@@ -335,7 +340,7 @@ class ClaimRules:
                     partial(_share, uid, pod.needs.uid),
                 )
                 if key:
-                    held[key] = ClaimHolding(key, uid, allocation)
+                    held[key] = ClaimHolding(key, uid, allocation, group=pod.needs.group_of(key))
                 elif extended is not None:
                     held[""] = ClaimHolding("", "", allocation, _requests(spec), extended.mappings)
         made_before = self.facts.made_for.get((pod.namespace, pod.needs.uid)) if pod.needs.extended else None

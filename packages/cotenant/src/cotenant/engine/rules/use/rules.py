@@ -8,45 +8,34 @@ measurement becomes stale, and when the pod is assigned; a node's sum of predict
 2]`), so a filter is two comparisons of columns. The rule sleeps until some node offers lent resources, which is how a
 scheduler knows that the cluster has a manager; then it counts all pods (`Widening`).
 
-Which measurements count: of a pod, by namespace/name, that is assigned to the measured node since before the
-measurement; so neither a predecessor's nor a namesake's on another node. A history belongs to a UID; that of a pod
-which this process has not measured continues the one that the node's agent reports.
-The node's size is its raw allocatable where it is amplified. Limits: what a pod requests without history may be far
-from its use; nominated pods are counted by their requests of lent resources only; a reservation counts with what is
-left of it.
+Which measurements count is in measurements.py. The node's size is its raw allocatable where it is amplified. Limits:
+what a pod requests without history may be far from its use; nominated pods are counted by their requests of lent
+resources only; a reservation counts with what is left of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, replace
-from heapq import heappop, heappush
-from math import inf, isnan, nan, nextafter
+from functools import partial
+from math import nan
 
 import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.node_rules import Rule
-from cotenant.engine.rules.use.facts import CountedPod, Measured, PodRecord, allocatable_use, size_of
-from cotenant.engine.rules.use.views import Holder, PodUseView, UseView, amount_text
+from cotenant.engine.rules.use.facts import CountedPod, allocatable_use, size_of
+from cotenant.engine.rules.use.measurements import Measurements
+from cotenant.engine.rules.use.views import PodUseView, UseView, holders_of
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.cluster.annotations import LENT_TERMS
 from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.machine.node_metric import NO_USE, NodeMetric, Use
+from cotenant.model.machine.node_metric import NodeMetric, Use
 from cotenant.model.resources import CPU_NAME, LENT_CPU, LENT_MEMORY, MEMORY_NAME, Amounts
-from cotenant.policy.overcommit.predicted_use import (
-    LENT,
-    UNMEASURED,
-    PredictedUseSettings,
-    continued,
-    is_lent_to,
-    predicted_use,
-    requested_use,
-)
+from cotenant.policy.overcommit.predicted_use import LENT, PredictedUseSettings, is_lent_to, requested_use
 from cotenant.policy.placement.preemption import Column
 from cotenant.policy.placement.preference import Part
 
@@ -56,7 +45,6 @@ REASON_MEMORY = "node(s) had insufficient memory by predicted use"
 _RESOURCES = ((0, CPU_NAME, REASON_CPU), (1, MEMORY_NAME, REASON_MEMORY))
 UNLIMITED = 1 << 60
 _NOTHING_ASKED: Hashable = ()
-_SAME_S = 0.5  # measurements whose times differ by less are one
 
 
 class PredictedUse:
@@ -69,35 +57,32 @@ class PredictedUse:
         self.settings = settings or PredictedUseSettings()
         self.is_on = settings is not None
         self.is_awake = False  # whether a node offers, or has offered, lent resources
-        self.counts: dict[str, int] = {}  # inconsistencies, by name
         self.opened: Callable[[], None] = lambda: None  # called when a node may take more than before
         self.may_widen = False
-        self._facts: dict[str, Measured] = {}  # by node's name
-        self._records: dict[str, PodRecord] = {}  # by UID
-        self._left: set[str] = set()  # UIDs, until the next round: a pod whose labels change leaves and arrives again
-        self._due: list[tuple[float, str]] = []  # when measurements become stale, by node's name
-        self._now_s = -inf
+        self._measured = Measurements(self.settings)
         self.attach(Encoder(1.0))
 
     def capture(self) -> Callable[[], PredictedUse]:
         """A maker of the same rule with the same measurements and no pods, for a copy of the engine; it reads
         nothing of this one later.
         """
-        settings, facts, due, now_s = self.settings, dict(self._facts), list(self._due), self._now_s
-        records = {uid: replace(record) for uid, record in self._records.items()}
-        is_on = self.is_on
+        settings, is_on, measured = self.settings, self.is_on, self._measured.capture()
 
         def make() -> PredictedUse:
             made = PredictedUse(settings if is_on else None)
-            made._facts, made._due, made._now_s = facts.copy(), due.copy(), now_s
-            made._records = {uid: replace(record) for uid, record in records.items()}
+            made._measured = measured()
             return made
 
         return make
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """Inconsistencies, by name."""
+        return self._measured.counts
+
     def snapshot(self) -> Callable[[], None]:
         """See `Plugin`: the clock, and what was measured of pods."""
-        return Memento((self, *self._pods.values(), *self._records.values())).restore
+        return Memento((self, *self._pods.values(), *self._measured.parts())).restore
 
     # ---- facts
 
@@ -111,49 +96,28 @@ class PredictedUse:
         if not self.is_on:
             return
         self.at(now_s)
-        before = self._facts.get(metric.node)
         if metric.is_empty:
             self.metric_gone(metric.node, now_s)
-            return
-        updated_s = self._now_s - metric.age_s
-        if before is not None and abs(updated_s - before.updated_s) < _SAME_S:
-            return
-        until_s = updated_s + self.settings.expires_s(metric.interval_s)
-        pods = dict(metric.pods or {})
-        self._facts[metric.node] = Measured(
-            updated_s, metric.interval_s, metric.system or NO_USE, pods, self._now_s < until_s
-        )
-        if self._now_s < until_s:
-            heappush(self._due, (until_s, metric.node))
-        self._recount(metric.node)
+        elif self._measured.seen(metric):
+            self._recount(metric.node)
 
     def metric_gone(self, node: str, now_s: float) -> None:
         """The node's measurement was deleted, or cannot be read: its pods count by requests."""
         self.at(now_s)
-        if self._facts.pop(node, None) is not None:
+        if self._measured.gone(node):
             self._recount(node)
 
     def at(self, now_s: float) -> None:
         """Advance the clock, which never goes back. Measurements that became stale no longer count."""
-        self._now_s = max(self._now_s, now_s)
-        while self._due and self._due[0][0] <= self._now_s:
-            _, node = heappop(self._due)
-            facts = self._facts.get(node)
-            if facts is None or not facts.is_fresh:
-                continue
-            if facts.updated_s + self.settings.expires_s(facts.interval_s) <= self._now_s:
-                self._facts[node] = facts._replace(is_fresh=False)
-                self._recount(node)
-        for uid in self._left:
-            self._records.pop(uid, None)
-        self._left.clear()
+        for node in self._measured.advance(now_s):
+            self._recount(node)
 
     def arrived(self, number: int, uid: str, started_s: float) -> None:
         """A pod has this number. Called for every pod, also while the rule sleeps."""
         if not self.is_on:
             return
         self._identities[number] = uid, started_s
-        self._left.discard(uid)
+        self._measured.arrived(uid)
         pod = self._pods.get(number)
         if pod is not None:
             self._identify(number, pod)
@@ -161,7 +125,7 @@ class PredictedUse:
     def left(self, number: int, uid: str) -> None:
         """A pod is gone, or will arrive again before the next round."""
         if self._identities.pop(number, None) is not None:
-            self._left.add(uid)
+            self._measured.left(uid)
 
     # ---- NodeRules
 
@@ -210,7 +174,7 @@ class PredictedUse:
             if asked > 0:
                 left = self._held[:, at] + asked <= self._limit[:, at]
                 if not left.all():
-                    yield Rule(NAME, reason, left, True, _Nearest(self, asked, at, resource))
+                    yield Rule(NAME, reason, left, True, partial(self._shortage, asked, at, resource))
 
     def preferences(self, number: int, rows: Int) -> tuple[Part, ...]:
         """None: the profile's score ranks nodes."""
@@ -220,22 +184,14 @@ class PredictedUse:
         """The pod was placed on the row just now: no measurement includes it yet."""
         self.renew()
         pod, node = self._pods[number], self._names[row]
-        facts = self._facts.get(node)
-        after_s = -inf if facts is None else nextafter(facts.updated_s, inf)
-        pod.record.node, pod.record.since_s, pod.record.history = node, max(self._now_s, after_s), UNMEASURED
+        self._measured.allocated(pod, node)
         self._put(number, pod, row)
 
     def assign(self, number: int, row: int) -> None:
         """The pod is assigned to the row, since its start or since it was first seen there."""
         self.renew()
         pod, node = self._pods[number], self._names[row]
-        record = pod.record
-        if record.node != node or isnan(record.since_s):
-            record.node = node
-            record.since_s = self._now_s if isnan(pod.started_s) else pod.started_s
-        facts = self._facts.get(node)
-        if facts is not None:
-            self._sample(pod, facts)
+        self._measured.assigned(pod, node)
         self._put(number, pod, row)
 
     def unassign(self, number: int) -> None:
@@ -259,7 +215,7 @@ class PredictedUse:
         held = np.zeros_like(self._held)
         for row, pods in self._here.items():
             for number, pod in pods.items():
-                if pod.row != row or tuple(self._of[number]) != self._predicted(pod, row):
+                if pod.row != row or tuple(self._of[number]) != self._measured.predicted(pod, self._names[row]):
                     raise Permanent(f"the predicted use of {pod.key} is outdated")
                 held[row] += self._of[number]
         if (held != self._held).any():
@@ -310,27 +266,22 @@ class PredictedUse:
         if not self.is_awake or row is None:
             return None
         self.renew()
-        facts = self._facts.get(node)
+        facts = self._measured.of(node)
         pods = self._here.get(row, {})
         offered = self._encoder.node(row).allocatable
-        holders = tuple(
-            Holder(pod.key, Amounts.of({name: pod.lent.get(name) for name in LENT if name in pod.lent}))
-            for pod in pods.values()
-            if pod.lent is not None
-        )
-        fresh = facts is not None and facts.is_fresh
+        fresh, system = self._measured.is_fresh(node), self._measured.system(node)
         return UseView(
             node=node,
-            size=Use(*(int(entry) for entry in self._limit[row])).plus(NO_USE if facts is None else facts.system),
-            system=NO_USE if facts is None else facts.system,
+            size=Use(*(int(entry) for entry in self._limit[row])).plus(system),
+            system=system,
             predicted=Use(*(int(entry) for entry in self._held[row])),
             pods=len(pods),
             by_request=sum(not (fresh and pod.record.history.samples) for pod in pods.values()),
-            measured_age_s=nan if facts is None else max(0.0, self._now_s - facts.updated_s),
+            measured_age_s=nan if facts is None else max(0.0, self._measured.now_s - facts.updated_s),
             is_fresh=fresh,
             risk=self.settings.risk,
             offered=Amounts.of({name: offered.get(name) for name in LENT if offered.get(name) > 0}),
-            holders=tuple(sorted(holders, key=lambda holder: holder.pod)),
+            holders=holders_of(pods.values()),
             written=self._encoder.node(row).annotations.get(LENT_TERMS) or "",
         )
 
@@ -339,12 +290,11 @@ class PredictedUse:
         pod = self._pods.get(number)
         if pod is None or pod.row < 0:
             return None
-        facts = self._facts.get(self._names[pod.row])
         return PodUseView(
             pod.request,
             Use(*(int(entry) for entry in self._of[number])),
             pod.record.history.samples,
-            facts is not None and facts.is_fresh,
+            self._measured.is_fresh(self._names[pod.row]),
             pod.lent is not None,
         )
 
@@ -363,33 +313,23 @@ class PredictedUse:
                     found[name] = self._limit[:, at] - self._held[:, at] - beside
         return found
 
-    def figures(self, asked: int, at: int, resource: str, among: Int) -> str:
-        """Figures of the row, of `among`, with the smallest shortage."""
-        row = int(among[int((self._held[among, at] - self._limit[among, at]).argmin())])
-        view = self.describe(self._names[row])
-        if view is None:
-            return ""
-
-        def text(amount: int) -> str:
-            return amount_text(resource, amount)
-
-        beside = f" and {text(view.system[at])} for the system" if view.system[at] else ""
-        return (
-            f"node {view.node}: {text(view.predicted[at])} of {text(view.size[at])} {resource} predicted for "
-            f"{view.pods} pods{beside}, "
-            f"{view.source()}; this pod adds {text(asked)}"
-        )
-
     def sources(self) -> dict[str, int]:
         """Number of nodes by what their pods count by: measurements or requests; empty while the rule sleeps."""
         if not self.is_awake:
             return {}
-        fresh = [self._facts[name].is_fresh if name in self._facts else False for name in self._encoder.node_rows]
+        fresh = [self._measured.is_fresh(name) for name in self._encoder.node_rows]
         return {"measurements": sum(fresh), "requests": len(fresh) - sum(fresh)}
 
     def numbers(self) -> frozenset[int]:
         """Numbers of the pods that count."""
         return frozenset(self._pods)
+
+    def _shortage(self, asked: int, at: int, resource: str, rows: Mask) -> str:
+        """Figures of the row, of these, with the smallest shortage."""
+        among = np.flatnonzero(rows)
+        row = int(among[int((self._held[among, at] - self._limit[among, at]).argmin())])
+        view = self.describe(self._names[row])
+        return "" if view is None else view.shortage(asked, at, resource)
 
     # ---- rows
 
@@ -419,10 +359,9 @@ class PredictedUse:
         try:
             size = size_of(node)
         except InvalidInput as error:
-            self._count(f"{error.field} cannot be read")
+            self._measured.note(f"{error.field} cannot be read")
             size = allocatable_use(node)
-        facts = self._facts.get(node.name)
-        system = NO_USE if facts is None else facts.system
+        system = self._measured.system(node.name)
         return (
             size.cpu_m * self.settings.cpu_limit_pct // 100 - system.cpu_m,
             size.memory_bytes * self.settings.memory_limit_pct // 100 - system.memory_bytes,
@@ -436,65 +375,23 @@ class PredictedUse:
         self.renew()
         room = self._limit[row] - self._held[row]
         self._limit[row] = self._limit_of(row)
-        facts = self._facts.get(node)
         for number, pod in self._here.get(row, {}).items():
-            if facts is not None:
-                self._sample(pod, facts)
-            predicted = self._predicted(pod, row)
+            self._measured.sample(pod, node)
+            predicted = self._measured.predicted(pod, node)
             self._held[row] += np.subtract(predicted, self._of[number])
             self._of[number] = predicted
         if (self._limit[row] - self._held[row] > room).any():
             self.opened()
 
-    def _sample(self, pod: CountedPod, facts: Measured) -> None:
-        """Add what was measured of the pod to its history, once, and only where it is of this pod."""
-        record, measured = pod.record, facts.pods.get(pod.key)
-        if (
-            measured is None
-            or not facts.is_fresh
-            or not facts.updated_s > record.since_s
-            or record.sampled_s == facts.updated_s
-        ):
-            return
-        record.sampled_s = facts.updated_s
-        try:
-            if measured.history is not None and not record.history.samples:  # this process has just started
-                record.history = continued(measured.history, measured.use, facts.updated_s)
-            else:
-                record.history = record.history.measured(measured.use, facts.updated_s, self.settings)
-        except InvalidInput:
-            self._count("a pod's measured use is negative")
-
-    def _predicted(self, pod: CountedPod, row: int) -> Use:
-        facts = self._facts.get(self._names[row])
-        return predicted_use(pod.request, pod.record.history, facts is not None and facts.is_fresh, self.settings)
-
     def _put(self, number: int, pod: CountedPod, row: int) -> None:
         pod.row = row
         self._here.setdefault(row, {})[number] = pod
         if pod.record.history.samples:
-            self._of[number] = self._predicted(pod, row)
+            self._of[number] = self._measured.predicted(pod, self._names[row])
         else:
             self._of[number] = pod.request
         self._held[row] += self._of[number]
 
     def _identify(self, number: int, pod: CountedPod) -> None:
         uid, pod.started_s = self._identities[number]
-        pod.record = self._records.setdefault(uid, pod.record)
-
-    def _count(self, what: str) -> None:
-        if what in self.counts or len(self.counts) < 100:
-            self.counts[what] = self.counts.get(what, 0) + 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Nearest:
-    """Formats the figures of the row with the smallest shortage, on request."""
-
-    rules: PredictedUse
-    asked: int
-    at: int
-    resource: str
-
-    def __call__(self, rows: Mask) -> str:
-        return self.rules.figures(self.asked, self.at, self.resource, np.flatnonzero(rows))
+        self._measured.identify(uid, pod)

@@ -6,15 +6,17 @@ Limits: of the holders of lent resources the largest are named.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import isnan
 
+from cotenant.engine.rules.use.facts import CountedPod
 from cotenant.model.cluster.annotations import LENT_TERMS
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import json_object
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts, format_amount
+from cotenant.policy.overcommit.predicted_use import LENT
 
 _SHOWN = 8
 _MIB = 1 << 20
@@ -31,6 +33,16 @@ class Holder:
 
     pod: str  # namespace/name
     lent: Amounts
+
+
+def holders_of(pods: Iterable[CountedPod]) -> tuple[Holder, ...]:
+    """Who of a node's pods holds lent resources, by name."""
+    found = [
+        Holder(pod.key, Amounts.of({name: pod.lent.get(name) for name in LENT if name in pod.lent}))
+        for pod in pods
+        if pod.lent is not None
+    ]
+    return tuple(sorted(found, key=lambda holder: holder.pod))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +110,15 @@ class UseView:
         return (
             f"{pods} on {self.node} are predicted to use {' and '.join(parts)} at {self.risk * 100:g} % risk, "
             f"{self.source()}"
+        )
+
+    def shortage(self, asked: int, at: int, resource: str) -> str:
+        """Why a pod that asks for so much of a resource (`at`: its column) has no room here."""
+        beside = f" and {amount_text(resource, self.system[at])} for the system" if self.system[at] else ""
+        return (
+            f"node {self.node}: {amount_text(resource, self.predicted[at])} of {amount_text(resource, self.size[at])} "
+            f"{resource} predicted for {self.pods} pods{beside}, {self.source()}; "
+            f"this pod adds {amount_text(resource, asked)}"
         )
 
     def lent(self, resource: str) -> str:

@@ -14,7 +14,7 @@ probability.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -208,17 +208,27 @@ def _means_of(signal: Signal, parts: Split, found: Mapping[Signal, Evidence]) ->
     """By which means a neighbour can have raised a signal."""
     if signal is Signal.IO_STALL:
         return (Means.DISK,)
+    if signal is Signal.CPI:
+        return (Means.WORK,)
     if signal not in _OF_REQUESTS:
         return (Means.CPU,)
+    on_cpu = _on_cpu(found)
     is_slowed = not _SLOWED.isdisjoint(found)
     if Signal.IO_STALL in found:
-        return (Means.CPU, Means.DISK) if is_slowed else (Means.DISK,)
+        return (on_cpu, Means.DISK) if is_slowed else (Means.DISK,)
     last = parts.bad[-1][1].levels
     if is_slowed or Signal.IO_STALL in last:
-        return (Means.CPU,)
+        return (on_cpu,)
     # The group's waiting for disks is not known (cgroup v1): they remain possible, and nothing else does where it is
     # known that it was not slowed on the CPU.
     return (Means.CPU, Means.DISK) if _SLOWED.isdisjoint(last) else (Means.DISK,)
+
+
+def _on_cpu(found: Collection[Signal]) -> Means:
+    """By what neighbours on the CPU count: who waits for them waits for their time, who is slowed is so by their
+    work.
+    """
+    return Means.WORK if Signal.CPI in found and _WAITING.isdisjoint(found) else Means.CPU
 
 
 def _ranked(evidence: list[Evidence], keys: Mapping[str, str], leaders: Mapping[str, str]) -> tuple[Candidate, ...]:
@@ -282,7 +292,8 @@ def _may_be_the_change(parts: Split, top: Candidate, evidence: list[Evidence], s
     """Whether the pod became more active with the trouble, or ran instead of a service whose own demand was as
     before.
     """
-    suspect, means = top.identity, Means.DISK if top.by_disk else Means.CPU
+    on_cpu = _on_cpu({entry.signal for entry in evidence})
+    suspect, means = top.identity, Means.DISK if top.by_disk else on_cpu
     blamed = any(
         entry.signal is Signal.BLAME and entry.shares.get(suspect, 0.0) * PPM >= settings.min_confidence_ppm
         for entry in evidence

@@ -5,6 +5,8 @@ every node. Samples are split into bad ones (above the threshold) and calm ones.
 service waited, per second of its CPU time, between the two. Every other signal is fitted on all candidates' activity
 together, as differences from calm; a candidate's share is what its coefficient explains of the mean excess, times the
 quality of the fit. What no candidate explains remains unexplained. A signal that did not rise gives no evidence.
+Where a service executes slower, and does not wait, neighbours count by their work: whoever is slowed too uses more CPU
+time for the same.
 Limits: without calm samples only blame is evidence.
 
 Latency describes the window in which it was measured, so activity is averaged over that window before the fit.
@@ -31,6 +33,7 @@ class Means(StrEnum):
     """What a pod takes from a service, by which its activity is measured."""
 
     CPU = "CPU"  # milli-CPU
+    WORK = "work"  # milli-CPU as if its cycles per instruction never changed, where they are known
     DISK = "disk"  # bytes per second, read and written
 
 
@@ -166,7 +169,7 @@ def suspects(parts: Split, settings: AttributionSettings, means: Means = Means.C
     """The pods that used CPU, or disks, while the service was in trouble, the most active ones, by uid."""
     used: dict[str, float] = {}
     for sample, _ in parts.bad:
-        for uid, amount in (sample.activity if means is Means.CPU else sample.disk).items():
+        for uid, amount in (sample.disk if means is Means.DISK else sample.activity).items():
             if uid != parts.uid:
                 used[uid] = used.get(uid, 0.0) + amount / len(parts.bad)
     active = [uid for uid, amount in used.items() if amount >= min_activity(settings, means)]
@@ -175,7 +178,7 @@ def suspects(parts: Split, settings: AttributionSettings, means: Means = Means.C
 
 def min_activity(settings: AttributionSettings, means: Means) -> int:
     """The mean activity in the bad samples below which a pod is no suspect."""
-    return settings.min_suspect_cpu_m if means is Means.CPU else settings.min_suspect_disk_bps
+    return settings.min_suspect_disk_bps if means is Means.DISK else settings.min_suspect_cpu_m
 
 
 def by_blame(parts: Split, settings: AttributionSettings) -> Evidence | None:
@@ -270,15 +273,15 @@ def activity_of(parts: Split, uid: str, means: Means) -> list[float]:
 def _column(name: str, known: Pairs, pairs: Pairs, averaged: bool, means: Means = Means.CPU) -> list[float]:
     """One candidate's activity at each sample, over the window that the latency of the sample describes."""
     if name == Own.LOAD:
-        rates = all(service.rate_milli is not None for _, service in known)
-        return [float(service.rate_milli or 0) if rates else float(service.cpu_m) for _, service in known]
+        demand = _demand(known)
+        return [demand(service) for _, service in known]
     amount: Callable[[Sample], float]
     if name == Own.OUTSIDE:
         amount = _outside
     elif name == "stolen":
         amount = _stolen
     else:
-        amount = _of_pod(name, means)
+        amount = _of_pod(name, means) if means is not Means.WORK else _work_of(name, pairs)
     if not averaged:
         return [amount(sample) for sample, _ in known]
     return [_over_window(sample, service, pairs, amount) for sample, service in known]
@@ -296,6 +299,14 @@ def _of_pod(uid: str, means: Means) -> Callable[[Sample], float]:
     if means is Means.DISK:
         return lambda sample: float(sample.disk.get(uid, 0))
     return lambda sample: float(sample.activity.get(uid, 0))
+
+
+def _work_of(uid: str, pairs: Pairs) -> Callable[[Sample], float]:
+    """The same work takes a pod more CPU time while a neighbour slows it down: what it uses more is no cause."""
+    usual = mean([float(sample.cpi_milli[uid]) for sample, _ in pairs if uid in sample.cpi_milli])
+    return lambda sample: (
+        sample.activity.get(uid, 0) * (usual / sample.cpi_milli[uid] if uid in sample.cpi_milli else 1.0)
+    )
 
 
 def _over_window(sample: Sample, service: ServiceSample, pairs: Pairs, amount: Callable[[Sample], float]) -> float:

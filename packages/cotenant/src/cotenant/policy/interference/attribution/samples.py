@@ -61,6 +61,7 @@ class Sample:
     workloads: Mapping[str, str] = field(default_factory=dict)  # of best-effort pods that one object made, by uid
     disk: Mapping[str, int] = field(default_factory=dict)  # bytes per second that pods read and wrote, by uid
     disk_stall_ppm: int | None = None  # of the machine
+    cpi_milli: Mapping[str, int] = field(default_factory=dict)  # cycles per instruction of pods, by uid, where known
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,7 @@ def _sample(state: NodeState, settings: AttributionSettings) -> Sample:
         workloads=workloads,
         disk=disk,
         disk_stall_ppm=state.host.io_stall_ppm,
+        cpi_milli={entry.pod.uid: entry.use.cpi_milli for entry in state.pods if entry.use.cpi_milli},
     )
 
 

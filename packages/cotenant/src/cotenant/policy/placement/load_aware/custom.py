@@ -13,7 +13,7 @@ from typing import Any
 
 from cotenant.model.cluster.annotations import RAW_ALLOCATABLE, USAGE_THRESHOLDS
 from cotenant.model.errors import InvalidInput
-from cotenant.model.json_object import json_object
+from cotenant.model.json_object import JsonObject, json_object
 from cotenant.model.machine.node_metric import Statistic, Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, parse_amount
 from cotenant.policy.placement.load_aware.settings import NodeThresholds, Percentile, Percentiles, Shares
@@ -76,7 +76,7 @@ def percentiles(data: Any, field: str) -> Percentiles | None:
     )
 
 
-def _percentile(data: dict[str, Any], kind: str, window: str, field: str) -> Percentile | None:
+def _percentile(data: JsonObject, kind: str, window: str, field: str) -> Percentile | None:
     name = data.get(kind)
     if name in (None, ""):
         return None

@@ -226,17 +226,23 @@ class Asking:
         return await self._change(record, revision, Goal.AGAIN, "")
 
     async def _change(self, record: GroupRecord, revision: int, goal: Goal, reason: str) -> GroupOutcome:
-        driver = self._controller.driver(record.name)
-        if driver is not None:
-            driver.abandon(reason)
-            await driver.settled.wait()
-            return await self._until_settled(record) if driver.is_lost else driver.outcome()
-        changed = replace(
-            record, goal=goal, done=False, reason=reason, owner=self._controller.id, epoch=self._epoch(record.epoch)
-        )
-        return await self._begin(changed, revision)
+        async with self._controller.beginning(record.name):
+            driver = self._controller.driver(record.name)
+            if driver is None:
+                epoch = self._epoch(record.epoch)
+                owner = self._controller.id
+                changed = replace(record, goal=goal, done=False, reason=reason, owner=owner, epoch=epoch)
+                driver = await self._driven(changed, revision)
+            else:
+                driver.abandon(reason)
+        return await self._outcome(driver, record)
 
     async def _begin(self, record: GroupRecord, revision: int, is_new: bool = False) -> GroupOutcome:
+        async with self._controller.beginning(record.name):
+            driver = await self._driven(record, revision, is_new)
+        return await self._outcome(driver, record)
+
+    async def _driven(self, record: GroupRecord, revision: int, is_new: bool = False) -> GroupDriver:
         """The record is stored before anything is done."""
         try:
             revision = await self._stored.put_group(record, revision)
@@ -245,6 +251,9 @@ class Asking:
         deadlines = self._controller.settings.deadlines
         driver = GroupDriver(self._controller.bus, self._stored, record, revision, deadlines, is_new=is_new)
         self._controller.drive(driver)
+        return driver
+
+    async def _outcome(self, driver: GroupDriver, record: GroupRecord) -> GroupOutcome:
         await driver.settled.wait()
         return await self._until_settled(record) if driver.is_lost else driver.outcome()
 

@@ -11,7 +11,8 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -65,6 +66,7 @@ class Controller:
         self._peers: dict[str, float] = {}  # other controllers: when they were heard last
         self._started_s = now()
         self._drivers: dict[str, tuple[GroupDriver, asyncio.Task[None]]] = {}
+        self._beginning: dict[str, tuple[asyncio.Lock, int]] = {}  # groups whose record is written here; by how many
         self._asking: set[str] = set()  # agents that are being asked who they are, or configured
         self._limit = asyncio.Semaphore(_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -124,6 +126,21 @@ class Controller:
         found = self._drivers.get(name)
         return found[0] if found is not None else None
 
+    @asynccontextmanager
+    async def beginning(self, name: str) -> AsyncIterator[None]:
+        """From before a record is stored until its driver runs: what is stored may be seen before the store answers."""
+        lock, users = self._beginning.get(name, (asyncio.Lock(), 0))
+        self._beginning[name] = lock, users + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            users = self._beginning[name][1] - 1
+            if users:
+                self._beginning[name] = lock, users
+            else:
+                del self._beginning[name]
+
     def drive(self, driver: GroupDriver) -> None:
         """Bring a group where its record says."""
         name = driver.record.name
@@ -146,21 +163,22 @@ class Controller:
             return
         for found in self.stored.groups():
             record = found.record
-            if record.done or record.name in self._drivers:
+            if record.done or record.name in self._drivers or record.name in self._beginning:
                 continue
             heard_s = self._peers.get(record.owner)
             if heard_s is not None and now_s - heard_s < OWNER_AWAY_S and not self.settings.is_alone:
                 continue
             taken = replace(record, owner=self.id, epoch=record.epoch + 1)
-            try:
-                revision = await self.stored.put_group(taken, found.revision)
-            except Conflict:
-                continue
-            except CotenantError as error:
-                _log.warning("group %s is not taken over: %s", record.name, error)
-                continue
-            _log.info("group %s is taken over: %s", record.name, record.goal)
-            self.drive(GroupDriver(self.bus, self.stored, taken, revision, self.settings.deadlines))
+            async with self.beginning(record.name):
+                try:
+                    revision = await self.stored.put_group(taken, found.revision)
+                except Conflict:
+                    continue
+                except CotenantError as error:
+                    _log.warning("group %s is not taken over: %s", record.name, error)
+                    continue
+                _log.info("group %s is taken over: %s", record.name, record.goal)
+                self.drive(GroupDriver(self.bus, self.stored, taken, revision, self.settings.deadlines))
 
     # ---- agents
 

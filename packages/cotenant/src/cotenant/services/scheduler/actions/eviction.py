@@ -213,7 +213,13 @@ class Evictor:
             if proposed is None:
                 self._cluster.preempt_failed(preempt.uid, self._now())
                 return
+            more = {victim.uid for victim in proposed.victims} - {victim.uid for victim in preempt.victims}
             preempt = proposed
+            if not self._cluster.victims_added(preempt.uid, preempt.node, more, self._now()):
+                for victim in preempt.victims:  # its node became of no use while extenders were asked
+                    if not self._cluster.is_awaited(victim.uid):
+                        self._cluster.eviction_withdrawn(victim.uid, self._now())
+                return
             await self._nominate(preempt)
             async with asyncio.TaskGroup() as group:
                 for victim in preempt.victims:

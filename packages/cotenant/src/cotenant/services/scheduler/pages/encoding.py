@@ -11,7 +11,6 @@ from collections.abc import Mapping, Set
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from math import isfinite
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -30,7 +29,7 @@ def encode(value: object) -> bytes:
     return msgspec.json.encode(plain(value)) + b"\n"
 
 
-def plain(value: object) -> Any:
+def plain(value: object) -> object:
     """The value in terms of JSON."""
     if isinstance(value, msgspec.Struct):
         return plain(msgspec.to_builtins(value))

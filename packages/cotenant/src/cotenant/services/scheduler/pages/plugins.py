@@ -11,7 +11,6 @@ Source: founding document, v0.7, section 3 (cpuTopologyOptions, availableCPUs).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -92,7 +91,7 @@ def routes(cluster: Cluster, now: Callable[[], float]) -> tuple[Route, ...]:
     )
 
 
-def _page(cluster: Cluster, of: MemberPage, member: Any) -> Callable[[PageRequest], Answer]:
+def _page(cluster: Cluster, of: MemberPage, member: object) -> Callable[[PageRequest], Answer]:
     def answer(asked: PageRequest) -> Answer:
         if NODE in of.endpoint and not cluster.why.knows_node(asked.names[0]):
             raise _unknown("node", asked.names)

@@ -50,10 +50,12 @@ def test_reservations(text: str, reserved: Use) -> None:
 def test_batch_allocations_of_third_parties_are_summed() -> None:
     allocations = [
         {"priority": "koord-batch", "resources": {"kubernetes.io/batch-cpu": "1000"}},
-        {"priority": "koord-batch",
-            "resources": {"kubernetes.io/batch-cpu": "500", "kubernetes.io/batch-memory": "1Gi"}},
+        {
+            "priority": "koord-batch",
+            "resources": {"kubernetes.io/batch-cpu": "500", "kubernetes.io/batch-memory": "1Gi"},
+        },
         {"priority": "koord-mid", "resources": {"kubernetes.io/batch-cpu": "9000"}},
-    ]  # fmt: skip
+    ]
     node = _read({"node.koordinator.sh/third-party-allocations": json.dumps({"allocations": allocations})})
     assert node.third_party == {"batch-cpu": 1500, "batch-memory": GI}
 

@@ -39,8 +39,8 @@ def test_how_fast_its_cpus_are(text: str, milli: int) -> None:
 
 @pytest.mark.parametrize(
     ("spec", "addresses"),
-    [("{}", ("10.0.0.7", "fd00::7")), ('{"hostNetwork": true}', ()), ("null", ("10.0.0.7", "fd00::7"))]
-)  # fmt: skip
+    [("{}", ("10.0.0.7", "fd00::7")), ('{"hostNetwork": true}', ()), ("null", ("10.0.0.7", "fd00::7"))],
+)
 def test_addresses_of_its_own(spec: str, addresses: tuple[str, ...]) -> None:
     text = f'{{"spec": {spec}, "status": {{"podIPs": [{{"ip": "10.0.0.7"}}, {{"ip": "fd00::7"}}]}}}}'
     assert declared(msgspec.json.decode(text.encode(), type=NodePodObject)).addresses == addresses

@@ -44,16 +44,24 @@ def test_a_usual_node_has_neither_conflicts_nor_warnings() -> None:
 @pytest.mark.parametrize(
     ("found", "says"),
     [
-        (replace(V1, writers=(OtherWriter("koordlet", "process 7"),)), "koordlet (process 7) writes knobs of groups "
-            "below /kubepods"),
-        (replace(V1, writers=(OtherWriter("another keeper", "process 7", ("kubepods/burstable",)),)), "another keeper "
-            "(process 7)"),
-        (replace(V1, keeper=KeeperFound("", (BEST_EFFORT,))), f"the keeper may write below /{BEST_EFFORT}, not "
-            "/kubepods"),
-        (replace(V1, roots=("other/kubepods",), absent=("kubepods",)), "`writable` names /kubepods, which no kubelet "
-            "here has"),
+        (
+            replace(V1, writers=(OtherWriter("koordlet", "process 7"),)),
+            "koordlet (process 7) writes knobs of groups below /kubepods",
+        ),
+        (
+            replace(V1, writers=(OtherWriter("another keeper", "process 7", ("kubepods/burstable",)),)),
+            "another keeper (process 7)",
+        ),
+        (
+            replace(V1, keeper=KeeperFound("", (BEST_EFFORT,))),
+            f"the keeper may write below /{BEST_EFFORT}, not /kubepods",
+        ),
+        (
+            replace(V1, roots=("other/kubepods",), absent=("kubepods",)),
+            "`writable` names /kubepods, which no kubelet here has",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_conflict(found: NodeFound, says: str) -> None:
     one = only(found, Severity.CONFLICT)
     assert says in one.text

@@ -50,9 +50,15 @@ def test_each_back_off_is_twice_as_long_as_the_one_before() -> None:
     c = cluster(1)
     see(c, *members("a", 2, mode=Mode.NON_STRICT, wait_s=30.0))
     assert times_of_change(c, 350.0) == [
-        (0.0, True), (30.0, False), (60.0, True), (90.0, False), (150.0, True), (180.0, False), (300.0, True),
+        (0.0, True),
+        (30.0, False),
+        (60.0, True),
+        (90.0, False),
+        (150.0, True),
+        (180.0, False),
+        (300.0, True),
         (330.0, False),
-    ]  # fmt: skip
+    ]
 
 
 def test_a_back_off_is_longer_than_that_of_any_pod() -> None:

@@ -66,8 +66,13 @@ def run(stalls: list[int | None], config: IoConfig = FOLLOW, written: int = 100 
 
 def test_cut_at_once_then_after_each_dwell() -> None:
     assert run([0, 200_000, 200_000, 200_000, 200_000, 200_000]) == [
-        None, 50 * MB, 50 * MB, 25 * MB, 25 * MB, 12_500_000,
-    ]  # fmt: skip
+        None,
+        50 * MB,
+        50 * MB,
+        25 * MB,
+        25 * MB,
+        12_500_000,
+    ]
 
 
 def test_grow_slowly_when_calm_and_let_go_far_above_what_was_moved() -> None:
@@ -118,10 +123,15 @@ def test_fixed_limits_weights_and_the_tighter_of_two() -> None:
 
 
 def test_without_a_group_for_all_each_best_effort_pod_has_the_limit() -> None:
-    alone = replace(state(1, 200_000), best_effort=None, best_effort_group=None, pods=(
-        using(pod("s", QoSClass.LS), io_stall_ppm=200_000),
-        using(pod("b"), io_read_bps=0, io_written_bps=40 * MB),
-    ))  # fmt: skip
+    alone = replace(
+        state(1, 200_000),
+        best_effort=None,
+        best_effort_group=None,
+        pods=(
+            using(pod("s", QoSClass.LS), io_stall_ppm=200_000),
+            using(pod("b"), io_read_bps=0, io_written_bps=40 * MB),
+        ),
+    )
     verdict, _ = decide(alone, FOLLOW, IoMemory())
     assert [(knob.target.group, knob.value) for knob in verdict.knobs] == [
         ("pods/b", f"8:0 rbps={20 * MB} wbps={20 * MB} riops=max wiops=max")

@@ -82,12 +82,15 @@ def test_off_without_a_device() -> None:
     assert rates(node(), NetworkConfig()) == {}
 
 
-@pytest.mark.parametrize("make", [
-    lambda: NetworkConfig("eth0"),
-    lambda: NetworkConfig("a/b", GBIT),
-    lambda: NetworkConfig("eth0", GBIT, 50, 40),
-    lambda: NetworkConfig("eth0", GBIT, "fast"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: NetworkConfig("eth0"),
+        lambda: NetworkConfig("a/b", GBIT),
+        lambda: NetworkConfig("eth0", GBIT, 50, 40),
+        lambda: NetworkConfig("eth0", GBIT, "fast"),
+    ],
+)
 def test_configurations(make: object) -> None:
     with pytest.raises(InvalidInput):
         make()  # type: ignore[operator]

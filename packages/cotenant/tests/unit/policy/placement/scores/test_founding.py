@@ -23,9 +23,15 @@ def cluster(requested: tuple[int, int] = (0, 0), report: dict[Report, float] | N
     params[0, Param.PRIORITY_BASE] = 35.0
     zero = np.zeros(1, np.uint64)
     shapes = ShapeArrays(
-        np.array([[1000, 10 * GIB, 1]]), np.zeros((1, len(Sum)), np.int64), params, zero, zero[:, None],
-        np.zeros(1, np.int64), np.full(1, -1), np.zeros(1, np.int64),
-    )  # fmt: skip
+        np.array([[1000, 10 * GIB, 1]]),
+        np.zeros((1, len(Sum)), np.int64),
+        params,
+        zero,
+        zero[:, None],
+        np.zeros(1, np.int64),
+        np.full(1, -1),
+        np.zeros(1, np.int64),
+    )
     return nodes, shapes
 
 
@@ -35,9 +41,14 @@ def score(now_s: float = 0.0, from_ledger: bool = False, **given) -> float:
 
 
 FULL = {
-    Report.CPU_USED: 0.5, Report.MEMORY_USED: 0.7, Report.LATENCY_P99_MS: 60.0, Report.VIOLATION: 0.25,
-    Report.DOMINANT_SHARE: 0.7, Report.FAIRNESS: 0.8, Report.REPORTED_AT: 0.0,
-}  # fmt: skip
+    Report.CPU_USED: 0.5,
+    Report.MEMORY_USED: 0.7,
+    Report.LATENCY_P99_MS: 60.0,
+    Report.VIOLATION: 0.25,
+    Report.DOMINANT_SHARE: 0.7,
+    Report.FAIRNESS: 0.8,
+    Report.REPORTED_AT: 0.0,
+}
 
 
 def test_every_term_of_a_fresh_report() -> None:

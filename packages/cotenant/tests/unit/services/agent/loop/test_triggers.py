@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 
-from tests.fakes.waiting import patience
+from tests.fakes.waiting import soon
 
 from cotenant.model.errors import CotenantError, Transient, Unsupported
 from cotenant.model.machine.knob import Vanished
@@ -78,9 +78,7 @@ def with_bell(scenario: Callable[[PressureTriggers, Triggers, Heard], Awaitable[
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(patience(30)):
-        while not holds():
-            await asyncio.sleep(0)
+    await soon("it holds", holds)
 
 
 def test_a_fired_trigger_is_one_call() -> None:

@@ -44,8 +44,10 @@ def test_assigned_and_free_cpus_are_reported() -> None:
 def test_annotations_without_content_are_removed() -> None:
     said = annotations_of(cpus(), (), (), KubeletFacts())
     assert {key for key, text in said.items() if text is None} == {
-        POD_CPU_ALLOCS, KUBELET_CPU_MANAGER_POLICY, NODE_RESERVATION
-    }  # fmt: skip
+        POD_CPU_ALLOCS,
+        KUBELET_CPU_MANAGER_POLICY,
+        NODE_RESERVATION,
+    }
 
 
 def test_the_kubelets_options_and_reserved_cpus_are_reported() -> None:
@@ -85,9 +87,11 @@ def test_one_zone_per_numa_node() -> None:
 def test_the_kubelets_state_file(tmp_path: Path) -> None:
     path = tmp_path / "cpu_manager_state"
     assert read_cpu_manager(path) == CpuManager()
-    path.write_text(json.dumps(
-        {"policyName": "static", "defaultCpuSet": "0,3-7", "entries": {"u": {"a": "1", "b": "2"}}, "checksum": 1}
-    ))  # fmt: skip
+    path.write_text(
+        json.dumps(
+            {"policyName": "static", "defaultCpuSet": "0,3-7", "entries": {"u": {"a": "1", "b": "2"}}, "checksum": 1}
+        )
+    )
     assert read_cpu_manager(path) == CpuManager("static", (("u", (1, 2)),))
     path.write_text('{"policyName":"static","entries":{"u":{"a":"x"}}}')
     assert read_cpu_manager(path) == CpuManager()

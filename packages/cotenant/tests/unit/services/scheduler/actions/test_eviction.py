@@ -105,9 +105,17 @@ class World:
         metrics: Any = Metrics()
         self.requests = EvictionRequests(client, watches, lambda: self.now_s)
         self.evictor = Evictor(
-            client, self.cluster, statuses, metrics, "cotenant", lambda: self.now_s, lambda: None, self.requests,
-            may_act=lambda: True, sleep=self.sleep,
-        )  # fmt: skip
+            client,
+            self.cluster,
+            statuses,
+            metrics,
+            "cotenant",
+            lambda: self.now_s,
+            lambda: None,
+            self.requests,
+            may_act=lambda: True,
+            sleep=self.sleep,
+        )
 
     async def sleep(self, seconds: float) -> None:
         self.now_s += seconds
@@ -372,3 +380,49 @@ def test_what_is_stored_is_forgotten_by_pod_too() -> None:
     requests.gone("default/r")
     assert not world.requests.has_begun("uid-2")
     assert world.requests.of("uid-2") is None
+
+
+def test_victims_that_an_extender_adds_are_waited_for_too() -> None:
+    world = World(responders=())
+    small = pod("beside", 5, on="a")
+    requests = Amounts.of({"cpu": 0, "memory": 1 << 20})
+    world.cluster.pod_seen(replace(small, pod=replace(small.pod, requests=requests)), world.now_s)
+
+    async def agreed(preempt: Preempt) -> Preempt:
+        beside = Victim("uid-beside", "default/beside", "a")
+        return replace(preempt, victims=(*preempt.victims, beside))
+
+    world.evictor._agreed = agreed
+
+    async def case() -> None:
+        preempt = world.preempt()
+        assert [victim.uid for victim in preempt.victims] == ["uid-victim"]
+        world.evictor.add(preempt)
+        await world.until_done()
+
+    run(case)
+    assert sorted(call for call in world.server.calls if call.startswith("delete")) == [
+        "delete pods beside",
+        "delete pods victim",
+    ]
+    assert world.cluster.is_awaited("uid-beside")
+
+
+def test_nothing_is_evicted_for_a_nomination_that_ended_while_extenders_were_asked() -> None:
+    world = World(responders=())
+
+    async def agreed(preempt: Preempt) -> Preempt:
+        world.cluster.pod_gone(preempt.uid, world.now_s)
+        return preempt
+
+    world.evictor._agreed = agreed
+
+    async def case() -> None:
+        world.evictor.add(world.preempt())
+        await world.until_done()
+
+    run(case)
+    assert world.server.calls == []
+    world.cluster.pod_seen(pod("next", 10), world.now_s)
+    (again,) = [given for given in world.cluster.decide(world.now_s) if isinstance(given, Preempt)]
+    assert [victim.uid for victim in again.victims] == ["uid-victim"]  # it does not count as going

@@ -7,7 +7,6 @@ Kubernetes API reference resource.k8s.io/v1, and what a server of 1.36 answers.
 from __future__ import annotations
 
 from ipaddress import ip_interface
-from typing import Any
 
 from cotenant.drivers.kube.manifests.errors import Cause, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
@@ -44,9 +43,7 @@ def check_claim(obj: Manifest, old: Manifest | None) -> list[Cause]:
 
 def identity(device: Manifest) -> Identity:
     """Which device, or which share of one, a result or a status is about."""
-    return (
-        device.get("driver", ""), device.get("pool", ""), device.get("device", ""), device.get("shareID") or ""
-    )  # fmt: skip
+    return (device.get("driver", ""), device.get("pool", ""), device.get("device", ""), device.get("shareID") or "")
 
 
 def results(status: Manifest) -> list[Manifest]:
@@ -59,9 +56,14 @@ def results(status: Manifest) -> list[Manifest]:
 def _check_status(status: Manifest, before: Manifest, known: Requests, deleted: bool, causes: list[Cause]) -> None:
     consumers = status.get("reservedFor", [])
     names.items(
-        consumers, MAX_CONSUMERS, _check_consumer, "status.reservedFor", causes, lambda one: one.get("uid", ""),
-        lambda one: one
-    )  # fmt: skip
+        consumers,
+        MAX_CONSUMERS,
+        _check_consumer,
+        "status.reservedFor",
+        causes,
+        lambda one: one.get("uid", ""),
+        lambda one: one,
+    )
     allocated = {identity(result) for result in results(status)}
 
     def device(found: Manifest, here: str, causes: list[Cause]) -> None:
@@ -130,7 +132,7 @@ def check_binding(device: Manifest, field: str, causes: list[Cause]) -> None:
         )
 
 
-def _shown(device: Manifest) -> Any:
+def _shown(device: Manifest) -> object:
     return "/".join(part for part in identity(device) if part)
 
 

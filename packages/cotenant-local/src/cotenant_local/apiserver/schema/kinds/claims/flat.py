@@ -60,9 +60,7 @@ def _exact_request(request: Manifest) -> Manifest:
 
 
 def _basic_device(device: Manifest) -> Manifest:
-    return {
-        "name": device.get("name", ""), "basic": {name: value for name, value in device.items() if name != "name"}
-    }  # fmt: skip
+    return {"name": device.get("name", ""), "basic": {name: value for name, value in device.items() if name != "name"}}
 
 
 def _plain_device(device: Manifest) -> Manifest:

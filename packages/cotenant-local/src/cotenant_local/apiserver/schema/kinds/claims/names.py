@@ -7,10 +7,11 @@ what a server of 1.36 answers.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from cotenant.drivers.kube.manifests.errors import Cause
+from cotenant.model.json_object import JsonMapping
 from cotenant_local.apiserver.schema.kinds import field_errors
 
 MAX_DRIVER = 63
@@ -144,7 +145,7 @@ def items(
 
 
 def named(
-    found: Mapping[str, Any],
+    found: JsonMapping,
     limit: int | None,
     check_key: Callable[[str, str, list[Cause]], None],
     check: Callable[[Any, str, list[Cause]], None],

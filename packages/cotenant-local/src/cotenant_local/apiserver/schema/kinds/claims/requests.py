@@ -135,9 +135,13 @@ def check_reference(name: str, known: Requests, field: str, causes: list[Cause])
 
 def _references(found: Any, known: Requests, field: str, causes: list[Cause]) -> None:
     names.items(
-        found, MAX_REQUESTS, lambda one, here, more: check_reference(one, known, here, more), field, causes,
-        lambda one: one
-    )  # fmt: skip
+        found,
+        MAX_REQUESTS,
+        lambda one, here, more: check_reference(one, known, here, more),
+        field,
+        causes,
+        lambda one: one,
+    )
 
 
 def _check_request(request: Manifest, field: str, causes: list[Cause]) -> None:
@@ -147,9 +151,13 @@ def _check_request(request: Manifest, field: str, causes: list[Cause]) -> None:
         causes.append(field_errors.invalid(field, None, f"{_ONE_OF}, but multiple fields are set"))
     elif alternatives:
         names.items(
-            alternatives, _MAX_ALTERNATIVES, _check_alternative, f"{field}.firstAvailable", causes,
-            lambda one: one.get("name", "")
-        )  # fmt: skip
+            alternatives,
+            _MAX_ALTERNATIVES,
+            _check_alternative,
+            f"{field}.firstAvailable",
+            causes,
+            lambda one: one.get("name", ""),
+        )
     elif exactly is not None:
         _check_asked(exactly, f"{field}.exactly", causes)
     else:

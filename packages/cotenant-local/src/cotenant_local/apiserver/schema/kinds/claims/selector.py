@@ -60,9 +60,13 @@ _NAMESPACES = frozenset({"optional", "math", "sets", "strings", "lists"})
 _NUMBERS = {"int", "uint", "double"}
 _TYPES = frozenset({"bool", "int", "uint", "double", "string", "bytes", "list", "map", "type"})
 _ORDERED = {
-    "relation_lt": "_<_", "relation_le": "_<=_", "relation_gt": "_>_", "relation_ge": "_>=_", "relation_eq": "_==_",
+    "relation_lt": "_<_",
+    "relation_le": "_<=_",
+    "relation_gt": "_>_",
+    "relation_ge": "_>=_",
+    "relation_eq": "_==_",
     "relation_ne": "_!=_",
-}  # fmt: skip
+}
 
 
 def check(selector: Manifest, field: str, causes: list[Cause]) -> None:
@@ -101,7 +105,7 @@ def _worst_cost(expression: str) -> int:
     return _cost(_parsed(expression))
 
 
-def _parsed(expression: str) -> Any:
+def _parsed(expression: str) -> object:
     from celpy import Environment
     from celpy.celparser import CELParseError
 
@@ -153,10 +157,10 @@ class _Typed:
             raise _no_overload("_?_:_", [condition, *branches])
         return branches[0] if branches[0] == branches[1] else "dyn"
 
-    def _conditionalor(self, tree: Any, scope: Scope) -> str:
+    def _conditionalor(self, tree: object, scope: Scope) -> str:
         return self._logical(tree, scope, "_||_")
 
-    def _conditionaland(self, tree: Any, scope: Scope) -> str:
+    def _conditionaland(self, tree: object, scope: Scope) -> str:
         return self._logical(tree, scope, "_&&_")
 
     def _logical(self, tree: Any, scope: Scope, operator: str) -> str:
@@ -188,10 +192,10 @@ class _Typed:
             return "bool"
         return kind
 
-    def _addition(self, tree: Any, scope: Scope) -> str:
+    def _addition(self, tree: object, scope: Scope) -> str:
         return self._arithmetic(tree, scope)
 
-    def _multiplication(self, tree: Any, scope: Scope) -> str:
+    def _multiplication(self, tree: object, scope: Scope) -> str:
         return self._arithmetic(tree, scope)
 
     def _arithmetic(self, tree: Any, scope: Scope) -> str:
@@ -217,8 +221,14 @@ class _Typed:
 
     def _literal(self, tree: Any, _: Scope) -> str:
         token = tree.children[0]
-        kinds = {"INT_LIT": "int", "UINT_LIT": "uint", "FLOAT_LIT": "double", "BOOL_LIT": "bool", "BYTES_LIT": "bytes",
-                 "NULL_LIT": "null_type"}  # fmt: skip
+        kinds = {
+            "INT_LIT": "int",
+            "UINT_LIT": "uint",
+            "FLOAT_LIT": "double",
+            "BOOL_LIT": "bool",
+            "BYTES_LIT": "bytes",
+            "NULL_LIT": "null_type",
+        }
         return kinds.get(token.type, "string")
 
     def _list_lit(self, tree: Any, scope: Scope) -> str:

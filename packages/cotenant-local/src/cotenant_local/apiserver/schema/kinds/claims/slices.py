@@ -69,9 +69,13 @@ def check_slice(obj: Manifest, old: Manifest | None) -> list[Cause]:
     limit = _MAX_ADVANCED_DEVICES if any(map(_is_advanced, devices)) else _MAX_DEVICES
     names.items(devices, limit, _device_check(spec), "spec.devices", causes, lambda one: one.get("name", ""))
     names.items(
-        spec.get("sharedCounters", ()), _MAX_COUNTER_SETS, _check_counter_set, "spec.sharedCounters", causes,
-        lambda one: one.get("name", "")
-    )  # fmt: skip
+        spec.get("sharedCounters", ()),
+        _MAX_COUNTER_SETS,
+        _check_counter_set,
+        "spec.sharedCounters",
+        causes,
+        lambda one: one.get("name", ""),
+    )
     return causes
 
 
@@ -137,9 +141,13 @@ def _device_check(spec: Manifest) -> Any:
         names.named(capacity, None, names.qualified, policy, f"{field}.capacity", causes)
         names.items(device.get("taints", ()), taints.MAX_TAINTS, taints.check_taint, f"{field}.taints", causes)
         names.items(
-            device.get("consumesCounters", ()), _MAX_CONSUMED_SETS, _check_consumption, f"{field}.consumesCounters",
-            causes, lambda one: one.get("counterSet", "")
-        )  # fmt: skip
+            device.get("consumesCounters", ()),
+            _MAX_CONSUMED_SETS,
+            _check_consumption,
+            f"{field}.consumesCounters",
+            causes,
+            lambda one: one.get("counterSet", ""),
+        )
         _check_device_place(device, is_per_device, field, causes)
         check_binding(device, field, causes)
 

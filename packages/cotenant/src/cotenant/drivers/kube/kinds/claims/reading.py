@@ -48,12 +48,14 @@ from cotenant.model.claims.requests import (
 from cotenant.model.errors import InvalidInput
 from cotenant.model.quantities import Quantity, parse_quantity
 
+_OWNERS = ("Pod", "PodGroup")
+
 
 def read_claim(obj: schema.ClaimObject) -> ResourceClaim:
     """A claim."""
     meta, status = obj.metadata, obj.status or schema.ClaimStatus()
     owner = next(
-        (owner.uid for owner in meta.owner_references or () if owner.kind == "Pod" and owner.controller is not False),
+        (owner.uid for owner in meta.owner_references or () if owner.kind in _OWNERS and owner.controller is not False),
         "",
     )
     return ResourceClaim(

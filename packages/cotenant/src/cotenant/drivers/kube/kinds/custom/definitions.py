@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonMapping
 
 
 def manifests() -> tuple[tuple[str, str], ...]:
@@ -28,7 +28,7 @@ def manifests() -> tuple[tuple[str, str], ...]:
     return tuple((name.removesuffix(".yaml"), folder.joinpath(name).read_text()) for name in found)
 
 
-def check_fields(plural: str, document: Mapping[str, Any], where: str) -> None:
+def check_fields(plural: str, document: JsonMapping, where: str) -> None:
     """Refuse fields of a spec that the kind's definition does not have: an API server would drop them, and their
     defaults would apply.
 
@@ -39,13 +39,13 @@ def check_fields(plural: str, document: Mapping[str, Any], where: str) -> None:
 
 
 @cache
-def _schema_of_spec(plural: str) -> Mapping[str, Any]:
+def _schema_of_spec(plural: str) -> Mapping[str, object]:
     definition = yaml.safe_load(dict(manifests())[plural])
-    found: Mapping[str, Any] = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    found: JsonMapping = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     return found
 
 
-def _unknown(value: object, schema: Mapping[str, Any], field: str) -> Iterator[tuple[str, str]]:
+def _unknown(value: object, schema: JsonMapping, field: str) -> Iterator[tuple[str, str]]:
     """Fields without a schema, each with a hint or ""."""
     properties = schema.get("properties")
     if isinstance(value, list):

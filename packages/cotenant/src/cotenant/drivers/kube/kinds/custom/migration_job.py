@@ -13,7 +13,6 @@ import json
 from contextlib import suppress
 from datetime import UTC, datetime
 from math import isfinite, nan
-from typing import Any
 
 import msgspec
 from msgspec import field
@@ -44,6 +43,7 @@ from cotenant.model.groups.migration import (
     MoveNote,
     PodRef,
 )
+from cotenant.model.json_object import JsonObject
 
 _POLICIES = {evict_policy.value: evict_policy for evict_policy in EvictPolicy}
 
@@ -156,9 +156,9 @@ def read_migration_job(obj: MigrationJobObject) -> MigrationJob:
     )
 
 
-def written_job_status(job: MigrationJob) -> dict[str, Any]:
+def written_job_status(job: MigrationJob) -> dict[str, object]:
     """The whole status."""
-    found: dict[str, Any] = {
+    found: JsonObject = {
         "phase": job.phase.value,
         "status": job.status,
         "reason": job.status_reason,
@@ -171,7 +171,7 @@ def written_job_status(job: MigrationJob) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value}
 
 
-def job_manifest(job: MigrationJob) -> dict[str, Any]:
+def job_manifest(job: MigrationJob) -> dict[str, object]:
     """A job to create: its name, spec, labels and annotations."""
     annotations = {EVICT_REASON: job.reason, EVICT_TRIGGER: job.trigger}
     if job.note is not None:
@@ -184,7 +184,7 @@ def job_manifest(job: MigrationJob) -> dict[str, Any]:
     labels = {CREATED_BY: created_by} if created_by else {}
     if job.policy is not None:
         labels[EVICT_POLICY] = job.policy.value
-    spec: dict[str, Any] = {"podRef": written_pod_ref(job.pod), "mode": job.mode.value, "ttl": f"{job.ttl_s:.0f}s"}
+    spec: JsonObject = {"podRef": written_pod_ref(job.pod), "mode": job.mode.value, "ttl": f"{job.ttl_s:.0f}s"}
     if job.grace_s is not None:
         spec["deleteOptions"] = {"gracePeriodSeconds": job.grace_s}
     return {
@@ -226,7 +226,7 @@ def _condition(given: DatedCondition) -> JobCondition:
     return JobCondition(given.type, given.status, given.reason or "", given.message or "", since_s)
 
 
-def _written(condition: JobCondition) -> dict[str, Any]:
+def _written(condition: JobCondition) -> JsonObject:
     found = {"type": condition.type, "status": condition.status}
     if condition.reason:
         found["reason"] = condition.reason

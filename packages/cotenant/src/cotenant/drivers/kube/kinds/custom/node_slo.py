@@ -6,17 +6,16 @@ Source: Koordinator, apis/slo/v1alpha1 (NodeSLO).
 
 from __future__ import annotations
 
-from typing import Any
-
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
+from cotenant.model.json_object import JsonObject
 
 
 class NodeSloObject(ApiStruct, frozen=True):
     """slo.koordinator.sh/v1alpha1 NodeSLO."""
 
     metadata: ObjectMeta = ObjectMeta()
-    spec: dict[str, Any] | None = None
+    spec: JsonObject | None = None
 
 
 NODE_SLOS = Kind("NodeSLO", "slo.koordinator.sh", "v1alpha1", "nodeslos", False, NodeSloObject)

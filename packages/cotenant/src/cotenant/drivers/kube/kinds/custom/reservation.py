@@ -9,6 +9,7 @@ Source: Koordinator, apis/scheduling/v1alpha1/reservation_types.go.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from math import nan
@@ -203,6 +204,13 @@ class ReservationReader:
         )
         seen = self._pods.pod(PodObject(metadata=metadata, spec=spec))
         return replace(seen, pod=_pinned(seen.pod, spec.node_name)) if spec.node_name else seen
+
+
+PARTS: Mapping[str, type] = {
+    "spec": _Spec,
+    "spec.template": _Template,
+    "status": _Status,
+}  # the structs of the parts that `ReservationObject` leaves undecoded, by path
 
 
 def _decoded(raw: Raw, form: type[T], where: str) -> T:

@@ -11,9 +11,7 @@ Source: Koordinator, pkg/descheduler/controllers/migration/reservation/util.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any
 
 from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS
 from cotenant.model.cluster.affinity import NAME_FIELD
@@ -25,6 +23,7 @@ from cotenant.model.groups.gang import LIGHT_MATCH_POLICY, LIGHT_MIN_AVAILABLE, 
 from cotenant.model.groups.migration import COMPONENT, CREATED_BY, SURGED
 from cotenant.model.groups.reservation import KIND
 from cotenant.model.groups.reservation_notes import ALLOCATED, ORDER
+from cotenant.model.json_object import JsonMapping, JsonObject
 
 _SPEC = (
     "nodeSelector",
@@ -56,7 +55,7 @@ _NO_NOTES = frozenset(
 
 
 def migration_manifest(
-    pod: Mapping[str, Any],
+    pod: JsonMapping,
     name: str,
     ttl_s: float,
     node: str,
@@ -66,7 +65,7 @@ def migration_manifest(
     job: tuple[str, str] | None = None,
     with_claims: bool = False,
     surge: str = "",
-) -> dict[str, Any]:
+) -> JsonObject:
     """The Reservation `name` for the replacement of this pod (the API object) on `node`.
 
     `target`: the only node allowed. `job`: name and UID of its PodMigrationJob, with which it is deleted.
@@ -90,7 +89,7 @@ def migration_manifest(
         _restrict(spec, node, target)
     labels = {key: value for key, value in (meta.get("labels") or {}).items() if key not in _NO_LABELS}
     notes = {key: value for key, value in (meta.get("annotations") or {}).items() if key not in _NO_NOTES}
-    made: dict[str, Any] = {
+    made: JsonObject = {
         "apiVersion": RESERVATIONS.api_version,
         "kind": KIND,
         "metadata": {"name": name, "labels": {CREATED_BY: COMPONENT, ORDER: str(int(now_s * 1000))}},
@@ -110,7 +109,7 @@ def migration_manifest(
     return made
 
 
-def _restrict(spec: dict[str, Any], node: str, target: str) -> None:
+def _restrict(spec: JsonObject, node: str, target: str) -> None:
     """Exclude the present node in each required term, and all but the target."""
     fields = [{"key": NAME_FIELD, "operator": "NotIn", "values": [node]}]
     if target:
@@ -128,12 +127,12 @@ def _restrict(spec: dict[str, Any], node: str, target: str) -> None:
     }
 
 
-def _surged(meta: Mapping[str, Any], surge: str) -> dict[str, Any]:
+def _surged(meta: JsonMapping, surge: str) -> JsonObject:
     """The pod of a rollout that this job began: it is of a ReplicaSet that does not exist yet."""
     return {"object": {"namespace": meta.get("namespace", "")}, "labelSelector": {"matchLabels": {SURGED: surge}}}
 
 
-def _owner(meta: Mapping[str, Any], is_pending: bool) -> dict[str, Any]:
+def _owner(meta: JsonMapping, is_pending: bool) -> JsonObject:
     """The replacement: the next pod of the controller; for a bare pod a pod of its name, for a pending pod itself."""
     namespace = meta.get("namespace", "")
     if is_pending:

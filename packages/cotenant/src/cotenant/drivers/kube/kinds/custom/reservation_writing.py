@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from math import isfinite
-from typing import Any
 
 import msgspec
 
@@ -23,10 +22,11 @@ from cotenant.model.cluster.labels import Requirement
 from cotenant.model.cpus.spec import RESOURCE_STATUS
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
 from cotenant.model.groups.reservation import KIND, Condition, CurrentOwner, Owner, Phase, Reservation
+from cotenant.model.json_object import JsonObject
 from cotenant.model.resources import Amounts, format_amount
 
 
-def holdings_patch(uid: str, holds: Holdings) -> dict[str, Any]:
+def holdings_patch(uid: str, holds: Holdings) -> dict[str, object]:
     """A merge patch of the annotations with its CPUs and devices; older ones are removed."""
     nothing: dict[str, str | None] = {RESOURCE_STATUS: None, DEVICE_ALLOCATED: None}
     return {"metadata": {"uid": uid, "annotations": nothing | written_holdings(holds)}}
@@ -39,9 +39,9 @@ def written_status(
     allocated: Amounts,
     owners: tuple[CurrentOwner, ...],
     conditions: tuple[Condition, ...],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The whole status."""
-    status: dict[str, Any] = {"phase": phase.value, "conditions": [_written(condition) for condition in conditions]}
+    status: JsonObject = {"phase": phase.value, "conditions": [_written(condition) for condition in conditions]}
     if node:
         status["nodeName"] = node
         status["allocatable"] = {name: format_amount(name, amount) for name, amount in allocatable}
@@ -52,7 +52,7 @@ def written_status(
     return status
 
 
-def _written(condition: Condition) -> dict[str, Any]:
+def _written(condition: Condition) -> dict[str, object]:
     at = _stamp(condition.since_s)
     return {
         "type": condition.type,
@@ -67,7 +67,7 @@ def _stamp(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if isfinite(at_s) else ""
 
 
-def manifest(reservation: Reservation, like: PodObject) -> dict[str, Any]:
+def manifest(reservation: Reservation, like: PodObject) -> JsonObject:
     """A Reservation to create, for a rebalancer: its template is the spec of a pod, with the labels and node
     affinity of `reservation`.
     """
@@ -77,7 +77,7 @@ def manifest(reservation: Reservation, like: PodObject) -> dict[str, Any]:
         )
     )
     affinity = like.spec.affinity if like.spec is not None else None
-    written: dict[str, Any] = msgspec.to_builtins(affinity) if affinity is not None else {}
+    written: JsonObject = msgspec.to_builtins(affinity) if affinity is not None else {}
     if reservation.pod.node_affinity is not None:
         node = written.setdefault("nodeAffinity", {})
         required = reservation.pod.node_affinity.required
@@ -102,9 +102,9 @@ def manifest(reservation: Reservation, like: PodObject) -> dict[str, Any]:
     }
 
 
-def _owner_of(owner: Owner) -> dict[str, Any]:
+def _owner_of(owner: Owner) -> dict[str, object]:
     """The manifest of an owner: an object or a controller. Selectors are written by users only."""
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     if owner.object is not None:
         one = owner.object
         found["object"] = _given(name=one.name, namespace=one.namespace, uid=one.uid)
@@ -121,13 +121,13 @@ def _given(**fields: str) -> dict[str, str]:
     return {name: text for name, text in fields.items() if text}
 
 
-def _node_selector(selector: NodeSelector) -> dict[str, Any]:
-    def expressions(requirements: tuple[Requirement, ...]) -> list[dict[str, Any]]:
+def _node_selector(selector: NodeSelector) -> dict[str, object]:
+    def expressions(requirements: tuple[Requirement, ...]) -> list[dict[str, object]]:
         return [{"key": r.key, "operator": r.operator.value, "values": list(r.values)} for r in requirements]
 
     terms_ = []
     for term in selector.terms:
-        written: dict[str, Any] = {}
+        written: JsonObject = {}
         if term.expressions:
             written["matchExpressions"] = expressions(term.expressions)
         if term.fields:

@@ -9,7 +9,6 @@ Limits: a target finer than one millionth is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -18,6 +17,7 @@ from cotenant.drivers.kube.kinds.durations import duration_s
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.model.machine.replica_signal import MaxAction
 from cotenant.model.traces.objective import (
     GROUP,
@@ -60,7 +60,7 @@ def read_spec(namespace: str, name: str, spec: object, *, uid: str = "", generat
     """An objective from the spec of its manifest."""
     wrong: list[str] = []
     attempt = Attempt(wrong)
-    none: dict[str, Any] = {}
+    none: JsonObject = {}
     usual: tuple[Indicator, int | None] = (Indicator.LATENCY, None)
     fields = attempt(none, lambda: _mapping(spec, "spec"))
     service = attempt(none, lambda: _mapping(fields.get("service"), "spec.service"))
@@ -157,7 +157,7 @@ def threshold_us(below: object, field: str) -> int:
     return found
 
 
-def _labels(alerting: Mapping[str, Any]) -> dict[Severity, str]:
+def _labels(alerting: JsonMapping) -> dict[Severity, str]:
     if _flag(alerting, "disabled", "spec.alerting.disabled", False):
         return {}
     given = alerting.get("severities")
@@ -188,14 +188,14 @@ def _max_action(value: object) -> MaxAction:
     return MaxAction(value)
 
 
-def _flag(fields: Mapping[str, Any], key: str, field: str, default: bool) -> bool:
+def _flag(fields: JsonMapping, key: str, field: str, default: bool) -> bool:
     value = fields.get(key, default)
     if not isinstance(value, bool):
         raise InvalidInput(field, value, "true or false")
     return value
 
 
-def _text(fields: Mapping[str, Any], key: str, field: str, default: str | None = None, *, empty: bool = False) -> str:
+def _text(fields: JsonMapping, key: str, field: str, default: str | None = None, *, empty: bool = False) -> str:
     value = fields.get(key, default)
     if not isinstance(value, str) or not (value or empty) or len(value) > _MAX_TEXT:
         least = "0" if empty else "1"
@@ -203,7 +203,7 @@ def _text(fields: Mapping[str, Any], key: str, field: str, default: str | None =
     return value
 
 
-def _mapping(value: object, field: str) -> dict[str, Any]:
+def _mapping(value: object, field: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise InvalidInput(field, value, "an object")
     return value

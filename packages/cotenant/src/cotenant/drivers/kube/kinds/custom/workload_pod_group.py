@@ -6,7 +6,7 @@ v1alpha3 alone. The versions differ in the names of few fields, so one struct re
 templates are not read: controllers copy them into PodGroups.
 
 Source: staging/src/k8s.io/api/scheduling/{v1alpha2,v1alpha3,v1beta1}/types.go of Kubernetes 1.36 and 1.37; KEP-4671,
-5710, 5732, 6012.
+5710, 5729, 5732, 6012.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Int32, Kind, Text
 from cotenant.drivers.kube.kinds.parts import ObjectMeta, Something
+from cotenant.model.claims.needs import GroupClaim
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.gang import (
     K8S_GROUP,
@@ -74,6 +75,14 @@ class TemplateReference(ApiStruct, frozen=True):
     workload: WorkloadReference | None = None
 
 
+class GroupClaimObject(ApiStruct, frozen=True):
+    """A claim that the pods of a group share."""
+
+    name: str = ""
+    resource_claim_name: Text = None
+    resource_claim_template_name: Text = None
+
+
 class GroupSpec(ApiStruct, frozen=True):
     """That of a group of pods or of groups."""
 
@@ -86,6 +95,7 @@ class GroupSpec(ApiStruct, frozen=True):
     parent_composite_pod_group_name: Text = None
     workload_ref: WorkloadReference | None = None
     pod_group_template_ref: TemplateReference | None = None
+    resource_claims: tuple[GroupClaimObject, ...] | None = None
 
     @property
     def is_disrupted_whole(self) -> bool:
@@ -175,6 +185,10 @@ def read_workload_pod_group(obj: WorkloadPodGroupObject, version: str = BETA_POD
         version=version,
         parent=f"{_namespace(obj)}/{parent}" if parent else "",
         workload=spec.workload,
+        claims=tuple(
+            GroupClaim(claim.name, claim.resource_claim_name or "", claim.resource_claim_template_name or "")
+            for claim in spec.resource_claims or ()
+        ),
         priority=spec.own_priority,
         preempts=spec.preemption_policy != "Never",
         disruption=Disruption.ALL if gang is not None and spec.is_disrupted_whole else Disruption.SINGLE,

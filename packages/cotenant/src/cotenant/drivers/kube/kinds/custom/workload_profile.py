@@ -29,6 +29,7 @@ from cotenant.model.cluster.workload_profile import (
     WorkloadRef,
 )
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.model.traces.objective import GROUP
 
 KIND, VERSION = "WorkloadProfile", "v1alpha1"
@@ -56,7 +57,7 @@ def read_workload_profile(obj: WorkloadProfileObject) -> WorkloadProfile:
     meta = obj.metadata
     wrong: list[str] = []
     attempt = Attempt(wrong)
-    none: dict[str, Any] = {}
+    none: JsonObject = {}
     spec = attempt(none, lambda: _mapping(obj.spec, "spec"))
     status = attempt(none, lambda: _mapping(obj.status, "status"))
     workload = attempt(none, lambda: _mapping(spec.get("workload"), "spec.workload"))
@@ -120,7 +121,7 @@ def overall_fields(overall: Overall) -> dict[str, object]:
 def _declared_axes(value: object, attempt: Attempt) -> dict[Axis, AxisReading]:
     where = "spec.declared.axes"
     found = {}
-    for name, fields in attempt(dict[str, Any](), partial(_mapping, value, where)).items():
+    for name, fields in attempt(dict[str, object](), partial(_mapping, value, where)).items():
         axis = attempt(None, partial(_axis, name, where))
         if axis is not None:
             found[axis] = AxisReading(*_parts(fields, f"{where}.{name}", _OF_AXIS, _declared, attempt))
@@ -135,7 +136,7 @@ def _axes(value: object, where: str, attempt: Attempt) -> dict[Axis, AxisReading
         return {}
     found = {}
     for entry in value[: len(Axis)]:
-        fields = attempt(dict[str, Any](), partial(_mapping, entry, where))
+        fields = attempt(JsonObject(), partial(_mapping, entry, where))
         axis = attempt(None, partial(_axis, fields.get("name"), where))
         if axis is not None:
             found[axis] = AxisReading(*_parts(fields, f"{where}.{axis}", _OF_AXIS, _reading, attempt))
@@ -147,7 +148,7 @@ def _overall(value: object, where: str, attempt: Attempt, read: Reader) -> Overa
 
 
 def _parts(value: object, where: str, names: tuple[str, ...], read: Reader, attempt: Attempt) -> list[Reading]:
-    fields = attempt(dict[str, Any](), partial(_mapping, value, where))
+    fields = attempt(JsonObject(), partial(_mapping, value, where))
     none: Reading = NOT_SEEN
     return [attempt(none, partial(read, fields.get(name), f"{where}.{name}")) for name in names]
 
@@ -193,14 +194,14 @@ def _axis(name: object, where: str) -> Axis:
     return Axis(name)
 
 
-def _text(fields: Mapping[str, Any], key: str, where: str, default: str | None = None) -> str:
+def _text(fields: JsonMapping, key: str, where: str, default: str | None = None) -> str:
     value = fields.get(key, default)
     if not isinstance(value, str) or (default is None and not value) or len(value) > _MAX_TEXT:
         raise InvalidInput(where, value, f"text of at most {_MAX_TEXT} characters")
     return value
 
 
-def _mapping(value: object, where: str) -> dict[str, Any]:
+def _mapping(value: object, where: str) -> dict[str, object]:
     if value is None:
         return {}
     if not isinstance(value, dict):

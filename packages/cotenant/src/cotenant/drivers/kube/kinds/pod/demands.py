@@ -86,10 +86,16 @@ def written_holdings(holds: Holdings, written: Iterable[str] = ()) -> dict[str, 
 
 def _gang(written: PodAnnotations) -> gang.GangNotes | None:
     fields = (
-        written.gang_name, written.gang_min_available, written.gang_total_number, written.gang_waiting_time,
-        written.gang_mode, written.gang_groups, written.gang_match_policy, written.gang_topology,
+        written.gang_name,
+        written.gang_min_available,
+        written.gang_total_number,
+        written.gang_waiting_time,
+        written.gang_mode,
+        written.gang_groups,
+        written.gang_match_policy,
+        written.gang_topology,
         written.gang_network_topology,
-    )  # fmt: skip
+    )
     if all(field is None for field in fields):
         return None
     return read_gang(written)

@@ -33,7 +33,7 @@ from cotenant.drivers.kube.kinds.pod.affinity import (
 from cotenant.drivers.kube.kinds.pod.annotations import NO_HINTS, Hints, read_hints
 from cotenant.drivers.kube.kinds.pod.by_scheduler import PodsOfScheduler, with_added
 from cotenant.drivers.kube.kinds.pod.claims import extended_requests, mapped, read_needs
-from cotenant.drivers.kube.kinds.pod.group_priorities import GroupPriorities
+from cotenant.drivers.kube.kinds.pod.groups import GroupIndex
 from cotenant.drivers.kube.kinds.pod.ports import host_ports
 from cotenant.drivers.kube.kinds.pod.resources import has_whole_cpus, read_limits, read_requests, resized
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, PodSpec, PodStatus, SchedulingGroup
@@ -41,7 +41,7 @@ from cotenant.drivers.kube.kinds.pod.unknown_form import set_fields
 from cotenant.drivers.kube.kinds.spread_selectors import SpreadSelectors
 from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
 from cotenant.drivers.kube.kinds.taints import read_tolerations
-from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex
+from cotenant.drivers.kube.kinds.workload.index import Membership, WorkloadIndex
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.model.claims.needs import ContainerRequest
 from cotenant.model.cluster.affinity import NodeAffinity, PodTerm, SpreadConstraint
@@ -95,7 +95,7 @@ _NOTHING_OWN = PodsOfScheduler()
 class PodReader:
     """Turns structs into the model's values.
 
-    `volumes`, `group_priorities`, `workloads` and `extended` are kept up to date by their owner.
+    `volumes`, `groups`, `workloads` and `extended` are kept up to date by their owner.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class PodReader:
         self._by_scheduler = by_scheduler or {}
         self._seals = seals
         self.volumes = volumes or VolumeIndex()
-        self.group_priorities = GroupPriorities()
+        self.groups = GroupIndex()
         self.workloads = workloads or WorkloadIndex()
         self.extended: frozenset[str] = frozenset()  # extended resources that classes of devices stand for
         self.spread_selectors = SpreadSelectors()
@@ -188,18 +188,13 @@ class PodReader:
         unsupported = template.unsupported + hints.wrong if hints.wrong else template.unsupported
         if type(spec) is not PodSpec:
             unsupported += tuple(f"{path}: {_UNKNOWN}" for path in set_fields(spec))
-        by_group = self.group_priorities.of(meta.namespace or "default", spec.scheduling_group)
+        by_group = self.groups.of(meta.namespace or "default", spec.scheduling_group)
         needs: tuple[VolumeNeed, ...] = ()
         if spec.volumes:
             needs, beyond = self.volumes.needs(meta, spec.volumes)
             unsupported += beyond
         owners = meta.owner_references or ()
-        fellows: LabelSelector | None = None
-        spread = template.spread
-        if own.is_spread and not spread and self.spread_selectors.is_on:
-            fellows = self.spread_selectors.of(meta.namespace or "default", labels, owners)
-            if fellows is not None and own.constraints:
-                spread = tuple(replace(constraint, selector=fellows) for constraint in own.constraints)
+        fellows, spread = self._spread(own, meta.namespace or "default", labels, owners, template.spread)
         pod = Pod(
             name=meta.name or "?",
             namespace=meta.namespace or "default",
@@ -231,13 +226,6 @@ class PodReader:
             scored_by=own.scored_by,
             is_daemon=any(owner.kind == "DaemonSet" for owner in owners),
         )
-        demands = _of_workload(_of_group(hints.demands, spec.scheduling_group), member.gang)
-        if spec.resource_claims or template.extended:
-            claims = read_needs(meta, spec, status, mapped(template.extended, self.extended))
-            demands = demands if claims is None else replace(demands, claims=claims)
-        holds = NO_HOLDINGS
-        if hints.holding_texts and spec.node_name:  # without a node it holds nothing, whatever it says
-            holds = self._believed(meta.uid or "", spec.node_name, created_s, pod, hints)
         return ObservedPod(
             pod=pod,
             uid=meta.uid or "",
@@ -246,14 +234,15 @@ class PodReader:
             node=spec.node_name or "",
             phase=_PHASES.get(status.phase or "Pending", Phase.UNKNOWN),
             ends_s=_unix(meta.deletion_timestamp),
+            grace_s=meta.deletion_grace_period_seconds or 0,
             gates=template.gates,
             nominated_node=status.nominated_node_name or "",
             expected_room=hints.expected_room,
             started_s=_unix(status.start_time),
             preempts=own.preempts and by_group.preempts and spec.preemption_policy != "Never",
             volumes=needs,
-            demands=_beyond(demands, own.ignored.among(template.requests)),
-            holds=holds,
+            demands=_beyond(self._demands(obj, hints, template, member), own.ignored.among(template.requests)),
+            holds=self._believed(meta.uid or "", spec.node_name or "", created_s, pod, hints),
             written=(*hints.holding_texts, *brought),
             settled=self._pairs(settled) if settled else (),
             relabelled=relabelled,
@@ -264,11 +253,41 @@ class PodReader:
             ),
             marks=hints.marks,
             refused=_refusal(status),
+            evicted=status.phase == "Failed" and status.reason == "Evicted",
             responders=tuple(responder.name for responder in spec.eviction_responders or ()),
             unsupported=unsupported,
         )
 
+    def _spread(
+        self,
+        own: PodsOfScheduler,
+        namespace: str,
+        labels: Mapping[str, str],
+        owners: tuple[OwnerReference, ...],
+        given: tuple[SpreadConstraint, ...],
+    ) -> tuple[LabelSelector | None, tuple[SpreadConstraint, ...]]:
+        """What selects a pod that is spread by default, and the constraints that count."""
+        if not own.is_spread or given or not self.spread_selectors.is_on:
+            return None, given
+        fellows = self.spread_selectors.of(namespace, labels, owners)
+        if fellows is None or not own.constraints:
+            return fellows, given
+        return fellows, tuple(replace(constraint, selector=fellows) for constraint in own.constraints)
+
+    def _demands(self, obj: PodObject, hints: Hints, template: _Template, member: Membership) -> Demands:
+        """What a pod needs beyond its requests."""
+        spec = obj.spec or PodSpec()
+        demands = _of_workload(_of_group(hints.demands, spec.scheduling_group), member.gang)
+        if not spec.resource_claims and not template.extended:
+            return demands
+        terms = self.groups.of(obj.metadata.namespace or "default", spec.scheduling_group)
+        extended = mapped(template.extended, self.extended)
+        claims = read_needs(obj.metadata, spec, obj.status or PodStatus(), extended, terms)
+        return demands if claims is None else replace(demands, claims=claims)
+
     def _believed(self, uid: str, node: str, created_s: float, pod: Pod, hints: Hints) -> Holdings:
+        if not hints.holding_texts or not node:  # without a node it holds nothing, whatever it says
+            return NO_HOLDINGS
         match self._seals.standing(uid, node, created_s, hints.holding_texts):
             case Standing.SEALED:
                 return hints.holds

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from cotenant.drivers.kube.kinds.kind import ApiStruct, Int32, Kind, Quantities, Strings, Text, Time
+from cotenant.drivers.kube.kinds.kind import ApiStruct, Int32, Int64, Kind, Quantities, Strings, Text, Time
 from cotenant.drivers.kube.kinds.parts import Condition, Named, OwnerReference, Resources, Something
 from cotenant.drivers.kube.kinds.pod.affinity import Affinity, SpreadConstraint
 from cotenant.drivers.kube.kinds.pod.gang import GangAnnotations
@@ -64,6 +64,7 @@ class PodMeta(ApiStruct, frozen=True):
     resource_version: Text = None
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
+    deletion_grace_period_seconds: Int64 | None = None
     labels: Strings = None
     annotations: PodAnnotations | None = None
     owner_references: tuple[OwnerReference, ...] | None = None

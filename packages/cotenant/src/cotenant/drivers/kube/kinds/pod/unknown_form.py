@@ -53,7 +53,7 @@ def _extended(form: type[Struct], paths: tuple[tuple[str, ...], ...]) -> type[St
     return defstruct(form.__name__, made, bases=(form,), frozen=True, kw_only=True)
 
 
-def _replaced(hint: Any, paths: tuple[tuple[str, ...], ...]) -> Any:
+def _replaced(hint: object, paths: tuple[tuple[str, ...], ...]) -> object:
     """The same type with the structs in it extended."""
     if isinstance(hint, type) and issubclass(hint, Struct):
         return _extended(hint, paths)

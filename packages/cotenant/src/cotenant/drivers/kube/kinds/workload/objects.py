@@ -4,8 +4,6 @@ reads them.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
@@ -66,7 +64,7 @@ def controller_of(meta: ObjectMeta) -> OwnedBy | None:
     )
 
 
-def _decoded(raw: msgspec.Raw) -> Any:
+def _decoded(raw: msgspec.Raw) -> object:
     try:
         return msgspec.json.decode(raw)
     except msgspec.DecodeError:

@@ -49,8 +49,15 @@ def test_the_plain_form() -> None:
 
 
 def test_everything_that_koordinator_s_users_write() -> None:
-    labels = {"is-parent": "true", "parent": "org", "allow-lent-resource": "false", "tree-id": "t", "is-root": "true",
-              "ignore-default-tree": "true", "allow-force-update": "true"}  # fmt: skip
+    labels = {
+        "is-parent": "true",
+        "parent": "org",
+        "allow-lent-resource": "false",
+        "tree-id": "t",
+        "is-root": "true",
+        "ignore-default-tree": "true",
+        "allow-force-update": "true",
+    }
     annotations = {
         "shared-weight": '{"cpu":"60","memory":"1Gi"}',
         "namespaces": '["x","y","x"]',
@@ -58,10 +65,17 @@ def test_everything_that_koordinator_s_users_write() -> None:
     }
     found = read({"max": {"cpu": 1}}, labels, annotations)
     assert found.quota == Quota(
-        "a", Amounts.of({"cpu": 1000}), parent="org", is_parent=True,
+        "a",
+        Amounts.of({"cpu": 1000}),
+        parent="org",
+        is_parent=True,
         shared_weight=Amounts.of({"cpu": 60_000, "memory": 1 << 30}),
-        lends=False, tree_id="t", is_tree_root=True, allows_force_update=True, namespaces=("x", "y"),
-    )  # fmt: skip
+        lends=False,
+        tree_id="t",
+        is_tree_root=True,
+        allows_force_update=True,
+        namespaces=("x", "y"),
+    )
     assert (found.total, found.keeps_out, found.wrong) == (Amounts.of({"cpu": 100_000}), False, ())
 
 

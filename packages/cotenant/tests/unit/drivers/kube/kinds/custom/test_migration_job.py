@@ -80,19 +80,26 @@ POD: dict[str, Any] = {
         "uid": "pu",
         "labels": {"app": "w", "quota.scheduling.koordinator.sh/name": "q"},
         "annotations": {"cotenant.io/decision": "{}", "example.com/kept": "1"},
-        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "w", "uid": "wu",
-            "controller": True}],
+        "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "w", "uid": "wu", "controller": True}
+        ],
     },
     "spec": {
         "nodeName": "a",
         "schedulerName": "cotenant",
         "tolerations": [{"key": "k", "operator": "Exists"}],
         "serviceAccountName": "secret",
-        "containers": [{"name": "c", "image": "i", "env": [{"name": "PASSWORD", "value": "x"}],
-            "resources": {"requests": {"cpu": "1"}}}],
+        "containers": [
+            {
+                "name": "c",
+                "image": "i",
+                "env": [{"name": "PASSWORD", "value": "x"}],
+                "resources": {"requests": {"cpu": "1"}},
+            }
+        ],
         "volumes": [{"name": "v", "secret": {"secretName": "s"}}],
     },
-}  # fmt: skip
+}
 
 
 def test_a_reservation_copies_what_decides_about_placement_and_no_secrets() -> None:

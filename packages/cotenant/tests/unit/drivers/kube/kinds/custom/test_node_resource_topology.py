@@ -56,13 +56,16 @@ def test_everything_that_keeps_cpus_is_kept() -> None:
         },
         topologyPolicies=["Restricted"],
         zones=[
-            {"name": "node-1", "type": "Node", "resources": [
-                {"name": "memory", "capacity": "2Gi", "allocatable": "1Gi", "available": "1Gi"}]},
+            {
+                "name": "node-1",
+                "type": "Node",
+                "resources": [{"name": "memory", "capacity": "2Gi", "allocatable": "1Gi", "available": "1Gi"}],
+            },
             {"name": "node-0", "type": "Node"},
             {"name": "node-x", "type": "Node"},
             {"name": "node-2", "type": "Core"},
         ],
-    )  # fmt: skip
+    )
     assert [(reserved_cpus.who, numbers_in(reserved_cpus.cpus)) for reserved_cpus in told.kept] == [
         ("kubelet", (0,)),
         ("reservation", (1,)),
@@ -107,9 +110,12 @@ def test_what_cannot_be_true_names_the_annotation(annotations: dict[str, Any], n
 
 @pytest.mark.parametrize(
     ("written", "ppm"),
-    [({"cpu": 0, "memory": 2}, (1_000_000, 2_000_000)), ({"cpu": 1.5}, (1_500_000, 1_000_000)),
-    ("{", (1_000_000, 1_000_000))]
-)  # fmt: skip
+    [
+        ({"cpu": 0, "memory": 2}, (1_000_000, 2_000_000)),
+        ({"cpu": 1.5}, (1_500_000, 1_000_000)),
+        ("{", (1_000_000, 1_000_000)),
+    ],
+)
 def test_a_ratio_that_means_nothing_leaves_the_cpus_and_the_other_ratio(written: object, ppm: tuple[int, int]) -> None:
     told = read({**TOLD, "node.koordinator.sh/resource-amplification-ratio": written})
     assert (told.ratio_ppm, told.memory_ratio_ppm) == ppm

@@ -16,9 +16,13 @@ from cotenant.model.groups.gang import GangNotes, MatchPolicy, Mode
 def test_a_gang_in_annotations() -> None:
     wrong: list[str] = []
     written = PodAnnotations(
-        gang_name="train", gang_min_available="3", gang_mode="NonStrict", gang_waiting_time="1m30s",
-        gang_groups='["a/x","b/y"]', gang_match_policy="only-waiting",
-    )  # fmt: skip
+        gang_name="train",
+        gang_min_available="3",
+        gang_mode="NonStrict",
+        gang_waiting_time="1m30s",
+        gang_groups='["a/x","b/y"]',
+        gang_match_policy="only-waiting",
+    )
     found = read_demands(written, wrong).gang
     assert found == GangNotes("train", 3, None, 90.0, Mode.NON_STRICT, ("a/x", "b/y"), MatchPolicy.ONLY_WAITING)
     assert wrong == []

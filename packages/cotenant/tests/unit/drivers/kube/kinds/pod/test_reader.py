@@ -43,7 +43,9 @@ def test_who_it_is() -> None:
         {"phase": "Running", "startTime": "2026-01-01T00:00:10Z", "nominatedNodeName": "n2"},
         labels={"b": "2", "a": "1"},
         deletionTimestamp="2026-01-01T00:01:00Z",
+        deletionGracePeriodSeconds=45,
     )
+    assert pod.grace_s == 45
     assert (pod.pod.key, pod.uid, pod.scheduler, pod.node) == ("d/p", "u", "cotenant", "n1")
     assert pod.created_s == 1767225600.0
     assert pod.started_s == pod.created_s + 10

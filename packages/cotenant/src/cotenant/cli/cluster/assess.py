@@ -1,0 +1,97 @@
+"""`cotenant assess`: what would be different on a cluster, without installing anything.
+
+Only signatures and help texts are here; the implementation is imported when a command runs, so that `--help` stays
+quick.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from cotenant.cli.access import check_access
+from cotenant.cli.options import Json
+from cotenant.services.assess.arguments import ReadArguments, check, check_output, check_risk
+from cotenant.services.options import GIVEN
+
+app = App(
+    name="assess",
+    help="Say what a cluster wastes, could lend and would place elsewhere; reads once, writes nothing.",
+    help_format="plaintext",
+)
+Html = Annotated[Path | None, Parameter(name="--html", help="Write the report as one HTML file too.")]
+Risk = Annotated[
+    float, Parameter(name="--risk-percent", help="Share of time in which services may need what was lent.")
+]
+
+
+@app.default
+def assess(
+    *,
+    request: Annotated[ReadArguments, GIVEN] = ReadArguments(),
+    html: Html = None,
+    risk_percent: Risk = 1.0,
+    json: Json = False,
+) -> int:
+    """Read a cluster and report what it wastes, what it could lend, and what would be placed elsewhere.
+
+    Reads with get and list only, at most 20 requests a second, and writes nothing to it. Exit status: 0 reported, 1 no
+    answer, 2 bad input, 3 reported, but some kinds could not be read.
+    """
+    _check(request, html, risk_percent)
+    check_access(request.kubeconfig, request.context)
+    from cotenant.cli.cluster import assess_showing
+
+    return assess_showing.assess(request, html, risk_percent / 100, json)
+
+
+@app.command
+def dump(
+    out: Path,
+    /,
+    *,
+    request: Annotated[ReadArguments, GIVEN] = ReadArguments(),
+    anonymise: Annotated[
+        bool, Parameter(negative=(), help="Put words for all names, images and labels; amounts stay.")
+    ] = False,
+) -> int:
+    """Write a copy of the cluster to OUT, a zip, for `cotenant assess report` on another machine.
+
+    Reads with get and list only: nodes, pods, their owners, budgets, volumes, quotas and groups; no Secret, ConfigMap,
+    environment or argument. Exit status: 0 written, 1 no answer, 2 bad input, 3 written, but some kinds could not be
+    read.
+    """
+    check(request)
+    check_output("OUT", out)
+    check_access(request.kubeconfig, request.context)
+    from cotenant.cli.cluster import assess_showing
+
+    return assess_showing.dump(request, out, anonymise)
+
+
+@app.command
+def report(
+    *files: Annotated[Path, Parameter(name="FILE")],
+    html: Html = None,
+    risk_percent: Risk = 1.0,
+    quiet: Annotated[bool, Parameter(negative=(), help="Print no progress.")] = False,
+    json: Json = False,
+) -> int:
+    """Report on a copy: FILE is one of `cotenant assess dump`, or files of `kubectl get nodes,pods,... -A -o json`.
+
+    No cluster is asked. Exit status: 0 reported, 2 bad input, 3 reported, but the copy lacks kinds that could not be
+    read.
+    """
+    _check(ReadArguments(), html, risk_percent)
+    from cotenant.cli.cluster import assess_showing
+
+    return assess_showing.report(files, html, risk_percent / 100, quiet, json)
+
+
+def _check(request: ReadArguments, html: Path | None, risk_percent: float) -> None:
+    check(request)
+    check_risk(risk_percent)
+    if html is not None:
+        check_output("--html", html)

@@ -1,0 +1,118 @@
+"""Runs `cotenant assess`: shows how far it is, prints the report, writes its files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from cotenant import __version__
+from cotenant.cli.cluster.assess_tables import show
+from cotenant.drivers.kube.snapshot.archive import write_archive
+from cotenant.drivers.kube.snapshot.snapshot import Snapshot
+from cotenant.model.assess.history import ClusterHistory
+from cotenant.model.assess.report import Report
+from cotenant.model.errors import Permanent
+from cotenant.model.printable import printable
+from cotenant.services.assess.arguments import ReadArguments
+from cotenant.services.assess.judging import assess as judge
+from cotenant.services.assess.page import page
+from cotenant.services.assess.reading import read_cluster, read_files, read_use, without_names
+
+INCOMPLETE = 3  # exit status: something could not be read, the rest is there
+
+
+class _Progress:
+    """One line on standard error where that is a terminal, else nothing."""
+
+    def __init__(self, is_quiet: bool) -> None:
+        self._is_shown = not is_quiet and sys.stderr.isatty()
+
+    def objects(self, kind: str, objects: int) -> None:
+        self.say(f"{objects:,} objects read, {kind}")
+
+    def parts(self, what: str, done: int, of: int) -> None:
+        self.say(f"{what}: {done:,} of {of:,} parts")
+
+    def say(self, words: str) -> None:
+        if self._is_shown:
+            sys.stderr.write(f"\r\x1b[K{words}")
+            sys.stderr.flush()
+
+    def end(self) -> None:
+        self.say("")
+
+
+def assess(request: ReadArguments, html: Path | None, risk: float, as_json: bool) -> int:
+    """Read a cluster and report; returns the exit status."""
+    progress = _Progress(request.quiet)
+    snapshot, history = _read(request, progress)
+    return _report(snapshot, history, html, risk, as_json, progress)
+
+
+def dump(request: ReadArguments, out: Path, anonymise: bool) -> int:
+    """Read a cluster and write its copy; returns the exit status."""
+    progress = _Progress(request.quiet)
+    snapshot, history = _read(request, progress)
+    progress.say(f"writing {out.name}")
+    written = without_names(snapshot, history) if anonymise else (snapshot, history)
+    size = write_archive(out, *written)
+    progress.end()
+    print(
+        f"{printable(str(out))}: {snapshot.count('v1/nodes'):,} nodes, {snapshot.count('v1/pods'):,} pods, "
+        f"{sum(map(len, snapshot.objects.values())):,} objects in all, {size / 1e6:.1f} MB"
+        f"{', names replaced' if anonymise else ''}"
+    )
+    for kind in snapshot.lacking:
+        text = f"not read: {kind.key.rpartition('/')[2]} ({kind.reading}): {kind.why}"
+        print("cotenant:", printable(text), file=sys.stderr)
+    return INCOMPLETE if snapshot.lacking else 0
+
+
+def report(files: Sequence[Path], html: Path | None, risk: float, is_quiet: bool, as_json: bool) -> int:
+    """Report on a copy; returns the exit status."""
+    snapshot, history = read_files(files)
+    return _report(snapshot, history, html, risk, as_json, _Progress(is_quiet))
+
+
+def _read(request: ReadArguments, progress: _Progress) -> tuple[Snapshot, ClusterHistory | None]:
+    try:
+        return read_cluster(request, progress.objects), read_use(request, progress.parts)
+    finally:
+        progress.end()
+
+
+def _report(
+    snapshot: Snapshot,
+    history: ClusterHistory | None,
+    html: Path | None,
+    risk: float,
+    as_json: bool,
+    progress: _Progress,
+) -> int:
+    try:
+        found = judge(snapshot, history, risk, progress.say)
+    finally:
+        progress.end()
+    if html is not None:
+        _write_page(html, found)
+    if as_json:
+        print(msgspec.json.encode(found).decode())
+    else:
+        show(found)
+        if html is not None:
+            print(f"\nThe same as a page: {printable(str(html))}")
+    return INCOMPLETE if snapshot.lacking else 0
+
+
+def _write_page(path: Path, found: Report) -> None:
+    text = page(found, f"Written by cotenant {__version__}, on a copy of {found.source.taken}.")
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        unfinished.write_text(text, encoding="utf-8", errors="replace")
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise Permanent(f"{path} cannot be written: {error.strerror or error}") from error

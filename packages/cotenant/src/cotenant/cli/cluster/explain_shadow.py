@@ -1,0 +1,153 @@
+"""Output of `cotenant explain shadow`: what a shadow has found, as tables in a hundred columns, or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from cotenant.cli import tables
+from cotenant.cli.local_directory import default_directory
+from cotenant.model.decisions.shadow import Difference, Outcome, ShadowReport, Signal, Worse
+from cotenant.services.clients import scheduler as asking
+
+_OUTCOMES = {
+    Outcome.AGREED: "on the node that we would have chosen",
+    Outcome.EQUAL_SCORE: "on another node that is as good by our score",
+    Outcome.OTHER_NODE: "on a node that is worse by our score, or that we refuse",
+    Outcome.WOULD_WAIT: "placed, where we would wait",
+    Outcome.WOULD_PREEMPT: "placed, where we would evict pods first",
+}
+_APART = {
+    Outcome.BEFORE_JUDGED: "bound before it was judged",
+    Outcome.NOT_JUDGEABLE: "placed, and we cannot judge it",
+    Outcome.DELETED: "deleted before anyone placed it",
+}
+_CHOICES = {
+    "places": "we would place",
+    "waits": "we would let wait, too",
+    "preempts": "we would evict pods for",
+    "not_judged": "we cannot judge",
+    "unseen": "not judged yet",
+}
+_SIGNALS = {
+    Signal.PRESSURE: "pressure (memory, disk, pids)",
+    Signal.NOT_READY: "node not ready",
+    Signal.EVICTIONS: "evictions by the kubelet",
+    Signal.REFUSED_STARTS: "starts refused by the kubelet",
+    Signal.CPU_USED: "CPU used, last report",
+    Signal.LATENCY_P99: "latency p99, last report",
+    Signal.VIOLATIONS: "violations, last report",
+}
+
+
+def shadow(scheduler: str, token_file: Path | None, last: int, as_json: bool) -> int:
+    """Ask, and print."""
+    report = asking.find(scheduler, token_file, default_directory()).shadow(last)
+    if as_json:
+        print(msgspec.json.encode(report).decode())
+        return 0
+    for_s = max(0.0, report.at_s - report.since_s)
+    tables.print_folded(
+        f"Beside {', '.join(report.of)}, by profile {report.profile}, on {report.nodes:,} nodes, since "
+        f"{_clock(report.since_s)} ({_lasting(for_s)})."
+    )
+    _print_compared(report)
+    _print_reasons(report)
+    _print_pending(report)
+    _print_followed(report)
+    _print_differences(report.differences)
+    _print_cost(report, for_s)
+    return 0
+
+
+def _print_compared(report: ShadowReport) -> None:
+    counts = {counted.what: counted.pods for counted in report.outcomes}
+    if report.compared:
+        tables.print_folded(
+            f"{report.agreed:,} of {report.compared:,} pods ({_percent(report.agreed, report.compared)}) are where we "
+            f"would have put them; {report.at_bind:,} were compared with every earlier bind in the picture."
+        )
+    else:
+        tables.print_folded("No bind has been compared yet.")
+    print()
+    rows = [
+        (f"{counts.get(outcome, 0):,}", _percent(counts.get(outcome, 0), report.compared), words)
+        for outcome, words in _OUTCOMES.items()
+    ]
+    rows += [(f"{counts.get(outcome, 0):,}", "", f"not compared: {words}") for outcome, words in _APART.items()]
+    tables.print_words(("pods", "share", "outcome"), rows, right=("pods", "share"))
+
+
+def _print_reasons(report: ShadowReport) -> None:
+    if report.reasons:
+        print()
+        rows = [
+            (f"{pods:,}", outcome.replace("_", " "), reason.replace("_", " "))
+            for outcome, reason, pods in report.reasons
+        ]
+        tables.print_words(("pods", "what differs", "because of"), rows, right=("pods",))
+
+
+def _print_pending(report: ShadowReport) -> None:
+    waiting = [counted for counted in report.pending if counted.pods]
+    if waiting:
+        print()
+        rows = [(f"{counted.pods:,}", _CHOICES.get(counted.what, counted.what)) for counted in waiting]
+        tables.print_words(("pods", "without a node, that"), rows, right=("pods",))
+
+
+def _print_followed(report: ShadowReport) -> None:
+    print()
+    minutes = report.window_s / 60.0
+    if not report.followed:
+        tables.print_folded(
+            f"What came of both nodes: {report.waiting_to_follow:,} pods are followed, each for {minutes:g} minutes; "
+            "none is done."
+        )
+        return
+    counts = {(signal, worse): pods for signal, worse, pods in report.followed}
+    rows = [(words, *(f"{counts.get((signal, worse), 0):,}" for worse in Worse)) for signal, words in _SIGNALS.items()]
+    headings = (f"within {minutes:g} minutes", "worse on theirs", "on ours", "alike", "on neither", "not known")
+    tables.print_words(headings, rows, right=headings[1:])
+    tables.print_folded(
+        "Both nodes as they were: the pod ran on theirs, and nobody knows what it would have done to ours."
+    )
+
+
+def _print_differences(differences: Sequence[Difference]) -> None:
+    if differences:
+        print()
+        rows = [
+            (_clock(one.at_s), one.pod, one.real, one.ours or "–", one.words or one.reason or one.outcome.value)
+            for one in differences
+        ]
+        tables.print_words(("at", "pod", "theirs", "ours", "why"), rows)
+
+
+def _print_cost(report: ShadowReport, for_s: float) -> None:
+    print()
+    used = report.judging_cpu_s / for_s * 100.0 if for_s else 0.0
+    each = f", {report.judging_cpu_s / report.judged * 1000.0:.2g} ms each" if report.judged else ""
+    words = f"{report.judged:,} judgements{each}: {used:.2g} % of a core, of {report.share * 100:g} % allowed"
+    if report.put_off:
+        words += f"; {report.put_off:,} binds came when there was none left"
+    if report.forgotten:
+        words += f"; {report.forgotten:,} pods were more than are remembered"
+    tables.print_folded(f"{words}. Nothing was written.")
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{part / whole * 100.0:.1f} %" if whole else "–"
+
+
+def _lasting(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _clock(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%H:%M:%SZ")

@@ -1,0 +1,83 @@
+"""Objects from files of `kubectl get KINDS -A -o json` as a copy of a cluster.
+
+Someone may not give a command of ours access, and has kubectl. Lists, lists of lists and single objects are read; the
+same is kept of each as of a server's. Kinds without a place in a copy are counted by name and left out.
+Limits: the files' moment is that of the newest file; nothing says whether a kind that is not there was left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from cotenant.drivers.kube.client.errors import UNREADABLE
+from cotenant.drivers.kube.snapshot.fields import Json
+from cotenant.drivers.kube.snapshot.kinds import BY_OBJECT, COPIED
+from cotenant.drivers.kube.snapshot.snapshot import KindRead, ObjectCutter, Reading, Snapshot, unasked
+from cotenant.model.errors import InvalidInput
+from cotenant.model.printable import printable
+
+_DEEPEST = 4  # lists of lists
+
+
+def read_exported(paths: Sequence[Path]) -> Snapshot:
+    """Read all files as one cluster. Raises `InvalidInput` where a file is no JSON, or none has nodes."""
+    objects: dict[str, dict[str, bytes]] = {}
+    cutters: dict[str, ObjectCutter] = {}
+    others: Counter[str] = Counter()
+    taken_s = 0.0
+    for path in paths:
+        try:
+            text, taken_s = path.read_bytes(), max(taken_s, path.stat().st_mtime)
+        except OSError as error:
+            raise InvalidInput(str(path), error.strerror or str(error), "a file that can be read") from None
+        try:
+            whole: Json = msgspec.json.decode(text)
+        except UNREADABLE as error:
+            raise InvalidInput(str(path), str(error), "the output of kubectl get -o json") from None
+        for obj in _objects(whole, 0):
+            api_version, kind = obj.get("apiVersion"), obj.get("kind")
+            copied = BY_OBJECT.get((str(api_version), str(kind)))
+            if copied is None:
+                others[str(kind)] += 1
+                continue
+            cutter = cutters.setdefault(copied.key, ObjectCutter(copied))
+            line = cutter.cut(obj)
+            if line is not None:
+                objects.setdefault(copied.key, {})[_name(obj)] = line  # of one that is in two files, the last
+    if not objects.get("v1/nodes"):
+        raise InvalidInput("files", ", ".join(map(str, paths)), "nodes among the objects", "kubectl get nodes,pods -A")
+    read = tuple(KindRead(key, Reading.READ, malformed=cutters[key].malformed) for key in COPIED if key in cutters)
+    notes: tuple[str, ...] = ()
+    if others:
+        named = ", ".join(f"{count} {printable(kind[:60])}" for kind, count in sorted(others.items())[:10])
+        notes = (f"left out of the files: {named}",)
+    return Snapshot(
+        taken_s,
+        {key: tuple(found.values()) for key, found in objects.items()},
+        (*read, *unasked(cutters)),
+        source=f"{len(paths)} files of kubectl get" if len(paths) > 1 else "a file of kubectl get",
+        notes=notes,
+    )
+
+
+def _objects(value: Json, depth: int) -> Iterator[dict[str, Json]]:
+    if not isinstance(value, dict):
+        return
+    items = value.get("items")
+    if isinstance(items, list) and depth < _DEEPEST:
+        kind, version = value.get("kind"), value.get("apiVersion")
+        for item in items:
+            if isinstance(item, dict) and "kind" not in item and isinstance(kind, str) and kind.endswith("List"):
+                item = {"kind": kind.removesuffix("List"), "apiVersion": version, **item}
+            yield from _objects(item, depth + 1)
+    else:
+        yield value
+
+
+def _name(obj: dict[str, Json]) -> str:
+    meta = obj.get("metadata")
+    return f"{meta.get('namespace')}/{meta.get('name')}" if isinstance(meta, dict) else ""

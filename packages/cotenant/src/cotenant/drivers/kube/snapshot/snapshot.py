@@ -1,0 +1,88 @@
+"""A copy of a cluster as a value: the objects of each kind, and what of it could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import msgspec
+
+from cotenant.drivers.kube.snapshot.fields import Json, kept
+from cotenant.drivers.kube.snapshot.kinds import COPIED, CopiedKind
+
+PAGE = 2000  # objects that a reader is given at a time
+
+
+class Reading(StrEnum):
+    """How the reading of a kind ended."""
+
+    READ = "read"
+    ABSENT = "absent"  # the server does not serve it
+    DENIED = "denied"  # the user may not list it
+    FAILED = "failed"
+    UNASKED = "not in the files"
+
+
+@dataclass(frozen=True, slots=True)
+class KindRead:
+    """What was read of one kind. `malformed`: what was no object."""
+
+    key: str
+    reading: Reading
+    why: str = ""
+    malformed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """`objects`: JSON of each object, by kind. `taken_s`: Unix time when the reading began."""
+
+    taken_s: float
+    objects: Mapping[str, Sequence[bytes]]
+    kinds: tuple[KindRead, ...]
+    server: str = ""  # version of the API server
+    source: str = ""  # where from, in words
+    is_anonymised: bool = False
+    notes: tuple[str, ...] = field(default=())  # what a reader of the figures must know
+
+    def count(self, key: str) -> int:
+        """Objects of a kind."""
+        return len(self.objects.get(key, ()))
+
+    def pages(self, key: str) -> Iterator[bytes]:
+        """The objects of a kind as lists that an API server could have sent; at least one."""
+        lines = self.objects.get(key, ())
+        for first in range(0, max(1, len(lines)), PAGE):
+            last = first + PAGE
+            token = str(last) if last < len(lines) else ""
+            meta = b'{"metadata":{"resourceVersion":"1","continue":"%s"},"items":[' % token.encode()
+            yield meta + b",".join(lines[first:last]) + b"]}"
+
+    @property
+    def lacking(self) -> tuple[KindRead, ...]:
+        """Kinds that exist and could not be read."""
+        return tuple(kind for kind in self.kinds if kind.reading in (Reading.DENIED, Reading.FAILED))
+
+
+class ObjectCutter:
+    """Makes of the objects of one kind what a copy keeps of them."""
+
+    def __init__(self, copied: CopiedKind) -> None:
+        self._fields = copied.fields
+        self._encoder = msgspec.json.Encoder()
+        self.malformed = 0
+
+    def cut(self, obj: Json) -> bytes | None:
+        """JSON of what is kept; None for what is no object, which is counted."""
+        found = kept(obj, self._fields) if isinstance(obj, dict) else None
+        meta = found.get("metadata") if isinstance(found, dict) else None
+        if not (isinstance(meta, dict) and isinstance(meta.get("name"), str)):
+            self.malformed += 1
+            return None
+        return self._encoder.encode(found)
+
+
+def unasked(read: Mapping[str, object]) -> tuple[KindRead, ...]:
+    """The kinds that a source of files did not have."""
+    return tuple(KindRead(key, Reading.UNASKED) for key in COPIED if key not in read)

@@ -1,0 +1,201 @@
+"""What is said of a cluster. Amounts are milli-CPU and MiB, as the engine has them; pages show cores and GiB."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.model.assess.figure import Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a report's facts are from."""
+
+    taken: str  # RFC 3339
+    cluster: str  # in words
+    server: str  # version
+    use: str  # where use over time is from, a sentence
+    is_anonymised: bool
+    lacking: tuple[str, ...]  # what could not be read, a sentence each
+    notes: tuple[str, ...]  # what a reader must know
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeRoom:
+    """Room for one more pod of a shape: what pods request together. Stranded is what is free on nodes where it does
+    not fit.
+    """
+
+    cpu_m: int
+    memory_mib: int
+    pods: int  # that have this shape
+    more: int  # that would fit
+    stranded_cpu_m: int
+    stranded_memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadUse:
+    """A workload's requests against its use. Times of use are None where use was not measured."""
+
+    name: str  # namespace/kind/name
+    pods: int
+    cpu_request_m: int
+    memory_request_mib: int
+    cpu_p50_m: float | None
+    cpu_p95_m: float | None
+    cpu_p99_m: float | None
+    cpu_peak_m: tuple[float, float] | None  # the smallest and the largest of the days' peaks
+    memory_p99_mib: float | None
+    peak_hours: tuple[int, ...]  # of the day, UTC, that set the peak
+    idle_cpu_m: float | None  # requested beyond the p99 of use, or beyond the last measurements
+    idle_memory_mib: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lendable:
+    """What could be lent of one resource to one class, over the whole cluster."""
+
+    name: str  # class and resource
+    unit: str
+    ours: Figure
+    koordinator: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Pods that wait for the same reason."""
+
+    why: str
+    pods: int
+    placed_now: int  # that cotenant would place on the nodes as they are
+    placed_lent: int | None  # with the lendable room too; None = that is not known
+
+
+@dataclass(frozen=True, slots=True)
+class EmptiedNode:
+    """A node that would be empty, with where its pods go."""
+
+    node: str
+    pods: int
+    targets: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why nodes are not emptied, with how many."""
+
+    why: str
+    nodes: int
+    example: str  # a pod
+
+
+@dataclass(frozen=True, slots=True)
+class Consolidation:
+    """Which nodes could be emptied one after another, each whole."""
+
+    empty: int  # nodes that have no pods to move already
+    considered: int  # other nodes, of which at most half is requested
+    emptied: tuple[EmptiedNode, ...]
+    refused: tuple[Refused, ...]
+    cpu_m: int  # allocatable of the emptied nodes
+    memory_mib: int
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """Devices of one kind."""
+
+    kind: str
+    cards: int
+    allocated: float  # cards, of which parts may be allocated
+    shared: int  # cards that are allocated in parts
+    used: Figure
+    shareable: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A pod that the engine would place elsewhere today, by its score."""
+
+    pod: str
+    node: str
+    better: str  # node
+    place: int  # of its node among those that fit; 0 = it does not fit there
+    of: int
+    why: str  # the term of the score that differs most, or what rejects the pod
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The engine asked anew for running pods, one at a time."""
+
+    asked: int
+    rejected: int  # whose own node would not take them today
+    worse_half: int  # whose node is in the worse half of those that fit
+    elsewhere: tuple[Elsewhere, ...]  # those with the worst places first
+    share: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What a rebalancer would move in the first hour."""
+
+    pod: str
+    node: str
+    target: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What one rule's predictions were worth on the past; percents of time and of capacity, None where not known."""
+
+    name: str
+    risk_pct: float | None  # of the time in which use was above what was predicted
+    pinball_pct: float | None
+    lent_pct: float | None
+    squeezed_pct: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PastTrial:
+    """Our rule and rivals on the first part of the history, judged by the rest. `scores[0]` is ours."""
+
+    resource: str
+    scores: tuple[Tried, ...]
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A next step: a command, how to take it back, and what it risks."""
+
+    title: str
+    command: str
+    back: str
+    risk: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All of it."""
+
+    source: Source
+    nodes: int
+    pods: int
+    figures: tuple[Figure, ...]
+    shapes: tuple[ShapeRoom, ...]
+    workloads: tuple[WorkloadUse, ...]  # the largest by requests
+    idle: tuple[WorkloadUse, ...]  # the ten that hold most idle
+    lendable: tuple[Lendable, ...]
+    waiting: tuple[Waiting, ...]
+    placement: Placement
+    consolidation: Consolidation
+    cards: tuple[Cards, ...]
+    moves: tuple[Move, ...]
+    moves_note: str
+    back_test: PastTrial | None  # None = no history of days
+    steps: tuple[Step, ...]
+    risk: float

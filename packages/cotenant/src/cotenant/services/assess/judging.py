@@ -1,0 +1,104 @@
+"""Joins the figures of a copy to one report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from cotenant.drivers.kube.snapshot.snapshot import Reading, Snapshot
+from cotenant.engine.cluster import Cluster
+from cotenant.model.assess.history import ClusterHistory
+from cotenant.model.assess.report import Report, Source
+from cotenant.model.machine.node_metric import Use
+from cotenant.policy.assess.shapes import rooms_for, shapes_of, stranded
+from cotenant.policy.assess.workloads import by_workload, most_idle
+from cotenant.services.assess import columns
+from cotenant.services.assess.asking import placement, waiting
+from cotenant.services.assess.copying import ClusterCopy, copied
+from cotenant.services.assess.lending import lending, past_trial
+from cotenant.services.assess.moving import consolidation, first_hour
+from cotenant.services.assess.steps import next_steps
+from cotenant.services.assess.totals import cards, totals
+
+SHOWN_SHAPES = 8
+SHOWN_WORKLOADS = 200
+
+Stage = Callable[[str], None]
+"""What is being worked out."""
+
+
+def assess(
+    snapshot: Snapshot, history: ClusterHistory | None, risk: float, stage: Stage = lambda words: None
+) -> Report:
+    """Everything that is said of a cluster. Raises `CotenantError`."""
+    stage("building the engine")
+    copy = copied(snapshot)
+    nodes, pods = columns.node_columns(copy), columns.pod_columns(copy)
+    use = history if history is not None and history.nodes.steps else columns.moment(copy, pods)
+    stage("lendable amounts")
+    lent = lending(copy, pods, use, risk)
+    stage("workloads")
+    of_workloads = use.pods.by_workload() if use.pods.use.steps else None
+    workloads = by_workload(columns.by_workload(pods), of_workloads)
+    rooms = rooms_for(nodes.rooms, *shapes_of(pods.cpu_m, pods.memory_mib))
+    stage("pods that wait")
+    waits = waiting(copy, lent.by_node)
+    stage("running pods")
+    placed = placement(copy, pods.entries)
+    stage("nodes that could be emptied")
+    emptied = consolidation(copy)
+    stage("moves of a first hour")
+    moves, moves_note = first_hour(copy)
+    stage("trying predictions on the past")
+    trial = past_trial(copy, use, risk)
+    return Report(
+        _source(snapshot, copy, use),
+        len(nodes.names),
+        len(pods.entries),
+        (*totals(nodes, pods, use), *stranded(rooms, nodes.rooms)),
+        rooms[:SHOWN_SHAPES],
+        workloads[:SHOWN_WORKLOADS],
+        most_idle(workloads),
+        lent.amounts,
+        waits,
+        placed,
+        emptied,
+        cards(copy, pods),
+        moves,
+        moves_note,
+        trial,
+        next_steps(_calmest(copy.engine, lent.by_node)),
+        risk,
+    )
+
+
+def _calmest(engine: Cluster, lent: Mapping[str, Use]) -> list[str]:
+    """The nodes that take pods and could lend most of themselves."""
+    shares = {
+        name: amount.cpu_m / max(1, node.allocatable.get("cpu"))
+        for name, amount in lent.items()
+        if (node := engine.node(name)) is not None and node.takes_pods
+    }
+    return sorted(shares, key=lambda name: (-shares[name], name))
+
+
+def _source(snapshot: Snapshot, copy: ClusterCopy, use: ClusterHistory) -> Source:
+    lacking = [f"{kind.key.rpartition('/')[2]}: {kind.reading.value}, {kind.why}" for kind in snapshot.lacking]
+    unasked = [kind.key.rpartition("/")[2] for kind in snapshot.kinds if kind.reading is Reading.UNASKED]
+    notes = [*snapshot.notes, *use.faults]
+    if unasked and len(unasked) < len(snapshot.kinds):
+        notes.append(f"not in the files, and taken as none: {', '.join(dict.fromkeys(unasked))}")
+    notes += [f"cannot be read and not counted: {words}" for words in copy.unusable]
+    notes += [f"not counted: {why}" for why in list(copy.engine.why.unusable_nodes.values())[:5]]
+    malformed = sum(kind.malformed for kind in snapshot.kinds)
+    if malformed:
+        notes.append(f"{malformed:,} entries were no objects")
+    return Source(
+        datetime.fromtimestamp(snapshot.taken_s, UTC).isoformat(timespec="seconds"),
+        snapshot.source,
+        snapshot.server,
+        use.nodes.source or use.pods.use.source,
+        snapshot.is_anonymised,
+        tuple(lacking),
+        tuple(notes),
+    )

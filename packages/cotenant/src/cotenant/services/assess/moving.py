@@ -1,0 +1,110 @@
+"""What the rebalancer's planner would do on the copy: nodes that could be emptied, and the moves of a first hour.
+
+The planner, its policies and its filters are those of `cotenant rebalancer`; a plan is simulated and nothing moves.
+Limits: a node is emptied only where everything on it may move and fits elsewhere by requests, now; budgets are those of
+the copy's moment. A round looks at the least requested nodes first, and stops after `MAX_EMPTIED` of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import replace
+
+from cotenant.engine.rebalancer.plan import KeptPod, Plan
+from cotenant.engine.rebalancer.planner import Planner
+from cotenant.engine.rebalancer.room import PACKING
+from cotenant.engine.rebalancer.settings import MoveKinds, MoveLimits, Packing, RebalancerSettings
+from cotenant.model.assess.report import Consolidation, EmptiedNode, Move, Refused
+from cotenant.model.machine.use_targets import BEST_EFFORT_TARGET_PERCENT, OVERLOAD_BAND_PERCENT
+from cotenant.model.resources import CPU_NAME, MEMORY_NAME
+from cotenant.policy.rebalance.loads.pools import DEFAULT_POOL, NodePool
+from cotenant.policy.rebalance.loads.thresholds import Percentages
+from cotenant.policy.rebalance.migration.evictable import EvictionFilter, Gate
+from cotenant.services.assess.columns import MIB
+from cotenant.services.assess.copying import ClusterCopy
+
+UNDERUSED_PERCENT = 50.0  # of requests, of CPU and of memory: more than that fits nowhere in one piece
+MAX_EMPTIED = 100
+SHOWN = 20
+_EXPIRES_S = 180.0
+_POOL = NodePool(
+    DEFAULT_POOL,
+    Percentages(
+        {CPU_NAME: 45.0, MEMORY_NAME: 60.0},
+        {CPU_NAME: float(BEST_EFFORT_TARGET_PERCENT + OVERLOAD_BAND_PERCENT), MEMORY_NAME: 85.0},
+    ),
+    anomaly=None,
+)  # the rebalancer's defaults; one look counts no rounds
+_NO_LIMITS = MoveLimits(per_node=None)
+_OVER_ROUNDS = EvictionFilter(
+    skip=frozenset({Gate.MAX_MOVING, Gate.MAX_UNAVAILABLE})
+)  # these only spread moves in time
+
+
+def consolidation(copy: ClusterCopy) -> Consolidation:
+    """Nodes that could be emptied, under budgets, spread and whatever else keeps pods where they are."""
+    thresholds = {CPU_NAME: UNDERUSED_PERCENT, MEMORY_NAME: UNDERUSED_PERCENT}
+    most = min(MAX_EMPTIED, max(1, len(copy.engine.nodes()) - 1))
+    kinds = MoveKinds(packing=Packing(thresholds, most=most))
+    plan = _plan(copy, RebalancerSettings((), limits=_NO_LIMITS, filter=_OVER_ROUNDS, kinds=kinds))
+    packed = next((kind for kind in plan.kinds if kind.trigger == PACKING), None)
+    targets: dict[str, set[str]] = defaultdict(set)
+    pods: Counter[str] = Counter()
+    for move in plan.moves:
+        if move.trigger == PACKING:
+            pods[move.about] += 1
+            targets[move.about].add(move.target)
+    later = {kept.node for kept in plan.kept if kept.trigger == PACKING and kept.node in pods}
+    emptied = tuple(EmptiedNode(node, pods[node], len(targets[node])) for node in pods)
+    nodes = [node for node in map(copy.engine.node, pods) if node is not None]
+    notes = [*(packed.notes if packed is not None else ())]
+    if later:
+        notes.append(f"{len(later)} of them in several rounds, as budgets allow")
+    if packed is not None and packed.solved >= most:
+        notes.append(f"stopped after {most} nodes")
+    empty = sum(_is_empty(copy, node.name) for node in copy.engine.nodes())
+    return Consolidation(
+        empty,
+        max(0, packed.considered - empty) if packed is not None else 0,
+        emptied,
+        _refused([kept for kept in plan.kept if kept.trigger == PACKING and kept.node not in pods]),
+        sum(node.allocatable.get(CPU_NAME) for node in nodes),
+        sum(node.allocatable.get(MEMORY_NAME) for node in nodes) // MIB,
+        "; ".join(notes),
+    )
+
+
+def _is_empty(copy: ClusterCopy, node: str) -> bool:
+    """Whether nothing on it would have to move: no pods but those of DaemonSets and static ones."""
+    pods = [info.seen for info in copy.engine.pods_on(node)]
+    return all(seen.pod.is_daemon or copy.notes_of(seen.pod.key).is_static for seen in pods)
+
+
+def _refused(kept: list[KeptPod]) -> tuple[Refused, ...]:
+    by_reason: dict[str, list[KeptPod]] = defaultdict(list)
+    for pod in kept:
+        by_reason[pod.reason].append(pod)
+    found = [Refused(why, len({pod.node for pod in pods}), pods[0].pod) for why, pods in by_reason.items()]
+    return tuple(sorted(found, key=lambda refused: (-refused.nodes, refused.why))[:SHOWN])
+
+
+def first_hour(copy: ClusterCopy) -> tuple[tuple[Move, ...], str]:
+    """The moves of a rebalancer's first round by load, and why there are none or what was left out."""
+    if not copy.metrics:
+        return (), "the load of nodes is not known without NodeMetrics: no move is proposed"
+    plan = _plan(copy, RebalancerSettings((_POOL,), expires_s=_EXPIRES_S))
+    moves = tuple(Move(move.pod, move.node, move.target, move.reason) for move in plan.moves)
+    overloaded = sum(len(pool.overloaded) for pool in plan.pools)
+    note = (
+        f"{overloaded:,} of {plan.nodes:,} nodes are overloaded; {len(plan.unmeasured):,} have no current measurement"
+    )
+    return moves[:SHOWN], note
+
+
+def _plan(copy: ClusterCopy, settings: RebalancerSettings) -> Plan:
+    planner = Planner(copy.engine, replace(settings, not_applied=()), copy.notes_of)
+    for uid, replicas in copy.replicas.items():
+        planner.workload_seen(uid, replicas)
+    for metric in copy.metrics.values():
+        planner.metric_seen(metric, copy.now_s)
+    return planner.plan_beside(copy.now_s)

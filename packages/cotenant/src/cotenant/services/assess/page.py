@@ -1,0 +1,282 @@
+"""The report as one HTML file: every figure with its definition and interval, tables, and two charts.
+
+A page of the house (`model/pages`): it needs no network, is light or dark as its reader wishes, and reads on a phone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from cotenant.model.assess.figure import Figure as Number
+from cotenant.model.assess.report import Report, WorkloadUse
+from cotenant.model.pages.document import Heading, Section, command, document, drawn
+from cotenant.model.pages.figures import BOUND, OURS, Axis, Figure, Reading, ReadingRow, Readings, rival
+from cotenant.model.pages.wide import Row, cell, head, wide
+from cotenant.services.assess import words
+
+_COLOURS = {"allocatable": BOUND, "allocated": rival(0), "used": rival(1), "ours": OURS, "Koordinator": rival(2)}
+_SHOWN = 15
+
+
+def page(report: Report, written_by: str) -> str:
+    """The page as text."""
+    charts = [chart for chart in (_resources(report), _lendable_chart(report)) if chart is not None]
+    resources, lendable = charts[:1], charts[1:]
+    sections = [
+        Section("amounts", "Allocated, used, idle", drawn(resources) + _numbers(report.figures)),
+        Section("idle", "The ten workloads that hold most idle", _idle(report)),
+        Section("lendable", "What could be lent", drawn(lendable) + _lendable(report)),
+        Section("waiting", "Pods that wait", _waiting(report)),
+        Section("elsewhere", "Placed elsewhere", _elsewhere(report)),
+        Section("consolidation", "Nodes that could be emptied", _consolidation(report)),
+        Section("shapes", "Room by shape", _shapes(report)),
+        *([Section("cards", "Devices", _cards(report))] if report.cards else []),
+        *([Section("past", "Tried on the cluster's own past", _past(report))] if report.back_test else []),
+        Section("moves", "A rebalancer's first hour", _moves(report)),
+        Section("workloads", "Requests against use", _workloads(report.workloads[:_SHOWN], report)),
+        Section("steps", "Three next steps", _steps(report)),
+        Section("source", "What was read", _source(report)),
+    ]
+    heading = Heading(
+        "cotenant assess", "What this cluster could do", "cotenant assess", words.headline(report), written_by
+    )
+    return document(heading, sections, charts, {})
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], prose: Sequence[int] = ()) -> str:
+    """A table of texts; the columns numbered in `prose` are sentences."""
+    kinds = ["name" if not at else "words" if at in prose else "" for at in range(len(columns))]
+    heads = [head(name, kind) for name, kind in zip(columns, kinds, strict=True)]
+    return wide(heads, [Row([cell(text, kind) for text, kind in zip(row, kinds, strict=True)]) for row in rows])
+
+
+def _resources(report: Report) -> Figure | None:
+    by_key = {number.key: number for number in report.figures}
+    rows = []
+    for name, key in (("cores", "cpu"), ("memory", "memory")):
+        whole = by_key[f"{key}_allocatable"].value or 0.0
+        if whole <= 0:
+            continue
+        p99 = by_key[f"{key}_used_p99_day"]
+        used = p99 if p99.value is not None else by_key[f"{key}_used_last"]
+        readings = [_reading(by_key[f"{key}_allocated"], whole, rival(0))]
+        if used.value is not None:
+            readings.append(_reading(used, whole, rival(1)))
+        rows.append(ReadingRow(name, False, tuple(readings)))
+    if not rows:
+        return None
+    drawing = Readings(
+        axis=Axis(title="percent of allocatable", low=0.0, high=_high(rows), unit=" %"),
+        rows=tuple(rows),
+        series=(("allocated", rival(0)), ("used", rival(1))),
+        limit=100.0,
+    )
+    caption = "Used: the p99 of the last day where the history has one, else the last measurement."
+    return Figure("resources", "Of what there is", caption, drawing)
+
+
+def _high(rows: Sequence[ReadingRow]) -> float:
+    values = [value for row in rows for reading in row.readings for value in (reading.value, reading.high) if value]
+    return max(105.0, *(1.05 * value for value in values))
+
+
+def _reading(number: Number, whole: float, colour: str) -> Reading:
+    assert number.value is not None
+
+    def share(value: float | None) -> float | None:
+        return None if value is None else value * 100.0 / whole
+
+    shown = f"{words.amount(number.value)} {number.unit}"
+    return Reading(number.value * 100.0 / whole, share(number.low), share(number.high), shown, colour)
+
+
+def _lendable_chart(report: Report) -> Figure | None:
+    rows = []
+    for lendable in report.lendable:
+        readings = [
+            Reading(number.value, number.low, number.high, words.figure(number), colour)
+            for number, colour in ((lendable.ours, OURS), (lendable.koordinator, rival(2)))
+            if number.value is not None
+        ]
+        if readings and lendable.unit == "cores":
+            rows.append(ReadingRow(lendable.name, True, tuple(readings)))
+    if not rows:
+        return None
+    high = max(reading.value for row in rows for reading in row.readings)
+    drawing = Readings(
+        axis=Axis(title="cores", low=0.0, high=max(1.0, 1.1 * high)),
+        rows=tuple(rows),
+        series=(("ours", OURS), ("Koordinator's formula", rival(2))),
+    )
+    return Figure("lent", "Lendable cores", "The same nodes at the same moment, by both rules.", drawing)
+
+
+def _numbers(numbers: Sequence[Number]) -> str:
+    known = [number for number in numbers if number.value is not None]
+    rows = [(number.title, words.figure(number), number.definition, number.interval) for number in known]
+    table = _table(("figure", "value", "definition", "interval"), rows, prose=(2, 3))
+    missing = [(number.title, number.why) for number in numbers if number.value is None]
+    if not missing:
+        return table
+    folded = _table(("figure", "why it is not given"), missing, prose=(1,))
+    return (
+        f"{table}<details><summary>{words.count(len(missing), 'figure')} not given, and why</summary>{folded}</details>"
+    )
+
+
+def _idle(report: Report) -> str:
+    if not report.idle:
+        return f"<p>Not known: {escape(report.source.use)}.</p>"
+    return _workloads(report.idle, report)
+
+
+def _workloads(workloads: Sequence[WorkloadUse], report: Report) -> str:
+    rows = [
+        (
+            workload.name,
+            f"{workload.pods:,}",
+            words.cores(workload.cpu_request_m),
+            words.cores(workload.cpu_p50_m),
+            words.cores(workload.cpu_p99_m),
+            words.hours(workload),
+            words.cores(workload.idle_cpu_m),
+            words.gib(workload.memory_request_mib),
+            words.gib(workload.idle_memory_mib),
+        )
+        for workload in workloads
+    ]
+    heads = (
+        "workload", "pods", "cores requested", "used, p50", "used, p99", "peak hours, UTC", "cores idle",
+        "GiB requested", "GiB idle",
+    )  # fmt: skip
+    note = "Idle is requested beyond the p99 of the workload's total use, or beyond its last measurement."
+    return f"{_table(heads, rows)}<p class=soft>{note}</p>" if rows else "<p>No pod runs.</p>"
+
+
+def _lendable(report: Report) -> str:
+    rows = [
+        (
+            lendable.name,
+            words.figure(lendable.ours),
+            lendable.ours.why or f"{lendable.ours.definition}. {lendable.ours.interval}",
+            words.figure(lendable.koordinator),
+            lendable.koordinator.why or f"{lendable.koordinator.definition}. {lendable.koordinator.interval}",
+        )
+        for lendable in report.lendable
+    ]
+    return _table(
+        ("class and resource", f"ours, {report.risk * 100:g} % risk", "how", "Koordinator", "how"), rows, prose=(2, 4)
+    )
+
+
+def _waiting(report: Report) -> str:
+    if not report.waiting:
+        return "<p>No pod waits.</p>"
+    rows = [
+        (
+            entry.why,
+            f"{entry.pods:,}",
+            f"{entry.placed_now:,}",
+            words.UNKNOWN if entry.placed_lent is None else f"{entry.placed_lent:,}",
+        )
+        for entry in report.waiting
+    ]
+    return _table(("why", "pods", "cotenant places now", "with what could be lent"), rows)
+
+
+def _elsewhere(report: Report) -> str:
+    placed = report.placement
+    text = f"<p>{escape(words.figure(placed.share))}: {escape(placed.share.definition)}. Interval: "
+    text += f"{escape(placed.share.interval)}.</p>"
+    rows = [
+        (one.pod, one.node, f"{one.place:,} of {one.of:,}" if one.place else "rejected", one.better, one.why)
+        for one in placed.elsewhere[:_SHOWN]
+    ]
+    return text + (_table(("pod", "node", "its place", "better", "by"), rows) if rows else "")
+
+
+def _consolidation(report: Report) -> str:
+    found = report.consolidation
+    text = f"<p>{escape(words.consolidated(report))}</p>"
+    emptied = [(node.node, f"{node.pods:,}", f"{node.targets:,}") for node in found.emptied[:_SHOWN]]
+    if emptied:
+        text += _table(("node", "pods that move", "to nodes"), emptied)
+    refused = [(refused.why, f"{refused.nodes:,}", refused.example) for refused in found.refused]
+    if refused:
+        text += f"<h3>Refused</h3>{_table(('why', 'nodes', 'for example'), refused)}"
+    return text
+
+
+def _shapes(report: Report) -> str:
+    rows = [
+        (
+            f"{words.cores(room.cpu_m)} cores, {words.gib(room.memory_mib)} GiB",
+            f"{room.pods:,}",
+            f"{room.more:,}",
+            words.cores(room.stranded_cpu_m),
+            words.gib(room.stranded_memory_mib),
+        )
+        for room in report.shapes
+    ]
+    note = "Stranded: free on nodes where not one more pod of the shape fits."
+    heads = ("a pod requests", "pods", "more would fit", "cores stranded", "GiB stranded")
+    return f"{_table(heads, rows)}<p class=soft>{note}</p>" if rows else "<p>No pod runs.</p>"
+
+
+def _cards(report: Report) -> str:
+    rows = [
+        (
+            cards.kind,
+            f"{cards.cards:,}",
+            words.amount(cards.allocated),
+            f"{cards.shared:,}",
+            cards.used.why or words.figure(cards.used),
+            cards.shareable.why or words.figure(cards.shareable),
+        )
+        for cards in report.cards
+    ]
+    return _table(("kind", "cards", "allocated", "in parts", "used", "shareable"), rows, prose=(4, 5))
+
+
+def _moves(report: Report) -> str:
+    rows = [(move.pod, move.node, move.target, move.reason) for move in report.moves]
+    text = f"<p>{escape(report.moves_note[:1].upper() + report.moves_note[1:])}.</p>"
+    return text + (_table(("pod", "from", "to", "why"), rows, prose=(3,)) if rows else "")
+
+
+def _past(report: Report) -> str:
+    tried = report.back_test
+    assert tried is not None
+    rows = [
+        (one.name, *map(_percent, (one.risk_pct, one.pinball_pct, one.lent_pct, one.squeezed_pct)))
+        for one in tried.scores
+    ]
+    heads = ("rule", "time above what was predicted, %", "pinball loss, %", "lent, %", "lent and squeezed, %")
+    return f"<p>{escape(tried.verdict)}</p>{_table(heads, rows)}"
+
+
+def _percent(value: float | None) -> str:
+    return words.UNKNOWN if value is None else f"{value:.2f}"
+
+
+def _steps(report: Report) -> str:
+    return "".join(
+        f"<h3>{number}. {escape(step.title)}</h3>{command(step.command)}<p>Risk: {escape(step.risk)}.</p>"
+        f"<p class=soft>The way back:</p>{command(step.back)}"
+        for number, step in enumerate(report.steps, 1)
+    )
+
+
+def _source(report: Report) -> str:
+    source = report.source
+    said = [
+        ("read from", f"{source.cluster}{f', {source.server}' if source.server else ''}"),
+        ("at", source.taken),
+        ("use", source.use),
+        ("names", "replaced by words" if source.is_anonymised else "as they are"),
+        *(("not read", line) for line in source.lacking),
+        *(("note", line) for line in source.notes),
+    ]
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in said)
+    return f"<dl>{rows}</dl>"

@@ -1,0 +1,77 @@
+"""How a report's amounts are written, in a terminal and on the page."""
+
+from __future__ import annotations
+
+from cotenant.model.assess.figure import Figure
+from cotenant.model.assess.report import Report, WorkloadUse
+from cotenant.policy.assess.use import ranges
+
+UNKNOWN = "?"
+
+
+def amount(value: float) -> str:
+    """Three digits or all of a whole part: 0.52, 31.4, 1,920."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    text = f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def figure(given: Figure) -> str:
+    """The value with its interval and unit; `UNKNOWN` where there is none."""
+    if given.value is None:
+        return UNKNOWN
+    between = (
+        f" ({amount(given.low)} to {amount(given.high)})" if given.low is not None and given.high is not None else ""
+    )
+    return f"{amount(given.value)}{between} {given.unit}"
+
+
+def cores(milli: float | None) -> str:
+    """Cores of milli-CPU."""
+    return UNKNOWN if milli is None else amount(milli / 1000.0)
+
+
+def gib(mib: float | None) -> str:
+    """GiB of MiB."""
+    return UNKNOWN if mib is None else amount(mib / 1024.0)
+
+
+def count(number: int, one: str) -> str:
+    """1 node, 2 nodes."""
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
+
+
+def hours(workload: WorkloadUse) -> str:
+    """The hours that set the peak."""
+    return ranges(workload.peak_hours) or UNKNOWN
+
+
+def headline(report: Report) -> str:
+    """The first sentence."""
+    by_key = {given.key: given for given in report.figures}
+    size, asked, idle = by_key["cpu_allocatable"], by_key["cpu_allocated"], by_key["cpu_idle"]
+    text = f"{count(report.nodes, 'node')} with {figure(size)}, of which {figure(asked)} are allocated"
+    if idle.value is not None:
+        text += f" and {figure(idle)} of these are not used"
+    batch = report.lendable[0].ours if report.lendable else None
+    if batch is not None and batch.value is not None:
+        text += f"; {figure(batch)} could be lent at {report.risk * 100:g} % risk"
+    waiting = sum(entry.pods for entry in report.waiting)
+    if waiting:
+        text += f"; {count(waiting, 'pod')} {'waits' if waiting == 1 else 'wait'}"
+    return f"{text}."
+
+
+def consolidated(report: Report) -> str:
+    """What a consolidation would empty."""
+    found = report.consolidation
+    already = f"{count(found.empty, 'node')} {'has' if found.empty == 1 else 'have'} no pods to move already. "
+    text = already if found.empty else ""
+    if not found.considered:
+        return f"{text}No other node has requests of at most half of its CPU and memory."
+    tail = f" ({found.note})" if found.note else ""
+    return (
+        f"{text}Of {count(found.considered, 'other node')} at most half requested, {len(found.emptied):,} could be "
+        f"emptied one by one: {cores(found.cpu_m)} cores and {gib(found.memory_mib)} GiB{tail}."
+    )

@@ -1,0 +1,316 @@
+"""Each piece of an installed Koordinator: what becomes of it here, and where the guide has the rest.
+
+A setting that cannot be read is `not supported` with field, value and what was expected, by the same code that would
+read it here; a name that nobody here knows is `unknown`. Nothing is left out in silence.
+Limits: of plugin arguments only those of load-aware scheduling are read field by field; of others, the fields that have
+an equal here become options, and each further one is named.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import yaml  # type: ignore[import-untyped]
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.printable import printable
+from cotenant.policy.overcommit.node_slo import PARTS, read_part
+from cotenant.policy.overcommit.strategy import KEY as COLOCATION
+from cotenant.policy.overcommit.strategy import read_config
+from cotenant.services.migrate.installed import Installed
+from cotenant.services.migrate.protocol import (
+    CONFIG_KEYS,
+    DOMAIN,
+    KINDS,
+    LABELS,
+    PLUGINS,
+    Known,
+    Verdict,
+)
+from cotenant.services.scheduling.load_aware import parse_settings
+
+MANAGER_CONFIG = "slo-controller-config"
+SCHEDULER_CONFIG = "koord-scheduler-config"
+DESCHEDULER_CONFIG = "koord-descheduler-config"
+_SCHEDULER_KIND, _DESCHEDULER_KIND = "KubeSchedulerConfiguration", "DeschedulerConfiguration"
+_PARTS = {part.key: part for part in PARTS}
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One piece: a setting, a kind or a name in use."""
+
+    what: str
+    verdict: Verdict
+    found: int  # how many objects have it
+    guide: str  # a page of docs/guide
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Everything that was found, and what of it sets up ours."""
+
+    pieces: tuple[Piece, ...]
+    unread: tuple[str, ...]
+    scheduler_names: tuple[str, ...] = ()  # of pods in use and of the configuration
+    options: tuple[str, ...] = ()  # of `cotenant scheduler`
+    load_aware: Mapping[str, Any] | None = None
+    manager_config: Mapping[str, str] = field(default_factory=dict)
+    descheduler: str = ""  # the configuration, as it was written
+
+
+def judge(installed: Installed) -> Judged:
+    """Judge what is installed."""
+    judging = _Judging()
+    for obj in installed.objects:
+        judging.take(obj)
+    return judging.done(installed.unread)
+
+
+class _Judging:
+    def __init__(self) -> None:
+        self._pieces: dict[tuple[str, Verdict, str], Piece] = {}
+        self._names: Counter[str] = Counter()
+        self._schedulers: dict[str, None] = {}
+        self._options: dict[str, None] = {}
+        self._load_aware: Mapping[str, Any] | None = None
+        self._manager: dict[str, str] = {}
+        self._descheduler = ""
+
+    def done(self, unread: tuple[str, ...]) -> Judged:
+        for name, count in sorted(self._names.items()):
+            known = LABELS.get(name) or Known(Verdict.UNKNOWN, "README.md", "not read by any process here")
+            self._add(name, known, count)
+        return Judged(
+            tuple(self._pieces.values()),
+            unread,
+            tuple(self._schedulers),
+            tuple(self._options),
+            self._load_aware,
+            self._manager,
+            self._descheduler,
+        )
+
+    def take(self, obj: Mapping[str, Any]) -> None:
+        group, slash, _ = str(obj["apiVersion"]).partition("/")
+        group, kind = (group if slash else ""), str(obj["kind"])
+        metadata = _mapping(obj.get("metadata"))
+        name = str(metadata.get("name") or "")
+        self._names.update(_names_of(metadata))
+        spec = _mapping(obj.get("spec"))
+        template = _mapping(spec.get("template"))
+        self._names.update(_names_of(_mapping(template.get("metadata"))))
+        for pod in (spec, _mapping(template.get("spec"))):
+            scheduler = pod.get("schedulerName")
+            if isinstance(scheduler, str) and scheduler.startswith("koord"):
+                self._schedulers[scheduler] = None
+        if (group, kind) == ("", "ConfigMap"):
+            self._config_map(name, _mapping(obj.get("data")))
+        elif kind == _SCHEDULER_KIND:
+            self._scheduler(obj, kind)
+        elif kind == _DESCHEDULER_KIND:
+            self._rebalancer(yaml.safe_dump(dict(obj), sort_keys=False), kind)
+        elif (group, kind) in KINDS:
+            self._add(f"{kind} objects", KINDS[group, kind], 1)
+        elif group.endswith(DOMAIN):
+            self._add(f"{kind} objects ({group})", Known(Verdict.UNKNOWN, "README.md", "no such kind is read here"), 1)
+
+    def _add(self, what: str, known: Known, count: int = 1) -> None:
+        key = what, known.verdict, known.words
+        before = self._pieces.get(key)
+        found = count if before is None else before.found + count
+        self._pieces[key] = Piece(printable(what), known.verdict, found, known.guide, printable(known.words))
+
+    # ---- ConfigMaps
+
+    def _config_map(self, name: str, data: Mapping[str, Any]) -> None:
+        if name == MANAGER_CONFIG:
+            for key, text in data.items():
+                self._manager_key(str(key), text)
+        elif name in (SCHEDULER_CONFIG, DESCHEDULER_CONFIG):
+            for key, text in data.items():
+                where = f"{name}: {key}"
+                if name == DESCHEDULER_CONFIG:
+                    self._rebalancer(str(text), where)
+                    continue
+                try:
+                    document = yaml.load(str(text), Loader=yaml.CSafeLoader)
+                except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
+                    self._refused(where, "scheduler-config.md", " ".join(str(error).split())[:200])
+                    continue
+                if isinstance(document, dict):
+                    self._scheduler(document, where)
+                else:
+                    self._refused(where, "scheduler-config.md", f"expected a {_SCHEDULER_KIND}")
+
+    def _manager_key(self, key: str, text: object) -> None:
+        what = f"{MANAGER_CONFIG}: {key}"
+        known = CONFIG_KEYS.get(key)
+        if known is None:
+            self._add(what, Known(Verdict.UNKNOWN, "manager.md", "the manager does not read this key"))
+            return
+        if not isinstance(text, str):
+            self._refused(what, known.guide, f"{type(text).__name__}: expected text with JSON")
+            return
+        try:
+            if key == COLOCATION:
+                ignored = read_config(text).ignored
+                for words in ignored:
+                    self._refused(what, known.guide, words)
+            elif key in _PARTS:
+                read_part(_PARTS[key], text)
+        except InvalidInput as error:
+            self._refused(what, known.guide, str(error))
+            return
+        self._manager[key] = text
+        self._add(what, known)
+
+    def _refused(self, what: str, guide: str, words: str) -> None:
+        self._add(what, Known(Verdict.NOT_SUPPORTED, guide, words))
+
+    def _rebalancer(self, text: str, where: str) -> None:
+        self._descheduler = text
+        words = "`cotenant rebalancer --config` reads it and names what it does not honour; begin with dryRun"
+        self._add(where, Known(Verdict.DIFFERS, "rebalancer.md", words))
+
+    # ---- the scheduler's configuration
+
+    def _scheduler(self, document: Mapping[str, Any], where: str) -> None:
+        profiles = document.get("profiles")
+        if not isinstance(profiles, list):
+            self._refused(where, "scheduler-config.md", f"profiles: {type(profiles).__name__}: expected a list")
+            return
+        rest = [key for key in document if key not in ("apiVersion", "kind", "profiles", "leaderElection")]
+        for key in rest:
+            self._refused(f"{where}: {key}", "scheduler-config.md", "set by options of cotenant scheduler")
+        for i, profile in enumerate(profiles):
+            at = f"{where}: profiles[{i}]"
+            if not isinstance(profile, dict):
+                self._refused(at, "scheduler-config.md", f"{type(profile).__name__}: expected a profile")
+                continue
+            name = profile.get("schedulerName") or "default-scheduler"
+            self._schedulers[str(name)] = None
+            for plugin, point in sorted(_enabled(_mapping(profile.get("plugins")))):
+                unknown = Known(Verdict.UNKNOWN, "scheduler-config.md", "no such plugin here; --plugin adds one")
+                known = PLUGINS.get(plugin) or (_UPSTREAM if plugin in _KUBE else unknown)
+                self._add(f"plugin {plugin} ({point})", known)
+            configs = profile.get("pluginConfig")
+            for entry in configs if isinstance(configs, list) else ():
+                config = _mapping(entry)
+                self._arguments(str(config.get("name") or ""), _mapping(config.get("args")))
+
+    def _arguments(self, plugin: str, args: Mapping[str, Any]) -> None:
+        if plugin == "LoadAwareScheduling":
+            self._load(args)
+            return
+        for key, value in args.items():
+            if key in ("apiVersion", "kind"):
+                continue
+            what = f"{plugin}.{key}"
+            guide = PLUGINS[plugin].guide if plugin in PLUGINS else "scheduler-config.md"
+            option = _option(plugin, key, value)
+            if option is None:
+                self._refused(what, guide, f"{_shown(value)}: no such setting here")
+            else:
+                if option:
+                    self._options[option] = None
+                self._add(what, Known(Verdict.SUPPORTED, guide, option or "as it is here by default"))
+
+    def _load(self, args: Mapping[str, Any]) -> None:
+        written = {key: value for key, value in args.items() if key not in ("apiVersion", "kind")}
+        usable: dict[str, Any] = {}
+        for key, value in written.items():
+            what = f"LoadAwareScheduling.{key}"
+            try:
+                parse_settings(msgspec.json.encode({key: value}), "args")
+            except (InvalidInput, TypeError, msgspec.MsgspecError) as error:
+                self._refused(what, "load-aware.md", str(error))
+                continue
+            usable[str(key)] = value
+            self._add(what, Known(Verdict.SUPPORTED, "load-aware.md"))
+        self._load_aware = usable
+
+
+_KUBE = frozenset(
+    [
+        "SchedulingGates",
+        "PrioritySort",
+        "NodeUnschedulable",
+        "NodeName",
+        "TaintToleration",
+        "NodeAffinity",
+        "NodePorts",
+        "NodeResourcesFit",
+        "VolumeRestrictions",
+        "NodeVolumeLimits",
+        "VolumeBinding",
+        "VolumeZone",
+        "PodTopologySpread",
+        "InterPodAffinity",
+        "DefaultPreemption",
+        "NodeResourcesBalancedAllocation",
+        "ImageLocality",
+        "DefaultBinder",
+        "DynamicResources",
+    ]
+)
+_UPSTREAM = Known(Verdict.SUPPORTED, "scheduler-config.md", "kube-scheduler's")
+
+
+def _option(plugin: str, key: str, value: object) -> str | None:
+    """The option of `cotenant scheduler` for an argument; "" where it is so by default, None where there is none."""
+    if plugin == "ElasticQuota" and key == "delayEvictTime":
+        seconds = _seconds(value)
+        return None if seconds is None else f"--quota-revoke-after-s={seconds:g}"
+    if plugin == "ElasticQuota" and key == "monitorAllQuotas" and isinstance(value, bool):
+        return "--quota-revoke" if value else "--no-quota-revoke"
+    if plugin == "ElasticQuota" and key == "enableCheckParentQuota" and isinstance(value, bool):
+        return "--quota-check-parents" if value else ""
+    if plugin == "Coscheduling" and key == "defaultTimeout":
+        return "" if _seconds(value) == 600.0 else None
+    if plugin == "DeviceShare" and key == "scoringStrategy":
+        kind = _mapping(value).get("type")
+        return {"LeastAllocated": "--device-strategy=default", "MostAllocated": "--device-strategy=binpack"}.get(
+            str(kind)
+        )
+    return None
+
+
+def _seconds(value: object) -> float | None:
+    """A duration as metav1 writes it, with one unit; None for anything else."""
+    text = str(value)
+    number, unit = text[:-1], text[-1:]
+    if unit not in _SECONDS or not (number.isascii() and number.isdecimal() and len(number) < 9):
+        return None
+    return int(number) * _SECONDS[unit]
+
+
+def _enabled(plugins: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for point, sets in plugins.items():
+        enabled = _mapping(sets).get("enabled")
+        for entry in enabled if isinstance(enabled, list) else ():
+            name = _mapping(entry).get("name")
+            if isinstance(name, str) and name:
+                yield name, str(point)
+
+
+def _names_of(metadata: Mapping[str, Any]) -> Iterator[str]:
+    for field_name in ("labels", "annotations"):
+        for name in _mapping(metadata.get(field_name)):
+            if isinstance(name, str) and name.partition("/")[0].endswith(DOMAIN):
+                yield name
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _shown(value: object) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,71 @@
+"""The equal set-up as files, and the steps there and back.
+
+Koordinator's objects stay as they are: ours reads the same ones, so that going back is to start its processes again.
+The first step changes nothing (a shadow beside koord-scheduler), and each later one has its way back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from cotenant.services.migrate.judging import DESCHEDULER_CONFIG, Judged
+from cotenant.services.scheduling.load_aware import KIND
+
+_SCHEDULER = "koord-scheduler"
+
+
+def files(judged: Judged) -> dict[str, str]:
+    """Text by name: values of the chart, and what options name."""
+    names = list(judged.scheduler_names) or [_SCHEDULER]
+    week = {"shadow": {"enabled": True, "schedulerNames": names}}
+    values: dict[str, Any] = {
+        "scheduler": {"names": names, "seal": {"enabled": False}, "arguments": list(judged.options)},
+        "manager": {"createConfigNamespace": False, "enabled": bool(judged.manager_config)},
+        "priorityClasses": {"create": False},
+        "rebalancer": {"enabled": bool(judged.descheduler)},
+        "node": {"mode": "observe"},
+    }
+    found = {
+        "values-shadow.yaml": _text("Step 1, on top of shadow.yaml: what ours would decide.", week),
+        "values.yaml": _text("Step 2, in place of Koordinator's processes; its objects stay.", values),
+        "STEPS.md": _steps(judged, names),
+    }
+    if judged.load_aware is not None:
+        found["load-aware.yaml"] = _text("For cotenant scheduler --load-aware.", {"kind": KIND, **judged.load_aware})
+    if judged.descheduler:
+        found["descheduler.yaml"] = (
+            f"# For cotenant rebalancer --config; from {DESCHEDULER_CONFIG}.\n{judged.descheduler.rstrip()}\n"
+        )
+    return found
+
+
+def _text(head: str, value: object) -> str:
+    return f"# {head}\n{yaml.safe_dump(value, sort_keys=False)}"
+
+
+def _steps(judged: Judged, names: list[str]) -> str:
+    of = " ".join(f"--shadow-of {name}" for name in names)
+    replaced = ["koord-scheduler", *(["koord-manager"] if judged.manager_config else [])]
+    if judged.descheduler:
+        replaced.append("koord-descheduler")
+    deployments = " ".join(f"deployment/{name}" for name in replaced)
+    mounted = (
+        "\nThe chart mounts no file for `--load-aware`: give `load-aware.yaml` to the scheduler's pods by a patch of your\n"
+        "own, and `--load-aware=/that/file` in `scheduler.arguments`. Without it load does not count.\n"
+        if judged.load_aware is not None
+        else ""
+    )
+    return f"""# From Koordinator, and back
+
+1. Beside it, without a change: `cotenant scheduler --shadow {of} --profile kube-default`, or the chart with `shadow.yaml`
+   and `values-shadow.yaml`. `cotenant explain shadow` says what would differ. Back: `helm uninstall cotenant`.
+2. Keep what runs now: `kubectl -n koordinator-system get {deployments} -o yaml > koordinator-before.yaml`.
+3. `kubectl -n koordinator-system scale {deployments} --replicas=0`, then the chart with `values.yaml`: one scheduler
+   and one manager at a time. Pods that run stay; pods that wait are placed by ours. koordlet stays and goes on to
+   enforce: do not let our agents act beside it (`node.mode: observe`).
+   Back: `helm uninstall cotenant`, then `kubectl apply -f koordinator-before.yaml`.
+4. Once it is as you want it, node by node: koordlet off the node, `node.mode: act` for it. Back: the reverse; the
+   keeper restores every setting as it stops.
+{mounted}"""

@@ -1,0 +1,161 @@
+"""The file of a copy: written and read, of other versions, damaged, and made by someone else."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cotenant.drivers.kube.snapshot import archive
+from cotenant.drivers.kube.snapshot.archive import read_archive, write_archive
+from cotenant.drivers.kube.snapshot.snapshot import KindRead, Reading, Snapshot
+from cotenant.model.assess.history import ClusterHistory, History, PodHistory
+from cotenant.model.errors import InvalidInput, Permanent
+
+NODES, PODS = "v1/nodes", "v1/pods"
+SNAPSHOT = Snapshot(
+    1_700_000_000.25,
+    {NODES: [b'{"metadata":{"name":"n1"}}'], PODS: [b'{"metadata":{"name":"p","namespace":"\xd7\xa9"}}']},
+    (KindRead(NODES, Reading.READ), KindRead(PODS, Reading.READ), KindRead("batch/v1/jobs", Reading.DENIED, "403")),
+    "v1.36.2",
+    "a test",
+)
+
+
+def history() -> ClusterHistory:
+    values = np.array([[1.0, np.nan, 3.0]], np.float32)
+    use = History(0.0, 300.0, ("shop/p",), values, values * 2, "made up")
+    nodes = History(0.0, 300.0, ("n1",), values * 3, values * 4, "made up")
+    one = np.array([5.0], np.float32)
+    return ClusterHistory(PodHistory(use, ("n1",), ("shop/Deployment/web",), one, one * 2), nodes, ("a gap",))
+
+
+def rewritten(path: Path, change: dict[str, bytes | None]) -> Path:
+    """The archive with other members; None = without it."""
+    other = path.with_name("other.zip")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
+        for name in old.namelist():
+            if name not in change:
+                new.writestr(name, old.read(name))
+        for name, content in change.items():
+            if content is not None:
+                new.writestr(name, content)
+    return other
+
+
+def manifest(path: Path, **change: Any) -> bytes:
+    with zipfile.ZipFile(path) as file:
+        return json.dumps(json.loads(file.read("manifest.json")) | change).encode()
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    path = tmp_path / "copy.zip"
+    assert write_archive(path, SNAPSHOT, history()) == path.stat().st_size
+    return path
+
+
+def test_what_is_written_is_read(written: Path) -> None:
+    snapshot, use = read_archive(written)
+    assert snapshot.objects == {key: list(lines) for key, lines in SNAPSHOT.objects.items()}
+    assert snapshot.kinds == SNAPSHOT.kinds
+    assert (snapshot.taken_s, snapshot.server, snapshot.source) == (1_700_000_000.25, "v1.36.2", "a test")
+    assert [kind.key for kind in snapshot.lacking] == ["batch/v1/jobs"]
+    assert use is not None
+    given = history()
+    np.testing.assert_array_equal(use.pods.use.cpu_m, given.pods.use.cpu_m)
+    np.testing.assert_array_equal(use.nodes.memory_mib, given.nodes.memory_mib)
+    assert (use.pods.node, use.pods.workload, use.faults) == (given.pods.node, given.pods.workload, given.faults)
+    assert (use.nodes.names, use.nodes.source, use.nodes.step_s) == (("n1",), "made up", 300.0)
+
+
+def test_a_newer_version_is_refused_with_a_sentence(written: Path) -> None:
+    newer = rewritten(
+        written, {"manifest.json": manifest(written, version=archive.VERSION + 1, taken={"in": "new form"})}
+    )
+    with pytest.raises(InvalidInput, match=f"version: {archive.VERSION + 1}: expected 1 to .*newer cotenant"):
+        read_archive(newer)
+
+
+def test_fields_and_kinds_of_a_later_version_are_skipped(written: Path) -> None:
+    kinds = [{"key": "new.example/v1/things", "reading": "read", "colour": "red"}, {"key": NODES, "reading": "read"}]
+    snapshot, _ = read_archive(
+        rewritten(written, {"manifest.json": manifest(written, kinds=kinds, more=1, history=None)})
+    )
+    assert [kind.key for kind in snapshot.kinds] == [NODES]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": "other"},
+        {"version": 0},
+        {"version": "1"},
+        {"taken": "yesterday"},
+        {"kinds": [{"key": NODES, "reading": "guessed"}]},
+        {"kinds": 3},
+    ],
+)
+def test_a_manifest_that_is_none_is_refused(written: Path, change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        read_archive(rewritten(written, {"manifest.json": manifest(written, **change)}))
+
+
+@pytest.mark.parametrize("size", [0, 1, 11, 16])
+def test_columns_of_another_size_are_refused(written: Path, size: int) -> None:
+    with pytest.raises(InvalidInput, match=r"pods\.cpu_m"):
+        read_archive(rewritten(written, {"history/pods.cpu_m": b"\0" * size}))
+
+
+def test_values_that_no_meter_measures_are_unknown(written: Path) -> None:
+    values = np.array([-1.0, np.inf, 2.0], "<f4").tobytes()
+    _, use = read_archive(rewritten(written, {"history/pods.cpu_m": values}))
+    assert use is not None
+    np.testing.assert_array_equal(use.pods.use.cpu_m, [[np.nan, np.nan, 2.0]])
+
+
+def test_lines_that_are_no_objects_are_counted(written: Path) -> None:
+    lines = b'\n{"metadata":{"name":"n2"}}\nnot json\n[]\n{"metadata":{}}\n\xff\xfe\n' + b"[" * 5000 + b"\n"
+    snapshot, _ = read_archive(rewritten(written, {"objects/v1_nodes.jsonl": lines}))
+    assert snapshot.count(NODES) == 1
+    assert next(kind.malformed for kind in snapshot.kinds if kind.key == NODES) == 5
+
+
+def test_a_file_that_someone_else_made_keeps_only_what_a_reader_names(written: Path) -> None:
+    line = b'{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","env":[{"value":"hunter2"}]}]}}\n'
+    snapshot, _ = read_archive(rewritten(written, {"objects/v1_pods.jsonl": line}))
+    assert b"hunter2" not in snapshot.objects[PODS][0]
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"PK\x03\x04" + b"\0" * 40, b"{}"])
+def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.zip"
+    path.write_bytes(content)
+    with pytest.raises(InvalidInput):
+        read_archive(path)
+
+
+def test_a_cut_file_is_refused(written: Path) -> None:
+    whole = written.read_bytes()
+    for size in range(0, len(whole) - 1, 97):
+        written.write_bytes(whole[:size])
+        with pytest.raises(InvalidInput):
+            read_archive(written)
+
+
+def test_more_than_fits_is_refused_before_it_is_unpacked(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "MAX_BYTES", 100)
+    with pytest.raises(InvalidInput, match="at most 100"):
+        read_archive(written)
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "copy.zip").mkdir()
+    (tmp_path / "copy.zip" / "x").touch()
+    with pytest.raises(Permanent):
+        write_archive(tmp_path / "copy.zip", SNAPSHOT)
+    assert [path.name for path in tmp_path.iterdir()] == ["copy.zip"]

@@ -1,0 +1,203 @@
+"""What is said of small clusters whose answers can be counted by hand; the engine is the real one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from tests.fakes.cluster.assessed import NOW_S, budget, node, node_metric, pod, replica_set, snapshot
+
+from cotenant.drivers.kube.snapshot.anonymise import Words, anonymised
+from cotenant.model.assess.figure import Figure
+from cotenant.model.assess.history import ClusterHistory, History, PodHistory
+from cotenant.model.assess.report import Report
+from cotenant.services.assess.judging import assess
+from cotenant.services.assess.page import page
+
+pytestmark = pytest.mark.slow  # the engine's kernels are loaded
+
+
+def value(report: Report, key: str) -> float | None:
+    return next(figure for figure in report.figures if figure.key == key).value
+
+
+def use(nodes: dict[str, np.ndarray], step_s: float = 300.0) -> ClusterHistory:
+    rows = np.array(list(nodes.values()), np.float32)
+    none = np.zeros((0, rows.shape[1]), np.float32)
+    pods = History(0.0, step_s, (), none, none, "made up")
+    few = np.zeros(0, np.float32)
+    of_nodes = History(NOW_S - rows.shape[1] * step_s, step_s, tuple(nodes), rows, rows / 2, "made up")
+    return ClusterHistory(PodHistory(pods, (), (), few, few), of_nodes)
+
+
+def test_sums_are_those_of_the_objects() -> None:
+    report = assess(
+        snapshot([node("a"), node("b"), pod("p", "a", "2", "3Gi"), pod("q", "b"), replica_set(2)]), None, 0.01
+    )
+    assert (report.nodes, report.pods) == (2, 2)
+    assert value(report, "cpu_allocatable") == 16
+    assert value(report, "cpu_allocated") == 3
+    assert value(report, "memory_allocated") == 4
+    assert value(report, "memory_free") == 28
+    assert [(workload.name, workload.pods) for workload in report.workloads] == [("shop/Deployment/web", 2)]
+
+
+def test_every_figure_has_a_definition_and_an_interval_or_says_why_not() -> None:
+    report = assess(snapshot([node("a"), pod("p", "a")]), None, 0.01)
+
+    def walk(part: Any) -> list[Figure]:
+        if isinstance(part, Figure):
+            return [part]
+        if isinstance(part, tuple):
+            return [figure for one in part for figure in walk(one)]
+        return [figure for name in getattr(part, "__slots__", ()) for figure in walk(getattr(part, name))]
+
+    found = walk(report)
+    assert len(found) > 20
+    for figure in found:
+        assert figure.definition
+        assert figure.interval
+        assert (figure.value is None) == bool(figure.why)
+    assert len({figure.key for figure in found}) == len(found)
+
+
+def test_use_of_one_moment_gives_idle_and_no_quantiles() -> None:
+    objects = [node("a"), pod("p", "a", "4"), replica_set(1), node_metric("a", {"p": 1000}, 1100)]
+    report = assess(snapshot(objects), None, 0.01)
+    assert value(report, "cpu_used_last") == pytest.approx(1.1)
+    assert value(report, "cpu_idle") == pytest.approx(2.9)
+    assert value(report, "cpu_used_p99_day") is None
+    assert [(one.name, one.idle_cpu_m) for one in report.idle] == [("shop/Deployment/web", 3000.0)]
+    batch = report.lendable[0]
+    assert batch.koordinator.value == pytest.approx(8 - 3.2 - 0.1 - 1.0)
+    assert batch.ours.value is None
+    assert "history" in batch.ours.why
+
+
+def test_reported_histories_give_lendable_amounts_at_the_stated_risk() -> None:
+    spread = {"mean": 1000.0, "deviation": 100.0, "highest": 1500.0}
+    history = {
+        "samples": 400,
+        "weight": 300.0,
+        "cpu": spread,
+        "memory": {"mean": 1e8, "deviation": 0.0, "highest": 1e8},
+    }
+    objects = [node("a"), pod("p", "a", "4"), replica_set(1)]
+    metric = node_metric("a", {"p": 1000}, 1100, extensions={"cotenant": {"useHistory": history}})
+    amounts = [assess(snapshot([*objects, metric]), None, risk).lendable[0].ours.value for risk in (0.01, 0.1)]
+    low, high = (amount or 0.0 for amount in amounts)
+    assert 0 < low < high < 8 - 1 - 0.1
+
+
+def test_a_history_of_days_gives_what_stays_free() -> None:
+    steps = np.arange(3 * 288)
+    course = 3000.0 + 1000.0 * np.sin(2 * np.pi * steps / 288)
+    report = assess(snapshot([node("a"), pod("p", "a", "7")]), use({"a": course}), 0.01)
+    ours = report.lendable[0].ours
+    assert ours.value is not None
+    assert 3.0 < ours.value <= 4.3
+    assert value(report, "cpu_used_p99_day") == pytest.approx(4.0, abs=0.02)
+    low_high = next(figure for figure in report.figures if figure.key == "cpu_used_p99_week")
+    assert (low_high.low, low_high.high) == (pytest.approx(4.0, abs=0.02),) * 2
+    assert report.back_test is not None
+    assert len(report.back_test.scores) > 3
+
+
+def test_pods_that_wait_are_counted_by_reason_and_by_what_would_hold_them() -> None:
+    running = [pod(f"r{i}", "a", "2") for i in range(4)]
+    waits = [pod("small", cpu="1"), pod("huge", cpu="64"), pod("gated", schedulingGates=[{"name": "later"}])]
+    report = assess(snapshot([node("a"), *running, *waits]), use({"a": np.full(3 * 288, 100.0)}), 0.01)
+    by_pods = {entry.why: (entry.pods, entry.placed_now, entry.placed_lent) for entry in report.waiting}
+    assert by_pods.pop("scheduling gates: later") == (1, 0, 0)
+    assert sum(pods for pods, _, _ in by_pods.values()) == 2
+    assert sum(now for _, now, _ in by_pods.values()) == 0
+    assert sum(lent or 0 for _, _, lent in by_pods.values()) == 1
+
+
+def test_a_node_is_emptied_within_budgets_and_not_without() -> None:
+    objects = [node("a"), node("b"), pod("p", "a"), pod("q", "b", "3"), pod("r", "b"), replica_set(3)]
+    free = assess(snapshot([*objects, budget(2)]), None, 0.01).consolidation
+    assert [(one.node, one.pods, one.targets) for one in free.emptied] == [("a", 1, 1)]
+    assert (free.cpu_m, free.memory_mib) == (8000, 16384)
+    held = assess(snapshot([*objects, budget(0)]), None, 0.01).consolidation
+    assert held.emptied == ()
+    assert any("PodDisruptionBudget" in refused.why for refused in held.refused)
+
+
+def test_nodes_without_pods_are_empty_already() -> None:
+    found = assess(snapshot([node("a"), node("b"), pod("p", "a"), replica_set(1)]), None, 0.01).consolidation
+    assert found.empty == 1
+
+
+def test_a_pod_whose_node_rejects_it_would_go_elsewhere() -> None:
+    wants = {"nodeSelector": {"disk": "ssd"}}
+    report = assess(snapshot([node("a"), node("b", disk="ssd"), pod("p", "a", **wants)]), None, 0.01)
+    assert (report.placement.asked, report.placement.rejected) == (1, 1)
+    assert [(one.pod, one.better, one.place) for one in report.placement.elsewhere] == [("shop/p", "b", 0)]
+
+
+def test_figures_are_the_same_without_names() -> None:
+    objects = [
+        node("a"), node("b"), pod("p", "a", "4"), pod("q"), pod("r", cpu="99"), replica_set(3), budget(2),
+        node_metric("a", {"p": 1000}, 1100),
+    ]  # fmt: skip
+    given = snapshot(objects)
+    plain, hidden = assess(given, None, 0.01), assess(anonymised(given, Words(b"secret")), None, 0.01)
+    assert hidden.source.is_anonymised
+    assert [(f.key, f.value) for f in hidden.figures] == [(f.key, f.value) for f in plain.figures]
+    assert [one.ours.value for one in hidden.lendable] == [one.ours.value for one in plain.lendable]
+    assert [(one.why, one.pods) for one in hidden.waiting] == [(one.why, one.pods) for one in plain.waiting]
+    assert len(hidden.consolidation.emptied) == len(plain.consolidation.emptied)
+    assert "shop" not in msgspec.json.encode(hidden).decode()
+
+
+HOSTILE = [
+    "",
+    "‮gnp.exe",
+    "<script>alert(1)</script>",
+    "नमस्ते-שלום-你好-🙂",
+    "a" * 3000,
+    "a/b/c",
+    "\x1b[31mred",
+    "'; DROP TABLE",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_in_every_script_are_shown_and_run_nothing(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from cotenant.cli.cluster.assess_tables import show
+
+    objects = [node("a"), node(f"n{name}"), pod(f"p{name}", "a"), pod(f"w{name}", cpu="99")]
+    report = assess(snapshot(objects), None, 0.01)
+    text = page(report, "a test")
+    assert "<script>alert" not in text
+    show(report)
+    shown = capsys.readouterr().out
+    assert "\x1b[31m" not in shown
+    assert json.loads(msgspec.json.encode(report))["nodes"] == 2
+
+
+def test_nodes_of_no_size_and_amounts_that_are_none_are_named_and_not_counted() -> None:
+    odd = [node("zero", "0", "0"), node("nan", "NaN"), node("huge", "1e300"), node("minus", "-4")]
+    objects = [node("a"), *odd, pod("p", "a"), pod("q", "zero"), pod("nan", cpu="NaN"), pod("inf", cpu="inf")]
+    report = assess(snapshot(objects), None, 0.01)
+    assert value(report, "cpu_allocatable") == 8
+    assert any("nan" in note for note in report.source.notes)
+    page(report, "a test")
+
+
+def test_a_cluster_of_nothing() -> None:
+    report = assess(snapshot([]), None, 0.01)
+    assert (report.nodes, report.pods, report.waiting) == (0, 0, ())
+    page(report, "a test")
+
+
+def test_ten_thousand_namespaces() -> None:
+    spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"ns-{i}"}} for i in range(10_000)]
+    one = pod("p", "a")
+    one["metadata"]["namespace"] = "ns-9999"
+    report = assess(snapshot([node("a"), one, *spaces]), None, 0.01)
+    assert report.workloads[0].name == "ns-9999/ReplicaSet/web-rs"

@@ -1,0 +1,98 @@
+"""`cotenant assess dump` against an API server: what it asks for is what its role grants, and nothing is written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cotenant.cli.main import main
+from cotenant.drivers.kube.client.access import load_access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.snapshot.archive import read_archive
+from cotenant.drivers.kube.snapshot.kinds import COPIED
+from cotenant.drivers.kube.snapshot.reading import read_snapshot
+from cotenant.drivers.kube.snapshot.snapshot import Reading
+
+pytestmark = pytest.mark.slow
+
+ROLE = Path(__file__).parents[2] / "deploy" / "assess" / "rbac.yaml"
+SECRET = "hunter2-of-a-test"
+
+
+class Recording(Client):
+    """Notes its requests."""
+
+    sent: list[tuple[str, str]]
+
+    async def request(
+        self, method: str, path: str, *args: Any, query: Mapping[str, str] | None = None, **more: Any
+    ) -> bytes:
+        self.sent.append((method, path))
+        return await super().request(method, path, *args, query=query, **more)
+
+
+def granted() -> set[tuple[str, str, str]]:
+    """Verb, group and resource of every rule."""
+    role = yaml.safe_load(ROLE.read_text())
+    assert role["kind"] == "ClusterRole"
+    return {
+        (verb, group, resource)
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+def test_the_role_grants_what_is_asked_for_and_nothing_else(kube: Any) -> None:
+    async def read() -> list[tuple[str, str]]:
+        client = Recording(load_access(kube.kubeconfig), qps=1000.0, burst=1, in_flight=1)
+        client.sent = []
+        async with client:
+            await read_snapshot(client, 0.0)
+        return client.sent
+
+    sent = asyncio.run(read())
+    assert {method for method, _ in sent} == {"GET"}
+    by_path = {copied.kind.path(): copied.kind for copied in COPIED.values()}
+    asked = {
+        ("list", kind.group, kind.plural)
+        for path in {path for _, path in sent} - {"/version"}
+        for kind in [by_path[path]]
+    }
+    assert asked == granted()
+
+
+def test_a_copy_of_a_server_has_its_objects_and_no_secret(
+    kube: Any, namespace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    container = {
+        "name": "main",
+        "image": "registry.example/app:1",
+        "env": [{"name": "PASSWORD", "value": SECRET}],
+        "args": [SECRET],
+        "resources": {"requests": {"cpu": "100m"}},
+    }
+    meta = {"name": "app", "annotations": {"note": SECRET}}
+    kube.create(f"/api/v1/namespaces/{namespace}/pods", {"metadata": meta, "spec": {"containers": [container]}})
+    kube.create(f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": "c"}, "data": {"a": SECRET}})
+    out = tmp_path / "copy.zip"
+    assert main(["assess", "dump", str(out), "--kubeconfig", str(kube.kubeconfig), "--limit-qps", "1000"]) == 0
+    snapshot, _ = read_archive(out)
+    pods = [line for line in snapshot.objects["v1/pods"] if namespace.encode() in line]
+    assert len(pods) == 1
+    assert not any(SECRET.encode() in line for lines in snapshot.objects.values() for line in lines)
+    assert {kind.reading for kind in snapshot.kinds} <= {Reading.READ, Reading.ABSENT}
+    assert (
+        main(["assess", "dump", str(out), "--anonymise", "--kubeconfig", str(kube.kubeconfig), "--limit-qps", "1000"])
+        == 0
+    )
+    hidden, _ = read_archive(out)
+    assert hidden.count("v1/pods") == snapshot.count("v1/pods")
+    assert not any(namespace.encode() in line for lines in hidden.objects.values() for line in lines)
+    assert "names replaced" in capsys.readouterr().out
