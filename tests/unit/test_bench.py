@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 APART = {
     "fleet",  # needs a nats-server
     "fleet_logs",
+    "fleet_reconnect",
     "agent",
     "apistore",
     "back_test",  # needs the traces
