@@ -22,6 +22,7 @@ APART = {
     "fleet_logs",
     "agent",
     "apistore",
+    "back_test",  # needs the traces
     "capacity",
     "chaos",
     "churn",
