@@ -64,6 +64,7 @@ LONGEST = (
     "tests/fault/up/test_ends.py",
     "tests/node/test_fleet_control.py",
     "tests/kube/test_second_scheduler.py",
+    "tests/kube/test_shadow.py",
     "tests/kube/test_scheduler_config.py",
     "tests/kube/test_upstream_scores.py",
     "tests/property/groups/test_gangs_preempted.py",
