@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.servers.docker_fleet import Docker, Fleet
-from tests.fakes.waiting import Bound, eventually
+from tests.fakes.waiting import Bound, eventually, patience
 
 from cotenant.drivers.docker.client import DockerClient, NotThere
 from cotenant.drivers.docker.exec import open_exec
@@ -85,7 +85,7 @@ def test_a_shell_with_its_window_and_its_exit_code_is_recorded(fleet: Fleet, gui
         screen.type("read -s secret; echo got ${#secret}; exit 7\r")
         screen.type("hunter2\r")
         screen.until("got 7")
-        assert screen.process.wait(60) == 7
+        assert screen.process.wait(patience(60)) == 7
     finally:
         screen.close()
     folder = tmp_path / "state" / "terminals"

@@ -193,7 +193,7 @@ class EngineWatches:
 
     def _seen(self, pod: PodObject, now_s: float) -> None:
         read = self._reader.pod(pod)
-        seen = self._tenants.bounded(read)
+        seen = self._tenants.bounded(read) if read.pod.tenant else read
         if seen is not read and self._tenants.beyond[seen.pod.namespace] == 1:
             words = "namespace %s names more than %d tenants: pods of further ones count as the namespace's"
             _log.warning(words, seen.pod.namespace, MAX_TENANTS)
