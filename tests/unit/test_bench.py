@@ -23,6 +23,7 @@ APART = {
     "fleet_reconnect",
     "agent",
     "apistore",
+    "back_test",  # needs the traces
     "capacity",
     "chaos",
     "churn",

@@ -171,7 +171,9 @@ def _steps(report: Report) -> None:
     for number, step in enumerate(report.steps, 1):
         print_folded(f"{number}. {step.title}. Risk: {step.risk}.")
         print(f"     {step.command}")
-        print(f"   the way back: {step.back}")
+        print_folded(f"   The way back: {step.back}.")
+        if step.back_command:
+            print(f"     {step.back_command}")
 
 
 def _short(name: str) -> str:

@@ -174,8 +174,9 @@ class Step:
 
     title: str
     command: str
-    back: str
+    back: str  # in words
     risk: str
+    back_command: str = ""  # "" = there is nothing to take back
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ def waiting(copy: ClusterCopy, lent: Mapping[str, Use]) -> tuple[Waiting, ...]:
         pods[why] += 1
     return tuple(
         Waiting(why, count, placed[why], None if with_lent is None else by_lent[why])
-        for why, count in pods.most_common()
+        for why, count in sorted(pods.items(), key=lambda found: (-found[1], found[0]))
     )
 
 

@@ -55,7 +55,7 @@ def assess(
         _source(snapshot, copy, use),
         len(nodes.names),
         len(pods.entries),
-        (*totals(nodes, pods, use), *stranded(rooms, nodes.rooms)),
+        (*totals(nodes, pods, use, workloads), *stranded(rooms, nodes.rooms)),
         rooms[:SHOWN_SHAPES],
         workloads[:SHOWN_WORKLOADS],
         most_idle(workloads),

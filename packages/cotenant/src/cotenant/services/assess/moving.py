@@ -57,17 +57,22 @@ def consolidation(copy: ClusterCopy) -> Consolidation:
     later = {kept.node for kept in plan.kept if kept.trigger == PACKING and kept.node in pods}
     emptied = tuple(EmptiedNode(node, pods[node], len(targets[node])) for node in pods)
     nodes = [node for node in map(copy.engine.node, pods) if node is not None]
+    kept = [kept for kept in plan.kept if kept.trigger == PACKING and kept.node not in pods]
+    empty = sum(_is_empty(copy, node.name) for node in copy.engine.nodes())
+    considered = max(0, packed.considered - empty) if packed is not None else 0
     notes = [*(packed.notes if packed is not None else ())]
     if later:
         notes.append(f"{len(later)} of them in several rounds, as budgets allow")
+    taking = considered - len(emptied) - len({pod.node for pod in kept})
+    if emptied and taking > 0 and len(emptied) < most:
+        notes.append(f"{taking:,} others took pods in")
     if packed is not None and packed.solved >= most:
         notes.append(f"stopped after {most} nodes")
-    empty = sum(_is_empty(copy, node.name) for node in copy.engine.nodes())
     return Consolidation(
         empty,
-        max(0, packed.considered - empty) if packed is not None else 0,
+        considered,
         emptied,
-        _refused([kept for kept in plan.kept if kept.trigger == PACKING and kept.node not in pods]),
+        _refused(kept),
         sum(node.allocatable.get(CPU_NAME) for node in nodes),
         sum(node.allocatable.get(MEMORY_NAME) for node in nodes) // MIB,
         "; ".join(notes),

@@ -100,7 +100,7 @@ def _lendable_chart(report: Report) -> Figure | None:
             if number.value is not None
         ]
         if readings and lendable.unit == "cores":
-            rows.append(ReadingRow(lendable.name, True, tuple(readings)))
+            rows.append(ReadingRow(lendable.name, False, tuple(readings)))
     if not rows:
         return None
     high = max(reading.value for row in rows for reading in row.readings)
@@ -263,7 +263,7 @@ def _percent(value: float | None) -> str:
 def _steps(report: Report) -> str:
     return "".join(
         f"<h3>{number}. {escape(step.title)}</h3>{command(step.command)}<p>Risk: {escape(step.risk)}.</p>"
-        f"<p class=soft>The way back:</p>{command(step.back)}"
+        f"<p>The way back: {escape(step.back)}.</p>{command(step.back_command) if step.back_command else ''}"
         for number, step in enumerate(report.steps, 1)
     )
 

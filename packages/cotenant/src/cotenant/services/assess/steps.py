@@ -46,7 +46,8 @@ def next_steps(nodes: Sequence[str]) -> tuple[Step, ...]:
             "Lend on two nodes, with the manager and the agents of the chart",
             f"kubectl label node {two} {TRIAL_LABEL}=trial && "
             f"kubectl create {_CONFIG_MAP} --from-literal=colocation-config='{LENDING}'",
-            f"kubectl delete {_CONFIG_MAP} && kubectl label node {two} {TRIAL_LABEL}-",
+            "without the ConfigMap nothing is lent; batch pods that run go on",
             "batch pods that request batch-cpu may use what is idle there; agents take it back when services need it",
+            f"kubectl delete {_CONFIG_MAP} && kubectl label node {two} {TRIAL_LABEL}-",
         ),
     )

@@ -53,7 +53,7 @@ def headline(report: Report) -> str:
     size, asked, idle = by_key["cpu_allocatable"], by_key["cpu_allocated"], by_key["cpu_idle"]
     text = f"{count(report.nodes, 'node')} with {figure(size)}, of which {figure(asked)} are allocated"
     if idle.value is not None:
-        text += f" and {figure(idle)} of these are not used"
+        text += f"; {figure(idle)} are requested and not used"
     batch = report.lendable[0].ours if report.lendable else None
     if batch is not None and batch.value is not None:
         text += f"; {figure(batch)} could be lent at {report.risk * 100:g} % risk"

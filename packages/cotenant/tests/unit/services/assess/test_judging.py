@@ -68,7 +68,7 @@ def test_use_of_one_moment_gives_idle_and_no_quantiles() -> None:
     objects = [node("a"), pod("p", "a", "4"), replica_set(1), node_metric("a", {"p": 1000}, 1100)]
     report = assess(snapshot(objects), None, 0.01)
     assert value(report, "cpu_used_last") == pytest.approx(1.1)
-    assert value(report, "cpu_idle") == pytest.approx(2.9)
+    assert value(report, "cpu_idle") == pytest.approx(3.0)
     assert value(report, "cpu_used_p99_day") is None
     assert [(one.name, one.idle_cpu_m) for one in report.idle] == [("shop/Deployment/web", 3000.0)]
     batch = report.lendable[0]

@@ -28,5 +28,6 @@ def test_every_step_is_a_command_with_a_way_back() -> None:
         assert step.risk
     assert LENDING in shlex.split(steps[2].command)[-1]
     assert "worker-1 worker-2 " in steps[2].command
-    assert "worker-1 worker-2 " in steps[2].back
+    assert "worker-1 worker-2 " in steps[2].back_command
+    assert shlex.split(steps[2].back_command)
     assert "NODE1 NODE2" in next_steps([])[2].command
