@@ -17,6 +17,7 @@ from cotenant.model.fleet.refusal import Forbidden
 from cotenant.model.fleet.requests import Down, Up
 from cotenant.model.fleet.rights import FleetFile, HostEntry, Operator
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
+from cotenant.model.fleet.terminals import OpenTerminal, ReadTerminal, WriteTerminal
 from cotenant.services.fleet.places import BUS_FILE, BusOptions, write_bus_file
 from cotenant.services.fleet.viewing import VERBS, FleetViewer
 
@@ -97,6 +98,13 @@ def test_it_has_the_verbs_that_read_and_a_right_to_no_other(tmp_path: Path) -> N
             up = Up(GroupTemplate("shop", (ContainerTemplate("web", "image"),)))
             with pytest.raises(Forbidden, match="console may not up"):
                 await world.ask("up", up, GroupOutcome, operator="console")
+            for question in (
+                viewer.open_terminal(OpenTerminal("web-1")),
+                viewer.read_terminal(ReadTerminal("web-1", "0" * 32)),
+                viewer.write_terminal(WriteTerminal("web-1", "0" * 32, b"x")),
+            ):
+                with pytest.raises(Forbidden, match="console may not exec"):
+                    await question
             stranger = FleetViewer(replace(options(tmp_path), name="stranger"))
             with pytest.raises(Forbidden, match="stranger is no operator"):
                 await stranger.listed()
