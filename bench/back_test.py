@@ -8,7 +8,8 @@ which is smoother than any machine; settings are chosen on its first half, figur
 cores, in spans of twelve days, of which every second one is reported: what is predicted is *allocation*, and arrivals
 are those of the sampler, which have no time of day. None of the three knows requests: in their place stands the highest
 use up to then. Every rule has one or two settings chosen by the least pinball loss on its
-own half, so all have the same chance; each also stands with its published setting.
+own half, so all have the same chance; each also stands with its published setting. How far trials of a reserve widen it
+(`doubt_days`, `max_tries`) was chosen with both halves in view.
 
 `risk_pct`, `pinball_pct`, `lent_pct`, `squeezed_pct` and `error_pct` are defined in
 `cotenant.policy.assess.back_test`, at a stated risk of 1 % and a horizon of 24 h; `low` and `high` are 95 % of the

@@ -114,6 +114,38 @@ def test_a_bucket_that_was_made_anew_replaces_what_was_known(server: NatsServer)
     asyncio.run(play())
 
 
+def test_what_was_asked_when_the_server_was_killed_fails_at_once_and_may_be_asked_again(server: NatsServer) -> None:
+    async def play() -> None:
+        here, there = await connect(Access(server.url, "here")), await connect(Access(server.url, "there"))
+        came: list[bytes] = []
+
+        async def received(message: Message) -> None:
+            came.append(message.data)
+            if message.data == b"again":
+                await there.publish(message.reply, b"done")
+
+        await there.subscribe("guid.a.rpc.*", received)
+        await there.client.flush()
+        asked = asyncio.create_task(here.request("guid.a.rpc.logs", b"first", timeout_s=3600.0))
+        await soon("it was asked", lambda: came == [b"first"])
+        server.kill()
+        with pytest.raises(Transient, match="went away before an answer"):
+            await asked
+        server.start()
+
+        async def answered() -> bool:
+            try:
+                return (await here.request("guid.a.rpc.logs", b"again", timeout_s=5.0)).data == b"done"
+            except (Transient, TimeoutError):
+                return False
+
+        await soon("it is answered", answered)
+        await here.close()
+        await there.close()
+
+    asyncio.run(play())
+
+
 def test_after_the_server_was_killed_all_goes_on(server: NatsServer) -> None:
     async def play() -> None:
         here, there = await connect(Access(server.url, "here")), await connect(Access(server.url, "there"))

@@ -7,6 +7,9 @@ server where there is one.
 from __future__ import annotations
 
 import asyncio
+import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,8 +18,10 @@ import msgspec
 import pytest
 from tests.fakes.processes.real_control_plane import MISSING, control_plane
 from tests.fakes.waiting import soon
+from tests.kube.conftest import Kube
 from tests.kube.test_scheduler import Cluster
 
+from cotenant.cli.main import main
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.kube.client.access import Access, load_access
 from cotenant.drivers.kube.client.client import Client
@@ -89,7 +94,10 @@ class Local(Cluster):
 
 
 def run(folder: Path, scenario: Callable[[Local], Awaitable[None]], *, scheduler: bool = False) -> None:
-    async def main() -> None:
+    for name in ("kube-default", "least-allocated"):
+        rehearse(profile(name))  # what compiles in the event loop of the server would leave requests unanswered
+
+    async def serve() -> None:
         api = Api(Store(), patching=patching, taints_new_nodes=False)
         await api.bootstrap()
         log = AuditLog(folder / "audit.log")
@@ -112,7 +120,7 @@ def run(folder: Path, scenario: Callable[[Local], Awaitable[None]], *, scheduler
             await api.close()
             log.close()
 
-    asyncio.run(main())
+    asyncio.run(serve())
 
 
 def outcomes(shadow: ShadowProcess) -> dict[str, int]:
@@ -196,6 +204,22 @@ def test_after_a_restart_what_is_bound_is_not_judged_and_what_waits_is(tmp_path:
             await soon("it was compared", lambda: outcomes(shadow) == {Outcome.AGREED: 1})
 
     run(tmp_path, scenario)
+
+
+def test_the_command_starts_says_where_it_listens_and_ends(local: Kube, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [sys.executable, "-m", "cotenant", "scheduler", "--shadow", f"--kubeconfig={local.kubeconfig}"]
+    options = ["--listen=127.0.0.1:0", "--profile=kube-default", "--state-dir="]
+    with subprocess.Popen([*words, *options], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            lines = iter(process.stderr.readline, "")
+            url = next(found[0] for line in lines if (found := re.findall(r"explain shadow` on (http://\S+)", line)))
+            assert main(["explain", "shadow", f"--scheduler={url}"]) == 0
+            assert "Nothing was written." in capsys.readouterr().out
+        finally:
+            process.terminate()
+            process.stderr.read()
+    assert process.returncode == 0
 
 
 def test_its_client_refuses_to_write(tmp_path: Path) -> None:

@@ -20,8 +20,10 @@ ROOT = Path(__file__).parents[2]
 APART = {
     "fleet",  # needs a nats-server
     "fleet_logs",
+    "fleet_reconnect",
     "agent",
     "apistore",
+    "back_test",  # needs the traces
     "capacity",
     "chaos",
     "churn",

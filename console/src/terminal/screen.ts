@@ -138,6 +138,7 @@ export class Screen {
   private sequence(text: string, k: number): number {
     const kind = text[k + 1];
     if (kind === undefined) return 0;
+    if (kind < " ") return 1; // a key that was echoed; the control after it counts
     if (kind === "[") {
       let end = k + 2;
       while (end < text.length && text.charCodeAt(end) >= 0x20 && text.charCodeAt(end) < 0x40) end++;

@@ -22,12 +22,14 @@ from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.metrics.registry import MetricsRegistry
+from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.model.groups.quota import Quota
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.agent.main import http_server
 from cotenant.services.console.process import ConsoleOptions, ConsoleProcess
 from cotenant.services.extender import process as extender
 from cotenant.services.extender.arguments import ExtenderSettings
+from cotenant.services.fleet.functions.forwarding import ForwardFunction
 from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.reviewing.facts import Facts as WebhookFacts
 from cotenant.services.reviewing.reviewer import Reviewer
@@ -66,6 +68,7 @@ SERVERS = {
     "webhook": Facts("/healthz", "/mutate-pod", 1 << 20),
     "traces": Facts("/healthz", "/v1/traces", 1 << 20),
     "console": Facts("/healthz", "/login", 16 << 10),
+    "forwarding": Facts("/healthz", "/v1/traces", 1 << 20),
 }
 
 
@@ -83,6 +86,7 @@ async def serving(name: str, limits: ServerLimits, tls: Tls | None = None) -> As
         "webhook": _webhook,
         "traces": _traces,
         "console": _console,
+        "forwarding": _forwarding,
     }[name]
     async with starting(limits, tls) as address:
         yield address
@@ -173,6 +177,14 @@ async def _console(limits: ServerLimits, tls: Tls | None) -> AsyncIterator[Addre
             yield address
     finally:
         await process.client.close()
+
+
+@asynccontextmanager
+async def _forwarding(limits: ServerLimits, tls: Tls | None) -> AsyncIterator[Address]:
+    function = ForwardFunction()
+    function.configure(AgentConfiguration(collector="http://127.0.0.1:1"))
+    async with _running(HttpServer(function.serve, LOOPBACK, limits=limits), function.serve, limits, tls) as address:
+        yield address
 
 
 async def _no_pods(_: Quota) -> bool:

@@ -118,7 +118,14 @@ def test_a_job_that_burns_a_services_budget_is_named_held_and_the_recovery_prove
     told = " ".join(capsys.readouterr().out.split())  # lines end where the terminal does
     assert "caused by Job shop/hogs" in told
     assert "for Job shop/hogs helped" in told
+    eventually("the objective has Events of it", lambda: {"CulpritHeld", "ActionHelped"} <= reasons(everything))
     stays_held_through_a_restart_and_pods_that_come_and_go(everything, hogs)
+
+
+def reasons(everything: Installed) -> set[str]:
+    """Of the Events on the objective."""
+    items = everything.api.items("/api/v1/namespaces/shop/events")
+    return {event["reason"] for event in items if event["involvedObject"]["name"] == "cart-latency"}
 
 
 def are_held(everything: Installed, hogs: list[str]) -> bool:

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from tests.unit.deploy.chart import SHADOW, helm_only, objects, pod, refusal
 
+from cotenant.services.migrate.installed import Installed
+from cotenant.services.migrate.judging import judge
+from cotenant.services.migrate.setup import files
 from cotenant.services.scheduler.arguments import SchedulerArguments, names_of
 from cotenant.services.scheduler_config.reading import read_config
 
@@ -60,6 +63,20 @@ def test_the_shadow_has_no_right_but_to_read_and_is_part_of_the_first_week() -> 
     assert ("Deployment", "cotenant-system", "cotenant-shadow") not in objects()
     request = SchedulerArguments(shadow=True, shadow_of=("default-scheduler",), shadow_cpu_share_pct=50.0)
     assert names_of(request) == (("default-scheduler",), "--shadow-of")
+
+
+@helm_only
+def test_values_of_a_migration_are_values_of_the_chart(tmp_path: Path) -> None:
+    pod_of_theirs = {"apiVersion": "v1", "kind": "Pod", "spec": {"schedulerName": "koord-scheduler"}}
+    for name, text in files(judge(Installed((pod_of_theirs,)))).items():
+        (tmp_path / name).write_text(text)
+    week = objects(SHADOW, f"--values={tmp_path / 'values-shadow.yaml'}")
+    (container,) = week["Deployment", "cotenant-system", "cotenant-shadow"]["spec"]["template"]["spec"]["containers"]
+    assert "--shadow-of=koord-scheduler" in container["args"]
+    (container,) = pod("Deployment", "cotenant-system", "cotenant-scheduler", f"--values={tmp_path / 'values.yaml'}")[
+        "containers"
+    ]
+    assert "--scheduler-name=koord-scheduler" in container["args"]
 
 
 @helm_only

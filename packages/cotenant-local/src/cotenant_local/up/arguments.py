@@ -201,6 +201,16 @@ class UpArguments:
             negative=(),
         ),
     ] = False
+    fleet: Annotated[
+        str,
+        Parameter(
+            help=(
+                "Bus of a fleet that the console shows: local for this user's `cotenant fleet serve --embedded`, or "
+                "nats://HOST:PORT. Default: none."
+            ),
+            group=_PROCESSES,
+        ),
+    ] = ""
     traces: Annotated[
         bool,
         Parameter(
@@ -293,6 +303,7 @@ def configured(given: UpArguments, usual_directory: Path) -> UpConfig:
         audit_log=given.audit_log.expanduser().absolute() if given.audit_log is not None else None,
         has_console=given.console and not given.bare,
         console_port=given.console_port,
+        fleet=given.fleet,
         has_traces=given.traces or shown,
         shows_loop=shown,
     )

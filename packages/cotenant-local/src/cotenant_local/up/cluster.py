@@ -344,6 +344,7 @@ class LocalCluster:
                     traces=f"http://127.0.0.1:{http}" if http else "",
                     credit=f"http://127.0.0.1:{credit}" if credit else "",
                     agents=f"http://127.0.0.1:{self._agents_port}/{{node}}" if self._agents_port else "",
+                    fleet=self.config.fleet,
                     more=sealed,
                 )
             self.children.append(Child(beside.child()))

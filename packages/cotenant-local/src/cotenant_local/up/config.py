@@ -62,6 +62,7 @@ class UpConfig:
     has_credit: bool = False  # run the credit process, and let the scheduler consider standings
     has_console: bool = False  # serve the console
     console_port: int = 0  # 0 = the last one used in the directory, or any free one
+    fleet: str = ""  # bus of a fleet that the console shows
     has_traces: bool = False  # run a trace process, which counts ServiceObjectives
     shows_loop: bool = (
         False  # with a workload and traces: agents on simulated nodes, and a neighbour that hurts a service
@@ -118,6 +119,10 @@ class UpConfig:
             )
         if self.rebalancer_config is not None and not self.has_rebalancer:
             raise InvalidInput("--rebalancer-config", str(self.rebalancer_config), "together with --rebalancer")
+        if self.fleet and not self.has_console:
+            raise InvalidInput("--fleet", self.fleet, "a console", "it is the console that shows a fleet")
+        if self.fleet and self.fleet != "local" and not self.fleet.startswith(("nats://", "tls://")):
+            raise InvalidInput("--fleet", self.fleet, "nats://HOST:PORT, tls://HOST:PORT or local")
         if self.is_bare and self.has_credit:
             raise InvalidInput("--credit", "with --bare", "one of them", "--bare starts the API server alone")
         if self.has_credit and find_spec("sqlalchemy") is None:

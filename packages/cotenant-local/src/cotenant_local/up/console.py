@@ -39,13 +39,14 @@ class Console:
         traces: str = "",
         credit: str = "",
         agents: str = "",
+        fleet: str = "",
         more: tuple[str, ...] = (),
     ) -> None:
         """`traces`, `credit`: the URLs of the trace and the credit process, `agents`: the pattern of those of
-        nodes' agents; empty = there is none. `more`: further options.
+        nodes' agents, `fleet`: a fleet's bus; empty = there is none. `more`: further options.
         """
         self._more = more
-        self._traces, self._credit, self._agents = traces, credit, agents
+        self._traces, self._credit, self._agents, self._fleet = traces, credit, agents, fleet
         self._directory, self._kubeconfig, self._log_format = directory, kubeconfig, log_format
         self.port = _usable(port, directory / PORT_FILE)
         write_private(directory / PORT_FILE, f"{self.port}\n")
@@ -79,6 +80,7 @@ class Console:
             *(("--traces", self._traces) if self._traces else ()),
             *(("--credit", self._credit) if self._credit else ()),
             *(("--agents", self._agents) if self._agents else ()),
+            *(("--fleet", self._fleet) if self._fleet else ()),
             *self._more,
         )
         return ChildSpec("console", arguments, directory / "logs" / "console.log", self.port)

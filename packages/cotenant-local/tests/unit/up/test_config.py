@@ -9,6 +9,7 @@ import pytest
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.overcommit.strategy import KEY, read_config
 from cotenant_local.up.config import NODES_FILE, USUAL_NODES, UpConfig, usual_nodes
+from cotenant_local.up.console import Console
 from cotenant_local.up.lending import POLICIES, config_map
 from cotenant_local.up.node_metrics import period_s
 
@@ -36,6 +37,16 @@ def test_the_scheduler_serves_pods_that_name_no_scheduler_unless_it_is_turned_of
 def test_bad_scheduler_names_are_refused_before_anything_starts(names: tuple[str, ...], tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="--scheduler-name"):
         UpConfig(tmp_path, more_names=names)
+
+
+def test_the_console_shows_the_fleet_that_is_named(tmp_path: Path) -> None:
+    arguments = Console(tmp_path, tmp_path / "kubeconfig", 0, "text", fleet="local").child().arguments
+    assert arguments[arguments.index("--fleet") + 1] == "local"
+    assert "--fleet" not in Console(tmp_path, tmp_path / "kubeconfig", 0, "text").child().arguments
+    assert UpConfig(tmp_path, has_console=True, fleet="tls://bus:4222").fleet
+    for has_console, fleet, expected in ((False, "local", "a console"), (True, "bus:4222", "nats://HOST:PORT")):
+        with pytest.raises(InvalidInput, match=expected):
+            UpConfig(tmp_path, has_console=has_console, fleet=fleet)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

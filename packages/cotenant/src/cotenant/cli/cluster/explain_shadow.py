@@ -45,10 +45,15 @@ _SIGNALS = {
 
 def shadow(scheduler: str, token_file: Path | None, last: int, as_json: bool) -> int:
     """Ask, and print."""
-    report = asking.find(scheduler, token_file, default_directory()).shadow(last)
+    show(asking.find(scheduler, token_file, default_directory()).shadow(last), as_json)
+    return 0
+
+
+def show(report: ShadowReport, as_json: bool) -> None:
+    """Print a report."""
     if as_json:
         print(msgspec.json.encode(report).decode())
-        return 0
+        return
     for_s = max(0.0, report.at_s - report.since_s)
     tables.print_folded(
         f"Beside {', '.join(report.of)}, by profile {report.profile}, on {report.nodes:,} nodes, since "
@@ -60,7 +65,6 @@ def shadow(scheduler: str, token_file: Path | None, last: int, as_json: bool) ->
     _print_followed(report)
     _print_differences(report.differences)
     _print_cost(report, for_s)
-    return 0
 
 
 def _print_compared(report: ShadowReport) -> None:

@@ -94,9 +94,7 @@ def _print(judged: Judged) -> None:
     else:
         rows = [
             (piece.verdict.value, f"{piece.found:,}", piece.what, piece.words or "–", piece.guide.removesuffix(".md"))
-            for piece in sorted(
-                judged.pieces, key=lambda piece: (piece.verdict != "unknown", piece.verdict, piece.what)
-            )
+            for piece in sorted(judged.pieces, key=lambda one: (-_ORDER.index(one.verdict), one.what))
         ]
         tables.print_words(("verdict", "found", "what", "how", "guide"), rows, right=("found",))
         counts = [sum(piece.verdict == verdict for piece in judged.pieces) for verdict in _ORDER]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from cotenant.drivers.http.trust import trusting
 from cotenant.drivers.nats.contract import NO_HEADERS, Handler, Message, NoResponder, Service, Subscription
 from cotenant.drivers.nats.keys import public_key, read_seed
-from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
+from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.fleet.refusal import Forbidden
 from cotenant.model.json_object import JsonObject
 
@@ -45,6 +45,13 @@ class Access:
     token: str = ""
     seed: Path | None = None
     ca: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """Why a request that waits is cancelled by the connection."""
+
+    error: CotenantError
 
 
 class NatsBus:
@@ -88,8 +95,8 @@ class NatsBus:
             answer = await waiting[1]
         except asyncio.CancelledError as error:
             waiting[1].cancel()
-            if error.args and isinstance(error.args[0], str):  # by `deny`
-                raise Forbidden(error.args[0]) from None
+            if error.args and isinstance(error.args[0], _Ended):  # by `deny` or `lost`
+                raise error.args[0].error from None
             raise
         except NoRespondersError:
             raise NoResponder(f"nobody answers on {subject}") from None
@@ -105,7 +112,12 @@ class NatsBus:
         """The server refused a subject: end the requests that wait for nothing."""
         for subject, task in self._waiting:
             if f'"{subject}"' in said or self._inbox in said.lower():
-                task.cancel(f"the bus refuses: {said}")
+                task.cancel(_Ended(Forbidden(f"the bus refuses: {said}")))
+
+    def lost(self) -> None:
+        """The connection is gone, and with it the answers to what was asked: whoever waits may ask again at once."""
+        for subject, task in self._waiting:
+            task.cancel(_Ended(Transient(f"the bus went away before an answer on {subject} came")))
 
     async def subscribe(self, subject: str, handler: Handler, queue: str = "") -> Subscription:
         """As the Protocol."""
@@ -215,6 +227,7 @@ class _Connecting:
     async def lost(self) -> None:
         if self.bus is not None:
             _log.warning("the bus at %s is away", self._access.url)
+            self.bus.lost()
 
     async def back(self) -> None:
         _log.info("the bus at %s is back", self._access.url)

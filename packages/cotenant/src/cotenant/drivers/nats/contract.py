@@ -77,7 +77,9 @@ class Bus(Protocol):
     async def request(
         self, subject: str, data: bytes, headers: Mapping[str, str] = NO_HEADERS, timeout_s: float = 5.0
     ) -> Message:
-        """Send and wait for one answer. Raises `NoResponder` at once where nobody listens, `TimeoutError`."""
+        """Send and wait for one answer. Raises `NoResponder` at once where nobody listens, `TimeoutError`, and
+        `Transient` where the connection was lost meanwhile: whether it arrived is not known.
+        """
         ...
 
     async def subscribe(self, subject: str, handler: Handler, queue: str = "") -> Subscription:

@@ -6,27 +6,44 @@ answered without some of their parts say so. Infinite values are unknown, as NaN
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
 
-from cotenant.model.arrays import Float
+from cotenant.model.arrays import Float, Int
 from cotenant.model.errors import Permanent, Transient
 
 
 class Series(msgspec.Struct):
-    """Labels and samples; an instant answer has one sample, as `value`."""
+    """Labels and samples; samples as they were sent, since a part of a large answer has a million."""
 
     metric: Mapping[str, str] = {}
-    values: Sequence[tuple[float, float]] = ()
-    value: tuple[float, float] | None = None
+    values: msgspec.Raw = msgspec.Raw()
+    value: msgspec.Raw = msgspec.Raw()  # the one sample of an instant answer
 
     def samples(self) -> tuple[Float, Float]:
-        """Times and values, NaN where a value is not finite."""
-        pairs = self.values if self.value is None else (self.value,)
-        both = np.array(pairs, dtype=np.float64).reshape(-1, 2)
-        return both[:, 0], np.where(np.isfinite(both[:, 1]), both[:, 1], np.nan)
+        """Times and values, NaN where a value is infinite. Raises `Permanent` for what is no sample."""
+        _, times, values = samples_of([self])
+        return times, values
+
+
+def samples_of(found: Sequence[Series]) -> tuple[Int, Float, Float]:
+    """The number of samples of each series, and the times and values of all, one series after the other."""
+    raws = [bytes(series.values) or bytes(series.value) for series in found]
+    counts = np.array([raw.count(b'"') // 2 for raw in raws], np.int64)  # each value stands in quotes
+    text = b",".join(raw for raw, count in zip(raws, counts.tolist(), strict=True) if count).translate(None, _MARKS)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # which NumPy before 2.3 makes of a text of no numbers
+            numbers = np.fromstring(text.decode("ascii", "replace"), np.float64, sep=",") if text else np.zeros(0)
+    except (ValueError, DeprecationWarning):
+        numbers = np.zeros(1)
+    if len(numbers) != 2 * int(counts.sum()):
+        raise Permanent("this is no answer of Prometheus: its samples are not pairs of a time and a value")
+    pairs = numbers.reshape(-1, 2)
+    return counts, pairs[:, 0], np.where(np.abs(pairs[:, 1]) < _MAX_VALUE, pairs[:, 1], np.nan)
 
 
 class _Data(msgspec.Struct):
@@ -54,13 +71,13 @@ class Answer(msgspec.Struct):
         return (*partial, *self.warnings)
 
 
-_DECODER = msgspec.json.Decoder(Answer, strict=False)  # values are numbers in quotes
+_DECODER = msgspec.json.Decoder(Answer)
+_MAX_VALUE = 1e30  # beyond, it is as good as infinite
+_MARKS = b'[]" \t\r\n'
 
 
 def read_answer(body: bytes) -> Answer:
     """Decode an answer. Raises `Transient` for a text that ends early, `Permanent` for another error."""
-    if b'"+Inf"' in body:
-        body = body.replace(b'"+Inf"', b'"inf"')
     try:
         answer = _DECODER.decode(body)
     except msgspec.ValidationError as error:

@@ -28,6 +28,7 @@ from cotenant.model.errors import InvalidInput, Permanent, Transient
 _TOO_MUCH = ("too many samples", "exceeded maximum resolution", "limit", "too large", "too long", "exceeds")
 _SLOW = ("timed out", "timeout", "context deadline exceeded")
 _MAX_BACK_OFF_S = 30.0
+_MAX_BURST = 100
 
 
 class TooMuch(Transient):
@@ -62,6 +63,8 @@ class Prometheus:
         for name, value in self.headers.items():
             if not (name and (name + value).isprintable()):
                 raise InvalidInput(f"header {name}", "(not shown)", "one line of printable characters")
+        if not self.qps > 0 or self.in_flight < 1:
+            raise InvalidInput("--limit-qps", self.qps, "above 0, and at least one request at a time")
         if self.max_tries < 1 or self.timeout_s <= 0:
             raise InvalidInput("tries", self.max_tries, "1 or more, and a time above 0")
 
@@ -78,7 +81,8 @@ class PrometheusClient:
     ) -> None:
         self.prometheus = prometheus
         self.requests = 0
-        self._limiter = RequestLimiter(prometheus.qps, max(1, int(prometheus.qps)), prometheus.in_flight, monotonic)
+        burst = max(1, int(min(prometheus.qps, _MAX_BURST)))
+        self._limiter = RequestLimiter(prometheus.qps, burst, prometheus.in_flight, monotonic)
         self._sleep = sleep
         self._trust = Trust(prometheus.ca_file, "--prometheus-ca-file")
         self._session: aiohttp.ClientSession | None = None
@@ -139,7 +143,8 @@ class PrometheusClient:
         except TimeoutError:
             raise Slow(f"no answer within {self.prometheus.timeout_s:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise Transient(f"{urlsplit(url).netloc}: {str(error) or type(error).__name__}") from None
+            where = urlsplit(url).netloc.rpartition("@")[2]  # without a password
+            raise Transient(f"{where}: {str(error) or type(error).__name__}") from None
         return read_answer(body)
 
     def _tls(self) -> ssl.SSLContext | bool:

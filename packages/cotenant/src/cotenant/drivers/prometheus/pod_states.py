@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cotenant.drivers.prometheus import layouts
-from cotenant.drivers.prometheus.answers import Series
+from cotenant.drivers.prometheus.answers import Series, samples_of
 from cotenant.drivers.prometheus.client import PrometheusClient
 from cotenant.drivers.prometheus.layouts import StateLayout
 from cotenant.model.errors import Permanent, Transient
 
-WINDOW_S = 6 * 3600  # of one question
+WINDOW_S = 12 * 3600  # of one question
 _HASH = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{6,10}$")  # of a pod template, as Deployments make it
 _TIME = re.compile(r"-\d{8,11}$")  # as CronJobs name Jobs
 _MIB = 2.0**20
@@ -68,19 +68,20 @@ async def read_states(
     cpu: dict[str, float] = {}
     memory: dict[str, float] = {}
 
-    async def ask(what: str, expression: str, at_s: float) -> list[Series]:
+    async def ask(what: str, expression: str, at_s: float) -> list[tuple[Series, float]]:
         try:
             answer = await client.query(expression, at_s)
+            found = list(zip(answer.series, _amounts(answer.series), strict=True))
         except (Transient, Permanent) as error:
             faults.append(f"{what}: {error}")
             return []
         faults.extend(f"{what}: {fault}" for fault in answer.faults)
-        return answer.series
+        return found
 
     ends = _ends(start_s, end_s)
     by_resource = True
     for i, at_s in enumerate(ends):
-        for series in await ask("pods' places", layouts.pod_places(layout, only, WINDOW_S), at_s):
+        for series, _ in await ask("pods' places", layouts.pod_places(layout, only, WINDOW_S), at_s):
             node, kind, name = (
                 series.metric.get(label, "") for label in ("node", "created_by_kind", "created_by_name")
             )
@@ -90,21 +91,21 @@ async def read_states(
             ("kube_replicaset_owner", "ReplicaSet", "replicaset"),
             ("kube_job_owner", "Job", "job_name"),
         ):
-            for series in await ask(f"owners of {kind}s", layouts.owners(metric, label, only, WINDOW_S), at_s):
+            for series, _ in await ask(f"owners of {kind}s", layouts.owners(metric, label, only, WINDOW_S), at_s):
                 _own(owner, series.metric, kind, label)
         whole, old_cpu, old_memory = layouts.pod_requests(layout, only, WINDOW_S)
         found = await ask("pods' requests", whole, at_s) if by_resource else []
         if not found and by_resource and not cpu:
             by_resource = False  # an old version has a metric a resource
-        for series in found:
-            amount = series.samples()[1][0]
+        for series, amount in found:
             if series.metric.get("resource") == "cpu":
                 cpu[_key(series, layout)] = 1000.0 * amount
             else:
                 memory[_key(series, layout)] = amount / _MIB
         if not by_resource:
-            cpu |= {_key(s, layout): 1000.0 * s.samples()[1][0] for s in await ask("requests", old_cpu, at_s)}
-            memory |= {_key(s, layout): s.samples()[1][0] / _MIB for s in await ask("requests", old_memory, at_s)}
+            for amounts, expression, scale in ((cpu, old_cpu, 1000.0), (memory, old_memory, 1 / _MIB)):
+                for series, amount in await ask("pods' requests", expression, at_s):
+                    amounts[_key(series, layout)] = scale * amount
         report(i + 1, len(ends))
     return PodStates(
         {pod: node for pod, (node, _, _) in places.items() if node},
@@ -124,6 +125,14 @@ def _ends(start_s: float, end_s: float) -> list[float]:
     """The ends of the windows, the last at `end_s`."""
     count = max(1, -int(-(end_s - start_s) // WINDOW_S))
     return [end_s - (count - 1 - i) * WINDOW_S for i in range(count)]
+
+
+def _amounts(found: list[Series]) -> list[float]:
+    """The one value of each series of an instant answer."""
+    counts, _, values = samples_of(found)
+    if (counts != 1).any():
+        raise Permanent("this is no instant answer of Prometheus")
+    return values.tolist()
 
 
 def _key(series: Series, layout: StateLayout) -> str:

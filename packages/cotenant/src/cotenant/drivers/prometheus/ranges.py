@@ -15,12 +15,12 @@ from typing import Protocol
 
 import numpy as np
 
-from cotenant.drivers.prometheus.answers import Answer
+from cotenant.drivers.prometheus.answers import Answer, Series, samples_of
 from cotenant.drivers.prometheus.client import PrometheusClient, Slow, TooMuch
 from cotenant.model.assess.history import Float32
 from cotenant.model.errors import Permanent, Transient
 
-MAX_VALUES = 1_500_000  # of one answer: about 40 MB of text
+MAX_VALUES = 2_000_000  # of one answer: about 50 MB of text
 _MAX_STEPS = 256  # of one part: Prometheus answers at most 11,000 points a series, and what is short is soon kept
 _MAX_FAILURES = 3  # parts running
 _SETTLED_S = 300.0  # newer parts may still change
@@ -109,22 +109,25 @@ class Read:
 
 
 def placed(answer: Answer, name_of: NameOf, start_s: float, step_s: float, steps: int) -> Part:
-    """An answer's series in columns. Samples outside, between columns, or below 0 are left out."""
+    """An answer's series in columns. Samples outside, between columns, or below 0 are left out; of two for one place
+    the larger counts.
+    """
     rows: dict[str, int] = {}
-    found: list[Float32] = []
+    kept: list[Series] = []
+    row_of: list[int] = []
     for series in answer.series:
         name = name_of(dict(series.metric))
-        if not name:
-            continue
-        times, values = series.samples()
-        at = np.rint((times - start_s) / step_s).astype(np.int64)
-        kept = (at >= 0) & (at < steps) & (values >= 0) & (np.abs(times - start_s - at * step_s) < 0.5)
-        if name not in rows:
-            rows[name] = len(found)
-            found.append(np.full(steps, np.nan, np.float32))
-        row = found[rows[name]]
-        row[at[kept]] = np.fmax(row[at[kept]], values[kept].astype(np.float32))
-    values_of = np.array(found, np.float32) if found else np.zeros((0, steps), np.float32)
+        if name:
+            row_of.append(rows.setdefault(name, len(rows)))
+            kept.append(series)
+    values_of = np.full((len(rows), steps), -1.0, np.float32)
+    counts, times, values = samples_of(kept)
+    row = np.repeat(np.array(row_of, np.int64), counts)
+    with np.errstate(invalid="ignore"):
+        at = np.rint(np.clip((times - start_s) / step_s, -1, steps)).astype(np.int64)
+        fits = (at >= 0) & (at < steps) & (values >= 0) & (np.abs(times - start_s - at * step_s) < 0.5)
+    np.maximum.at(values_of, (row[fits], at[fits]), values[fits].astype(np.float32))
+    values_of[values_of < 0] = np.nan
     return Part(tuple(rows), values_of)
 
 
@@ -196,6 +199,7 @@ async def _part(
         return [(first, count, kept, "")]
     try:
         answer = await client.query_range(expression, start_s, start_s + (count - 1) * span.step_s, span.step_s)
+        part = placed(answer, name_of, start_s, span.step_s, count)
     except (TooMuch, Slow) as error:
         left = slow_halvings - isinstance(error, Slow)
         if count == 1 or left < 0:
@@ -208,7 +212,6 @@ async def _part(
         return [*low, *rest]
     except (Transient, Permanent) as error:
         return [(first, count, None, str(error))]
-    part = placed(answer, name_of, start_s, span.step_s, count)
     why = "; ".join(answer.faults)
     if store is not None and not why and start_s + count * span.step_s < server_now_s - _SETTLED_S:
         store.put(key, part)

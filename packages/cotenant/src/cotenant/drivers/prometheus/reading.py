@@ -18,6 +18,7 @@ from math import ceil
 import numpy as np
 
 from cotenant.drivers.prometheus import layouts
+from cotenant.drivers.prometheus.answers import samples_of
 from cotenant.drivers.prometheus.client import PrometheusClient
 from cotenant.drivers.prometheus.layouts import NodeLayout, PodLayout
 from cotenant.drivers.prometheus.pod_states import NO_STATES, PodStates, read_states
@@ -27,6 +28,7 @@ from cotenant.model.errors import InvalidInput, Permanent, Transient
 
 MIB = 2.0**20
 MAX_SKEW_S = 30.0
+_MAX_TIME_S = 1e11
 STEPS_S = (60, 300, 600, 900, 1800, 3600)
 
 Progress = Callable[[str, int, int], None]  # what is read, parts done, parts in all
@@ -59,7 +61,7 @@ async def read_history(
     """Read all of it. `now_s` is this machine's clock. Raises `Transient` or `Permanent` only where the server does
     not answer at all.
     """
-    server_now_s = float((await client.query("vector(time())")).series[0].samples()[1][0])
+    server_now_s = await _server_now(client)
     faults = _skew(server_now_s, now_s)
     only = request.matchers
     asker = _Asker(client, faults)
@@ -104,8 +106,11 @@ async def read_history(
         addresses = await asker.addresses(only) if node_layout.label == "instance" else {}
 
         def node_name(labels: dict[str, str]) -> str:
-            host = labels.get(node_layout.label, "")
-            return addresses.get(host.rpartition(":")[0].strip("[]") or host, host)
+            found = labels.get(node_layout.label, "")
+            if node_layout.label != "instance":
+                return found
+            host = found.rpartition(":")[0].strip("[]") or found  # without the port of what was scraped
+            return addresses.get(host, host)
 
         of_cpu, of_memory = (by(node_layout, only, window_s) for by in (layouts.node_cpu, layouts.node_memory))
         node_reads = (
@@ -115,6 +120,13 @@ async def read_history(
     for read in (cpu, memory, *(node_reads or ())):
         faults += read.faults
     return _assembled(layout, nodes[0] if nodes else None, span, cpu, memory, node_reads, states, scrape_s, faults)
+
+
+async def _server_now(client: PrometheusClient) -> float:
+    _, _, values = samples_of((await client.query("vector(time())")).series)
+    if len(values) != 1 or not 0 < values[0] < _MAX_TIME_S:
+        raise Permanent("this is no Prometheus: it does not tell its time")
+    return float(values[0])
 
 
 def _assembled(
@@ -167,12 +179,11 @@ class _Asker:
     async def number(self, expression: str, at_s: float | None = None) -> float:
         """A number, 0 where there is none."""
         try:
-            answer = await self._client.query(expression, at_s)
+            _, _, values = samples_of((await self._client.query(expression, at_s)).series)
         except (Transient, Permanent) as error:
             self._fault(str(error))
             return 0.0
-        values = [value for series in answer.series for value in series.samples()[1].tolist()]
-        return values[0] if values and values[0] == values[0] else 0.0
+        return float(values[0]) if len(values) and values[0] >= 0 else 0.0
 
     async def labels(self, expression: str) -> list[dict[str, str]]:
         """The labels of all series, none where they cannot be had."""

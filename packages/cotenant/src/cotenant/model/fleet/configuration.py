@@ -16,6 +16,7 @@ FUNCTIONS = (
     "limits",
     "experiments",
     "terminals",
+    "profiles",
     "logs",
     "exporter",
     "gateway",

@@ -17,7 +17,7 @@ from cotenant.model.fleet.terminals import EXEC
 ALL = "*"
 READING = ("list", "inspect", "top", "methods")
 CHANGING = ("up", "down", "restart", "limit", "experiment", "configure", "call", EXEC)
-VERBS = (*READING, "logs", *CHANGING)
+VERBS = (*READING, "logs", "profile", *CHANGING)
 
 
 @dataclass(frozen=True, slots=True)

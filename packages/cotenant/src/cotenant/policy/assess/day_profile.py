@@ -154,7 +154,8 @@ class DayProfile:
             if self.settings.shape:
                 shapes[block] = self._shapes(errors, widths, day, past.step_s)
             errors /= shapes[block][:, phase]
-            errors /= spread[block, None].astype(np.float32)
+            moving = np.where(spread[block] > 0, spread[block], np.nan)  # what was always 0 teaches the others nothing
+            errors /= moving[:, None].astype(np.float32)
             own_z[block] = quantiles(errors, 1.0 - risk)
             pooled += _histogram(errors)
         z_of_all = _quantile(pooled, 1.0 - risk)
@@ -227,8 +228,8 @@ def _smoothed(values: Float32, width: int) -> Float32:
 
 
 def _histogram(z: Float32) -> Float:
-    known = z[~np.isnan(z)]
-    bins = np.clip(((known + _MAX_Z) * (_BINS / (2 * _MAX_Z))).astype(np.int64), 0, _BINS - 1)
+    known = np.clip(z[~np.isnan(z)], -_MAX_Z, _MAX_Z)  # a reserve of nothing is missed by infinitely many of it
+    bins = np.minimum(((known + _MAX_Z) * (_BINS / (2 * _MAX_Z))).astype(np.int64), _BINS - 1)
     return np.bincount(bins, minlength=_BINS).astype(np.float64)
 
 

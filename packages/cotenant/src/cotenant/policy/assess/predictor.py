@@ -6,12 +6,14 @@ The question of lending and of sizes is one: below which amount will use stay, b
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from cotenant.model.arrays import Float
 from cotenant.model.assess.history import Float32
+from cotenant.policy.assess.rows import quantiles
 
 DAY_S = 86_400.0
 
@@ -68,3 +70,24 @@ class OneByOne:
 def flat(amounts: Float, horizon: int) -> Float32:
     """The same amount in every column."""
     return np.repeat(amounts.astype(np.float32)[:, None], horizon, axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A predictor's highest amount of the horizon, for all of it: what is decided once and then stands."""
+
+    of: Predictor
+
+    @property
+    def name(self) -> str:
+        """As a table shows it."""
+        return f"{self.of.name}, held"
+
+    def below(self, past: Past, horizon: int, risk: float) -> Float32:
+        """See `Predictor`."""
+        return flat(quantiles(self.of.below(past, horizon, risk), 1.0), horizon)
+
+    def below_each(self, past: Past, origins: Sequence[int], horizon: int, risk: float) -> Iterator[Float32]:
+        """See `Predictor`."""
+        for said in self.of.below_each(past, origins, horizon, risk):
+            yield flat(quantiles(said, 1.0), horizon)

@@ -49,7 +49,7 @@ async def _show(options: BusOptions, name: str, wanted: LogOptions) -> None:
     said_lost = 0
     async with connected(options) as (bus, operator):
         while True:
-            page = await _page(bus, operator, request, _PATIENCE_S if request.cursor is not None else 0.0)
+            page = await next_page(bus, operator, request, _PATIENCE_S if request.cursor is not None else 0.0)
             for line in page.lines:
                 print(_shown(line, wanted))
             if page.missed:
@@ -63,7 +63,8 @@ async def _show(options: BusOptions, name: str, wanted: LogOptions) -> None:
             request = replace(request, cursor=page.cursor, wait_s=_WAIT_S if page.is_end else 0.0)
 
 
-async def _page(bus: Bus, operator: str, request: ReadLogs, patience_s: float) -> LogPage:
+async def next_page(bus: Bus, operator: str, request: ReadLogs, patience_s: float) -> LogPage:
+    """A page, asked for again for so long while the bus or who answers is away."""
     until_s = time.monotonic() + patience_s
     while True:
         try:

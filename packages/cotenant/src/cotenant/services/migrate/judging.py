@@ -230,7 +230,9 @@ class _Judging:
             try:
                 parse_settings(msgspec.json.encode({key: value}), "args")
             except (InvalidInput, TypeError, msgspec.MsgspecError) as error:
-                self._refused(what, "load-aware.md", str(error))
+                is_unknown = "unknown field" in str(error)
+                words = f"{_shown(value)}: no such setting here" if is_unknown else str(error)
+                self._refused(what, "load-aware.md", words)
                 continue
             usable[str(key)] = value
             self._add(what, Known(Verdict.SUPPORTED, "load-aware.md"))
@@ -238,28 +240,14 @@ class _Judging:
 
 
 _KUBE = frozenset(
-    [
-        "SchedulingGates",
-        "PrioritySort",
-        "NodeUnschedulable",
-        "NodeName",
-        "TaintToleration",
-        "NodeAffinity",
-        "NodePorts",
-        "NodeResourcesFit",
-        "VolumeRestrictions",
-        "NodeVolumeLimits",
-        "VolumeBinding",
-        "VolumeZone",
-        "PodTopologySpread",
-        "InterPodAffinity",
-        "DefaultPreemption",
-        "NodeResourcesBalancedAllocation",
-        "ImageLocality",
-        "DefaultBinder",
-        "DynamicResources",
-    ]
+    (
+        *("SchedulingGates", "PrioritySort", "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity"),
+        *("NodePorts", "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"),
+        *("PodTopologySpread", "InterPodAffinity", "DefaultPreemption", "NodeResourcesBalancedAllocation"),
+        *("ImageLocality", "DefaultBinder", "DynamicResources"),
+    )
 )
+_STRATEGIES = {"LeastAllocated": "--device-strategy=default", "MostAllocated": "--device-strategy=binpack"}
 _UPSTREAM = Known(Verdict.SUPPORTED, "scheduler-config.md", "kube-scheduler's")
 
 
@@ -275,10 +263,7 @@ def _option(plugin: str, key: str, value: object) -> str | None:
     if plugin == "Coscheduling" and key == "defaultTimeout":
         return "" if _seconds(value) == 600.0 else None
     if plugin == "DeviceShare" and key == "scoringStrategy":
-        kind = _mapping(value).get("type")
-        return {"LeastAllocated": "--device-strategy=default", "MostAllocated": "--device-strategy=binpack"}.get(
-            str(kind)
-        )
+        return _STRATEGIES.get(str(_mapping(value).get("type")))
     return None
 
 

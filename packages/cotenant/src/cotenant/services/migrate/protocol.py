@@ -36,7 +36,7 @@ PLUGINS = {
     "LoadAwareScheduling": Known(S, "load-aware.md"),
     "NodeNUMAResource": Known(S, "cpus.md"),
     "DeviceShare": Known(S, "devices.md"),
-    "Reservation": Known(D, "reservations.md", "see What differs from Koordinator there"),
+    "Reservation": Known(D, "reservations.md", "see What differs there"),
     "BatchResourceFit": Known(S, "manager.md", "batch and mid requests fit like others, and by predicted use"),
     "DefaultPreBind": Known(S, "explain.md", "one write with the bind"),
     "NodeResourcesFitPlus": Known(N, "scheduler-config.md", "no such score"),
@@ -47,9 +47,7 @@ PLUGINS = {
 CONFIG_KEYS = {  # of slo-controller-config, besides those that the manager reads
     "colocation-config": Known(D, "manager.md", "the same amounts; see Differences from upstream there"),
     "resource-threshold-config": Known(S, "agent.md"),
-    "resource-qos-config": Known(
-        D, "agent.md", "core scheduling and group identity need the vendor's kernel: not here"
-    ),
+    "resource-qos-config": Known(D, "agent.md", "without core scheduling and group identity"),
     "cpu-burst-config": Known(S, "agent.md"),
     "system-config": Known(D, "agent.md", "kernel settings of the whole node are not written"),
     "host-application-config": Known(S, "manager.md"),
@@ -64,16 +62,12 @@ KINDS = {  # API group, kind
     ("quota.koordinator.sh", "ElasticQuotaProfile"): Known(S, "manager.md"),
     ("scheduling.sigs.k8s.io", "PodGroup"): Known(S, "gangs.md"),
     ("scheduling.x-k8s.io", "PodGroup"): Known(S, "gangs.md"),
-    ("scheduling.koordinator.sh", "Reservation"): Known(
-        D, "reservations.md", "see What differs from Koordinator there"
-    ),
+    ("scheduling.koordinator.sh", "Reservation"): Known(D, "reservations.md", "see What differs there"),
     ("scheduling.koordinator.sh", "PodMigrationJob"): Known(S, "rebalancer.md"),
     ("scheduling.koordinator.sh", "Device"): Known(S, "devices.md"),
     ("scheduling.koordinator.sh", "ClusterNetworkTopology"): Known(D, "gangs.md", "only the one named default"),
     ("scheduling.koordinator.sh", "ScheduleExplanation"): Known(N, "explain.md", "cotenant explain answers instead"),
-    ("slo.koordinator.sh", "NodeSLO"): Known(
-        S, "manager.md", "the manager writes them anew from slo-controller-config"
-    ),
+    ("slo.koordinator.sh", "NodeSLO"): Known(S, "manager.md", "the manager writes them anew, from the ConfigMap"),
     ("slo.koordinator.sh", "NodeMetric"): Known(S, "manager.md"),
     ("analysis.koordinator.sh", "Recommendation"): Known(N, "README.md", "no sizes are recommended"),
 }
@@ -107,7 +101,7 @@ _NAMES: tuple[tuple[str, str, Known], ...] = (  # prefix before koordinator.sh/,
         _SCHEDULING,
         "reservation-affinity reservation-restricted-options exact-match-reservation pre-allocation-required "
         "reservation-ignored reservation-order reserve-pod",
-        Known(D, "reservations.md", "see What differs from Koordinator there"),
+        Known(D, "reservations.md", "see What differs there"),
     ),
     (_SCHEDULING, "eviction-cost soft-eviction", Known(S, "rebalancer.md")),
     (_SCHEDULING, "usage-thresholds", Known(S, "load-aware.md")),

@@ -14,15 +14,21 @@ from cotenant.services.migrate.judging import DESCHEDULER_CONFIG, Judged
 from cotenant.services.scheduling.load_aware import KIND
 
 _SCHEDULER = "koord-scheduler"
+_PROFILE = "kube-default"  # as koord-scheduler scores, load apart
 
 
 def files(judged: Judged) -> dict[str, str]:
     """Text by name: values of the chart, and what options name."""
     names = list(judged.scheduler_names) or [_SCHEDULER]
-    week = {"shadow": {"enabled": True, "schedulerNames": names}}
+    week = {"shadow": {"enabled": True, "schedulerNames": names, "profile": _PROFILE}}
     values: dict[str, Any] = {
-        "scheduler": {"names": names, "seal": {"enabled": False}, "arguments": list(judged.options)},
-        "manager": {"createConfigNamespace": False, "enabled": bool(judged.manager_config)},
+        "scheduler": {
+            "names": names,
+            "profile": _PROFILE,
+            "seal": {"enabled": False},
+            "arguments": list(judged.options),
+        },
+        "manager": {"createConfigNamespace": False},
         "priorityClasses": {"create": False},
         "rebalancer": {"enabled": bool(judged.descheduler)},
         "node": {"mode": "observe"},
@@ -47,25 +53,32 @@ def _text(head: str, value: object) -> str:
 
 def _steps(judged: Judged, names: list[str]) -> str:
     of = " ".join(f"--shadow-of {name}" for name in names)
-    replaced = ["koord-scheduler", *(["koord-manager"] if judged.manager_config else [])]
-    if judged.descheduler:
-        replaced.append("koord-descheduler")
+    replaced = ["koord-scheduler", "koord-manager", *(["koord-descheduler"] if judged.descheduler else [])]
     deployments = " ".join(f"deployment/{name}" for name in replaced)
     mounted = (
-        "\nThe chart mounts no file for `--load-aware`: give `load-aware.yaml` to the scheduler's pods by a patch of your\n"
-        "own, and `--load-aware=/that/file` in `scheduler.arguments`. Without it load does not count.\n"
+        "\nThe chart mounts no file for `--load-aware`: give `load-aware.yaml` to the scheduler's pods by a patch of\n"
+        "your own, and `--load-aware=/that/file` in `scheduler.arguments`. Without it load does not count.\n"
         if judged.load_aware is not None
         else ""
     )
     return f"""# From Koordinator, and back
 
-1. Beside it, without a change: `cotenant scheduler --shadow {of} --profile kube-default`, or the chart with `shadow.yaml`
-   and `values-shadow.yaml`. `cotenant explain shadow` says what would differ. Back: `helm uninstall cotenant`.
-2. Keep what runs now: `kubectl -n koordinator-system get {deployments} -o yaml > koordinator-before.yaml`.
-3. `kubectl -n koordinator-system scale {deployments} --replicas=0`, then the chart with `values.yaml`: one scheduler
-   and one manager at a time. Pods that run stay; pods that wait are placed by ours. koordlet stays and goes on to
-   enforce: do not let our agents act beside it (`node.mode: observe`).
-   Back: `helm uninstall cotenant`, then `kubectl apply -f koordinator-before.yaml`.
+1. Beside it, without a change: the chart with `shadow.yaml` and `values-shadow.yaml`, or
+
+       cotenant scheduler --shadow {of} --profile {_PROFILE}
+
+   `cotenant explain shadow` says what would differ. Back: `helm uninstall cotenant`.
+2. Note how many replicas there are:
+
+       kubectl -n koordinator-system get {deployments}
+
+3. One scheduler and one manager at a time, so theirs first, then the chart with `values.yaml`:
+
+       kubectl -n koordinator-system scale {deployments} --replicas=0
+
+   Pods that run stay; pods that wait are placed by ours. koordlet stays and goes on to enforce: our agents only
+   observe beside it (`node.mode: observe`). Back: `helm uninstall cotenant`, then the same `scale` with the number of
+   step 2.
 4. Once it is as you want it, node by node: koordlet off the node, `node.mode: act` for it. Back: the reverse; the
    keeper restores every setting as it stops.
 {mounted}"""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from cotenant.drivers.stacks.pprof import encode_pprof
@@ -53,15 +54,27 @@ def profile_code(
     at_s = time.time()
     with ThreadPoolExecutor(len(pids)) as threads:
         taken = list(threads.map(lambda pid: take(pid, seconds, rate_hz, with_idle), pids))
+    return merged(target, pids, chain(*taken), at_s, seconds, rate_hz, out)
+
+
+def merged(
+    target: str,
+    pids: Sequence[int],
+    taken: Iterable[Stack],
+    at_s: float,
+    seconds: int,
+    rate_hz: int,
+    out: Path | None,
+) -> CodeProfile:
+    """Of stacks that were sampled here or elsewhere, those of all processes together. Raises `Permanent`."""
     counts: Counter[tuple[Frame, ...]] = Counter()
-    for stacks in taken:
-        for stack in stacks:
-            counts[stack.frames] += stack.samples
-    merged = [Stack(frames, samples) for frames, samples in counts.items()]
+    for stack in taken:
+        counts[stack.frames] += stack.samples
+    stacks = [Stack(frames, samples) for frames, samples in counts.items()]
     if out is not None:
         try:
-            out.write_bytes(encode_pprof(merged, at_s, seconds, rate_hz))
+            out.write_bytes(encode_pprof(stacks, at_s, seconds, rate_hz))
         except OSError as error:
             raise Permanent(f"{out} cannot be written: {error.strerror}") from error
-    total = sum(stack.samples for stack in merged)
-    return CodeProfile(target, tuple(pids), seconds, rate_hz, total, tuple(hottest(merged)), str(out or ""))
+    total = sum(stack.samples for stack in stacks)
+    return CodeProfile(target, tuple(pids), seconds, rate_hz, total, tuple(hottest(stacks)), str(out or ""))

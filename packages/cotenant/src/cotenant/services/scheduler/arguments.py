@@ -89,7 +89,7 @@ class SchedulerArguments:
                 "Decide beside another scheduler and only compare: nothing is bound, written or evicted, and no Lease "
                 "is needed. `cotenant explain shadow` shows it."
             ),
-            group=COMMON,
+            group=WORK,
         ),
     ] = False
     shadow_of: Annotated[

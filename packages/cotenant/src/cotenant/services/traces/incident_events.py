@@ -9,9 +9,9 @@ agents send again after a restart is not told twice; not on pods and Jobs, since
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
-from cotenant.drivers.kube.kinds.custom.service_objective import SERVICE_OBJECTIVES
+from cotenant.drivers.kube.kinds.custom.service_objective import SERVICE_OBJECTIVES, ServiceObjectiveObject
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.engine.node.recovery.incident import Event
 from cotenant.engine.node.recovery.stages import Stage
@@ -33,7 +33,9 @@ _REASONS = {
 class Recorder(Protocol):
     """What writes Events (`EventRecorder`)."""
 
-    def record(self, kind: Kind[Any], key: str, uid: str, type_: str, reason: str, message: str) -> None:
+    def record(
+        self, kind: Kind[ServiceObjectiveObject], key: str, uid: str, type_: str, reason: str, message: str
+    ) -> None:
         """Record one; returns at once."""
         ...
 

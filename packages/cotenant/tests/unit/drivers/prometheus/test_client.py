@@ -93,13 +93,15 @@ def test_refusals_have_their_meaning_and_are_not_repeated(reply: Reply, kind: ty
 
 def test_a_server_that_is_not_there_is_named() -> None:
     async def ask() -> str:
-        prometheus = Prometheus("http://127.0.0.1:1", max_tries=1)
+        prometheus = Prometheus("http://me:secret@127.0.0.1:1", qps=float("inf"), max_tries=1)
         async with PrometheusClient(prometheus, monotonic=lambda: 0.0) as client:
             with pytest.raises(Transient) as failed:
                 await client.query("up")
             return str(failed.value)
 
-    assert "127.0.0.1:1" in asyncio.run(ask())
+    said = asyncio.run(ask())
+    assert said.startswith("127.0.0.1:1: ")
+    assert "secret" not in said
 
 
 def test_what_is_not_finite_is_unknown_and_a_warning_is_kept() -> None:
@@ -118,6 +120,8 @@ def test_what_is_not_finite_is_unknown_and_a_warning_is_kept() -> None:
         ({"url": "http://a/?x=1"}, "without a query"),
         ({"url": "http://a", "headers": {"A": "b\r\nEvil: 1"}}, "one line"),
         ({"url": "http://a", "max_tries": 0}, "1 or more"),
+        ({"url": "http://a", "qps": 0.0}, "--limit-qps"),
+        ({"url": "http://a", "in_flight": 0}, "one request at a time"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings: dict[str, object], said: str) -> None:

@@ -127,6 +127,25 @@ def test_the_servers_clock_counts(skew_s: float, said: str) -> None:
     assert found.pods.use.end_s - 600.0 == NOW_S // 600 * 600
 
 
+@pytest.mark.parametrize(
+    ("instance", "node"),
+    [("10.0.0.7:10250", "n7"), ("[fd00::7]:10250", "n8"), ("n9:9100", "n9"), ("n9", "n9")],
+)
+def test_nodes_by_the_address_that_was_scraped(instance: str, node: str) -> None:
+    addresses = vector(({"node": "n7", "internal_ip": "10.0.0.7"}, 1), ({"node": "n8", "internal_ip": "fd00::7"}, 1))
+
+    def answer(question: Question) -> Reply:
+        if "kube_node_info" in question.query and "internal_ip" in question.query:
+            return addresses
+        if question.query.startswith("count(count by ("):
+            return vector(({}, 1)) if "(instance)" in question.query else vector()
+        if question.path.endswith("query_range") and "(instance)" in question.query:
+            return matrix(({"instance": instance}, [(t, 0.5) for t in question.columns]))
+        return answers()(question)
+
+    assert read(answer).nodes.names == (node,)
+
+
 def test_an_empty_store_says_so() -> None:
     found = read(lambda question: vector(({}, NOW_S)) if "time()" in question.query else vector())
     assert found.pods.use.names == ()

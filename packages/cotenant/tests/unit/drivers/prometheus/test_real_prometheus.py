@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.fakes.servers.nats_server import free_port
+from tests.fakes.servers.ports import free_port
 from tests.fakes.servers.simulated_exporter import Container, Pod, SimulatedCluster, daily, steady
 from tests.fakes.waiting import eventually
 

@@ -11,6 +11,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.pod_state import State
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
+from cotenant.engine.shadow.budget import RESERVE_S
 from cotenant.engine.shadow.following import NodeSignals
 from cotenant.engine.shadow.parking import Parking
 from cotenant.engine.shadow.scheduler import AGAIN_S, ShadowScheduler
@@ -192,7 +193,7 @@ def test_a_pod_that_appears_while_there_is_no_cpu_time_is_compared_at_its_bind_o
     }
     assert world.shadow.put_off == 2
     next_s = world.shadow.budget.has_again_s(0.0)
-    assert next_s == pytest.approx((4.0 - 2.0) / 0.5, abs=0.1)
+    assert next_s == pytest.approx((4.0 - RESERVE_S) / 0.5, abs=0.1)
 
 
 def test_next_s_waits_for_cpu_time_and_does_not_spin() -> None:

@@ -6,7 +6,7 @@ import pytest
 from cotenant.model.assess.history import Float32
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.assess.day_profile import DayProfile, DayProfileSettings
-from cotenant.policy.assess.predictor import Past
+from cotenant.policy.assess.predictor import Held, Past
 
 STEP_S = 1800.0
 DAY = 48
@@ -81,6 +81,18 @@ def test_what_is_asked_together_is_what_was_known_at_each_origin() -> None:
         changed = use.copy()
         changed[:, origin:] = 1e6
         np.testing.assert_array_equal(said, DayProfile().below(past(changed).until(origin), DAY, 0.01))
+
+
+def test_what_is_held_is_the_highest_of_the_horizon() -> None:
+    use = daily(6)
+    held = Held(DayProfile())
+    said = DayProfile().below(past(use), DAY, 0.01)
+    np.testing.assert_array_equal(held.below(past(use), DAY, 0.01), np.repeat(said.max(axis=1)[:, None], DAY, axis=1))
+    for origin, found in zip(
+        (3 * DAY, 4 * DAY), held.below_each(past(use), (3 * DAY, 4 * DAY), DAY, 0.01), strict=True
+    ):
+        np.testing.assert_array_equal(found, held.below(past(use).until(origin), DAY, 0.01))
+    assert held.name == "day profile (ours), held"
 
 
 def test_a_setting_outside_its_range_is_refused() -> None:

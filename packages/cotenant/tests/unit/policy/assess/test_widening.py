@@ -30,6 +30,17 @@ def test_reserves_that_were_too_small_before_are_widened() -> None:
     assert exceeded[0.0] < 0.7 * exceeded[1e9]
 
 
+def test_a_constant_use_that_begins_to_move_is_no_error_of_arithmetic() -> None:
+    use = np.full((4, 8 * DAY), 300.0)
+    use[:, 6 * DAY :] = 500.0
+    use[1] = 0.0
+    past = Past(use.astype(np.float32), 1800.0, np.full(4, np.nan), np.full(4, 1000.0))
+    with np.errstate(all="raise", under="ignore"):
+        said = DayProfile(DayProfileSettings(doubt_days=0.0)).below(past, DAY, 0.01)
+    assert np.isfinite(said).all()
+    assert (said[1] == 0.0).all()
+
+
 def test_where_the_risk_was_kept_nothing_is_widened() -> None:
     rng = np.random.default_rng(2)
     use = np.tile(rng.uniform(200, 600, (20, DAY)), 8) + rng.uniform(-5, 5, (20, 8 * DAY))

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from tests.fakes.node.troubled_node import SECOND_US, TroubledNode
 
+from cotenant.drivers.kube.kinds.custom.service_objective import ServiceObjectiveObject
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.engine.node.recovery.policy import RecoveryMemory, decide
 from cotenant.engine.node.recovery.settings import RecoverySettings
@@ -36,7 +37,9 @@ class Recorded:
         self.now_s = 0.0
         self.incidents = IncidentEvents(self, lambda key: UID if key == OBJECTIVE else "", lambda: self.now_s)
 
-    def record(self, kind: Kind[object], key: str, uid: str, type_: str, reason: str, message: str) -> None:
+    def record(
+        self, kind: Kind[ServiceObjectiveObject], key: str, uid: str, type_: str, reason: str, message: str
+    ) -> None:
         assert (kind.name, key, uid) == ("ServiceObjective", OBJECTIVE, UID)
         self.events.append((type_, reason, key, message))
 

@@ -311,7 +311,9 @@ def _recovered(incident: Incident, facts: Facts, text: str = "the service is cal
 
 
 def _ended(incident: Incident) -> str:
-    if incident.held_m is None or incident.proofs:
+    if incident.proofs:
+        return "the trouble ended when no action was in force any more"
+    if incident.held_m is None:
         return "the trouble ended without an action"
     return f"the trouble ended while all best-effort work was held at {incident.held_m / 1000:g} CPU by another policy"
 

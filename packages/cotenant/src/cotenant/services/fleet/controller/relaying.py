@@ -16,6 +16,7 @@ from cotenant.model.fleet.figures import Measure, Measured, Top, TopPage
 from cotenant.model.fleet.identity import check_guid
 from cotenant.model.fleet.logs import FindLogs, FoundLogs, LogPage, ReadLogs
 from cotenant.model.fleet.methods import METHODS, Call, Called, MethodList, Methods, check_deadline, check_method
+from cotenant.model.fleet.profiles import Profile, Profiled
 from cotenant.model.fleet.refusal import Forbidden, NobodyAnswers, NoSuchGuid
 from cotenant.model.fleet.requests import Limit, Limited
 from cotenant.model.fleet.states import AgentState
@@ -57,6 +58,7 @@ class Relaying:
             EXEC: Verb(OpenTerminal, self._open_terminal),
             READ: Verb(ReadTerminal, self._read_terminal),
             WRITE: Verb(WriteTerminal, self._write_terminal),
+            "profile": Verb(Profile, self._profile),
             "logs": Verb(ReadLogs, self._logs),
             "top": Verb(Top, self._top),
             "methods": Verb(Methods, self._methods),
@@ -73,25 +75,30 @@ class Relaying:
         return await call(self._controller.bus, f"guid.{agent}.rpc.{verb}", request, Limited, 15.0, key)
 
     async def _open_terminal(self, request: OpenTerminal, message: Message) -> OpenedTerminal:
-        subject, operator = self._terminal(request.guid, message)
+        subject, operator = self._of_container(request.guid, EXEC, message)
         asked, key = replace(request, operator=operator), message.headers.get(KEY_HEADER, "")
         return await call(self._controller.bus, f"{subject}.{EXEC}", asked, OpenedTerminal, 20.0, key)
 
     async def _read_terminal(self, request: ReadTerminal, message: Message) -> TerminalPage:
-        subject, operator = self._terminal(request.guid, message)
+        subject, operator = self._of_container(request.guid, EXEC, message)
         asked = replace(request, operator=operator)
         return await call(self._controller.bus, f"{subject}.{READ}", asked, TerminalPage, request.wait_s + 5.0)
 
     async def _write_terminal(self, request: WriteTerminal, message: Message) -> WrittenTerminal:
-        subject, operator = self._terminal(request.guid, message)
+        subject, operator = self._of_container(request.guid, EXEC, message)
         asked, key = replace(request, operator=operator), message.headers.get(KEY_HEADER, "")
         return await call(self._controller.bus, f"{subject}.{WRITE}", asked, WrittenTerminal, 10.0, key)
 
-    def _terminal(self, guid: str, message: Message) -> tuple[str, str]:
+    async def _profile(self, request: Profile, message: Message) -> Profiled:
+        subject, _ = self._of_container(request.guid, "profile", message)
+        key = message.headers.get(KEY_HEADER, "")
+        return await call(self._controller.bus, f"{subject}.profile", request, Profiled, request.seconds + 40.0, key)
+
+    def _of_container(self, guid: str, verb: str, message: Message) -> tuple[str, str]:
         """The subject of the container's agent, and the operator, whose right is asked for each time."""
-        self._allow(message, EXEC)
+        self._allow(message, verb)
         agent = self._controller.registry.agent_for(guid)
-        operator = self._allow(message, EXEC, agent)
+        operator = self._allow(message, verb, agent)
         if agent == guid:
             raise InvalidInput("guid", guid, "a container's guid", "this is an agent's")
         return f"guid.{agent}.rpc", operator

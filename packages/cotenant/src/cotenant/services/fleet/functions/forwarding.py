@@ -62,7 +62,7 @@ class ForwardFunction:
     async def start(self) -> None:
         """As the Protocol."""
         try:
-            self._server = HttpServer(self._serve, Address.parse("otlp", self._settings.otlp))
+            self._server = HttpServer(self.serve, Address.parse("otlp", self._settings.otlp))
         except CotenantError as error:
             self.fault = str(error)
             raise
@@ -82,7 +82,8 @@ class ForwardFunction:
         dropped = f"{self._sender.dropped} requests were dropped" if self._sender.dropped else ""
         self.fault = "; ".join(text for text in (self._sender.fault, dropped) if text)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The application on `otlp`."""
         try:
             await send_answer(send, await self._answer(scope, receive))
         except Refused as refused:
@@ -91,6 +92,8 @@ class ForwardFunction:
             return
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        if scope["path"] == "/healthz":
+            return Answer(200, b"ok\n", TEXT)
         if scope["path"] not in PATHS:
             return Answer(404, ", ".join(PATHS).encode() + b"\n", TEXT)
         if scope["method"] != "POST":

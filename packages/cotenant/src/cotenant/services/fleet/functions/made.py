@@ -17,6 +17,7 @@ from cotenant.services.fleet.functions.forwarding import ForwardFunction
 from cotenant.services.fleet.functions.gateway import GatewayFunction
 from cotenant.services.fleet.functions.limits import LimitFunction
 from cotenant.services.fleet.functions.logs.function import LogFunction
+from cotenant.services.fleet.functions.profiles import ProfileFunction
 from cotenant.services.fleet.functions.terminals.function import TerminalFunction
 
 
@@ -31,6 +32,7 @@ def made_functions(agent: str, docker: Path, state_dir: Path, bus: Bus) -> tuple
         limits,
         ExperimentFunction(limits),
         TerminalFunction(containers, state_dir),
+        ProfileFunction(containers.process_of),
         LogFunction(agent, containers, state_dir),
         ExporterFunction(figures),
         GatewayFunction(bus),

@@ -165,6 +165,16 @@ def test_an_action_that_does_not_help_ends_and_its_pod_is_cleared() -> None:
     assert run.memory.cleared == () or run.memory.cleared[0].until_us > run.node.at_s * SECOND_US
 
 
+def test_trouble_that_ends_after_an_action_in_vain_is_not_said_to_have_ended_without_one() -> None:
+    run = Run(stays_slow=True)
+    run.until(Stage.ACTING, Rung.CAP)
+    run.until(Stage.SUSPECTED)
+    run.node.stays_slow = False
+    run.node.gone.add("uid-b")
+    found = run.until(Stage.RECOVERED)
+    assert "the trouble ended when no action was in force any more" in found.events[-1].text
+
+
 @pytest.mark.parametrize("planted", [{"load_growth": 2.4}, {"throttled_ppm": 400_000}], ids=["load", "quota"])
 def test_a_cause_of_its_own_is_not_acted_on(planted: dict[str, Any]) -> None:
     run = Run(guilty=None, **planted)

@@ -170,6 +170,8 @@ class TerminalFunction:
                 terminal.recording.resized(request.size, time.time())
             except OSError as error:
                 terminal.state.end(f"it cannot be recorded any more: {error.strerror}")
+                terminal.wake()
+                raise Permanent(terminal.state.why) from error
         if request.data:
             terminal.state.typed(self._now())
             await terminal.line.write(request.data)

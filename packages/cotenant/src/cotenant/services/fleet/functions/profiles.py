@@ -1,0 +1,93 @@
+"""In which lines the Python programs of a container spend their time: sampled on request by py-spy.
+
+Off unless the configuration names it: stacks name what a program is and does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+
+from cotenant.drivers.docker.containers import Container
+from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.stacks.processes import python_processes
+from cotenant.drivers.stacks.py_spy import record
+from cotenant.model.errors import Permanent, Transient
+from cotenant.model.fleet.configuration import AgentConfiguration
+from cotenant.model.fleet.profiles import Profile, Profiled
+from cotenant.model.machine.stacks import Frame, Stack
+from cotenant.services.fleet.functions.contract import Beat
+from cotenant.services.fleet.rpc import Verb
+
+MAX_AT_ONCE = 4  # processes that are sampled
+_MAX_BYTES = 512 << 10  # of an answer's stacks
+
+
+class ProfileFunction:
+    """Implements `Function`. `process_of`: the running container; `find` and `take` as drivers/stacks has them."""
+
+    name = "profiles"
+    fault = ""
+
+    def __init__(
+        self,
+        process_of: Callable[[str], Awaitable[Container]],
+        find: Callable[[str], list[int]] = python_processes,
+        take: Callable[[int, int, int, bool], list[Stack]] = record,
+    ) -> None:
+        self._process_of, self._find, self._take = process_of, find, take
+        self._sampled = 0
+        self.verbs: Mapping[str, Verb] = {"profile": Verb(Profile, self._profile)}
+
+    def configure(self, configuration: AgentConfiguration) -> None:
+        """As the Protocol."""
+
+    async def start(self) -> None:
+        """As the Protocol."""
+
+    async def stop(self) -> None:
+        """As the Protocol."""
+
+    async def add_to(self, beat: Beat) -> None:
+        """As the Protocol."""
+
+    async def _profile(self, request: Profile, _: Message) -> Profiled:
+        await self._process_of(request.guid)  # it is ours, and runs
+        pids = await asyncio.to_thread(self._find, request.guid)
+        if not pids:
+            raise Permanent(f"{request.guid} has no Python process that this agent may read")
+        if self._sampled + len(pids) > MAX_AT_ONCE:
+            raise Transient(f"{self._sampled} processes are being sampled, and {len(pids)} more are asked for")
+        self._sampled += len(pids)
+        at_s = time.time()
+        try:
+            taken = await asyncio.gather(
+                *(
+                    asyncio.to_thread(self._take, pid, request.seconds, request.rate_hz, request.with_idle)
+                    for pid in pids
+                )
+            )
+        finally:
+            self._sampled -= len(pids)
+        counts: Counter[tuple[Frame, ...]] = Counter()
+        for stacks in taken:
+            for stack in stacks:
+                counts[stack.frames] += stack.samples
+        return _bounded(tuple(pids), at_s, counts)
+
+
+def _bounded(pids: tuple[int, ...], at_s: float, counts: Counter[tuple[Frame, ...]]) -> Profiled:
+    kept: list[Stack] = []
+    size = left_out = 0
+    for frames, samples in counts.most_common():
+        stack = Stack(frames, samples)
+        size += len(msgspec.json.encode(stack))
+        if size <= _MAX_BYTES:
+            kept.append(stack)
+        else:
+            left_out += samples
+    return Profiled(pids, at_s, tuple(kept), left_out)
