@@ -80,6 +80,7 @@ LONGEST = (
     "tests/property/node/test_agent.py",
     "packages/cotenant-lab/tests/lab/test_dag.py",
     "tests/property/node/test_antagonist.py",
+    "tests/property/api/test_assess_copies.py",
     "tests/fault/up/test_refused.py",
     "packages/cotenant-lab/tests/lab/test_tianchi.py",
     "packages/cotenant-lab/tests/lab/test_plant.py",

@@ -14,6 +14,7 @@ REFUSED = [
     "assess --limit-qps 0",
     "assess --kubeconfig /nonexistent",
     "assess --risk-percent 50",
+    "assess --watch soon",
     "assess dump /nonexistent/copy.zip",
     "assess report --html /nonexistent/a.html",
     "console --agents x",

@@ -10,6 +10,7 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
+from cotenant.drivers.kube.kinds.durations import duration_s
 from cotenant.model.errors import InvalidInput
 from cotenant.services.options import CLUSTER, COMMON, Context, Kubeconfig
 
@@ -31,6 +32,9 @@ class ReadArguments:
             help="URL of a Prometheus (or Mimir, Thanos) with the use of pods. Default: NodeMetrics, else requests.",
             group=USE,
         ),
+    ] = ""
+    watch: Annotated[
+        str, Parameter(help="Without a Prometheus: sample metrics.k8s.io for so long, such as 10m.", group=USE)
     ] = ""
     days: Annotated[float, Parameter(help="Days of its history.", group=USE)] = 7.0
     step_s: Annotated[int, Parameter(help="Seconds of a step: 60, 300, 600, 900, 1800 or 3600.", group=USE)] = 300
@@ -63,6 +67,10 @@ def check(request: ReadArguments) -> None:
             raise InvalidInput(option, value, "a number above 0")
     if not (0 < request.days <= 400):
         raise InvalidInput("--days", request.days, "above 0, 400 at most")
+    if request.watch and request.prometheus:
+        raise InvalidInput("--watch", request.watch, "no --prometheus beside it: one source of use")
+    if request.watch:
+        duration_s(request.watch, "--watch")
     pairs_of("--prometheus-match", request.matchers, "=")
     for header in request.headers:
         if not header.startswith("@"):

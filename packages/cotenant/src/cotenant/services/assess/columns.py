@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -97,6 +98,20 @@ def by_workload(pods: PodColumns) -> Requested:
         for column in (np.ones(len(at)), pods.cpu_m, pods.memory_mib)
     ]
     return Requested(tuple(str(name) for name in names), sums[0], sums[1], sums[2])
+
+
+def joined(history: ClusterHistory, pods: PodColumns) -> ClusterHistory:
+    """With the node and the workload of running pods where the history does not know them."""
+    at = {info.seen.pod.key: number for number, info in enumerate(pods.entries)}
+    of = history.pods
+    rows = [at.get(name) for name in of.use.names]
+    node = [
+        known or (pods.entries[row].node if row is not None else "") for known, row in zip(of.node, rows, strict=True)
+    ]
+    workload = [
+        known or (pods.workload[row] if row is not None else "") for known, row in zip(of.workload, rows, strict=True)
+    ]
+    return replace(history, pods=replace(of, node=tuple(node), workload=tuple(workload)))
 
 
 def moment(copy: ClusterCopy, pods: PodColumns) -> ClusterHistory:

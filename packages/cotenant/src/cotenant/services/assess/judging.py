@@ -34,7 +34,7 @@ def assess(
     stage("building the engine")
     copy = copied(snapshot)
     nodes, pods = columns.node_columns(copy), columns.pod_columns(copy)
-    use = history if history is not None and history.nodes.steps else columns.moment(copy, pods)
+    use = columns.joined(history, pods) if history is not None and history.nodes.steps else columns.moment(copy, pods)
     stage("lendable amounts")
     lent = lending(copy, pods, use, risk)
     stage("workloads")

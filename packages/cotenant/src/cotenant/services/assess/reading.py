@@ -11,11 +11,13 @@ from pathlib import Path
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Unavailable
+from cotenant.drivers.kube.kinds.durations import duration_s
 from cotenant.drivers.kube.snapshot.anonymise import Words, anonymised
 from cotenant.drivers.kube.snapshot.archive import read_archive, renamed_history
 from cotenant.drivers.kube.snapshot.exported import read_exported
 from cotenant.drivers.kube.snapshot.reading import Progress, read_snapshot
 from cotenant.drivers.kube.snapshot.snapshot import Snapshot
+from cotenant.drivers.kube.usage.sampling import Watch, sample_use
 from cotenant.drivers.prometheus.client import Prometheus, PrometheusClient
 from cotenant.drivers.prometheus.part_files import PartFiles
 from cotenant.drivers.prometheus.reading import HistoryRequest, read_history
@@ -47,6 +49,8 @@ def read_cluster(request: ReadArguments, progress: Progress) -> Snapshot:
 
 def read_use(request: ReadArguments, progress: HistoryProgress) -> ClusterHistory | None:
     """Use over time from the Prometheus that is named; None where none is. Raises `CotenantError`."""
+    if request.watch:
+        return _sampled(request, progress)
     if not request.prometheus:
         return None
     headers: dict[str, str] = {}
@@ -61,6 +65,22 @@ def read_use(request: ReadArguments, progress: HistoryProgress) -> ClusterHistor
     async def read() -> ClusterHistory:
         async with PrometheusClient(prometheus, monotonic=time.monotonic) as client:
             return await read_history(client, wanted, time.time(), store=store, progress=progress)
+
+    return asyncio.run(read())
+
+
+def _sampled(request: ReadArguments, progress: HistoryProgress) -> ClusterHistory:
+    """Use by metrics.k8s.io, sampled for the time of `--watch`."""
+    watch = Watch(duration_s(request.watch, "--watch"))
+    access = load_access(request.kubeconfig, request.context)
+
+    async def read() -> ClusterHistory:
+        async with Client(
+            access, qps=request.limit_qps, burst=BURST, in_flight=1, timeout_s=request.timeout_s, user_agent=AGENT
+        ) as client:
+            return await sample_use(
+                lambda path: client.request("GET", path), watch, now=time.time, sleep=asyncio.sleep, progress=progress
+            )
 
     return asyncio.run(read())
 

@@ -201,3 +201,15 @@ def test_ten_thousand_namespaces() -> None:
     one["metadata"]["namespace"] = "ns-9999"
     report = assess(snapshot([node("a"), one, *spaces]), None, 0.01)
     assert report.workloads[0].name == "ns-9999/ReplicaSet/web-rs"
+
+
+def test_a_history_without_places_takes_them_from_running_pods() -> None:
+    values = np.full((2, 20), 1500.0, np.float32)
+    of_pods = History(NOW_S - 6000.0, 300.0, ("shop/p", "shop/gone"), values, values, "made up")
+    few = np.full(2, np.nan, np.float32)
+    nodes = use({"a": np.full(20, 1600.0)}).nodes
+    given = ClusterHistory(PodHistory(of_pods, ("", ""), ("", ""), few, few), nodes)
+    report = assess(snapshot([node("a"), pod("p", "a", "4"), replica_set(1)]), given, 0.01)
+    assert [(one.name, one.cpu_p99_m, one.idle_cpu_m) for one in report.idle] == [
+        ("shop/Deployment/web", 1500.0, 2500.0)
+    ]
