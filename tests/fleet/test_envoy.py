@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fakes.servers.nats_server import free_port
+from tests.fakes.servers.ports import free_port
 from tests.fakes.servers.trace_process import Clock, Running
 from tests.fakes.waiting import eventually
 

@@ -13,6 +13,7 @@ NOT_OBJECTS = {
     "descheduler.yaml",
     "scheduler-full-nodes.yaml",
     "14-devices.yaml",
+    "15-envoy.yaml",
 }
 DEPLOYED = [
     entry
