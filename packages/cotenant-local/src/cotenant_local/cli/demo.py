@@ -60,6 +60,7 @@ def demo(
     from cotenant.cli import tables
     from cotenant.model.errors import InvalidInput
     from cotenant_local.demo import page
+    from cotenant_local.demo.assessment import assessed
     from cotenant_local.demo.run import SHOWN, DemoConfig, run
 
     config = DemoConfig(
@@ -67,7 +68,9 @@ def demo(
     )
     if out.exists() and not out.is_dir():
         raise InvalidInput("--out", str(out), "a folder", "a file of that name is in the way")
-    outcomes = run(config, _ticker(), None if as_json or not console else _show)
+    assessment = out / "assess.html"
+    show = None if as_json or not console else _show
+    outcomes = run(config, _ticker(), show, lambda kubeconfig: assessed(kubeconfig, assessment))
     neighbour = _neighbour(seed)
     report = out / "report.html"
     page.write(report, config, outcomes, neighbour=neighbour)
@@ -86,6 +89,7 @@ def demo(
                     "behind": behind,
                     "meaning": page.explanation(config),
                     "report": str(report),
+                    "assessment": {"says": outcomes[0].assessment, "report": str(assessment)},
                     "node": node_result,
                 }
             )
@@ -103,7 +107,9 @@ def demo(
         for at_s, text in neighbour.events:
             tables.print_folded(f"  {at_s:.0f} s: {text}")
         print()
-    print(f"report: {report}")
+    print("What `cotenant assess` says of the first of these clusters, as it would of yours:")
+    tables.print_folded(f"  {outcomes[0].assessment}")
+    print(f"\nreport: {report}; the assessment: {assessment}")
     print(
         "see also: cotenant up --nodes 10 --workload colocation     (a lasting cluster with the whole loop, for "
         "kubectl)"

@@ -41,6 +41,7 @@ LONGEST_LAG_HOURS = 1.0  # simulated, between two samples or from created to bou
 
 Say = Callable[[str], None]
 Tick = Callable[[str, float], None]  # profile, share of its run that is done
+Assess = Callable[[Path], str]  # kubeconfig -> what is said of the cluster
 Show = Callable[[str, str], None]  # profile, the link to its cluster's console; empty when both are gone
 
 
@@ -105,6 +106,7 @@ class DayOutcome:
     stages_done: int = 0
     stages: int = 0
     ready_s: float = 0.0
+    assessment: str = ""  # what `cotenant assess` says of the cluster at the end of the day, where it was asked
 
     @property
     def settled(self) -> list[Sample]:
@@ -136,18 +138,23 @@ class DayOutcome:
         return max((sample.violation for sample in self.settled), default=0.0)
 
 
-def run(config: DemoConfig, tick: Tick, show: Show | None = None) -> list[DayOutcome]:
+def run(config: DemoConfig, tick: Tick, show: Show | None = None, assess: Assess | None = None) -> list[DayOutcome]:
     """One outcome for each profile, in the order given. Errors during a start are raised; every cluster is removed.
+    `assess` is called with the kubeconfig of the first cluster after its day.
 
     `show` is called with the link to each cluster's console once it can be opened, and with an empty one after the day;
     None = there is no console.
     """
     import uvloop
 
-    return [uvloop.run(_one(config, profile, tick, show)) for profile in config.profiles]
+    first = config.profiles[0]
+    return [
+        uvloop.run(_one(config, profile, tick, show, assess if profile == first else None))
+        for profile in config.profiles
+    ]
 
 
-async def _one(config: DemoConfig, way: str, tick: Tick, show: Show | None) -> DayOutcome:
+async def _one(config: DemoConfig, way: str, tick: Tick, show: Show | None, assess: Assess | None) -> DayOutcome:
     outcome = DayOutcome(way, hours_per_s=config.speed / DAY_S * 24.0)
     profile, _, policy = way.partition("+")
     if not is_warm(profile):
@@ -174,6 +181,8 @@ async def _one(config: DemoConfig, way: str, tick: Tick, show: Show | None) -> D
             if show is not None:
                 show(way, cluster.endpoints.console)
             await _day(config, cluster, outcome, tick)
+            if assess is not None:
+                outcome.assessment = await asyncio.to_thread(assess, cluster.endpoints.kubeconfig)
     if show is not None:
         show(way, "")
     return outcome
