@@ -22,6 +22,9 @@ app = App(
     help_format="plaintext",
 )
 Html = Annotated[Path | None, Parameter(name="--html", help="Write the report as one HTML file too.")]
+Prices = Annotated[
+    Path | None, Parameter(help="A file of prices (ours, or OpenCost's CSV): what a month costs, by whom.")
+]
 Risk = Annotated[
     float, Parameter(name="--risk-percent", help="Share of time in which services may need what was lent.")
 ]
@@ -32,6 +35,7 @@ def assess(
     *,
     request: Annotated[ReadArguments, GIVEN] = ReadArguments(),
     html: Html = None,
+    prices: Prices = None,
     risk_percent: Risk = 1.0,
     json: Json = False,
 ) -> int:
@@ -44,7 +48,7 @@ def assess(
     check_access(request.kubeconfig, request.context)
     from cotenant.cli.cluster import assess_showing
 
-    return assess_showing.assess(request, html, risk_percent / 100, json)
+    return assess_showing.assess(request, html, prices, risk_percent / 100, json)
 
 
 @app.command
@@ -75,6 +79,7 @@ def dump(
 def report(
     *files: Annotated[Path, Parameter(name="FILE")],
     html: Html = None,
+    prices: Prices = None,
     risk_percent: Risk = 1.0,
     quiet: Annotated[bool, Parameter(negative=(), help="Print no progress.")] = False,
     json: Json = False,
@@ -87,7 +92,7 @@ def report(
     _check(ReadArguments(), html, risk_percent)
     from cotenant.cli.cluster import assess_showing
 
-    return assess_showing.report(files, html, risk_percent / 100, quiet, json)
+    return assess_showing.report(files, html, prices, risk_percent / 100, quiet, json)
 
 
 def _check(request: ReadArguments, html: Path | None, risk_percent: float) -> None:

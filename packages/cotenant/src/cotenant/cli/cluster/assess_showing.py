@@ -13,6 +13,7 @@ from cotenant.cli.cluster.assess_tables import show
 from cotenant.drivers.kube.snapshot.archive import write_archive
 from cotenant.drivers.kube.snapshot.snapshot import Snapshot
 from cotenant.model.assess.history import ClusterHistory
+from cotenant.model.assess.prices import PriceTable
 from cotenant.model.assess.report import Report
 from cotenant.model.errors import Permanent
 from cotenant.model.printable import printable
@@ -20,6 +21,7 @@ from cotenant.services.assess.arguments import ReadArguments
 from cotenant.services.assess.judging import assess as judge
 from cotenant.services.assess.page import page
 from cotenant.services.assess.reading import read_cluster, read_files, read_use, without_names
+from cotenant.services.prices import price_table
 
 INCOMPLETE = 3  # exit status: something could not be read, the rest is there
 
@@ -45,11 +47,11 @@ class _Progress:
         self.say("")
 
 
-def assess(request: ReadArguments, html: Path | None, risk: float, as_json: bool) -> int:
+def assess(request: ReadArguments, html: Path | None, prices: Path | None, risk: float, as_json: bool) -> int:
     """Read a cluster and report; returns the exit status."""
-    progress = _Progress(request.quiet)
+    table, progress = price_table(prices), _Progress(request.quiet)
     snapshot, history = _read(request, progress)
-    return _report(snapshot, history, html, risk, as_json, progress)
+    return _report(snapshot, history, table, html, risk, as_json, progress)
 
 
 def dump(request: ReadArguments, out: Path, anonymise: bool) -> int:
@@ -71,10 +73,13 @@ def dump(request: ReadArguments, out: Path, anonymise: bool) -> int:
     return INCOMPLETE if snapshot.lacking else 0
 
 
-def report(files: Sequence[Path], html: Path | None, risk: float, is_quiet: bool, as_json: bool) -> int:
+def report(
+    files: Sequence[Path], html: Path | None, prices: Path | None, risk: float, is_quiet: bool, as_json: bool
+) -> int:
     """Report on a copy; returns the exit status."""
+    table = price_table(prices)
     snapshot, history = read_files(files)
-    return _report(snapshot, history, html, risk, as_json, _Progress(is_quiet))
+    return _report(snapshot, history, table, html, risk, as_json, _Progress(is_quiet))
 
 
 def _read(request: ReadArguments, progress: _Progress) -> tuple[Snapshot, ClusterHistory | None]:
@@ -87,13 +92,14 @@ def _read(request: ReadArguments, progress: _Progress) -> tuple[Snapshot, Cluste
 def _report(
     snapshot: Snapshot,
     history: ClusterHistory | None,
+    prices: PriceTable | None,
     html: Path | None,
     risk: float,
     as_json: bool,
     progress: _Progress,
 ) -> int:
     try:
-        found = judge(snapshot, history, risk, progress.say)
+        found = judge(snapshot, history, risk, progress.say, prices)
     finally:
         progress.end()
     if html is not None:

@@ -28,6 +28,7 @@ def show(report: Report) -> None:
     _cards(report)
     _moves(report)
     _back_test(report)
+    _money(report)
     _steps(report)
 
 
@@ -160,6 +161,20 @@ def _back_test(report: Report) -> None:
         for score in report.back_test.scores
     ]
     print_words(heads, rows, right=heads[1:])
+
+
+def _money(report: Report) -> None:
+    money = report.money
+    if money is None:
+        return
+    _title("What a month costs")
+    print_folded(words.spent(money))
+    for line in money.left_out:
+        print_folded(f"  {line}")
+    for name, groups in (("tenant", money.tenants), ("namespace", money.namespaces), ("workload", money.workloads)):
+        if groups:
+            rows = [(_short(group.name), *words.money_row(group)) for group in groups]
+            print_words((name, *words.MONEY_HEADS), rows, right=words.MONEY_HEADS)
 
 
 def _percent(value: float | None) -> str:

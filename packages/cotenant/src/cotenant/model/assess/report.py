@@ -169,6 +169,37 @@ class PastTrial:
 
 
 @dataclass(frozen=True, slots=True)
+class Spending:
+    """A month of some pods: what they pay for, use, leave idle, and what of that could be lent."""
+
+    name: str
+    pods: int
+    paid: float
+    used: float
+    idle: float
+    lent: float
+    unmeasured: int  # pods that count as wholly used
+    unpriced: int  # pods on nodes without a price, which are left out
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """A month, by the prices that were given. Groups: those that pay most."""
+
+    currency: str
+    nodes: float  # all that have a price
+    unpriced_nodes: int
+    pods: Spending  # all
+    free: float  # what nobody asked for
+    free_lent: float  # of it, what could be lent
+    emptied: float  # of the nodes that could be emptied
+    namespaces: tuple[Spending, ...]
+    tenants: tuple[Spending, ...]  # empty where no pod names one
+    workloads: tuple[Spending, ...]
+    left_out: tuple[str, ...]  # prices of something else, sentences
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """A next step: a command, how to take it back, and what it risks."""
 
@@ -199,4 +230,5 @@ class Report:
     moves_note: str
     back_test: PastTrial | None  # None = no history of days
     steps: tuple[Step, ...]
+    money: Money | None  # None = no prices were given
     risk: float

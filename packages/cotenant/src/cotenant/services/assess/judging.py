@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from cotenant.drivers.kube.snapshot.snapshot import Reading, Snapshot
 from cotenant.engine.cluster import Cluster
 from cotenant.model.assess.history import ClusterHistory
+from cotenant.model.assess.prices import PriceTable
 from cotenant.model.assess.report import Report, Source
 from cotenant.model.machine.node_metric import Use
 from cotenant.policy.assess.shapes import rooms_for, shapes_of, stranded
@@ -17,6 +18,7 @@ from cotenant.services.assess.asking import placement, waiting
 from cotenant.services.assess.copying import ClusterCopy, copied
 from cotenant.services.assess.lending import lending, past_trial
 from cotenant.services.assess.moving import consolidation, first_hour
+from cotenant.services.assess.spending import spending
 from cotenant.services.assess.steps import next_steps
 from cotenant.services.assess.totals import cards, totals
 
@@ -28,7 +30,11 @@ Stage = Callable[[str], None]
 
 
 def assess(
-    snapshot: Snapshot, history: ClusterHistory | None, risk: float, stage: Stage = lambda words: None
+    snapshot: Snapshot,
+    history: ClusterHistory | None,
+    risk: float,
+    stage: Stage = lambda words: None,
+    prices: PriceTable | None = None,
 ) -> Report:
     """Everything that is said of a cluster. Raises `CotenantError`."""
     stage("building the engine")
@@ -68,6 +74,7 @@ def assess(
         moves_note,
         trial,
         next_steps(_calmest(copy.engine, lent.by_node)),
+        None if prices is None else spending(prices, copy, nodes, pods, use, lent, emptied),
         risk,
     )
 

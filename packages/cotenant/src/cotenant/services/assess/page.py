@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from html import escape
 
 from cotenant.model.assess.figure import Figure as Number
-from cotenant.model.assess.report import Report, WorkloadUse
+from cotenant.model.assess.report import Money, Report, WorkloadUse
 from cotenant.model.pages.document import Heading, Section, command, document, drawn
 from cotenant.model.pages.figures import BOUND, OURS, Axis, Figure, Reading, ReadingRow, Readings, rival
 from cotenant.model.pages.wide import Row, cell, head, wide
@@ -33,6 +33,7 @@ def page(report: Report, written_by: str) -> str:
         Section("shapes", "Room by shape", _shapes(report)),
         *([Section("cards", "Devices", _cards(report))] if report.cards else []),
         *([Section("past", "Tried on the cluster's own past", _past(report))] if report.back_test else []),
+        *([Section("money", "What a month costs", _money(report.money))] if report.money else []),
         Section("moves", "A rebalancer's first hour", _moves(report)),
         Section("workloads", "Requests against use", _workloads(report.workloads[:_SHOWN], report)),
         Section("steps", "Three next steps", _steps(report)),
@@ -42,6 +43,15 @@ def page(report: Report, written_by: str) -> str:
         "cotenant assess", "What this cluster could do", "cotenant assess", words.headline(report), written_by
     )
     return document(heading, sections, charts, {})
+
+
+def _money(money: Money) -> str:
+    parts = [f"<p>{escape(words.spent(money))}</p>", *(f"<p>{escape(line)}</p>" for line in money.left_out)]
+    for name, groups in (("tenant", money.tenants), ("namespace", money.namespaces), ("workload", money.workloads)):
+        if groups:
+            rows = [(group.name, *words.money_row(group)) for group in groups]
+            parts.append(_table((name, *words.MONEY_HEADS), rows))
+    return "".join(parts)
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], prose: Sequence[int] = ()) -> str:

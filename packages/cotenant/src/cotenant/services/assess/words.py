@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cotenant.model.assess.figure import Figure
-from cotenant.model.assess.report import Report, WorkloadUse
+from cotenant.model.assess.report import Money, Report, Spending, WorkloadUse
 from cotenant.policy.assess.use import ranges
 
 UNKNOWN = "?"
@@ -61,6 +61,30 @@ def headline(report: Report) -> str:
     if waiting:
         text += f"; {count(waiting, 'pod')} {'waits' if waiting == 1 else 'wait'}"
     return f"{text}."
+
+
+MONEY_HEADS = ("pods", "paid", "used", "idle", "of it lendable")
+
+
+def money_row(group: Spending) -> tuple[str, ...]:
+    """Under `MONEY_HEADS`, in a currency."""
+    return (f"{group.pods:,}", *map(amount, (group.paid, group.used, group.idle, group.lent)))
+
+
+def spent(money: Money) -> str:
+    """What a month costs."""
+    unit, pods = f" {money.currency}".rstrip(), money.pods
+    text = (
+        f"Nodes cost {amount(money.nodes)}{unit} a month. Pods pay {amount(pods.paid)}{unit} of it, by request or use, "
+        f"whichever is more; {amount(pods.idle)}{unit} of that is idle, of which {amount(pods.lent)}{unit} could be "
+        f"lent. {amount(money.free)}{unit} is for what nobody asked for, of which {amount(money.free_lent)}{unit} "
+        f"could be lent. The nodes that could be emptied cost {amount(money.emptied)}{unit}."
+    )
+    if money.unpriced_nodes:
+        text += f" {count(money.unpriced_nodes, 'node')} without a price, with {count(pods.unpriced, 'pod')}, left out."
+    if pods.unmeasured:
+        text += f" {count(pods.unmeasured, 'pod')} whose use is unknown count as wholly used."
+    return text
 
 
 def consolidated(report: Report) -> str:

@@ -13,9 +13,11 @@ from tests.fakes.cluster.assessed import NOW_S, budget, node, node_metric, pod, 
 from cotenant.drivers.kube.snapshot.anonymise import Words, anonymised
 from cotenant.model.assess.figure import Figure
 from cotenant.model.assess.history import ClusterHistory, History, PodHistory
+from cotenant.model.assess.prices import NodeRule, PriceTable, UnitPrices
 from cotenant.model.assess.report import Report
 from cotenant.services.assess.judging import assess
 from cotenant.services.assess.page import page
+from cotenant.services.assess.words import spent
 
 pytestmark = pytest.mark.slow  # the engine's kernels are loaded
 
@@ -43,6 +45,36 @@ def test_sums_are_those_of_the_objects() -> None:
     assert value(report, "memory_allocated") == 4
     assert value(report, "memory_free") == 28
     assert [(workload.name, workload.pods) for workload in report.workloads] == [("shop/Deployment/web", 2)]
+
+
+PRICES = PriceTable("EUR", (NodeRule(2.0, name="dear"),), UnitPrices(0.04, 0.005))
+
+
+def test_what_is_paid_and_what_nobody_asked_for_is_the_price_of_the_nodes() -> None:
+    objects = [node("a"), node("dear"), pod("p", "a", "2", "3Gi"), pod("q", "dear"), node_metric("a", {"p": 500}, 900)]
+    money = assess(snapshot(objects), None, 0.01, prices=PRICES).money
+    assert money is not None
+    assert (money.currency, money.unpriced_nodes) == ("EUR", 0)
+    assert money.nodes == pytest.approx(730 * (8 * 0.04 + 16 * 0.005 + 2.0))
+    assert money.pods.paid + money.free == pytest.approx(money.nodes)
+    (shop,) = money.namespaces
+    assert (shop.name, shop.pods, money.tenants) == ("shop", 2, ())
+    assert shop.used + shop.idle == pytest.approx(shop.paid)
+    assert shop.idle == pytest.approx(730 * (1.5 * 0.04 + 2.5 * 0.005))  # q was not measured: wholly used
+    assert shop.unmeasured == 1
+    assert "EUR a month" in spent(money)
+
+
+def test_nodes_without_a_price_are_left_out_and_counted() -> None:
+    only = PriceTable("", (NodeRule(2.0, name="dear"),))
+    objects = [node("a"), node("dear"), pod("p", "a"), pod("q", "dear")]
+    money = assess(snapshot(objects), None, 0.01, prices=only).money
+    assert money is not None
+    assert (money.nodes, money.unpriced_nodes, money.pods.unpriced) == (730 * 2.0, 1, 1)
+    assert "1 node without a price, with 1 pod, left out." in spent(money)
+    empty = assess(snapshot([node("a")]), None, 0.01, prices=only).money
+    assert empty is not None
+    assert (empty.nodes, empty.pods.pods, empty.namespaces) == (0.0, 0, ())
 
 
 def test_every_figure_has_a_definition_and_an_interval_or_says_why_not() -> None:
