@@ -62,7 +62,7 @@ def test_the_command_writes_files_once(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["migrate", "koordinator", "-f", str(given), "--out", str(out)]) == 0
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= 100
-    assert "slo-controller-config: of-ours" in text
+    assert "of-ours" in text
     assert {path.name for path in out.iterdir()} == {"STEPS.md", "values.yaml", "values-shadow.yaml"}
     assert main(["migrate", "koordinator", "-f", str(given), "--out", str(out)]) == 2  # it is not empty any more
     assert main(["migrate", "koordinator", "-f", str(tmp_path / "none.yaml")]) == 2

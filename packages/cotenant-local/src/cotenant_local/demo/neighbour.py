@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.mode import Mode
-from cotenant.engine.node.recovery.story import ServiceStory, story
+from cotenant.engine.node.recovery.story import IncidentStory, story
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cluster.annotations import OBJECTIVE_P99_MS, SIMULATED
 from cotenant.model.cluster.labels import QOS_CLASS
@@ -133,12 +133,16 @@ class VirtualNode:
         answers = (*self._keeper.give_back(told.give_back), *self._keeper.hold(told.hold))
         self.agent.answered(answers, self.now_us())
 
-    def story(self) -> ServiceStory | None:
-        """What happened to the checkout."""
+    def incidents(self) -> list[IncidentStory]:
+        """What happened to the checkout; where another service was slowed enough before, and helping it helped the
+        checkout before that had an incident of its own, what happened to that one.
+        """
         memory, state = self.agent.recovery(), self.agent.state()
         if memory is None or state is None:
-            return None
-        return story(SERVICE, NODE, state, memory, self.now_us())
+            return []
+        others = sorted({incident.service for incident in (*memory.incidents, *memory.ended)})
+        stories = (story(name, NODE, state, memory, self.now_us()) for name in (SERVICE, *others))
+        return next((sorted(found.incidents, key=_opened) for found in stories if found and found.incidents), [])
 
     def _requests(self) -> None:
         queue = self.world.queue(shop.CHECKOUT)
@@ -162,13 +166,14 @@ def watch(seed: int, *, has_agent: bool = True) -> Watched:
         node.second()
         usage = node.world.usage(shop.CHECKOUT)
         p99_ms.append(None if usage is None else usage.p99_ms)
-    found = node.story() if has_agent else None
-    incidents = (
-        () if found is None else tuple(sorted(found.incidents, key=lambda incident_story: incident_story.opened_us))
-    )
+    incidents = node.incidents() if has_agent else []
     events = [(event.at_us / 1e6, event.text) for incident in incidents for event in incident.events]
     helped = any(proof.helped for incident in incidents for proof in incident.proofs)
     return Watched(tuple(p99_ms), tuple(sorted(events)), helped)
+
+
+def _opened(incident: IncidentStory) -> int:
+    return incident.opened_us
 
 
 def template_of(amounts: Mapping[str, str], truth: Mapping[str, object], qos: str) -> dict[str, object]:

@@ -31,7 +31,7 @@ from cotenant.drivers.seals.making import ensure_pair
 from cotenant.drivers.seals.seals import CERTIFICATE_FILE
 from cotenant.model.cluster.qos import BANDS
 from cotenant.model.errors import InvalidInput
-from cotenant.services.clients.scheduler import URL_FILE
+from cotenant.services.clients.scheduler_address import URL_FILE
 from cotenant.services.credit.opening import FILE
 from cotenant.services.traces.finding import URL_FILE as TRACES_URL_FILE
 from cotenant_local.apiserver.admission.webhooks import attach

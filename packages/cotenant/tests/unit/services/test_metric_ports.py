@@ -61,6 +61,7 @@ WITH_AN_OPTION = {
         "cotenant_scheduler_predicted_use_oddities_total",
         "cotenant_scheduler_spans_total",
     },
+    "traces": {"cotenant_traces_forwarded_total", "cotenant_traces_forwarding_bytes"},  # --forward
     "manager": {"cotenant_manager_spans_total"},
     "rebalancer": {"cotenant_rebalancer_spans_total"},
 }

@@ -5,7 +5,6 @@ Only signatures, help texts and printing are here; the rules are imported when t
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,6 +49,8 @@ def koordinator(
 
     Exit status: 0 said, 1 nothing could be read, 2 bad input.
     """
+    import asyncio
+
     import msgspec
 
     from cotenant.services.migrate.installed import from_files

@@ -23,11 +23,10 @@ from cotenant.drivers.kube.client.errors import UNREADABLE
 from cotenant.model.decisions.answers import Concern, PodAnswer
 from cotenant.model.decisions.shadow import ShadowReport
 from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.services.clients.scheduler_address import DEFAULT_URL, URL_FILE
 
 T = TypeVar("T")
 
-DEFAULT_URL = "http://127.0.0.1:10261"
-URL_FILE = "scheduler-url"  # in the directory of `cotenant up`
 _ANSWER_S = 30.0
 _PROBE_S = 2.0
 

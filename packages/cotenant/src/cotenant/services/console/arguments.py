@@ -17,7 +17,7 @@ from cyclopts import Parameter
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.tokens import read_token
 from cotenant.model.errors import InvalidInput
-from cotenant.services.clients.scheduler import DEFAULT_URL
+from cotenant.services.clients.scheduler_address import DEFAULT_URL
 from cotenant.services.console.proxy_login import ProxyLogin
 from cotenant.services.logs import check_logging
 from cotenant.services.options import CLUSTER, COMMON, LISTENING, WORK, LogFormat, LogLevel, SealCertificate

@@ -14,7 +14,7 @@ from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.kube.client.access import SERVICE_ACCOUNT, Access, load_access
 from cotenant.drivers.seals.seals import read_seals
 from cotenant.model.errors import InvalidInput
-from cotenant.services.clients.scheduler import DEFAULT_URL, URL_FILE
+from cotenant.services.clients.scheduler_address import DEFAULT_URL, URL_FILE
 from cotenant.services.console.access import OneTimeToken
 from cotenant.services.console.arguments import ConsoleArguments, check
 from cotenant.services.console.hosts.contract import FleetReader, TerminalHost

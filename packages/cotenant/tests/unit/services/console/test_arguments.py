@@ -9,7 +9,7 @@ import pytest
 from cotenant.drivers.kube.client.access import SERVICE_ACCOUNT, Access
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.model.errors import InvalidInput
-from cotenant.services.clients.scheduler import DEFAULT_URL, URL_FILE
+from cotenant.services.clients.scheduler_address import DEFAULT_URL, URL_FILE
 from cotenant.services.console.arguments import ConsoleArguments
 from cotenant.services.console.main import keep_link_out_of_logs, link, options_of
 
