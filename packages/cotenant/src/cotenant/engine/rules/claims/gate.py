@@ -78,12 +78,17 @@ class ClaimGate(Plugin):
 
     def post_filter(self, pods: Sequence[PodInfo], verdict: Verdict, now_s: float) -> Verdict:
         """Give back claims that keep their only pod, or all pods of their group, from every node."""
+        of_groups: set[str] = set()  # looked at: all pods of a gang share them
         for entry in pods if PLUGIN in verdict.filters else ():
             needs = self._rules.pods[entry.number].needs
             for claim, _ in self._rules.resolved(entry.number).allocated:
                 group = needs.group_of(claim.key)
-                if group is not None and self._is_used(claim.key):
-                    continue
+                if group is not None:
+                    if claim.key in of_groups:
+                        continue
+                    of_groups.add(claim.key)
+                    if self._is_used(claim.key):
+                        continue
                 uid = entry.seen.uid if group is None else group.uid
                 if claim.allocation is not None and set(claim.reserved_for) <= {uid}:
                     self._release(claim, uid)
