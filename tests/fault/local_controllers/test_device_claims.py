@@ -81,11 +81,12 @@ def test_pods_of_a_group_get_the_one_claim_that_is_made_for_it() -> None:
         await cluster.make(CLAIM_TEMPLATES, deepcopy(TEMPLATE))
         for name in ("a", "b"):
             await cluster.make(PODS, a_member(name))
+        await cluster.settle()
+        assert await cluster.all(RESOURCE_CLAIMS) == []  # which claims are the group's, nobody knows yet
         group = await cluster.make(POD_GROUPS, a_group())
         await cluster.settle()
         owners = [claim["metadata"]["ownerReferences"][0] for claim in await cluster.all(RESOURCE_CLAIMS)]
-        of_group = [owner for owner in owners if owner["kind"] == "PodGroup"]
-        assert [owner["uid"] for owner in of_group] == [group["metadata"]["uid"]]
+        assert [(owner["kind"], owner["uid"]) for owner in owners] == [("PodGroup", group["metadata"]["uid"])]
         (group,) = await cluster.all(POD_GROUPS)
         (shared,) = group["status"]["resourceClaimStatuses"]
         assert shared["name"] == "gpu"

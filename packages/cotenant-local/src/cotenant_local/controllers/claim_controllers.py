@@ -53,11 +53,11 @@ class PodClaims(ResourceController):
         )
 
     def _group(self, old: PodGroupView | None, new: PodGroupView | None) -> None:
-        group = new or old
-        if group is None or not group.spec.resource_claims:
+        if new is None or (old is not None and not new.spec.resource_claims):
             return
-        for pod in self._own.store.by("namespace", group.metadata.namespace):
-            if (pod.spec.scheduling_group or {}).get("podGroupName") == group.metadata.name:
+        for pod in self._own.store.by("namespace", new.metadata.namespace):
+            its = (pod.spec.scheduling_group or {}).get("podGroupName")
+            if pod.spec.resource_claims and its == new.metadata.name:
                 self._enqueue(pod.metadata.key)
 
     def _changed(self, old: object, new: object) -> None:

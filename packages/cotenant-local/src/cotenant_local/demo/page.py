@@ -229,6 +229,7 @@ def _neighbour(seen: Neighbour) -> tuple[Section, Figure]:
     words = (
         "A job beside a service presses on caches more than it says, and the service misses its objective. The agent "
         "of its node names the job, holds best-effort work, compares before and after, and says what it brought. "
+        "Where another service of the node is slowed first, the agent tells of that one: the same hold helps both. "
         "One simulated node in virtual time with the engine of the real agent; live, with spans and a scheduler: "
         "<code>cotenant up --nodes 10 --workload colocation</code>."
     )

@@ -2,7 +2,7 @@
 in the form of v1alpha2.
 
 Of a group only the minimum of its gang may change, of a Workload those of its templates. Left out: the finalizer that
-keeps a PodGroup while pods of it exist, and everything behind the feature gates of shared claims.
+keeps a PodGroup while pods of it exist, and the checks of shared claims.
 
 Source: KEP-4671 "Pod Group minCount Mutability", KEP-5710 "Pod Group priorities"; types.go of
 scheduling.k8s.io/v1alpha2 and v1beta1.

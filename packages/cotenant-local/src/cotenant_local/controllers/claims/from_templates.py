@@ -56,17 +56,19 @@ def of_pod(
     draft = Draft()
     if pod.metadata.terminating or pod.finished:
         return draft.plan("the pod needs no claims")
+    if group is None and (pod.spec.scheduling_group or {}).get("podGroupName"):
+        return draft.plan("its PodGroup, which may have its claims, does not exist yet")
     named = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
     shared = group.spec.resource_claims if group is not None else ()
-    of_group = (
-        {status.name: status.resource_claim_name for status in group.status.resource_claim_statuses} if group else {}
-    )
+    statuses = group.status.resource_claim_statuses if group is not None else ()
+    of_its_group = {status.name: status.resource_claim_name for status in statuses}
     own = [asked for asked in pod.spec.resource_claims if asked not in shared]
-    names = _made(draft, _Owner(pod, PODS, "Pod", "v1", named), own, owned, claim_of, template_of)
+    owner = _Owner(pod, PODS, "Pod", "v1", named)
+    names = _made(draft, owner, own, owned, claim_of, template_of)
     for asked in pod.spec.resource_claims:
-        if asked in shared and asked.resource_claim_template_name and asked.name in of_group:
-            names[asked.name] = of_group[asked.name]
-    _name(draft, _Owner(pod, PODS, "Pod", "v1", named), names)
+        if asked in shared and asked.resource_claim_template_name and asked.name in of_its_group:
+            names[asked.name] = of_its_group[asked.name]
+    _name(draft, owner, names)
     if pod.spec.node_name:
         for asked in pod.spec.resource_claims:
             name = asked.resource_claim_name or named.get(asked.name)
