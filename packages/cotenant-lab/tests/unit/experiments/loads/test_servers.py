@@ -49,7 +49,8 @@ def test_the_real_server_answers_the_request(server: Server) -> None:
         path = Path(place) / "server.sock"
         with subprocess.Popen([program, *server.arguments(path, Path(place))], stdout=subprocess.DEVNULL) as process:
             try:
-                eventually(f"{server.name} listens", path.exists)
+                # the socket's file is there a moment before the server listens on it
+                eventually(f"{server.name} listens", lambda: connect(path), tolerated=(OSError,)).close()
                 server.fill(path, 300)
                 wire, received, count = server.wire(300), bytearray(), 0
                 with connect(path) as connection:
