@@ -66,7 +66,7 @@ class Records:
 
     async def write(self, name: str, revision: Revision, is_new: bool) -> None:
         """Write a revision. Raises `Permanent` where another command has made one of its number."""
-        data = {"release": _encoded(revision)}
+        data = {"release": encoded(revision)}
         secret = _secret_name(name, revision.number)
         if is_new:
             document = {
@@ -93,7 +93,8 @@ def _secret_name(name: str, number: int) -> str:
     return f"cotenant.release.{name}.v{number}"
 
 
-def _encoded(revision: Revision) -> str:
+def encoded(revision: Revision) -> str:
+    """The text of a revision in its Secret. Raises `InvalidInput` where it is too large."""
     written = _Written(
         revision.state.value,
         list(revision.documents),
