@@ -49,13 +49,13 @@ class Records:
     async def history(self, name: str) -> tuple[Revision, ...]:
         """A release's revisions, oldest first; empty where there is no such release."""
         found = await self._objects.every(_SECRETS, self._namespace, {"labelSelector": f"{LABEL}={name}"})
-        return tuple(sorted((one for one in map(_read, found) if one is not None), key=lambda one: one.number))
+        return tuple(sorted((one for one in map(decoded, found) if one is not None), key=lambda one: one.number))
 
     async def releases(self) -> list[tuple[ReleaseName, Revision]]:
         """The latest revision of every release; no namespace = of all that may be read."""
         latest: dict[ReleaseName, Revision] = {}
         for secret in await self._objects.every(_SECRETS, self._namespace, {"labelSelector": LABEL}):
-            revision = _read(secret)
+            revision = decoded(secret)
             if revision is None:
                 continue
             metadata = secret["metadata"]
@@ -109,7 +109,7 @@ def encoded(revision: Revision) -> str:
     return text
 
 
-def _read(secret: JsonObject) -> Revision | None:
+def decoded(secret: JsonObject) -> Revision | None:
     """The revision; None where it is none of ours, or cannot be read."""
     if secret.get("type") != TYPE:
         return None
