@@ -141,3 +141,113 @@ def test_a_default_class_is_named_and_its_controller_stays(kube: Any, namespace:
         assert "immutable" in kube.request("PUT", f"{CLASSES}/{name}", stored).message
     finally:
         kube.request("DELETE", f"{CLASSES}/{name}")
+
+
+RANGES = "/api/v1/namespaces/{}/limitranges"
+RANGE = {
+    "metadata": {"name": "bounds"},
+    "spec": {
+        "limits": [
+            {
+                "type": "Container",
+                "max": {"cpu": "2", "memory": "1Gi"},
+                "min": {"cpu": "50m"},
+                "default": {"cpu": "500m"},
+                "maxLimitRequestRatio": {"cpu": "10"},
+            },
+            {"type": "Pod", "max": {"cpu": "3"}},
+            {"type": "PersistentVolumeClaim", "max": {"storage": "10Gi"}},
+        ]
+    },
+}
+
+
+def bounded_pod(name: str, *resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    containers = [
+        {"name": f"c{i}", "image": "registry.example/app:1", "resources": one} for i, one in enumerate(resources)
+    ]
+    return {"metadata": {"name": name}, "spec": {"containers": containers, **spec}}
+
+
+def test_a_limit_range_has_its_defaults_and_gives_them_to_containers(kube: Any, namespace: str, pods: str) -> None:
+    limits = kube.ok("POST", RANGES.format(namespace), RANGE)["spec"]["limits"]
+    assert limits[0]["default"] == limits[0]["defaultRequest"] == {"cpu": "500m", "memory": "1Gi"}
+    assert limits[1] == {"type": "Pod", "max": {"cpu": "3"}}
+    made = kube.ok("POST", pods, bounded_pod("x", {}, {"requests": {"cpu": "100m"}}))
+    first, second = (one["resources"] for one in made["spec"]["containers"])
+    assert first == {"requests": limits[0]["default"], "limits": limits[0]["default"]}
+    assert second == {"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": {"cpu": "500m", "memory": "1Gi"}}
+    assert made["metadata"]["annotations"] == {
+        "kubernetes.io/limit-ranger": "LimitRanger plugin set: cpu, memory request for container c0; cpu, memory limit "
+        "for container c0; memory request for container c1; cpu, memory limit for container c1"
+    }
+    assert made["status"]["qosClass"] == "Burstable"
+
+
+@pytest.mark.parametrize(
+    ("resources", "why"),
+    [
+        (
+            [{"requests": {"cpu": "3"}, "limits": {"cpu": "3"}}],
+            'pods "x" is forbidden: maximum cpu usage per Container is 2, but limit is 3',
+        ),
+        (
+            [{"requests": {"cpu": "500m"}, "limits": {"cpu": "2", "memory": "2Gi"}}],
+            "maximum memory usage per Container",
+        ),
+        (
+            [{"requests": {"cpu": "10m"}, "limits": {"cpu": "1", "memory": "2Gi"}}],
+            "[minimum cpu usage per Container is 50m, but request is 10m, maximum memory usage per Container is 1Gi, "
+            "but limit is 2Gi, cpu max limit to request ratio per Container is 10, but provided ratio is 100.000000]",
+        ),
+        ([{"limits": {"cpu": "1600m"}}] * 2, "maximum cpu usage per Pod is 3, but limit is 3200m"),
+    ],
+)
+def test_a_pod_out_of_bounds_is_refused(
+    kube: Any, namespace: str, pods: str, resources: list[dict[str, Any]], why: str
+) -> None:
+    kube.ok("POST", RANGES.format(namespace), RANGE)
+    refused = kube.request("POST", pods, bounded_pod("x", *resources))
+    assert refused.code == 403
+    assert why in refused.message
+
+
+def test_a_claim_out_of_bounds_is_refused(kube: Any, namespace: str) -> None:
+    kube.ok("POST", RANGES.format(namespace), RANGE)
+    resources = {"requests": {"storage": "20Gi"}}
+    claim = {"metadata": {"name": "x"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}}
+    refused = kube.request("POST", f"/api/v1/namespaces/{namespace}/persistentvolumeclaims", claim)
+    assert refused.code == 403
+    assert refused.message == (
+        'persistentvolumeclaims "x" is forbidden: maximum storage usage per PersistentVolumeClaim is 10Gi, but request '
+        "is 20Gi"
+    )
+
+
+def test_a_limit_range_that_contradicts_itself_is_refused(kube: Any, namespace: str) -> None:
+    limits = [
+        {"type": "Container", "max": {"cpu": "1"}, "default": {"cpu": "2"}, "min": {"cpu": "3"}},
+        {"type": "Container"},
+        {"type": "Pod", "default": {"cpu": "1"}},
+        {"type": "PersistentVolumeClaim"},
+    ]
+    refused = kube.request("POST", RANGES.format(namespace), {"metadata": {"name": "x"}, "spec": {"limits": limits}})
+    assert [(one["field"], one["message"]) for one in refused.json["details"]["causes"]] == [
+        ("spec.limits[0].min[cpu]", 'Invalid value: "3": min value 3 is greater than max value 1'),
+        (
+            "spec.limits[0].defaultRequest[cpu]",
+            'Invalid value: "2": min value 3 is greater than default request value 2',
+        ),
+        (
+            "spec.limits[0].defaultRequest[cpu]",
+            'Invalid value: "2": default request value 2 is greater than max value 1',
+        ),
+        ("spec.limits[0].default[cpu]", 'Invalid value: "3": min value 3 is greater than default value 2'),
+        ("spec.limits[0].default[cpu]", 'Invalid value: "1": default value 2 is greater than max value 1'),
+        ("spec.limits[1].type", 'Duplicate value: "Container"'),
+        ("spec.limits[2].default", "Forbidden: may not be specified when `type` is 'Pod'"),
+        (
+            "spec.limits[3].limits",
+            "Required value: either minimum or maximum storage value is required, but neither was provided",
+        ),
+    ]

@@ -1,9 +1,10 @@
 """The built-in resources: URL, names for kubectl, verbs, subresources, selectable fields, and behaviour.
 
 Discovery, kubectl and controllers must find the same resources as in a real cluster. One table. Only kinds with
-behaviour are listed: those that nothing here enforces or works on (ReplicationControllers, autoscalers) are left out,
-so that a client learns immediately that they are not served. The exceptions are what every chart brings: network
-policies, ingresses, roles and admission policies are stored and not enforced, since there is one user and no network.
+behaviour are listed: those that nothing here enforces or works on (ReplicationControllers, quotas, autoscalers) are
+left out, so that a client learns immediately that they are not served. The exceptions are what every chart brings:
+network policies, ingresses, roles and admission policies are stored and not enforced, since there is one user and no
+network.
 Source: Kubernetes API reference and `kubectl api-resources` of v1.36.
 """
 
@@ -88,6 +89,7 @@ BUILT_IN: tuple[Resource, ...] = (
         sub=("status",),
         fields=with_default("spec.unschedulable", "false"),
     ),
+    resource("", "LimitRange", "limitranges", short=("limits",)),
     resource("", "PersistentVolumeClaim", "persistentvolumeclaims", short=("pvc",), sub=("status",)),
     resource("", "PersistentVolume", "persistentvolumes", _CLUSTER, short=("pv",), sub=("status",)),
     resource(
