@@ -160,7 +160,7 @@ class _Kept:
                 self.owners[uid] = Owner(reference.kind, reference.name)
 
 
-def _itself(obj: Any) -> Any:
+def _itself(obj: object) -> Any:
     return obj
 
 
