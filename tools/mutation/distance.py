@@ -41,8 +41,8 @@ def import_graph(root: Path) -> Mapping[str, frozenset[str]]:
 
 
 def nearest_files(graph: Mapping[str, frozenset[str]], file: str) -> list[str]:
-    """The test files that come to import a file (below the root), the nearest first; of those that are as near, those
-    named after it and in a folder like its own.
+    """The test files that come to import a file (below the root), the nearest first: those that are named after it,
+    then by distance, where each part of a test's folder that is one of the file's folders counts as one import less.
     """
     distances = {file: 0}
     waiting = deque([file])
@@ -66,14 +66,14 @@ def stages(tests: Sequence[str], sizes: Sequence[int]) -> list[list[str]]:
     return found
 
 
-def _farness(file: str, test: str, distance: int) -> tuple[bool, int, int, bool, str]:
+def _farness(file: str, test: str, distance: int) -> tuple[bool, int, str]:
     folder = Path(file).parent.parts
-    below = Path(test).parent.as_posix().partition("tests/unit/")[2]
-    parts = Path(below).parts
+    _, _, below = Path(test).parent.as_posix().partition("tests/")
+    _, *parts = Path(below).parts or ("",)  # the first says which sort of test it is
     alike = sum(part in folder for part in parts)
-    is_named = Path(test).stem in (f"test_{Path(file).stem}", f"test_{Path(file).parent.name}")
-    is_unit = bool(below)
-    return not (is_named and alike == len(parts)), distance + (not is_unit), -alike, not is_unit, test
+    is_named = Path(test).stem in (f"test_{Path(file).stem}", f"test_{folder[-1]}")
+    is_beside = alike == len(parts) or test.startswith("tests/property/")
+    return not (is_named and is_beside), distance - alike, test
 
 
 def _add_conftests(found: Mapping[str, set[str]], files: Sequence[str]) -> None:
