@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from cotenant.drivers.kube.snapshot.snapshot import Reading, Snapshot
@@ -40,7 +41,7 @@ def assess(
     stage("building the engine")
     copy = copied(snapshot)
     nodes, pods = columns.node_columns(copy), columns.pod_columns(copy)
-    use = columns.joined(history, pods) if history is not None and history.nodes.steps else columns.moment(copy, pods)
+    use = _use(history, copy, pods)
     stage("lendable amounts")
     lent = lending(copy, pods, use, risk)
     stage("workloads")
@@ -77,6 +78,17 @@ def assess(
         None if prices is None else spending(prices, copy, nodes, pods, use, lent, emptied),
         risk,
     )
+
+
+def _use(history: ClusterHistory | None, copy: ClusterCopy, pods: columns.PodColumns) -> ClusterHistory:
+    """The history where it has anything, else the last measurements, with what went wrong with the history."""
+    if history is None:
+        return columns.moment(copy, pods)
+    if history.nodes.steps:
+        return columns.joined(history, pods)
+    last = columns.moment(copy, pods)
+    said = dict.fromkeys((*history.faults, history.pods.use.source))
+    return replace(last, faults=(*last.faults, *(text for text in said if text)))
 
 
 def _calmest(engine: Cluster, lent: Mapping[str, Use]) -> list[str]:
