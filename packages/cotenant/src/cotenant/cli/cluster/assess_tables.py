@@ -83,17 +83,19 @@ def _waiting(report: Report) -> None:
     if not report.waiting:
         print("None.")
         return
-    heads = ("why", "pods", "cotenant places now", "with what could be lent")
+    print_folded(words.held(report))
+    heads = ("why", "waits for", "pods", "cotenant places now", "with what could be lent")
     rows = [
         (
             one.why,
+            one.holder.value,
             f"{one.pods:,}",
             f"{one.placed_now:,}",
             words.UNKNOWN if one.placed_lent is None else f"{one.placed_lent:,}",
         )
         for one in report.waiting[:_ROWS]
     ]
-    print_words(heads, rows, right=heads[1:])
+    print_words(heads, rows, right=heads[2:])
 
 
 def _elsewhere(report: Report) -> None:
@@ -175,6 +177,11 @@ def _money(report: Report) -> None:
         if groups:
             rows = [(_short(group.name), *words.money_row(group)) for group in groups]
             print_words((name, *words.MONEY_HEADS), rows, right=words.MONEY_HEADS)
+    savings = words.saving(money)
+    if savings:
+        print_words(("step of the plan", "saves a month", "how"), savings[:_ROWS], right=("saves a month",))
+        if len(savings) > _ROWS:
+            print_folded(f"  {len(savings) - _ROWS} further steps: --json, or --html.")
 
 
 def _percent(value: float | None) -> str:

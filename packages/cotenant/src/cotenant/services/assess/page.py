@@ -51,6 +51,9 @@ def _money(money: Money) -> str:
         if groups:
             rows = [(group.name, *words.money_row(group)) for group in groups]
             parts.append(_table((name, *words.MONEY_HEADS), rows))
+    if money.savings:
+        heads = ("step of the plan", f"saves a month, {money.currency}".rstrip(" ,"), "how")
+        parts.append(f"<h3>Saved by each step</h3>{_table(heads, words.saving(money), prose=(2,))}")
     return "".join(parts)
 
 
@@ -185,14 +188,16 @@ def _waiting(report: Report) -> str:
         return "<p>No pod waits.</p>"
     rows = [
         (
-            entry.why,
-            f"{entry.pods:,}",
-            f"{entry.placed_now:,}",
-            words.UNKNOWN if entry.placed_lent is None else f"{entry.placed_lent:,}",
+            group.why,
+            group.holder.value,
+            f"{group.pods:,}",
+            f"{group.placed_now:,}",
+            words.UNKNOWN if group.placed_lent is None else f"{group.placed_lent:,}",
         )
-        for entry in report.waiting
+        for group in report.waiting
     ]
-    return _table(("why", "pods", "cotenant places now", "with what could be lent"), rows)
+    heads = ("why", "waits for", "pods", "cotenant places now", "with what could be lent")
+    return f"<p>{escape(words.held(report))}</p>{_table(heads, rows, prose=(1,))}"
 
 
 def _elsewhere(report: Report) -> str:

@@ -161,7 +161,7 @@ def test_a_node_is_emptied_within_budgets_and_not_without() -> None:
 
 def test_nodes_without_pods_are_empty_already() -> None:
     found = assess(snapshot([node("a"), node("b"), pod("p", "a"), replica_set(1)]), None, 0.01).consolidation
-    assert found.empty == 1
+    assert len(found.empty_nodes) == 1
 
 
 def test_a_pod_whose_node_rejects_it_would_go_elsewhere() -> None:
