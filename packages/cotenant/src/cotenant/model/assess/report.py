@@ -223,6 +223,23 @@ class Money:
 
 
 @dataclass(frozen=True, slots=True)
+class EnergyOf:
+    """A day's energy of some pods: the mean of the days."""
+
+    name: str
+    kwh_a_day: float
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyGroups:
+    """Those with most first; tenants are empty where no pod names one."""
+
+    tenants: tuple[EnergyOf, ...]
+    namespaces: tuple[EnergyOf, ...]
+    workloads: tuple[EnergyOf, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """A next step: a command, how to take it back, and what it risks."""
 
@@ -254,4 +271,5 @@ class Report:
     back_test: PastTrial | None  # None = no history of days
     steps: tuple[Step, ...]
     money: Money | None  # None = no prices were given
+    energy: EnergyGroups | None  # None = the figures of energy say why
     risk: float

@@ -16,12 +16,14 @@ from cotenant.policy.assess.shapes import rooms_for, shapes_of, stranded
 from cotenant.policy.assess.workloads import by_workload, most_idle
 from cotenant.services.assess import columns
 from cotenant.services.assess.asking import placement, waiting
+from cotenant.services.assess.cards import cards
 from cotenant.services.assess.copying import ClusterCopy, copied
+from cotenant.services.assess.energy import energy_figures, energy_groups
 from cotenant.services.assess.lending import lending, past_trial
 from cotenant.services.assess.moving import consolidation, first_hour
 from cotenant.services.assess.spending import spending
 from cotenant.services.assess.steps import next_steps
-from cotenant.services.assess.totals import cards, totals
+from cotenant.services.assess.totals import totals
 
 SHOWN_SHAPES = 8
 SHOWN_WORKLOADS = 200
@@ -62,7 +64,7 @@ def assess(
         _source(snapshot, copy, use),
         len(nodes.names),
         len(pods.entries),
-        (*totals(nodes, pods, use, workloads), *stranded(rooms, nodes.rooms)),
+        (*totals(nodes, pods, use, workloads), *stranded(rooms, nodes.rooms), *energy_figures(use)),
         rooms[:SHOWN_SHAPES],
         workloads[:SHOWN_WORKLOADS],
         most_idle(workloads),
@@ -70,12 +72,13 @@ def assess(
         waits,
         placed,
         emptied,
-        cards(copy, pods),
+        cards(copy, pods, use.meters.cards),
         moves,
         moves_note,
         trial,
         next_steps(_calmest(copy.engine, lent.by_node)),
         None if prices is None else spending(prices, copy, nodes, pods, use, lent, emptied),
+        energy_groups(use, pods),
         risk,
     )
 

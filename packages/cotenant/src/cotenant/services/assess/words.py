@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from cotenant.model.assess.figure import Figure
-from cotenant.model.assess.report import Holder, Money, Report, Spending, WorkloadUse
+from cotenant.model.assess.report import EnergyGroups, EnergyOf, Holder, Money, Report, Spending, WorkloadUse
 from cotenant.policy.assess.use import ranges
 
 UNKNOWN = "?"
@@ -91,6 +91,12 @@ def held(report: Report) -> str:
 def saving(money: Money) -> tuple[tuple[str, str, str], ...]:
     """Step of the plan, what it saves in a month, and how."""
     return tuple((step.step, amount(step.month), step.how) for step in money.savings)
+
+
+def energy_groups(energy: EnergyGroups) -> tuple[tuple[str, tuple[EnergyOf, ...]], ...]:
+    """What pods are grouped by, and the groups; without what nothing is known of."""
+    by = (("tenant", energy.tenants), ("namespace", energy.namespaces), ("workload", energy.workloads))
+    return tuple((name, groups) for name, groups in by if groups)
 
 
 MONEY_HEADS = ("pods", "paid", "used", "idle", "of it lendable")

@@ -1,6 +1,7 @@
 """The kinds that a copy of a cluster has, and what is kept of each.
 
-Those that a scheduler and a rebalancer read, and the quotas of namespaces, without the custom workloads of declarations, whose specs are read whole.
+Those that a scheduler and a rebalancer read, and the quotas of namespaces, without the custom workloads of
+declarations, whose specs are read whole.
 `deploy/assess/rbac.yaml` grants exactly these; a test compares both with the requests that are sent.
 """
 
