@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cotenant.model.assess.figure import Figure
+from cotenant.model.assess.what_if import WhatIfs
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,3 +233,4 @@ class Report:
     steps: tuple[Step, ...]
     money: Money | None  # None = no prices were given
     risk: float
+    what_ifs: WhatIfs | None = None  # None = none were asked

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from cotenant.engine.framework.instructions import Bind, Unschedulable
 from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.model.assess.figure import Figure, unknown
 from cotenant.model.assess.report import Elsewhere, Placement, Waiting
@@ -21,11 +20,10 @@ from cotenant.model.decisions.record import Candidate
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts
 from cotenant.services.assess.copying import ClusterCopy
+from cotenant.services.assess.driving import ask
 
 ASKED = 400  # running pods
 SHOWN = 20
-_MAX_ROUNDS = 64
-_SETTLE_S = 15.0  # longer than the longest back-off
 _NEAR = 1e-9  # scores that differ by less are equal
 _Z95 = 1.96
 
@@ -33,7 +31,7 @@ _Z95 = 1.96
 def waiting(copy: ClusterCopy, lent: Mapping[str, Use]) -> tuple[Waiting, ...]:
     """Pods that wait, by the reason that the engine gives, the most frequent first. `lent`: lendable by node."""
     held = {
-        info.seen.uid: _held(info) for info in copy.engine.every_pod() if info.state in (State.GATED, State.BLOCKED)
+        info.seen.uid: held_by(info) for info in copy.engine.every_pod() if info.state in (State.GATED, State.BLOCKED)
     }
     queued = {info.seen.uid for info in copy.engine.every_pod() if info.state is State.QUEUED}
     if not queued and not held:
@@ -56,7 +54,8 @@ def waiting(copy: ClusterCopy, lent: Mapping[str, Use]) -> tuple[Waiting, ...]:
     )
 
 
-def _held(info: PodInfo) -> str:
+def held_by(info: PodInfo) -> str:
+    """Why a pod that cannot be judged waits."""
     if info.seen.gates:
         return f"scheduling gates: {', '.join(sorted(set(info.seen.gates)))}"
     return "; ".join(info.seen.unsupported) or info.last_message or "what it asks for cannot be judged"
@@ -65,34 +64,18 @@ def _held(info: PodInfo) -> str:
 def _placed(copy: ClusterCopy, more: Mapping[str, Use]) -> tuple[set[str], dict[str, str]]:
     """UIDs of waiting pods that the engine places with so much more on each node, and why it does not place others."""
     engine, now_s = copy.engine, copy.now_s
-    placed: set[str] = set()
-    reasons: dict[str, str] = {}
     with engine.tentative(now_s):
         for node in engine.nodes():
             added = more.get(node.name)
             if added is not None and any(added):
                 grown = Amounts.of({CPU_NAME: added.cpu_m, MEMORY_NAME: added.memory_bytes})
                 engine.node_seen(replace(node, allocatable=node.allocatable + grown))
-        until_s = now_s + _SETTLE_S
-        for _ in range(_MAX_ROUNDS):
-            given = engine.decide(now_s)
-            for instruction in given:
-                if isinstance(instruction, Bind):
-                    if engine.sending(instruction.uid, now_s):
-                        engine.bound(instruction.uid, now_s)
-                        placed.add(instruction.uid)
-                elif isinstance(instruction, Unschedulable):
-                    reasons[instruction.uid] = _reason(instruction.message)
-            if not given:
-                next_s = engine.next_s()
-                if next_s > until_s:
-                    break
-                now_s = max(now_s, next_s)
-    return placed, reasons
+        found = ask(engine, now_s)
+    return set(found.placed), {uid: reason_of(message) for uid, message in found.refused.items()}
 
 
-def _reason(message: str) -> str:
-    """Without the counts, which differ from pod to pod."""
+def reason_of(message: str) -> str:
+    """What the engine says of a pod without the counts, which differ from pod to pod."""
     head, colon, rest = message.partition(": ")
     if not colon or "nodes are available" not in head:
         return message
