@@ -168,9 +168,8 @@ class Kubelets:
             before, state.pod = state.pod, pod
             if pod.finished and state.step is not PodStage.ENDED:  # set by another writer
                 self._mark_ended(uid, state, now_s)
-            elif state.step is PodStage.RUNNING and state.counted:
-                if self.resizes.asked(uid, before, pod, now_s):
-                    self._resize(uid, now_s)
+            elif state.counted and state.step is PodStage.RUNNING and self.resizes.asked(uid, before, pod, now_s):
+                self._resize(uid, now_s)
         if pod.metadata.terminating and state.step is not PodStage.STOPPING and self._nodes[name].up:
             self._stop(state, now_s)
 

@@ -15,9 +15,8 @@ from shlex import quote
 import msgspec
 import yaml  # type: ignore[import-untyped]
 
+from cotenant.drivers.kube.kinds.pod.sized import written_size
 from cotenant.model.printable import printable
-from cotenant.model.quantities import format_bytes, format_milli
-from cotenant.model.sizes.container import ContainerSize
 from cotenant.model.sizes.recommendation import Recommendation
 from cotenant.services.sizes.recommending import Advice
 
@@ -73,7 +72,9 @@ def _comments(found: Sequence[Recommendation]) -> Iterator[str]:
 
 
 def _spec(found: Sequence[Recommendation]) -> dict[str, object]:
-    containers = [{"name": one.container, "resources": resources(one.after)} for one in found if one.after is not None]
+    containers = [
+        {"name": one.container, "resources": written_size(one.after)} for one in found if one.after is not None
+    ]
     return {"spec": {"template": {"spec": {"containers": containers}}}}
 
 
@@ -89,7 +90,7 @@ def _template(namespace: str, kind: str, name: str, found: Sequence[Recommendati
 def _vpa(namespace: str, kind: str, name: str, found: Sequence[Recommendation]) -> dict[str, object]:
     policies = []
     for one in found:
-        pinned = resources(one.after).get("requests", {}) if one.after is not None else {}
+        pinned = written_size(one.after).get("requests", {}) if one.after is not None else {}
         policies.append(
             {
                 "containerName": one.container,
@@ -109,19 +110,3 @@ def _vpa(namespace: str, kind: str, name: str, found: Sequence[Recommendation]) 
             "resourcePolicy": {"containerPolicies": policies},
         },
     }
-
-
-def resources(size: ContainerSize) -> dict[str, dict[str, str]]:
-    """As a container's `resources` has them; what is not set is absent."""
-    found: dict[str, dict[str, str]] = {}
-    for part, cpu_m, memory_bytes in (
-        ("requests", size.cpu_request_m, size.memory_request_bytes),
-        ("limits", size.cpu_limit_m, size.memory_limit_bytes),
-    ):
-        amounts = {
-            **({} if cpu_m is None else {"cpu": format_milli(cpu_m)}),
-            **({} if memory_bytes is None else {"memory": format_bytes(memory_bytes)}),
-        }
-        if amounts:
-            found[part] = amounts
-    return found

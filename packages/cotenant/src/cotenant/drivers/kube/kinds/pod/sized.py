@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Text
 from cotenant.drivers.kube.kinds.parts import ObjectMeta, Resources, Something
 from cotenant.model.errors import InvalidInput
-from cotenant.model.quantities import milli, whole
+from cotenant.model.quantities import format_bytes, format_milli, milli, whole
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 from cotenant.model.sizes.container import ContainerSize, Program, SizedContainer, SizedPod
 
@@ -154,6 +154,22 @@ def read_size(resources: Resources | None, where: str) -> ContainerSize:
     return ContainerSize(
         cpu_limit if cpu is None else cpu, cpu_limit, memory_limit if memory is None else memory, memory_limit
     )
+
+
+def written_size(size: ContainerSize) -> dict[str, dict[str, str]]:
+    """As a container's `resources` has it; what is not set is absent."""
+    found: dict[str, dict[str, str]] = {}
+    for part, cpu_m, memory_bytes in (
+        ("requests", size.cpu_request_m, size.memory_request_bytes),
+        ("limits", size.cpu_limit_m, size.memory_limit_bytes),
+    ):
+        amounts = {
+            **({} if cpu_m is None else {CPU_NAME: format_milli(cpu_m)}),
+            **({} if memory_bytes is None else {MEMORY_NAME: format_bytes(memory_bytes)}),
+        }
+        if amounts:
+            found[part] = amounts
+    return found
 
 
 def _amount(amounts: Mapping[str, str | int | float], name: str, where: str) -> int | None:
