@@ -272,7 +272,8 @@ class Cluster:
         that only simulates calls this.
         """
         self._measured.use_new_priors(now_s)
-        self._measured.correct(now_s)
+        if now_s >= self._measured.due_s:
+            self._measured.correct(now_s)
 
     def latency_measured(self, numbers: Int, p99_ratio: Float, requests: Int, now_s: float) -> None:
         """The last window of replicas, by number: p99 over objective, and the number of its requests. Replicas
@@ -371,7 +372,8 @@ class Cluster:
             uid = next(iter(self._reconsidered))
             del self._reconsidered[uid]
             self._pods.reconsider(uid, now_s)
-        self._measured.correct(now_s)
+        if now_s >= self._measured.due_s:
+            self._measured.correct(now_s)
         self._components.assignments.write()
         self._rounds.round(self.settings.max_pods, now_s, only)
         given = self._outbox.take()
@@ -383,10 +385,10 @@ class Cluster:
 
     def next_s(self) -> float:
         """When `decide` must be called again if no event comes before: -inf at once, inf never."""
-        if self._outbox or self._reconsidered:
+        if self._outbox.pending or self._reconsidered:
             return -inf
         return min(
-            self._measured.next_s(),
+            self._measured.next_s,
             self._rounds.next_s(),
             self._pods.next_s(),
             *[plugin.next_s() for plugin in self._roster.next_s if not plugin.is_idle],
@@ -521,7 +523,7 @@ class Cluster:
         ]
         assigned = {uid: entry.node for uid, entry in self._pods.by_uid.items() if entry.node}
         queue, before = self._components.queue, self._components.assignments
-        asked = self._components.nominations.asked()
+        asked = self._components.nominations.asked
         for plugin in self._roster.plugins:
             plugin.attach(self._host)
         self._components.start_empty()
@@ -555,7 +557,7 @@ class Cluster:
                 entry.shape,
                 rank(entry.seen, self.profile, entry.advance_s),
                 "Rebuild",
-                self._pods.is_large(entry),
+                self._components.budget.is_large(entry.seen),
             )
         self._components.queue.incoming = queue.incoming
         self._outbox.count("rebuilt")

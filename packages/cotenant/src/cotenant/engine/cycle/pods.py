@@ -15,7 +15,6 @@ from math import inf
 
 from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.ordering import obstacle, rank
-from cotenant.engine.framework.budget import LARGE, elements
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.instructions import ClearNomination
 from cotenant.engine.framework.outbox import Outbox
@@ -71,11 +70,8 @@ class Pods:
         if seen.phase.is_final:
             for plugin in self._roster.pod_ended:
                 plugin.pod_ended(seen.uid, seen)
-        if (
-            seen.phase.is_final
-            or not (counts or seen.scheduler in self._settings.schedulers)
-            or (seen.terminating and not counts)
-        ):
+            return
+        if not counts and (seen.terminating or seen.scheduler not in self._settings.schedulers):
             return
         if not counts and seen.uid in self._was_assigned:
             self._outbox.count("stale event: a pod that was on a node")
@@ -231,6 +227,7 @@ class Pods:
                 self._outbox.waits(entry, why, self.record(entry, why, now_s), held=True)
             return
         entry.move(State.QUEUED, now_s)
+        is_large = self._components.budget.is_large(seen)
         entry.advance_s = sum([call(entry) for call in entry.calls.queue_sort])
         group = self._components.queue.add(
             seen.uid,
@@ -239,17 +236,13 @@ class Pods:
             entry.shape,
             rank(entry.seen, self._profile, entry.advance_s),
             event,
-            self.is_large(entry),
+            is_large,
         )
         if group.whole:
             self._components.queue.wake(group, now_s, event)  # it may be the missing member
         if group.verdict is not None and (group.standing is Standing.UNSCHEDULABLE or group.overruns):
             verdict = group.verdict  # valid for all
             self._outbox.waits(entry, verdict.message, verdict.record, verdict.missing, held=verdict.is_held)
-
-    def is_large(self, entry: PodInfo) -> bool:
-        """Whether the pod is judged apart, within a limit of CPU time."""
-        return self._components.budget.is_on and elements(entry.seen) > LARGE
 
     def _surcharge(self, seen: ObservedPod) -> float:
         return max([plugin.pre_score(seen) for plugin in self._roster.pre_score if not plugin.is_idle], default=0.0)
@@ -263,13 +256,12 @@ class Pods:
                 return hashable
         if seen.uid in self._components.nominations.by_uid:
             return seen.uid
-        kind = self._components.assignments.narrowing.kind_of(entry.number)
         return (
             entry.shape,
             seen.pod.priority,
             seen.pod.sub_priority,
             seen.preempts,
-            kind,
+            entry.kind,
             seen.volumes,
             seen.demands,
             more,
@@ -318,13 +310,16 @@ class Pods:
             self.bind_failed(entry.seen.uid, "no answer", now_s)
         for uid in [uid for uid, until_s in self._expected.items() if until_s <= now_s]:
             self._expect_no_more(self.by_uid.get(uid), uid, now_s)
-        asked = self._components.nominations.asked()
-        for uid in list(takewhile(lambda victim: asked[victim].until_s <= now_s, asked)):
+        asked = self._components.nominations.asked
+        for uid in list(takewhile(lambda victim: asked[victim].until_s <= now_s, asked)) if asked else ():
             self.eviction_withdrawn(uid, now_s)
 
     def next_s(self) -> float:
         """When `expire` will next have something to do, inf for never."""
-        soonest = min(self._components.nominations.asked_until_s(), *self._expected.values(), inf)
+        soonest = min([inf, *self._expected.values()])
+        for eviction in self._components.nominations.asked.values():
+            soonest = min(soonest, eviction.until_s)
+            break  # those that end first are in front
         for entry in self.held:
             soonest = min(soonest, entry.since_s + self._settings.backoff.rest_s(entry.failures))
         if self.answers:
@@ -368,7 +363,7 @@ class Pods:
 
     def preempt_failed(self, uid: str, now_s: float, evicted: Collection[str]) -> None:
         """The nomination or an eviction failed: the pod waits as before, and of its victims only `evicted` go."""
-        asked = self._components.nominations.asked()
+        asked = self._components.nominations.asked
         stay = [victim for victim, eviction in asked.items() if eviction.preemptor == uid and victim not in evicted]
         self._give_up_preemption(uid, now_s)
         for victim in stay:

@@ -21,7 +21,7 @@ from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.pod_state import PodInfo
 
-_DERIVED = frozenset({"number", "shape", "row", "wanted", "node", "calls"})  # given anew by the assignments
+_DERIVED = frozenset({"number", "shape", "row", "wanted", "node", "kind", "calls"})  # given anew by the assignments
 _PLAIN = tuple(field.name for field in fields(PodInfo) if field.name not in _DERIVED)
 _SEEN, _STORY = _PLAIN.index("seen"), _PLAIN.index("story")
 

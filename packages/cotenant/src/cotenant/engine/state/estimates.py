@@ -86,12 +86,12 @@ class Estimates:
             if k < len(self._known):
                 self._known[k] = False
 
-    def started(self, shapes: Iterable[int], now_s: float) -> None:
-        """Pods of these shapes were placed."""
-        self._read_new()
-        for k in shapes:
-            if isnan(self._started_s[k]):
-                self._started_s[k] = now_s
+    def started(self, k: int, now_s: float) -> None:
+        """A pod of this shape was placed."""
+        if self._new:
+            self._read_new()
+        if isnan(self._started_s[k]):
+            self._started_s[k] = now_s
 
     def measured(self, pods: Int, cpu_cores: Float, memory_bytes: Float) -> None:
         """One round of measurements of pods on nodes, by number."""

@@ -47,7 +47,7 @@ class TermRules:
         self.check: Callable[[], None] = _unlimited  # called for each term; raises where judgement costs too much
         self.scorings: Mapping[str, KubeScoring] = {}  # by `Pod.scored_by`, of profiles that have one
         self._rules: dict[PodKind, PodRules] = {}
-        self._large: set[PodKind] = set()  # kinds with so many rules that their counts are not kept up to date
+        self.large: set[PodKind] = set()  # kinds with so many rules that their counts are not kept up to date
         self._selecting: dict[PodKind, tuple[tuple[SelectingTerm, ...], int, tuple[SelectingTerm, ...]]] = {}
 
     def of(self, kind: PodKind) -> PodRules:
@@ -56,19 +56,19 @@ class TermRules:
         if rules is None:
             rules = self._rules[kind] = read_rules(self._pod_counts, kind.pod, self.check)
             if rule_elements(kind.pod) > LARGE:
-                self._large.add(kind)
+                self.large.add(kind)
         return rules
 
     def release_large(self) -> None:
         """Release the counts of kinds with very many rules: else every other new pod would be compared with each of
         them for as long as these wait or run.
         """
-        while self._large:
-            self.drop(self._large.pop())
+        while self.large:
+            self.drop(self.large.pop())
 
     def drop(self, kind: PodKind) -> None:
         """Release the counts of a kind that has no pods left."""
-        self._large.discard(kind)
+        self.large.discard(kind)
         self._selecting.pop(kind, None)
         rules = self._rules.pop(kind, None)
         for count in rules.counts() if rules is not None else ():
