@@ -11,7 +11,7 @@ from tools.walk.recorder import PACKAGE, Walk, recording, room_of
 import cotenant.model.resources
 from cotenant.model.resources import Amounts
 
-MAX_FILES, MAX_ROOMS, MAX_CHANGES = 54, 14, 71
+MAX_FILES, MAX_ROOMS, MAX_CHANGES = 49, 14, 59
 
 
 @pytest.fixture(scope="module")

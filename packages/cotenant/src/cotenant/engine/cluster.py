@@ -387,12 +387,8 @@ class Cluster:
         """When `decide` must be called again if no event comes before: -inf at once, inf never."""
         if self._outbox.pending or self._reconsidered:
             return -inf
-        return min(
-            self._measured.next_s,
-            self._rounds.next_s(),
-            self._pods.next_s(),
-            *[plugin.next_s() for plugin in self._roster.next_s if not plugin.is_idle],
-        )
+        of_plugins = [plugin.next_s() for plugin in self._roster.next_s if not plugin.is_idle]
+        return min(self._measured.next_s, *of_plugins, self._rounds.next_s(), self._pods.next_s())
 
     # ---- questions
 

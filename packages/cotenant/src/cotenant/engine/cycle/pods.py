@@ -67,7 +67,7 @@ class Pods:
                     self._expect(entry, now_s)
             return
         counts = bool(seen.node)
-        if seen.phase.is_final:
+        if seen.has_ended:
             for plugin in self._roster.pod_ended:
                 plugin.pod_ended(seen.uid, seen)
             return
@@ -110,7 +110,7 @@ class Pods:
         if before.node and not seen.node:
             self._outbox.count("stale event: a pod that was on a node")
             return
-        if seen.phase.is_final:
+        if seen.has_ended:
             if seen.refused and seen.scheduler in self._settings.schedulers:  # another scheduler took the room first
                 self._outbox.count(f"its node's kubelet refused a pod: {seen.refused}")
             self._end(entry, now_s)

@@ -250,7 +250,8 @@ class Estimates:
                 self._batch[k] = params[k, Param.IS_SERVICE] == 0
                 self._started_s[k] = np.nan
                 self._unpredicted[k] = self._batch[k]
-            if (self._deadline_s[k], self._path_s[k]) != (pod.deadline_s, pod.path_s):
-                self._deadline_s[k], self._path_s[k] = pod.deadline_s, pod.path_s
+            path_s = pod.path_s if pod.job is not None or pod.estimate is not None else 0.0
+            if (self._deadline_s[k], self._path_s[k]) != (pod.deadline_s, path_s):
+                self._deadline_s[k], self._path_s[k] = pod.deadline_s, path_s
                 self._settled.discard(k)
         self._new.clear()

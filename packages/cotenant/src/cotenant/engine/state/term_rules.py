@@ -96,11 +96,12 @@ class TermRules:
 
     def is_constrained(self, kind: PodKind, k: int) -> bool:
         """Whether `has_required` or `has_preferred`, in one look."""
-        rules = self.of(kind)
+        rules, encoder = self.of(kind), self._encoder
         if (
             rules.has_required
             or rules.has_preferred
-            or self._encoder.has_preferences(k)
+            or k in encoder.preferring
+            or (encoder.soft_taints and encoder.has_preferences(k))
             or self._has_image_scores(kind)
             or self._scoring_of(k) is not None
         ):
@@ -278,7 +279,8 @@ class TermRules:
                 yield preference.Part("NodeResourcesBalancedAllocation", scoring.weights.balanced * balanced)
 
     def _has_image_scores(self, kind: PodKind) -> bool:
-        return bool(kind.pod.images) and self._images.scores(kind.pod.images) is not None
+        images = self._images
+        return bool(kind.pod.images and images.sizes) and images.scores(kind.pod.images) is not None
 
     def _pod_affinity_weights(
         self, kind: PodKind, rules: PodRules, rows: Int, scoring: KubeScoring

@@ -126,6 +126,8 @@ class Pod:
     effective_class: PriorityClass = field(init=False, repr=False, compare=False)  # the default of its QoS counts too
     # whether latency matters rather than throughput: it has a latency objective, or production priority
     is_service: bool = field(init=False, repr=False, compare=False)
+    # whether it is of the classes that may be held back for others at any time: BE, or priority class batch or free
+    is_best_effort: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         key = f"{self.namespace}/{self.name}"
@@ -142,22 +144,19 @@ class Pod:
             raise InvalidInput(f"pod {key}: latency objective", self.objective_p99_ms, "milliseconds above 0")
         if self.group and self.group_limit < 1:
             raise InvalidInput(f"pod {key}: group limit", self.group_limit, "1 or more")
-        band = effective_class(self.priority_class, self.qos)
+        band = self.priority_class
+        if band is PriorityClass.NONE and self.qos is not QoSClass.NONE:
+            band = effective_class(band, self.qos)
+        held_back = self.qos is QoSClass.BE or band is PriorityClass.BATCH or band is PriorityClass.FREE
         object.__setattr__(self, "key", key)
         object.__setattr__(self, "effective_class", band)
         object.__setattr__(self, "is_service", self.objective_p99_ms is not None or band is PriorityClass.PROD)
+        object.__setattr__(self, "is_best_effort", held_back)
 
     @property
     def owner(self) -> str:
         """The tenant; the namespace by default."""
         return self.tenant or self.namespace
-
-    @property
-    def is_best_effort(self) -> bool:
-        """Whether it is of the classes that may be held back for others at any time: BE, or the priority classes
-        batch and free.
-        """
-        return self.qos is QoSClass.BE or self.effective_class in (PriorityClass.BATCH, PriorityClass.FREE)
 
     @property
     def path_s(self) -> float:

@@ -184,7 +184,8 @@ class EngineWatches:
             if change.new.spec is not None and change.new.spec.volumes:
                 self._note_claims(change.new)
             names, read = self._reader.depends_on(change.new), self._reader.pod(change.new)
-            self._dependents.put(change.new, names)
+            if names or read.uid in self._dependents.names:
+                self._dependents.put(change.new, names)
             self._hand_on(read, now_s)
         elif change.old is not None and change.old.metadata.uid:
             self._with_claims.pop(change.old.metadata.uid, None)

@@ -157,6 +157,9 @@ class PodReader:
             needs, beyond = self.volumes.needs(meta, spec.volumes)
             unsupported += beyond
         fellows, spread = self._spread(own, namespace, labels, owners, template.spread)
+        responders = tuple(responder.name for responder in spec.eviction_responders) if spec.eviction_responders else ()
+        ends_s, started_s = _unix(meta.deletion_timestamp), _unix(status.start_time)
+        demands = self._demands(obj, hints, template, member, own)
         pod = Pod(
             name=meta.name or "?",
             namespace=namespace,
@@ -188,7 +191,7 @@ class PodReader:
             replica_of=_controller(owners) if own.spread_replicas and not self.spread_selectors.is_on else "",
             default_selector=fellows if own.spread_replicas else None,
             scored_by=own.scored_by,
-            is_daemon=any(owner.kind == "DaemonSet" for owner in owners),
+            is_daemon=bool(owners) and any(owner.kind == "DaemonSet" for owner in owners),
         )
         return ObservedPod(
             pod=pod,
@@ -197,16 +200,19 @@ class PodReader:
             created_s=created_s,
             node=spec.node_name or "",
             phase=_PHASES.get(status.phase or "Pending", Phase.UNKNOWN),
-            ends_s=_unix(meta.deletion_timestamp),
+            ends_s=ends_s,
             grace_s=meta.deletion_grace_period_seconds or 0,
             gates=template.gates,
             nominated_node=status.nominated_node_name or "",
             expected_room=hints.expected_room,
-            started_s=_unix(status.start_time),
+            started_s=started_s,
             preempts=own.preempts and by_group.preempts and spec.preemption_policy != "Never",
             volumes=needs,
-            demands=self._demands(obj, hints, template, member, own),
-            holds=self._believed(meta.uid or "", spec.node_name or "", created_s, pod, hints),
+            demands=demands,
+            # without a node it holds nothing, whatever it says
+            holds=self._believed(meta.uid or "", spec.node_name, created_s, pod, hints)
+            if spec.node_name and hints.holding_texts
+            else NO_HOLDINGS,
             written=(*hints.holding_texts, *brought),
             settled=self._pairs(settled) if settled else (),
             relabelled=relabelled,
@@ -218,7 +224,7 @@ class PodReader:
             marks=hints.marks,
             refused=_refusal(status) if status.phase == "Failed" else "",
             evicted=status.phase == "Failed" and status.reason == "Evicted",
-            responders=tuple(responder.name for responder in spec.eviction_responders or ()),
+            responders=responders,
             unsupported=unsupported,
         )
 
@@ -257,8 +263,6 @@ class PodReader:
         return demands if claims is None else replace(demands, claims=claims)
 
     def _believed(self, uid: str, node: str, created_s: float, pod: Pod, hints: Hints) -> Holdings:
-        if not hints.holding_texts or not node:  # without a node it holds nothing, whatever it says
-            return NO_HOLDINGS
         match self._seals.standing(uid, node, created_s, hints.holding_texts):
             case Standing.SEALED:
                 return hints.holds
