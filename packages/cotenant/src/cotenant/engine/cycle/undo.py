@@ -43,9 +43,8 @@ class Undo:
         self._reserved = [(entry, assignments.names[entry.row]) for entry in assignments.reserved.values()]
         queue, nominations = components.queue, components.nominations
         waiting = (queue, *queue.groups(), nominations, *nominations.each())
-        self._memento = Memento(
-            (pods, *waiting, components.placing, assignments.residents, assignments.changed, assignments.stirred, *more)
-        )
+        kept = (assignments.residents, assignments.changed, assignments.stirred)
+        self._memento = Memento((pods, pods.nominated, *waiting, components.placing, *kept, *more))
 
     def restore(self) -> int:
         """Restore what changed since; returns how many pods did. May be called once."""
