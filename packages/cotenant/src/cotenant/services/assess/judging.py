@@ -104,6 +104,12 @@ def _calmest(engine: Cluster, lent: Mapping[str, Use]) -> list[str]:
     return sorted(shares, key=lambda name: (-shares[name], name))
 
 
+def _said(use: ClusterHistory) -> str:
+    """Where use is from: of pods, and of whole nodes where that is another source."""
+    sources = dict.fromkeys(source.rstrip(".") for source in (use.pods.use.source, use.nodes.source) if source)
+    return ". ".join(sources)
+
+
 def _source(snapshot: Snapshot, copy: ClusterCopy, use: ClusterHistory) -> Source:
     lacking = [f"{kind.key.rpartition('/')[2]}: {kind.reading.value}, {kind.why}" for kind in snapshot.lacking]
     unasked = [kind.key.rpartition("/")[2] for kind in snapshot.kinds if kind.reading is Reading.UNASKED]
@@ -119,7 +125,7 @@ def _source(snapshot: Snapshot, copy: ClusterCopy, use: ClusterHistory) -> Sourc
         datetime.fromtimestamp(snapshot.taken_s, UTC).isoformat(timespec="seconds"),
         snapshot.source,
         snapshot.server,
-        use.nodes.source or use.pods.use.source,
+        _said(use),
         snapshot.is_anonymised,
         tuple(lacking),
         tuple(notes),
