@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cotenant.cli.cluster.what_if_tables import show_what_ifs
 from cotenant.cli.tables import print_folded, print_line, print_words
 from cotenant.model.assess.report import Report, WorkloadUse
 from cotenant.services.assess import words
@@ -30,6 +31,8 @@ def show(report: Report) -> None:
     _back_test(report)
     _money(report)
     _energy(report)
+    if report.what_ifs is not None:
+        show_what_ifs(report.what_ifs)
     _steps(report)
 
 

@@ -43,6 +43,7 @@ class HistoryRequest:
     step_s: int = 300
     matchers: Mapping[str, str] = field(default_factory=dict)
     max_values: int = 110_000_000  # of one resource: 440 MB; the step is lengthened beyond
+    by_container: bool = False  # names become NAMESPACE/POD/CONTAINER where the store has containers
 
     def __post_init__(self) -> None:
         if not 0 < self.days <= 400:
@@ -94,11 +95,15 @@ async def read_history(
             report=lambda done, of: progress(what, done, of),
         )
 
-    def pod_name(labels: dict[str, str]) -> str:
-        return f"{labels.get(layout.namespace, '')}/{labels.get(layout.pod, '')}"
+    by_container = request.by_container and bool(layout.container)
 
-    cpu = await ask("CPU of pods", layouts.pod_cpu(layout, only, window_s), pod_name, series, 1000.0)
-    memory = await ask("memory of pods", layouts.pod_memory(layout, only, window_s), pod_name, series, 1 / MIB)
+    def pod_name(labels: dict[str, str]) -> str:
+        pod = f"{labels.get(layout.namespace, '')}/{labels.get(layout.pod, '')}"
+        return f"{pod}/{labels.get(layout.container, '')}" if by_container else pod
+
+    of_pods = (by(layout, only, window_s, by_container=by_container) for by in (layouts.pod_cpu, layouts.pod_memory))
+    cpu = await ask("CPU of pods", next(of_pods), pod_name, series, 1000.0)
+    memory = await ask("memory of pods", next(of_pods), pod_name, series, 1 / MIB)
     states = await asker.states(only, span, lambda done, of: progress("pods' places and requests", done, of))
     nodes = await asker.nodes(only, server_now_s)
     node_reads: tuple[Read, Read] | None = None
@@ -158,12 +163,13 @@ def _assembled(
     if known_days < 0.95 * asked_days:
         source += f", and {asked_days - known_days:.3g} of the {asked_days:.3g} days asked for are not in the store"
     use = History(start_s, span.step_s, names, cpu_m[:, first:], memory_mib[:, first:], source + ".")
+    keys = ["/".join(name.split("/", 2)[:2]) for name in names]  # of pods, where names are of their containers
     pods = PodHistory(
         use,
-        tuple(states.node.get(name, "") for name in names),
-        tuple(states.workload.get(name, "") for name in names),
-        np.array([states.cpu_request_m.get(name, np.nan) for name in names], np.float32),
-        np.array([states.memory_request_mib.get(name, np.nan) for name in names], np.float32),
+        tuple(states.node.get(key, "") for key in keys),
+        tuple(states.workload.get(key, "") for key in keys),
+        np.array([states.cpu_request_m.get(key, np.nan) for key in keys], np.float32),
+        np.array([states.memory_request_mib.get(key, np.nan) for key in keys], np.float32),
     )
     if nodes is not None and node_layout is not None:
         node_names, node_cpu, node_memory = _aligned(*nodes)

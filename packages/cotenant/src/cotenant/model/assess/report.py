@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cotenant.model.assess.figure import Figure
+from cotenant.model.assess.what_if import WhatIfs
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,3 +274,4 @@ class Report:
     money: Money | None  # None = no prices were given
     energy: EnergyGroups | None  # None = the figures of energy say why
     risk: float
+    what_ifs: WhatIfs | None = None  # None = none were asked

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from cotenant.engine.framework.instructions import Bind, Unschedulable
 from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.model.arrays import Int
 from cotenant.model.assess.figure import Figure, unknown
@@ -22,12 +21,11 @@ from cotenant.model.decisions.record import Candidate
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, CPU_NAME, LENT_CPU, LENT_MEMORY, MEMORY_NAME, Amounts
 from cotenant.services.assess.copying import ClusterCopy
+from cotenant.services.assess.driving import ask
 from cotenant.services.assess.quotas import held_by_quotas
 
 ASKED = 400  # running pods
 SHOWN = 20
-_MAX_ROUNDS = 64
-_SETTLE_S = 15.0  # longer than the longest back-off
 _NEAR = 1e-9  # scores that differ by less are equal
 _Z95 = 1.96
 _ROOM = ("Insufficient", "Too many pods")  # the words of NodeResourcesFit
@@ -37,7 +35,7 @@ def waiting(copy: ClusterCopy, lent: Mapping[str, Use]) -> tuple[Waiting, ...]:
     """Pods that wait, by the reason that the engine gives, the most frequent first, and those that a ResourceQuota
     refuses. `lent`: lendable by node.
     """
-    held = [_held(info) for info in copy.engine.every_pod() if info.state in (State.GATED, State.BLOCKED)]
+    held = [held_by(info) for info in copy.engine.every_pod() if info.state in (State.GATED, State.BLOCKED)]
     queued = {info.seen.uid for info in copy.engine.every_pod() if info.state is State.QUEUED}
     refused = held_by_quotas(copy)
     if not queued and not held:
@@ -60,7 +58,8 @@ def waiting(copy: ClusterCopy, lent: Mapping[str, Use]) -> tuple[Waiting, ...]:
     return tuple(sorted((*found, *refused), key=lambda one: (-one.pods, one.why)))
 
 
-def _held(info: PodInfo) -> tuple[str, Holder]:
+def held_by(info: PodInfo) -> tuple[str, Holder]:
+    """Why a pod that cannot be judged waits, and what holds it."""
     if info.seen.gates:
         return f"scheduling gates: {', '.join(sorted(set(info.seen.gates)))}", Holder.GATE
     return "; ".join(info.seen.unsupported) or info.last_message or "what it asks for cannot be judged", Holder.POD
@@ -104,29 +103,13 @@ def _grown(copy: ClusterCopy, lent: Mapping[str, Use]) -> dict[str, Amounts]:
 def _placed(copy: ClusterCopy, more: Mapping[str, Amounts]) -> tuple[set[str], dict[str, str]]:
     """UIDs of waiting pods that the engine places with so much more on each node, and why it does not place others."""
     engine, now_s = copy.engine, copy.now_s
-    placed: set[str] = set()
-    reasons: dict[str, str] = {}
     with engine.tentative(now_s):
         for node in engine.nodes():
             added = more.get(node.name)
             if added is not None:
                 engine.node_seen(replace(node, allocatable=node.allocatable + added))
-        until_s = now_s + _SETTLE_S
-        for _ in range(_MAX_ROUNDS):
-            given = engine.decide(now_s)
-            for instruction in given:
-                if isinstance(instruction, Bind):
-                    if engine.sending(instruction.uid, now_s):
-                        engine.bound(instruction.uid, now_s)
-                        placed.add(instruction.uid)
-                elif isinstance(instruction, Unschedulable):
-                    reasons[instruction.uid] = without_counts(instruction.message)
-            if not given:
-                next_s = engine.next_s()
-                if next_s > until_s:
-                    break
-                now_s = max(now_s, next_s)
-    return placed, reasons
+        found = ask(engine, now_s)
+    return set(found.placed), {uid: without_counts(message) for uid, message in found.refused.items()}
 
 
 def without_counts(message: str) -> str:

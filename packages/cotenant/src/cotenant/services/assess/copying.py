@@ -98,10 +98,10 @@ class ClusterCopy:
         return self.notes.get(key) or EvictionNotes()
 
 
-def copied(snapshot: Snapshot) -> ClusterCopy:
+def copied(snapshot: Snapshot, profile_name: str = PROFILE) -> ClusterCopy:
     """Build the engine. Raises `CotenantError`."""
     now_s = snapshot.taken_s
-    profile = by_requests(cluster_profile("--profile", PROFILE))
+    profile = by_requests(cluster_profile("--profile", profile_name))
     engine = scheduling_engine(profile, Options(schedulers=_schedulers(snapshot)))
     client = Client(_NOWHERE, qps=1.0, burst=1, in_flight=1)
     watches = Watches(client)
@@ -184,7 +184,7 @@ class _Kept:
                 self.owners[uid] = Owner(reference.kind, reference.name)
 
 
-def _itself(obj: Any) -> Any:
+def _itself(obj: object) -> Any:
     return obj
 
 

@@ -14,6 +14,7 @@ from cotenant.model.pages.document import Heading, Section, command, document, d
 from cotenant.model.pages.figures import BOUND, OURS, Axis, Figure, Reading, ReadingRow, Readings, rival
 from cotenant.model.pages.wide import Row, cell, head, wide
 from cotenant.services.assess import words
+from cotenant.services.assess.what_ifs.drawing import what_if_section
 
 _COLOURS = {"allocatable": BOUND, "allocated": rival(0), "used": rival(1), "ours": OURS, "Koordinator": rival(2)}
 _SHOWN = 15
@@ -35,6 +36,7 @@ def page(report: Report, written_by: str) -> str:
         *([Section("past", "Tried on the cluster's own past", _past(report))] if report.back_test else []),
         *([Section("money", "What a month costs", _money(report.money))] if report.money else []),
         *([Section("energy", "Energy", _energy(report.energy))] if report.energy else []),
+        *([Section("what-if", "What if", what_if_section(report.what_ifs))] if report.what_ifs else []),
         Section("moves", "A rebalancer's first hour", _moves(report)),
         Section("workloads", "Requests against use", _workloads(report.workloads[:_SHOWN], report)),
         Section("steps", "Three next steps", _steps(report)),

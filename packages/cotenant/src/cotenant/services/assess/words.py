@@ -6,6 +6,7 @@ from collections import Counter
 
 from cotenant.model.assess.figure import Figure
 from cotenant.model.assess.report import EnergyGroups, EnergyOf, Holder, Money, Report, Spending, WorkloadUse
+from cotenant.model.assess.what_if import Unplaced, WhatIfs
 from cotenant.policy.assess.use import ranges
 
 UNKNOWN = "?"
@@ -141,3 +142,47 @@ def consolidated(report: Report) -> str:
         f"{text}Of {count(found.considered, 'other node')} at most half requested, {len(found.emptied):,} could be "
         f"emptied one by one: {cores(found.cpu_m)} cores and {gib(found.memory_mib)} GiB{tail}."
     )
+
+
+def case_marks(what_ifs: WhatIfs) -> tuple[str, ...]:
+    """A, B, ... of the cases."""
+    return tuple("ABCDEFGH"[at] for at in range(len(what_ifs.cases)))
+
+
+def what_if_rows(what_ifs: WhatIfs) -> list[tuple[str, ...]]:
+    """A row a figure that is known as it is or in a case; with the difference where two cases are compared."""
+    rows = []
+    for row in what_ifs.rows:
+        if all(one.value is None for one in (row.base, *row.cases)):
+            continue
+        cells = [_plain(one) for one in (row.base, *row.cases)]
+        if row.between is not None:
+            cells.append(_signed(row.between))
+        rows.append((f"{row.title}, {row.unit}", *cells))
+    return rows
+
+
+def over_seeds(what_ifs: WhatIfs) -> str:
+    """What the amounts in brackets are."""
+    count_of = count(len(what_ifs.seeds), "seed")
+    return (
+        f"Medians of {count_of}, in brackets the smallest and the largest where they differ. Latency is not in a copy, "
+        "so nothing is said of it; contention: cotenant lab what-if."
+    )
+
+
+def pods_of(unplaced: Unplaced) -> str:
+    """3 pods."""
+    return f"{amount(unplaced.pods)} pod{'' if unplaced.pods == 1 else 's'}"
+
+
+def _plain(given: Figure) -> str:
+    if given.value is None:
+        return UNKNOWN
+    if given.low is None or given.high is None or given.low == given.high:
+        return amount(given.value)
+    return f"{amount(given.value)} ({amount(given.low)} to {amount(given.high)})"
+
+
+def _signed(given: Figure) -> str:
+    return f"+{_plain(given)}" if given.value is not None and given.value > 0 else _plain(given)
