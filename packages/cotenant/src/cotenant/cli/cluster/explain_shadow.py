@@ -32,7 +32,7 @@ _CHOICES = {
     "not_judged": "we cannot judge",
     "unseen": "not judged yet",
 }
-_NOMINATIONS = {
+_NOMINATIONS: dict[str, str] = {
     Nomination.SAME_NODE: "we would evict on the same node",
     Nomination.OTHER_NODE: "we would evict on another node",
     Nomination.WOULD_PLACE: "we would place without an eviction",

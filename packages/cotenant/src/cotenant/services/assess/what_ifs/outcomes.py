@@ -33,7 +33,7 @@ from cotenant.services.assess.what_ifs.moved import moved
 
 HOT_PERCENT = 80.0
 GONE = "evicted for a pod of higher priority, and nothing makes it again"
-_NOTHING_EMPTIED = Consolidation(0, 0, (), (), 0, 0)
+_NOTHING_EMPTIED = Consolidation((), 0, (), (), 0, 0)
 _SHOWN = (
     "nodes", "pods", "cpu_allocatable", "cpu_allocated", "cpu_lent", "memory_allocatable", "memory_allocated",
     "cpu_used_p99_day", "cpu_used_last", "memory_used_p99_day",
