@@ -1,8 +1,8 @@
 """The screenshots in the README and the guides: `make screenshots` takes them of the running product.
 
-A picture of a page that has changed since misleads. One command starts a cluster with a workload, opens its console and
-its assessment in Chromium and writes the pictures; the lab's report is that of the last `make compare`, and its picture is left as it is
-where there is none.
+A picture of a page that has changed since misleads. One command starts a cluster with a workload, opens its console
+and its assessment in Chromium and writes the pictures; the lab's report is that of the last `make compare`, and its
+picture is left as it is where there is none.
 Limits: needs Playwright, Chromium and kubectl; a workload in real time, so two pictures are similar, not equal.
 """
 

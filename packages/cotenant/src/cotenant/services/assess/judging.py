@@ -20,6 +20,7 @@ from cotenant.services.assess.cards import cards
 from cotenant.services.assess.copying import ClusterCopy, copied
 from cotenant.services.assess.energy import energy_figures, energy_groups
 from cotenant.services.assess.lending import lending, past_trial
+from cotenant.services.assess.measured import with_measured
 from cotenant.services.assess.moving import consolidation, first_hour
 from cotenant.services.assess.spending import spending
 from cotenant.services.assess.steps import next_steps
@@ -44,6 +45,8 @@ def assess(
     copy = copied(snapshot)
     nodes, pods = columns.node_columns(copy), columns.pod_columns(copy)
     use = _use(history, copy, pods)
+    if history is not None:
+        copy = replace(copy, metrics=with_measured(copy, pods, use))
     stage("lendable amounts")
     lent = lending(copy, pods, use, risk)
     stage("workloads")
