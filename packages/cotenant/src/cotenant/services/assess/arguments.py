@@ -81,9 +81,10 @@ def _check_source(request: ReadArguments) -> None:
     so that other refusals stay cheap.
     """
     if request.watch:
+        lasts_s = duration_s(request.watch, "--watch")
         from cotenant.drivers.kube.usage.sampling import Watch
 
-        Watch(duration_s(request.watch, "--watch"))
+        Watch(lasts_s)
     if request.prometheus:
         from cotenant.drivers.prometheus.client import Prometheus
         from cotenant.drivers.prometheus.reading import HistoryRequest
