@@ -235,6 +235,22 @@ def import_(
     return importing.import_trace(format, source, destination, json)
 
 
+DUMPED = ("google2019", "alibaba2018", "azure-vm", "openb", "tianchi")
+
+
+@app.command
+def dump(
+    format: Annotated[str, Parameter(help=f"Format of the trace: {', '.join(DUMPED)}.")],
+    folder: Annotated[Path, Parameter(help="Its folder.")],
+    out: Annotated[Path, Parameter(help="The file to write, a zip.")],
+    /,
+) -> int:
+    """Write a trace as the copy of a cluster, for `cotenant assess report OUT`."""
+    from cotenant_lab.cli import dumping
+
+    return dumping.dump_trace(format, folder, out)
+
+
 @app.command
 def explain(
     run: Annotated[Path, Parameter(help="The --out folder of a comparison.")],
