@@ -16,8 +16,9 @@ from cotenant.policy.assess.workloads import by_workload, most_idle
 from cotenant.services.assess import columns
 from cotenant.services.assess.asking import placement, waiting
 from cotenant.services.assess.copying import ClusterCopy, copied
-from cotenant.services.assess.lending import lending, past_trial
+from cotenant.services.assess.lending import lending
 from cotenant.services.assess.moving import consolidation, first_hour
+from cotenant.services.assess.past import emptying_trial, past_trial
 from cotenant.services.assess.spending import spending
 from cotenant.services.assess.steps import next_steps
 from cotenant.services.assess.totals import cards, totals
@@ -76,6 +77,7 @@ def assess(
         next_steps(_calmest(copy.engine, lent.by_node)),
         None if prices is None else spending(prices, copy, nodes, pods, use, lent, emptied),
         risk,
+        emptying=emptying_trial(copy, use, risk),
     )
 
 
