@@ -252,6 +252,32 @@ def dump(
 
 
 @app.command
+def what_if(
+    *files: Annotated[Path, Parameter(name="FILE")],
+    what_if: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--what-if", negative=(), help="As of `cotenant assess report`. May be repeated: each is a case."
+        ),
+    ] = (),
+    seeds: Annotated[int, Parameter(help="Seeds of each case, of the law of contention, and of the day of use.")] = 10,
+    json: Json = False,
+) -> int:
+    """Say of a copy of a cluster what changes would do to contention, beside what `cotenant assess report` says.
+
+    FILE is one of `cotenant assess dump`, with use over time. Neighbours slow one another by the mixed law, drawn by
+    seed; how sensitive a workload is, is drawn too, since no copy has it. Exit status: 0 reported, 2 bad input.
+    """
+    from cotenant.services.assess.what_ifs.writing import check_seeds, read_what_ifs
+
+    check_seeds(seeds)
+    cases = read_what_ifs(what_if)
+    from cotenant_lab.cli import what_ifs
+
+    return what_ifs.report(files, cases, range(seeds), json)
+
+
+@app.command
 def explain(
     run: Annotated[Path, Parameter(help="The --out folder of a comparison.")],
     task: Annotated[str, Parameter(help="The task's name in the workload.")],

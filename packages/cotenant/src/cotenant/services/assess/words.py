@@ -125,7 +125,7 @@ def over_seeds(what_ifs: WhatIfs) -> str:
     count_of = count(len(what_ifs.seeds), "seed")
     return (
         f"Medians of {count_of}, in brackets the smallest and the largest where they differ. Latency is not in a copy: "
-        "nothing is said of it."
+        "nothing is said of it. Contention: `cotenant lab what-if`, of the package cotenant-lab."
     )
 
 
