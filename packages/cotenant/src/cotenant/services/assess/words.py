@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from cotenant.model.assess.figure import Figure
-from cotenant.model.assess.report import EmptyingTrial, Money, Report, Spending, WorkloadUse
+from cotenant.model.assess.report import (
+    EmptyingTrial,
+    EnergyGroups,
+    EnergyOf,
+    Holder,
+    Money,
+    Report,
+    Spending,
+    WorkloadUse,
+)
 from cotenant.model.assess.what_if import Unplaced, WhatIfs
 from cotenant.policy.assess.use import ranges
 
@@ -64,6 +75,40 @@ def headline(report: Report) -> str:
     return f"{text}."
 
 
+def held(report: Report) -> str:
+    """What the pods that wait, wait for, and how many of them lending would hold."""
+    by_holder: Counter[Holder] = Counter()
+    for group in report.waiting:
+        by_holder[group.holder] += group.pods
+    text = f"{count(by_holder[Holder.ROOM], 'pod')} {'lacks' if by_holder[Holder.ROOM] == 1 else 'lack'} room"
+    others = [
+        f"{by_holder[holder]:,} {'waits' if by_holder[holder] == 1 else 'wait'} for {holder.value}"
+        for holder in (Holder.RULES, Holder.QUOTA, Holder.GATE, Holder.POD)
+        if by_holder[holder]
+    ]
+    if by_holder[Holder.NOTHING]:
+        others.insert(0, f"{by_holder[Holder.NOTHING]:,} cotenant would place now")
+    text += f"; {', '.join(others)}" if others else ""
+    lent = [group.placed_lent for group in report.waiting if group.holder is Holder.ROOM]
+    if lent and None not in lent:
+        fit = sum(number for number in lent if number is not None)
+        text += f". With what could be lent {fit:,} of those that lack room would be placed"
+    elif lent:
+        text += ". How many of them lending would hold is not known, as the lendable amount is not"
+    return f"{text}."
+
+
+def saving(money: Money) -> tuple[tuple[str, str, str], ...]:
+    """Step of the plan, what it saves in a month, and how."""
+    return tuple((step.step, amount(step.month), step.how) for step in money.savings)
+
+
+def energy_groups(energy: EnergyGroups) -> tuple[tuple[str, tuple[EnergyOf, ...]], ...]:
+    """What pods are grouped by, and the groups; without what nothing is known of."""
+    by = (("tenant", energy.tenants), ("namespace", energy.namespaces), ("workload", energy.workloads))
+    return tuple((name, groups) for name, groups in by if groups)
+
+
 MONEY_HEADS = ("pods", "paid", "used", "idle", "of it lendable")
 
 
@@ -91,8 +136,9 @@ def spent(money: Money) -> str:
 def consolidated(report: Report) -> str:
     """What a consolidation would empty."""
     found = report.consolidation
-    already = f"{count(found.empty, 'node')} {'has' if found.empty == 1 else 'have'} no pods to move already. "
-    text = already if found.empty else ""
+    empty = len(found.empty_nodes)
+    already = f"{count(empty, 'node')} {'has' if empty == 1 else 'have'} no pods to move already. "
+    text = already if empty else ""
     if not found.considered:
         return f"{text}No other node has requests of at most half of its CPU and memory."
     tail = f" ({found.note})" if found.note else ""

@@ -22,7 +22,7 @@ from cotenant.model.assess.what_if import NoOvercommit, WhatIf
 from cotenant.policy.assess.predictor import DAY_S
 from cotenant.policy.assess.rows import quantiles
 from cotenant.services.assess import columns
-from cotenant.services.assess.asking import held_by, reason_of
+from cotenant.services.assess.asking import held_by, without_counts
 from cotenant.services.assess.copying import PROFILE, ClusterCopy, copied
 from cotenant.services.assess.driving import Driven, settle
 from cotenant.services.assess.lending import lending
@@ -33,7 +33,7 @@ from cotenant.services.assess.what_ifs.moved import moved
 
 HOT_PERCENT = 80.0
 GONE = "evicted for a pod of higher priority, and nothing makes it again"
-_NOTHING_EMPTIED = Consolidation(0, 0, (), (), 0, 0)
+_NOTHING_EMPTIED = Consolidation((), 0, (), (), 0, 0)
 _SHOWN = (
     "nodes", "pods", "cpu_allocatable", "cpu_allocated", "cpu_lent", "memory_allocatable", "memory_allocated",
     "cpu_used_p99_day", "cpu_used_last", "memory_used_p99_day",
@@ -113,7 +113,7 @@ def _unplaced(
     for key in sorted({*before.running, *changed.anew} - set(running)):
         info = copy.engine.find(key)
         if info is not None:
-            told = held_by(info) if info.state in (State.GATED, State.BLOCKED) else _told(driven, info.seen.uid)
+            told = held_by(info)[0] if info.state in (State.GATED, State.BLOCKED) else _told(driven, info.seen.uid)
             found[key] = told or info.last_message or "not judged: the engine was still busy with others"
         elif key in evicted:
             found[key] = GONE
@@ -121,7 +121,7 @@ def _unplaced(
 
 
 def _told(driven: Driven, uid: str) -> str:
-    return reason_of(driven.refused[uid]).partition(". ")[0] if uid in driven.refused else ""
+    return without_counts(driven.refused[uid]).partition(". ")[0] if uid in driven.refused else ""
 
 
 def _figures(copy: ClusterCopy, use: ClusterHistory, given: Given, lends: bool) -> tuple[Figure, ...]:
