@@ -19,9 +19,10 @@ from cotenant.services.assess.asking import placement, waiting
 from cotenant.services.assess.cards import cards
 from cotenant.services.assess.copying import ClusterCopy, copied
 from cotenant.services.assess.energy import energy_figures, energy_groups
-from cotenant.services.assess.lending import lending, past_trial
+from cotenant.services.assess.lending import lending
 from cotenant.services.assess.measured import with_measured
 from cotenant.services.assess.moving import consolidation, first_hour
+from cotenant.services.assess.past import emptying_trial, past_trial
 from cotenant.services.assess.spending import spending
 from cotenant.services.assess.steps import next_steps
 from cotenant.services.assess.totals import totals
@@ -83,6 +84,7 @@ def assess(
         None if prices is None else spending(prices, copy, nodes, pods, use, lent, emptied),
         energy_groups(use, pods),
         risk,
+        emptying=emptying_trial(copy, use, risk),
     )
 
 

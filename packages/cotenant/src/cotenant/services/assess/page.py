@@ -292,7 +292,11 @@ def _past(report: Report) -> str:
         for one in tried.scores
     ]
     heads = ("rule", "time above what was predicted, %", "pinball loss, %", "lent, %", "lent and squeezed, %")
-    return f"<p>{escape(tried.verdict)}</p>{_table(heads, rows)}"
+    text = f"<p>{escape(tried.verdict)}</p><p>{escape(tried.told)}</p>{_table(heads, rows)}"
+    if report.emptying is not None:
+        text += f"<h3>Nodes that one would have emptied</h3><p>{escape(report.emptying.verdict)}</p>"
+        text += _table(words.EMPTYING_HEADS, words.emptying_rows(report.emptying))
+    return text
 
 
 def _percent(value: float | None) -> str:
