@@ -31,7 +31,7 @@ def test_what_needs_a_restart_stays() -> None:
     assert found == ContainerSize(3000, 4000, 1024 * MIB, 2048 * MIB)
     found, why = reachable(
         SizedContainer("a", NOW, memory_needs_restart=True), ContainerSize(1000, 4000, *(4096 * MIB, 8192 * MIB))
-    )  # noqa: E501
+    )
     assert why == ()
 
 
