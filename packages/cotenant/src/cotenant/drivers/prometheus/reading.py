@@ -12,7 +12,7 @@ window is at least two and a half scrapes long, and a pod that lived for less is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 import numpy as np
@@ -21,6 +21,7 @@ from cotenant.drivers.prometheus import layouts
 from cotenant.drivers.prometheus.answers import samples_of
 from cotenant.drivers.prometheus.client import PrometheusClient
 from cotenant.drivers.prometheus.layouts import NodeLayout, PodLayout
+from cotenant.drivers.prometheus.meters import DAY_S, read_meters
 from cotenant.drivers.prometheus.pod_states import NO_STATES, PodStates, read_states
 from cotenant.drivers.prometheus.ranges import NameOf, PartStore, Read, Span, read_span
 from cotenant.model.assess.history import ClusterHistory, Float32, History, PodHistory, no_history
@@ -124,7 +125,12 @@ async def read_history(
         )
     for read in (cpu, memory, *(node_reads or ())):
         faults += read.faults
-    return _assembled(layout, nodes[0] if nodes else None, span, cpu, memory, node_reads, states, scrape_s, faults)
+    found = _assembled(layout, nodes[0] if nodes else None, span, cpu, memory, node_reads, states, scrape_s, faults)
+    whole_days = max(1, int((end_s - found.pods.use.start_s) // DAY_S))
+    meters, more = await read_meters(
+        client, only, end_s, whole_days, lambda done, of: progress("cards and energy", done, of)
+    )
+    return replace(found, meters=meters, faults=(*found.faults, *more))
 
 
 async def _server_now(client: PrometheusClient) -> float:
@@ -300,4 +306,4 @@ def _first_known(cpu_m: Float32, memory_mib: Float32) -> int:
 
 
 def _with_faults(history: ClusterHistory, faults: list[str]) -> ClusterHistory:
-    return ClusterHistory(history.pods, history.nodes, tuple(faults))
+    return replace(history, faults=tuple(faults))
