@@ -35,7 +35,8 @@ NEEDS_ITS_DEFINITION = ROOT / "examples/08-custom-object.yaml"
 NEED_DEFINITIONS = (
     NEEDS_ITS_DEFINITION,
     ROOT / "examples/13-control-zone.yaml",
-)  # the latter: test_our_kinds has its kind
+    ROOT / "examples/16-right-sizing.yaml",
+)  # the latter two: test_our_kinds has their kinds
 CASES = [
     pytest.param(document, id=f"{path.parent.name}-{path.name}-{document['kind']}-{document['metadata']['name']}")
     for path in MANIFESTS
