@@ -45,7 +45,7 @@ class TraceSettings:
         Path | None,
         Parameter(
             help="YAML file of model servers whose /metrics are read, for objectives with a modelServer indicator.",
-            group=COMMON,
+            group=WORK,
         ),
     ] = None
     token_file: Annotated[
