@@ -23,6 +23,7 @@ DEFAULT_ROUNDS = {
     "sine": 3,
     "guard": 12,
     "loop": 3,
+    "llm": 3,
     "antagonist": 10,
     "culprit": 10,
     "recovery": 5,
@@ -71,6 +72,11 @@ def make(name: str, period_s: float | None = None) -> harness.Experiment:
         from cotenant_lab.experiments.studies.loop import Loop
 
         return Loop()
+    if name == "llm":
+        from cotenant_lab.experiments.site.model_server import MODEL_SERVER
+        from cotenant_lab.experiments.studies.loop import Loop
+
+        return Loop(name="llm", title="A model server beside a batch hog", application=MODEL_SERVER)
     raise InvalidInput("experiment", name, "one of " + ", ".join(DEFAULT_ROUNDS))
 
 
