@@ -11,7 +11,6 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
 from cotenant_lab.experiments import harness
@@ -135,7 +134,7 @@ def encode(outcome: Findings) -> str:
     return json.dumps(_finite(outcome.to_object()), allow_nan=False)
 
 
-def _finite(value: Any) -> object:
+def _finite(value: object) -> object:
     if isinstance(value, dict):
         return {key: _finite(entry) for key, entry in value.items()}
     if isinstance(value, list):

@@ -55,6 +55,7 @@ _register(
 )
 _register(
     CLUSTER,
+    app="cluster.app:app",
     scheduler="cluster.scheduler:scheduler",
     extender="cluster.extender:extender",
     manager="cluster.manager:manager",

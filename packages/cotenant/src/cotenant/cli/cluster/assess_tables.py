@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cotenant.cli.cluster.what_if_tables import show_what_ifs
 from cotenant.cli.tables import print_folded, print_line, print_words
 from cotenant.model.assess.report import Report, WorkloadUse
 from cotenant.services.assess import words
@@ -29,6 +30,9 @@ def show(report: Report) -> None:
     _moves(report)
     _back_test(report)
     _money(report)
+    _energy(report)
+    if report.what_ifs is not None:
+        show_what_ifs(report.what_ifs)
     _steps(report)
 
 
@@ -83,17 +87,19 @@ def _waiting(report: Report) -> None:
     if not report.waiting:
         print("None.")
         return
-    heads = ("why", "pods", "cotenant places now", "with what could be lent")
+    print_folded(words.held(report))
+    heads = ("why", "waits for", "pods", "cotenant places now", "with what could be lent")
     rows = [
         (
             one.why,
+            one.holder.value,
             f"{one.pods:,}",
             f"{one.placed_now:,}",
             words.UNKNOWN if one.placed_lent is None else f"{one.placed_lent:,}",
         )
         for one in report.waiting[:_ROWS]
     ]
-    print_words(heads, rows, right=heads[1:])
+    print_words(heads, rows, right=heads[2:])
 
 
 def _elsewhere(report: Report) -> None:
@@ -139,7 +145,11 @@ def _cards(report: Report) -> None:
     _title("Devices")
     rows = [(one.kind, f"{one.cards:,}", words.amount(one.allocated), f"{one.shared:,}") for one in report.cards]
     print_words(("kind", "cards", "allocated", "in parts"), rows, right=("cards", "allocated", "in parts"))
-    print_folded(f"  used and shareable: {report.cards[0].used.why}")
+    for one in report.cards:
+        if one.used.value is None:
+            print_folded(f"  {one.kind}, used and shareable: {one.used.why}")
+        else:
+            print_folded(f"  {one.kind}: {words.figure(one.used)} used, {words.figure(one.shareable)} could be shared")
 
 
 def _moves(report: Report) -> None:
@@ -175,6 +185,20 @@ def _money(report: Report) -> None:
         if groups:
             rows = [(_short(group.name), *words.money_row(group)) for group in groups]
             print_words((name, *words.MONEY_HEADS), rows, right=words.MONEY_HEADS)
+    savings = words.saving(money)
+    if savings:
+        print_words(("step of the plan", "saves a month", "how"), savings[:_ROWS], right=("saves a month",))
+        if len(savings) > _ROWS:
+            print_folded(f"  {len(savings) - _ROWS} further steps: --json, or --html.")
+
+
+def _energy(report: Report) -> None:
+    if report.energy is None:
+        return
+    _title("Energy")
+    for name, groups in words.energy_groups(report.energy):
+        rows = [(_short(group.name), words.amount(group.kwh_a_day)) for group in groups]
+        print_words((name, "kWh a day"), rows, right=("kWh a day",))
 
 
 def _percent(value: float | None) -> str:

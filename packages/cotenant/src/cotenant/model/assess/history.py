@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotenant.model.arrays import Int, Mask
+from cotenant.model.assess.meters import NO_METERS, Meters
 from cotenant.model.errors import InvalidInput
 
 Float32 = NDArray[np.float32]
@@ -141,6 +142,7 @@ class ClusterHistory:
     pods: PodHistory
     nodes: History  # names of nodes; whole machines where the source measures them, else the sums of their pods
     faults: tuple[str, ...] = ()  # what could not be read, a sentence each; the rest is here
+    meters: Meters = NO_METERS
 
 
 def no_history(source: str, start_s: float = 0.0, step_s: float = 300.0) -> ClusterHistory:

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from html import escape
 
 from cotenant.model.assess.figure import Figure as Number
-from cotenant.model.assess.report import Money, Report, WorkloadUse
+from cotenant.model.assess.report import EnergyGroups, Money, Report, WorkloadUse
 from cotenant.model.pages.document import Heading, Section, command, document, drawn
 from cotenant.model.pages.figures import BOUND, OURS, Axis, Figure, Reading, ReadingRow, Readings, rival
 from cotenant.model.pages.wide import Row, cell, head, wide
 from cotenant.services.assess import words
+from cotenant.services.assess.what_ifs.drawing import what_if_section
 
 _COLOURS = {"allocatable": BOUND, "allocated": rival(0), "used": rival(1), "ours": OURS, "Koordinator": rival(2)}
 _SHOWN = 15
@@ -34,6 +35,8 @@ def page(report: Report, written_by: str) -> str:
         *([Section("cards", "Devices", _cards(report))] if report.cards else []),
         *([Section("past", "Tried on the cluster's own past", _past(report))] if report.back_test else []),
         *([Section("money", "What a month costs", _money(report.money))] if report.money else []),
+        *([Section("energy", "Energy", _energy(report.energy))] if report.energy else []),
+        *([Section("what-if", "What if", what_if_section(report.what_ifs))] if report.what_ifs else []),
         Section("moves", "A rebalancer's first hour", _moves(report)),
         Section("workloads", "Requests against use", _workloads(report.workloads[:_SHOWN], report)),
         Section("steps", "Three next steps", _steps(report)),
@@ -51,6 +54,17 @@ def _money(money: Money) -> str:
         if groups:
             rows = [(group.name, *words.money_row(group)) for group in groups]
             parts.append(_table((name, *words.MONEY_HEADS), rows))
+    if money.savings:
+        heads = ("step of the plan", f"saves a month, {money.currency}".rstrip(" ,"), "how")
+        parts.append(f"<h3>Saved by each step</h3>{_table(heads, words.saving(money), prose=(2,))}")
+    return "".join(parts)
+
+
+def _energy(energy: EnergyGroups) -> str:
+    parts = []
+    for name, groups in words.energy_groups(energy):
+        rows = [(group.name, words.amount(group.kwh_a_day)) for group in groups]
+        parts.append(_table((name, "kWh a day"), rows))
     return "".join(parts)
 
 
@@ -185,14 +199,16 @@ def _waiting(report: Report) -> str:
         return "<p>No pod waits.</p>"
     rows = [
         (
-            entry.why,
-            f"{entry.pods:,}",
-            f"{entry.placed_now:,}",
-            words.UNKNOWN if entry.placed_lent is None else f"{entry.placed_lent:,}",
+            group.why,
+            group.holder.value,
+            f"{group.pods:,}",
+            f"{group.placed_now:,}",
+            words.UNKNOWN if group.placed_lent is None else f"{group.placed_lent:,}",
         )
-        for entry in report.waiting
+        for group in report.waiting
     ]
-    return _table(("why", "pods", "cotenant places now", "with what could be lent"), rows)
+    heads = ("why", "waits for", "pods", "cotenant places now", "with what could be lent")
+    return f"<p>{escape(words.held(report))}</p>{_table(heads, rows, prose=(1,))}"
 
 
 def _elsewhere(report: Report) -> str:
