@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 _BLOCK = bytes(1 << 16)
@@ -55,6 +56,7 @@ class Engine:
         self.costs, self.max_batch = costs, max_batch
         self.waiting: deque[Request] = deque()
         self.running: list[Request] = []
+        self.first_token: Callable[[Request], None] = lambda request: None  # told when a request has it
         self._came = asyncio.Event()
 
     async def answer(self, prompt_tokens: int, max_tokens: int) -> Request:
@@ -86,6 +88,8 @@ class Engine:
         now_s = time.monotonic()
         for request in self.running:
             request.token_s.append(now_s)
+            if len(request.token_s) == 1:
+                self.first_token(request)
         for request in [request for request in self.running if len(request.token_s) >= request.max_tokens]:
             self.running.remove(request)
             request.done.set()

@@ -48,9 +48,12 @@ class Metrics:
             gauge = Gauge(f"vllm:num_requests_{name}", f"Requests {name}.", list(labels), registry=self.registry)
             gauge.labels(**labels).set_function(lambda queue=queue: len(queue))
 
+    def first(self, request: Request) -> None:
+        """A request has its first token: it counts then, as a vLLM's does, and not when the last is made."""
+        self._first.observe(request.first_token_s)
+
     def observe(self, request: Request) -> None:
         """A finished request."""
-        self._first.observe(request.first_token_s)
         self._queue.observe(request.begun_s - request.arrived_s)
         self._whole.observe(request.token_s[-1] - request.arrived_s)
         if len(request.token_s) > 1:
@@ -64,6 +67,7 @@ async def serve(address: str) -> None:
     """For ever."""
     engine, spans = Engine(Costs()), Spans(MODEL)
     metrics = Metrics(engine)
+    engine.first_token = metrics.first
 
     async def answer(path: str, query: dict[str, list[str]]) -> tuple[int, bytes]:
         if path == "/ready":

@@ -75,7 +75,8 @@ def make(name: str, period_s: float | None = None) -> harness.Experiment:
         from cotenant_lab.experiments.site.model_server import MODEL_SERVER
         from cotenant_lab.experiments.studies.loop import Loop
 
-        return Loop(name="llm", title="A model server beside a batch hog", application=MODEL_SERVER)
+        title = "From a model server's metrics to a recovery: a stand-in beside a batch hog"
+        return Loop(rate=12.0, name="llm", title=title, application=MODEL_SERVER)
     raise InvalidInput("experiment", name, "one of " + ", ".join(DEFAULT_ROUNDS))
 
 

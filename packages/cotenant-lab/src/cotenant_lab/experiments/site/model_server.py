@@ -80,7 +80,7 @@ def limit_us(first: ServerHistogram, share: float = 0.99) -> int:
 MODEL_SERVER = Application(
     services=(NAME,),
     frontend=NAME,
-    path="/v1/completions?prompt_tokens=1{}&max_tokens=16",
+    path="/v1/completions?prompt_tokens=1{}&max_tokens=8",
     objective=OBJECTIVE,
     note=(
         "A stand-in for a model server, continuous batching on one core without a GPU. The objective is of its time "

@@ -40,7 +40,7 @@ def test_without_an_edge_there_is_no_limit(found: ServerHistogram) -> None:
 
 def test_requests_have_the_path_of_their_application() -> None:
     assert Dispatch(RIDE.path).request(3).startswith(b"GET /dispatch?customer=11 HTTP/1.1\r\n")
-    assert Dispatch(MODEL_SERVER.path).request(3).startswith(b"GET /v1/completions?prompt_tokens=111&max_tokens=16 ")
+    assert Dispatch(MODEL_SERVER.path).request(3).startswith(b"GET /v1/completions?prompt_tokens=111&max_tokens=8 ")
 
 
 def test_the_experiment_has_its_application() -> None:
