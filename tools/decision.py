@@ -15,7 +15,6 @@ import pstats
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import numpy as np
 
@@ -52,7 +51,7 @@ def tree(cluster: Cluster, number: int) -> list[str]:
     lines: list[str] = []
     depth = 0
 
-    def called(frame: FrameType, event: str, _: Any) -> None:
+    def called(frame: FrameType, event: str, _: object) -> None:
         nonlocal depth
         code = frame.f_code
         if event not in ("call", "return") or not code.co_filename.startswith(SOURCE) or code.co_name.startswith("<"):

@@ -32,7 +32,7 @@ PLAIN: dict[Any, dict[str, Any]] = {
 }
 
 
-def schema_of(form: Any) -> dict[str, Any]:
+def schema_of(form: object) -> dict[str, Any]:
     """What a value of this type may be in YAML, as `model.document.build` reads it."""
     if form in PLAIN:
         return dict(PLAIN[form])

@@ -122,7 +122,7 @@ class RayCluster:
             for spec in specs
         ]
 
-    def _fetched(self, task: Task, reference: Any) -> Finished[Task]:
+    def _fetched(self, task: Task, reference: object) -> Finished[Task]:
         """The outcome of a task that has ended, stored."""
         errors = self.ray.exceptions
         lost = tuple(getattr(errors, name) for name in _LOST)

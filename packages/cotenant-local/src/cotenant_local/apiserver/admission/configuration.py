@@ -10,7 +10,6 @@ Limits: matchPolicy Equivalent is treated as Exact.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
@@ -214,7 +213,7 @@ def check(obj: Manifest, kind: str) -> None:
         )
 
 
-def _invalid(field: str, value: Any, why: str) -> Cause:
+def _invalid(field: str, value: object, why: str) -> Cause:
     shown = f'"{value}"' if isinstance(value, str) else value
     return Cause("FieldValueInvalid", f"Invalid value: {shown}: {why}", field)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -131,7 +130,7 @@ def _patch(response: Manifest, is_mutating: bool) -> bytes:
         raise _invalid("response.patch is not base64") from None
 
 
-def _warnings(value: Any) -> tuple[str, ...]:
+def _warnings(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         return ()
     return tuple(str(one)[:_MAX_WARNING] for one in value)

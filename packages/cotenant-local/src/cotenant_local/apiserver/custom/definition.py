@@ -39,7 +39,7 @@ def default_definition(obj: Manifest) -> None:
             _decode_nested(schema, 0)
 
 
-def _decode_nested(schema: Any, depth: int) -> None:
+def _decode_nested(schema: object, depth: int) -> None:
     """Decode schemas under `items` and `additionalProperties`, which are typed as any JSON and therefore not
     decoded yet.
     """

@@ -40,7 +40,7 @@ class _Filter:
     sign: str
     value: Any
 
-    def holds(self, item: Any) -> bool:
+    def holds(self, item: object) -> bool:
         for name in self.field:
             item = item.get(name) if isinstance(item, dict) else None
         if item is None:

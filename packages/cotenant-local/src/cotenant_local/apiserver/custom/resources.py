@@ -101,7 +101,7 @@ def _text(path: JsonPath) -> Callable[[Manifest], str]:
     return read
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

@@ -117,7 +117,7 @@ class Rule:
         if self.all_of or self.any_of or self.one_of or self.negated is not None:
             self._check_combinations(value, path, causes)
 
-    def holds(self, value: Any) -> bool:
+    def holds(self, value: object) -> bool:
         """Whether a value is valid."""
         causes: list[Cause] = []
         self.check(value, "", causes)
@@ -204,7 +204,7 @@ class Rule:
                 field_errors.invalid(path, value, f"{path} in body should be a multiple of {field_errors.shown(step)}")
             )
 
-    def _check_combinations(self, value: Any, path: str, causes: list[Cause]) -> None:
+    def _check_combinations(self, value: object, path: str, causes: list[Cause]) -> None:
         for rule in self.all_of:
             rule.check(value, path, causes)
         shown = "" if isinstance(value, dict | list) else value
@@ -258,7 +258,7 @@ def _is_type(value: Any, type_name: str) -> bool:
     return _NAMES.get(kind) == type_name
 
 
-def _mistyped(path: str, value: Any, type_name: str) -> Cause:
+def _mistyped(path: str, value: object, type_name: str) -> Cause:
     name = _NAMES.get(type(value), "unknown")
     expected = "integer,string" if type_name == "int-or-string" else type_name
     where = f"{path} in body" if path else "in body"
@@ -271,7 +271,7 @@ def _too_many(path: str, found: int, maximum: int) -> Cause:
     return Cause("FieldValueTooMany", f"Too many: {found}: must have at most {maximum} items", path)
 
 
-def _equal(a: Any, b: object) -> bool:
+def _equal(a: object, b: object) -> bool:
     return a == b and isinstance(a, bool) is isinstance(b, bool)
 
 

@@ -8,7 +8,6 @@ are identified; defaults are valid.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from cotenant.drivers.kube.manifests.errors import Cause, Manifest
 from cotenant_local.apiserver.custom.rules import Rule, compile_pattern
@@ -50,7 +49,7 @@ def check_root(schema: Manifest, field: str) -> list[Cause]:
     return causes
 
 
-def uses_cel(schema: Any, depth: int = 0) -> bool:
+def uses_cel(schema: object, depth: int = 0) -> bool:
     """Whether a schema has CEL rules at any level."""
     if depth > 4 * MAX_DEPTH:
         return False
@@ -59,7 +58,7 @@ def uses_cel(schema: Any, depth: int = 0) -> bool:
     return isinstance(schema, list) and any(uses_cel(entry, depth + 1) for entry in schema)
 
 
-def _check(schema: Any, field: str, where: str, depth: int, causes: list[Cause]) -> None:
+def _check(schema: object, field: str, where: str, depth: int, causes: list[Cause]) -> None:
     if depth > MAX_DEPTH:
         causes.append(field_errors.forbidden(field, f"schemas of more than {MAX_DEPTH} levels are not supported"))
         return
@@ -199,7 +198,7 @@ def _check_values(schema: Manifest, field: str, causes: list[Cause], depth: int 
         _check_combined(schema["not"], f"{field}.not", is_either, depth, causes)
 
 
-def _check_combined(schema: Any, field: str, is_either: bool, depth: int, causes: list[Cause]) -> None:
+def _check_combined(schema: object, field: str, is_either: bool, depth: int, causes: list[Cause]) -> None:
     if depth > MAX_DEPTH or not isinstance(schema, dict):
         causes.append(field_errors.invalid(field, "", "must be a schema"))
         return

@@ -10,8 +10,6 @@ pruning, defaulting).
 
 from __future__ import annotations
 
-from typing import Any
-
 from cotenant.drivers.kube.manifests import tree
 from cotenant.drivers.kube.manifests.document import copy_value
 from cotenant.drivers.kube.manifests.errors import Manifest
@@ -81,14 +79,14 @@ def _type_fields() -> dict[str, SchemaNode]:
     return {"apiVersion": SchemaNode(tree.STRING), "kind": SchemaNode(tree.STRING), "metadata": object_meta()}
 
 
-def prune(value: Any, node: SchemaNode, path: str = "") -> list[str]:
+def prune(value: object, node: SchemaNode, path: str = "") -> list[str]:
     """Drop unknown fields that are not preserved, in place. Returns their paths."""
     dropped: list[str] = []
     _prune(value, node, path, dropped)
     return dropped
 
 
-def _prune(value: Any, node: SchemaNode, path: str, dropped: list[str]) -> None:
+def _prune(value: object, node: SchemaNode, path: str, dropped: list[str]) -> None:
     if type(value) is dict:
         if node.kind == tree.STRUCT:
             fields = node.fields
@@ -125,7 +123,7 @@ class Defaults:
         self.fields: dict[str, Defaults] = {}
         self.item: Defaults | None = None  # of a list's elements or a map's values
 
-    def fill(self, value: Any) -> None:
+    def fill(self, value: object) -> None:
         """Set the defaults of a value, in place."""
         if type(value) is dict:
             for name, default in self.values.items():

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
@@ -124,7 +123,7 @@ def decode_object(body: bytes, content_type: str, kind: str) -> Manifest:
     return document
 
 
-def is_surely_single(body: bytes, document: Any) -> bool:
+def is_surely_single(body: bytes, document: object) -> bool:
     """Whether no field occurs twice, by a cheap sufficient test: the re-encoded document is as long as the body,
     white space aside.
     """
@@ -146,7 +145,7 @@ class _Pairs(list[tuple[str, object]]):
         super().__init__(pairs)
 
 
-def _walk(value: Any, path: str, found: dict[str, None]) -> None:
+def _walk(value: object, path: str, found: dict[str, None]) -> None:
     if len(found) >= _MAX_DUPLICATES:
         return
     if isinstance(value, _Pairs):

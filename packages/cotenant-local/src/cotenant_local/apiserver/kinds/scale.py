@@ -29,7 +29,7 @@ def _read(obj: Manifest, path: str) -> object:
     return value
 
 
-def _selector_text(selector: Any) -> str:
+def _selector_text(selector: object) -> str:
     """A label selector in the text form of list requests."""
     if isinstance(selector, str):
         return selector

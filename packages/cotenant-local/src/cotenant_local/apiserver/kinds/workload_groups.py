@@ -11,7 +11,6 @@ scheduling.k8s.io/v1alpha2 and v1beta1.
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
 from cotenant_local.apiserver.contract import Resource
@@ -148,7 +147,7 @@ def _minimum_causes(policy: Manifest, obj: Manifest, field: str) -> list[Cause]:
     return [Cause("FieldValueInvalid", why, f"{field}.gang.{name}")]
 
 
-def _without_minima(value: Any) -> object:
+def _without_minima(value: object) -> object:
     """The same without the minima of gangs, at any depth."""
     if isinstance(value, dict):
         return {key: _without_minima(part) for key, part in value.items() if key not in _MINIMA}

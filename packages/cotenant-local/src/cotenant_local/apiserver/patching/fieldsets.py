@@ -52,7 +52,7 @@ _decode = msgspec.json.Decoder().decode
 # ------------------------------------------------------------------------------------------------
 
 
-def element_key(item: Any, node: SchemaNode) -> str:
+def element_key(item: object, node: SchemaNode) -> str:
     """The path element of an item of a set or associative list: `v:"a"`, `k:{"name":"web"}`."""
     if node.list_type == tree.SET or type(item) is not dict:
         return "v:" + _encode(item).decode()
@@ -69,7 +69,7 @@ def element_key(item: Any, node: SchemaNode) -> str:
 # -------------------------------------------------------------------------------------------------------
 
 
-def written(value: Any, node: SchemaNode) -> FieldSet:
+def written(value: object, node: SchemaNode) -> FieldSet:
     """The fields of a newly written value, including the value itself: what its manager owns."""
     if type(value) is dict:
         if node.atomic or not value:
@@ -99,7 +99,7 @@ def written(value: Any, node: SchemaNode) -> FieldSet:
     return _LEAF
 
 
-def _inner(key: str, value: Any, node: SchemaNode) -> FieldSet:
+def _inner(key: str, value: object, node: SchemaNode) -> FieldSet:
     found = written(value, node)
     if key in _ALWAYS_PRESENT and len(found) > 1:
         del found["."]
@@ -131,7 +131,7 @@ class _SetCache:
         return found
 
     def _of(
-        self, key: str, value: Any, node: SchemaNode, compute: Callable[[str, Any, SchemaNode], FieldSet]
+        self, key: str, value: object, node: SchemaNode, compute: Callable[[str, Any, SchemaNode], FieldSet]
     ) -> FieldSet:
         identity = (node, key, _encode(value))
         found = self.sets.get(identity)
@@ -168,7 +168,7 @@ def written_object(obj: Manifest, root: SchemaNode, skipped: frozenset[str]) -> 
     return found
 
 
-def applied(value: Any, node: SchemaNode) -> FieldSet:
+def applied(value: object, node: SchemaNode) -> FieldSet:
     """The fields stated by a configuration: leaves and list elements, but not the structs around them."""
     found: FieldSet = {}
     if type(value) is dict:

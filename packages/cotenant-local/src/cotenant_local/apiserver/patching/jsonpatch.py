@@ -59,7 +59,7 @@ def json_patch(obj: Manifest, body: bytes | list[Manifest]) -> Manifest:
 class _Patched:
     """A document while operations are applied to it."""
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: object) -> None:
         self.root = root
         self._copied_bytes = self._shifted = 0
 
@@ -81,7 +81,7 @@ class _Patched:
                 if not _equal(self._at(path), operation["value"]):
                     raise _NotApplicable(f"testing value {path} failed")
 
-    def _add(self, path: str, value: Any) -> None:
+    def _add(self, path: str, value: object) -> None:
         parts = _parts(path)
         if not parts:
             self.root = value
@@ -109,7 +109,7 @@ class _Patched:
             del parent[int(last)]
         return value
 
-    def _replace(self, path: str, value: Any) -> None:
+    def _replace(self, path: str, value: object) -> None:
         parts = _parts(path)
         if not parts:
             self.root = value
@@ -166,7 +166,7 @@ def _child(parent: Any, part: str, path: str) -> Any:
     return parent[_index(parent, part, path, len(parent) - 1 if isinstance(parent, list) else 0)]
 
 
-def _index(parent: Any, part: str, path: str, most: int) -> int:
+def _index(parent: object, part: str, path: str, most: int) -> int:
     if not isinstance(parent, list):
         raise _NotApplicable(f"doc is missing path: {path}: missing value")
     if not _INDEX.fullmatch(part) or int(part) > most:
@@ -174,7 +174,7 @@ def _index(parent: Any, part: str, path: str, most: int) -> int:
     return int(part)
 
 
-def _equal(here: Any, value: Any) -> bool:
+def _equal(here: object, value: object) -> bool:
     """Whether two values are the same JSON: true is no number."""
     if isinstance(here, bool) or isinstance(value, bool):
         return here is value

@@ -76,7 +76,7 @@ def read(obj: Manifest | None, *, is_stored: bool = False) -> Managers:
     return found
 
 
-def well_formed(fields: Any) -> bool:
+def well_formed(fields: object) -> bool:
     """Whether a value is a valid field set: nested mappings with keys of the four kinds."""
     if type(fields) is not dict:
         return False

@@ -141,7 +141,7 @@ def _numbered(given: Manifest, node: str) -> list[Manifest]:
     return found
 
 
-def _filled(value: Any, words: dict[str, str], name: str) -> Any:
+def _filled(value: object, words: dict[str, str], name: str) -> Any:
     if isinstance(value, dict):
         return {key: _filled(part, words, key) for key, part in value.items()}
     if isinstance(value, list):

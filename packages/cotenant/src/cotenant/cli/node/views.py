@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic, sleep, time
-from typing import Any
 
 from cotenant.cli import tables
 from cotenant.drivers.cgroup.layout import Layout, detect
@@ -341,7 +340,7 @@ def _print_groups(groups: Sequence[GroupUse], answer: JsonMapping) -> None:
         tables.print_words(headings, rows, right=("CPU", "waiting", "stalled", "memory", "tasks"))
 
 
-def _plain(value: Any) -> object:
+def _plain(value: object) -> object:
     return json.loads(json.dumps(value, default=str))
 
 

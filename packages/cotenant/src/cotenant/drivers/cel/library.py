@@ -63,7 +63,7 @@ class CelVersion:
         return hash(self._key)
 
 
-def _quantity(text: Any) -> CelQuantity:
+def _quantity(text: object) -> CelQuantity:
     try:
         return CelQuantity(parse_quantity(str(text)))
     except InvalidInput as error:
@@ -71,7 +71,7 @@ def _quantity(text: Any) -> CelQuantity:
 
 
 def _is(read: Callable[[Any], object]) -> Callable[[Any], Any]:
-    def test(text: Any) -> object:
+    def test(text: object) -> object:
         try:
             read(text)
         except ValueError:
@@ -81,7 +81,7 @@ def _is(read: Callable[[Any], object]) -> Callable[[Any], Any]:
     return test
 
 
-def _order(one: Any, other: Any) -> int:
+def _order(one: object, other: object) -> int:
     if isinstance(one, CelQuantity) and isinstance(other, CelQuantity):
         return (one.quantity.nano > other.quantity.nano) - (one.quantity.nano < other.quantity.nano)
     if isinstance(one, CelVersion) and isinstance(other, CelVersion):
@@ -129,7 +129,7 @@ def _replace(text: Any, old: Any, new: Any, most: Any = -1) -> Any:
     return celtypes.StringType(str(text).replace(str(old), str(new), int(most)))
 
 
-def _includes(value: Any, what: Any) -> object:
+def _includes(value: object, what: object) -> object:
     """Whether an attribute has a value, be it a list or not."""
     values = value if isinstance(value, celtypes.ListType) else (value,)
     return celtypes.BoolType(any(type(one) is type(what) and one == what for one in values))

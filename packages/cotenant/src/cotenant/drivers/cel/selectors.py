@@ -119,10 +119,10 @@ def _reads(tree: lark.Tree[lark.Token]) -> tuple[tuple[str, ...], ...] | None:
 class _Domains(celtypes.MapType):
     """Attributes by domain: a domain that a device does not have is empty."""
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         return super().__getitem__(key) if key in self else celtypes.MapType()
 
-    def get(self, key: Any, default: Any = None) -> Any:
+    def get(self, key: object, default: object = None) -> Any:
         return self[key]
 
 

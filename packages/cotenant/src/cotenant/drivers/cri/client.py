@@ -134,7 +134,7 @@ class CriClient:
         limit = linux.cpu_quota * 1000 // linux.cpu_period if linux.cpu_quota > 0 and linux.cpu_period > 0 else 0
         return ContainerLimits(pid, request, limit, max(0, linux.memory_limit_in_bytes))
 
-    def _call(self, method: str, **fields: Any) -> Any:
+    def _call(self, method: str, **fields: object) -> Any:
         try:
             kinds = messages()
             call = self._calls.get(method) or self._connect(method)

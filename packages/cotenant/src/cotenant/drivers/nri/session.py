@@ -203,7 +203,7 @@ class Session:
         changed = containers.update(request.container.id, values, self._cpu_version)
         return self._kinds["UpdateContainerResponse"](update=[] if changed is None else [changed])
 
-    async def _call(self, method: str, kind: str, **fields: Any) -> bytes:
+    async def _call(self, method: str, kind: str, **fields: object) -> bytes:
         stream, self._next_stream = self._next_stream, self._next_stream + 2
         answer = self._calls[stream] = asyncio.get_running_loop().create_future()
         request = self._kinds["Request"](

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
 from cotenant.model.errors import InvalidInput
@@ -171,7 +171,7 @@ def _word(data: JsonMapping, annotation: str, key: str, words: type[Word]) -> Wo
     return words(value)
 
 
-def _numa_amount(data: Any) -> NumaAmount:
+def _numa_amount(data: object) -> NumaAmount:
     field = f"{RESOURCE_STATUS}: numaNodeResources"
     node = data.get("node", 0) if isinstance(data, dict) else None
     resources = (data.get("resources") or {}) if isinstance(data, dict) else None

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from cotenant.model.devices.device import LARGEST_MINOR, DeviceType, VirtualFunction
 from cotenant.model.errors import InvalidInput
@@ -59,7 +58,7 @@ def parse_allocations(text: str) -> tuple[DeviceAllocation, ...]:
     return tuple(found)
 
 
-def _allocation(type_: DeviceType, data: Any) -> DeviceAllocation:
+def _allocation(type_: DeviceType, data: object) -> DeviceAllocation:
     field = f"{DEVICE_ALLOCATED}: {type_.value}"
     if not isinstance(data, dict) or not _is_index(data.get("minor")) or data["minor"] > LARGEST_MINOR:
         raise InvalidInput(field, data, f"an object with a minor of 0 to {LARGEST_MINOR}")
@@ -73,7 +72,7 @@ def _allocation(type_: DeviceType, data: Any) -> DeviceAllocation:
     )
 
 
-def _function(data: Any, field: str) -> VirtualFunction:
+def _function(data: object, field: str) -> VirtualFunction:
     bus = data.get("busID") if isinstance(data, dict) else None
     index = data.get("minor", 0) if isinstance(data, dict) else None
     if not isinstance(bus, str) or not isinstance(index, int) or not _is_index(index):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import Any
 
 from cotenant.model.cluster.labels import LabelSelector, Operator, Requirement
 from cotenant.model.devices.device import DeviceType
@@ -133,7 +132,7 @@ def _one_of(data: JsonObject, field: str, key: str, words: tuple[str, ...]) -> s
     return str(word)
 
 
-def _selector(data: Any, field: str) -> LabelSelector | None:
+def _selector(data: object, field: str) -> LabelSelector | None:
     if data is None:
         return None
     labels = data.get("matchLabels") or {} if isinstance(data, dict) else None

@@ -15,7 +15,7 @@ from cotenant.model.json_object import JsonObject
 Operation = JsonObject
 
 
-def difference(before: Any, after: Any, path: str = "") -> list[Operation]:
+def difference(before: object, after: object, path: str = "") -> list[Operation]:
     """Operations that make `before` equal to `after`; empty where they are equal. 1, 1.0 and true differ."""
     operations: list[Operation] = []
     _compare(before, after, path, operations)

@@ -32,7 +32,7 @@ class Refusal:
     code: int = 403
 
 
-def copied(value: Any) -> Any:
+def copied(value: object) -> Any:
     """A deep copy of a JSON value."""
     if type(value) is dict:
         return {

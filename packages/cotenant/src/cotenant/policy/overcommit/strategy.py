@@ -16,7 +16,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any
 
 import msgspec
 
@@ -297,7 +296,7 @@ def _percent(text: str) -> int | None:
     return int(share * 100) if share.is_finite() and 0 <= share <= 1 else None
 
 
-def _at(value: Any, path: str) -> object:
+def _at(value: object, path: str) -> object:
     """The value at a path such as `a.b`; the whole where it cannot be followed."""
     for name in path.split(".") if path else ():
         if not isinstance(value, Mapping) or name not in value:

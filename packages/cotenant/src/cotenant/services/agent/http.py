@@ -19,7 +19,7 @@ configuration says that the network is trusted.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import parse_qs
 
 import msgspec
@@ -254,7 +254,7 @@ def _one(query: bytes, name: str, default: str) -> str:
     return given[0]
 
 
-def _page(value: Any) -> Answer:
+def _page(value: object) -> Answer:
     return Answer(200, msgspec.json.encode(value))
 
 

@@ -106,7 +106,7 @@ def _objects(file: str, document: Any, node: Any) -> Iterator[Manifest]:
         yield Manifest(file, document, node)
 
 
-def _step(node: Any, path: str) -> tuple[int, Any, str] | None:
+def _step(node: object, path: str) -> tuple[int, Any, str] | None:
     """(line, node, rest of the path) after the first part of a path; keys may have dots in them, the longest one
     counts.
     """

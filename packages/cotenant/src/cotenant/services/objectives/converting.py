@@ -96,7 +96,7 @@ def _openslo(document: JsonMapping, indicators: Mapping[str, JsonMapping]) -> li
     for place, objective in enumerate(objectives[:_MOST], 1):
         title = f"{name}-{place}" if many else name
 
-        def read(objective: Any = objective, title: str = title) -> tuple[JsonObject, list[str]]:
+        def read(objective: object = objective, title: str = title) -> tuple[JsonObject, list[str]]:
             return _openslo_objective(document, spec, objective, title, indicators)
 
         converted.append(_attempt(f"OpenSLO {title}", read))
@@ -106,7 +106,7 @@ def _openslo(document: JsonMapping, indicators: Mapping[str, JsonMapping]) -> li
 def _openslo_objective(
     document: JsonMapping,
     spec: JsonMapping,
-    objective: Any,
+    objective: object,
     name: str,
     indicators: Mapping[str, JsonMapping],
 ) -> tuple[JsonObject, list[str]]:
@@ -229,14 +229,14 @@ def _sloth(spec: JsonMapping, metadata: JsonMapping) -> list[Converted]:
     for slo in slos[:_MOST]:
         name = str(slo.get("name", "")) if isinstance(slo, dict) else ""
 
-        def read(slo: Any = slo, name: str = name) -> tuple[JsonObject, list[str]]:
+        def read(slo: object = slo, name: str = name) -> tuple[JsonObject, list[str]]:
             return _sloth_objective(spec, metadata, slo, name)
 
         converted.append(_attempt(f"Sloth {name}", read))
     return converted
 
 
-def _sloth_objective(spec: JsonMapping, metadata: JsonMapping, slo: Any, name: str) -> tuple[JsonObject, list[str]]:
+def _sloth_objective(spec: JsonMapping, metadata: JsonMapping, slo: object, name: str) -> tuple[JsonObject, list[str]]:
     if not isinstance(slo, dict):
         raise InvalidInput("slos", slo, "objects")
     notes: list[str] = []
@@ -335,7 +335,7 @@ def _manifest(
     }
 
 
-def _texts(value: Any, depth: int = 0) -> list[str]:
+def _texts(value: object, depth: int = 0) -> list[str]:
     """Every text of a metric source, which differ by the system that is asked."""
     if isinstance(value, str):
         return [value]

@@ -66,7 +66,7 @@ class ZoneClient:
         found: dict[str, str] = self._ask(do="sources")
         return found
 
-    def _ask(self, answer_s: float = _ANSWER_S, /, **request: Any) -> Any:
+    def _ask(self, answer_s: float = _ANSWER_S, /, **request: object) -> Any:
         try:
             with socket.socket(socket.AF_UNIX) as peer:
                 peer.settimeout(answer_s)

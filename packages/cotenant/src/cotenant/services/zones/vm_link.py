@@ -50,7 +50,7 @@ class GuestLink:
         found: JsonObject = answer["ok"]
         return found
 
-    async def ask(self, do: str, timeout_s: float = ANSWER_S, **fields: Any) -> Any:
+    async def ask(self, do: str, timeout_s: float = ANSWER_S, **fields: object) -> Any:
         """One request. Raises `BackendLost` where the guest is gone or does not answer, `Permanent` with its
         refusal.
         """

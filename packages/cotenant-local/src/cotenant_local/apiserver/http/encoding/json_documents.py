@@ -8,8 +8,6 @@ Limits: 256 levels (Kubernetes: 10,000).
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from cotenant.drivers.kube.manifests.errors import ApiError
@@ -39,7 +37,7 @@ def decode_json(body: bytes, kind: str = "") -> object:
     return document
 
 
-def _is_deep(document: Any) -> bool:
+def _is_deep(document: object) -> bool:
     """Whether a document is nested deeper than `MAX_DEPTH`, found level by level: recursion would overflow the
     stack.
     """

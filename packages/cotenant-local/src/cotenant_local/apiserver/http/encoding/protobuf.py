@@ -108,17 +108,17 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def _bytes(value: Any) -> memoryview:
+def _bytes(value: object) -> memoryview:
     if not isinstance(value, memoryview):
         raise Malformed("expected a length-delimited field")
     return value
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return bytes(_bytes(value)).decode()
 
 
-def _instant(value: Any, digits: int) -> str | None:
+def _instant(value: object, digits: int) -> str | None:
     found = dict(_wire(_bytes(value)))
     if not found:
         return None
@@ -130,14 +130,14 @@ def _instant(value: Any, digits: int) -> str | None:
     return f"{shown}.{nanos // 1000:06d}Z" if digits else f"{shown}Z"
 
 
-def _int_or_string(value: Any) -> int | str:
+def _int_or_string(value: object) -> int | str:
     found = dict(_wire(_bytes(value)))
     if found.get(1, 0):
         return _text(found[3]) if 3 in found else ""
     return _signed(found.get(2, 0))
 
 
-def _scalar(field: _Field, value: Any, depth: int) -> Any:
+def _scalar(field: _Field, value: object, depth: int) -> Any:
     code = field.code
     if code == "s":
         return _text(value)
@@ -169,11 +169,11 @@ def _scalar(field: _Field, value: Any, depth: int) -> Any:
 _ZEROS: tuple[Any, ...] = ("", 0, False, None)
 
 
-def _is_zero(value: Any) -> bool:
+def _is_zero(value: object) -> bool:
     return value == {} if isinstance(value, dict) else value in _ZEROS
 
 
-def _entry(field: _Field, value: Any, depth: int) -> tuple[str, Any]:
+def _entry(field: _Field, value: object, depth: int) -> tuple[str, Any]:
     """One entry of a map."""
     found = dict(_wire(_bytes(value)))
     key = _text(found[1]) if 1 in found else ""

@@ -12,7 +12,6 @@ Limits: encodes only; security schemes, examples and headers are left out.
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import msgspec
 
@@ -103,7 +102,7 @@ def _text(number: int, value: str) -> bytes:
     return _bytes(number, value.encode()) if value else b""
 
 
-def _any(value: Any) -> bytes:
+def _any(value: object) -> bytes:
     """message Any, as YAML text."""
     return _bytes(2, _as_json(value) + b"\n")
 

@@ -10,7 +10,6 @@ Limits: v2 leaves out what it cannot express (oneOf, anyOf, not, nullable), as k
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.apiserver.contract import Resource
@@ -25,7 +24,7 @@ _GVK = "x-kubernetes-group-version-kind"
 V2, V3 = "#/definitions/", "#/components/schemas/"
 
 
-def _type_of(value: Any) -> object:
+def _type_of(value: object) -> object:
     if isinstance(value, list):
         return next((one for one in value if one != "null"), None)
     return value
@@ -82,7 +81,7 @@ def builtin(name: str, definition: Manifest, prefix: str) -> Manifest:
     return out
 
 
-def references(node: Any, prefix: str, found: set[str]) -> None:
+def references(node: object, prefix: str, found: set[str]) -> None:
     """Collect the names of the schemas that a document references."""
     if isinstance(node, dict):
         target = node.get("$ref")

@@ -50,7 +50,7 @@ NOT_NEGATIVE = "must be greater than or equal to 0"
 IMMUTABLE = "field is immutable"
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value as formatted in causes: text quoted, objects as JSON."""
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= 1000 else text[:1000] + "..."
@@ -61,18 +61,18 @@ def required(field: str, detail: str = "") -> Cause:
     return Cause("FieldValueRequired", f"Required value: {detail}" if detail else "Required value", field)
 
 
-def invalid(field: str, value: Any, detail: str) -> Cause:
+def invalid(field: str, value: object, detail: str) -> Cause:
     """A value violates a rule."""
     return Cause("FieldValueInvalid", f"Invalid value: {shown(value)}: {detail}", field)
 
 
-def unsupported(field: str, value: Any, supported: Iterable[str]) -> Cause:
+def unsupported(field: str, value: object, supported: Iterable[str]) -> Cause:
     """A value is not one of the supported values."""
     listed = ", ".join(f'"{name}"' for name in sorted(supported))
     return Cause("FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {listed}", field)
 
 
-def duplicate(field: str, value: Any) -> Cause:
+def duplicate(field: str, value: object) -> Cause:
     """A value that must be unique is repeated."""
     return Cause("FieldValueDuplicate", f"Duplicate value: {shown(value)}", field)
 
@@ -82,7 +82,7 @@ def forbidden(field: str, detail: str) -> Cause:
     return Cause("FieldValueForbidden", f"Forbidden: {detail}", field)
 
 
-def not_found(field: str, value: Any) -> Cause:
+def not_found(field: str, value: object) -> Cause:
     """A reference has no target."""
     return Cause("FieldValueNotFound", f"Not found: {shown(value)}", field)
 
@@ -170,7 +170,7 @@ def not_negative(value: Any, field: str, causes: list[Cause]) -> None:
         causes.append(invalid(field, value, NOT_NEGATIVE))
 
 
-def one_of(value: Any, supported: frozenset[str], field: str, causes: list[Cause]) -> None:
+def one_of(value: object, supported: frozenset[str], field: str, causes: list[Cause]) -> None:
     """Check that a value is one of a set."""
     if value not in supported:
         causes.append(unsupported(field, value, supported) if value else required(field))
@@ -182,7 +182,7 @@ def port(value: Any, field: str, causes: list[Cause]) -> None:
         causes.append(invalid(field, value, "must be between 1 and 65535, inclusive"))
 
 
-def port_or_name(value: Any, field: str, causes: list[Cause]) -> None:
+def port_or_name(value: object, field: str, causes: list[Cause]) -> None:
     """Check a port given by number or name."""
     if isinstance(value, int):
         port(value, field, causes)
@@ -190,7 +190,7 @@ def port_or_name(value: Any, field: str, causes: list[Cause]) -> None:
         causes.append(invalid(field, value, why))
 
 
-def immutable(new: Any, old: Any, field: str, causes: list[Cause]) -> None:
+def immutable(new: object, old: object, field: str, causes: list[Cause]) -> None:
     """Check that a field has not changed."""
     if new != old:
         causes.append(invalid(field, new, IMMUTABLE))

@@ -210,7 +210,7 @@ def _share(value: Any, field: str, causes: list[Cause]) -> int:
     return min(int(value[:9].rstrip("%")), 10**9)
 
 
-def check_share(value: Any, field: str, causes: list[Cause]) -> None:
+def check_share(value: object, field: str, causes: list[Cause]) -> None:
     """Check a number that is not negative, or a percentage of at most 100."""
     share = _share(value, field, causes)
     if isinstance(value, str) and _PERCENT.fullmatch(value) and share > 100:

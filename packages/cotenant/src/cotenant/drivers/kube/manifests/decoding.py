@@ -114,7 +114,7 @@ def _struct(obj: Manifest, node: SchemaNode, depth: int) -> list[Problem] | None
     return problems
 
 
-def _value(value: Any, node: SchemaNode, depth: int) -> tuple[object, list[Problem] | None]:
+def _value(value: object, node: SchemaNode, depth: int) -> tuple[object, list[Problem] | None]:
     """The value in canonical form, and its problems."""
     kind = node.kind
     if kind == tree.STRUCT:
@@ -201,7 +201,7 @@ def _map(pairs: Manifest, node: SchemaNode, depth: int) -> list[Problem] | None:
     return problems
 
 
-def _quantity(value: Any) -> tuple[object, list[Problem] | None]:
+def _quantity(value: object) -> tuple[object, list[Problem] | None]:
     if type(value) is str and _CANONICAL.fullmatch(value) and value[0] != "0":
         return value, None
     if type(value) is bool or not isinstance(value, str | int | float):
@@ -263,7 +263,7 @@ def _in(index: int, path: str) -> str:
     return f"[{index}].{path}" if path and path[0] != "[" else f"[{index}]{path}"
 
 
-def _wrong(value: Any, node: SchemaNode) -> str:
+def _wrong(value: object, node: SchemaNode) -> str:
     """Go's message for a wrong type, with a placeholder for the field name, which is known only further up."""
     json_type = {bool: "bool", str: "string", list: "array", dict: "object", int: "number", float: "number"}.get(
         type(value), "null"

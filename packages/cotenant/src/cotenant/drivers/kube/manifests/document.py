@@ -48,7 +48,7 @@ def copied(value: Manifest) -> Manifest:
     return copy
 
 
-def copy_value(value: Any) -> Any:
+def copy_value(value: object) -> Any:
     """A deep copy of any JSON value. Faster than encoding and decoding it, and it keeps the order of keys."""
     if type(value) is dict:
         return {key: copy_value(entry) if type(entry) in _NESTED else entry for key, entry in value.items()}

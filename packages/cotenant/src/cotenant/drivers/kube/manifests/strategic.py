@@ -140,7 +140,7 @@ def _ordered(items: list[Any], order: list[object], node: SchemaNode) -> list[ob
     """The items in the given order; items not named in it keep their position among the others."""
     key = node.merge_key if node.item.kind == tree.STRUCT else ""
 
-    def identity(item: Any) -> Hashable:
+    def identity(item: object) -> Hashable:
         return _identity(item.get(key) if key and isinstance(item, dict) else item)
 
     merge_value = [identity(entry) for entry in order]
@@ -159,12 +159,12 @@ def _child(node: SchemaNode, key: str) -> SchemaNode:
     return node.item if node.kind == tree.MAP else DEDUCED
 
 
-def _identity(value: Any) -> Hashable:
+def _identity(value: object) -> Hashable:
     """A hashable stand-in for a merge key or a list's scalar; equal values have equal ones."""
     return value if isinstance(value, Hashable) else msgspec.json.encode(value, order="sorted")
 
 
-def _without_directives(value: Any) -> Any:
+def _without_directives(value: object) -> Any:
     if type(value) is dict:
         return {
             key: _without_directives(entry)
@@ -174,7 +174,7 @@ def _without_directives(value: Any) -> Any:
     return [_without_directives(entry) for entry in value] if type(value) is list else value
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= 200 else text[:200] + "..."
 

@@ -63,7 +63,7 @@ def _check(body: bytes, refusal: Refusal, allows_aliases: bool) -> None:
             depth -= 1
 
 
-def _written_out(value: Any, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
+def _written_out(value: object, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
     """Values and bytes of text of a document whose aliases are written out. Each shared value is walked once."""
     if isinstance(value, str):
         return 1, len(value)
@@ -93,7 +93,7 @@ def _json_loader() -> object:
     return _loader
 
 
-def _plain(value: Any, refusal: Refusal) -> object:
+def _plain(value: object, refusal: Refusal) -> object:
     """YAML's values as JSON has them: keys are text, there are no dates, sets or bytes."""
     if isinstance(value, dict):
         return {_key(key): _plain(inner, refusal) for key, inner in value.items()}

@@ -9,7 +9,6 @@ Source: Koordinator, apis/extension/{load_aware,node}.go.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from cotenant.model.cluster.annotations import RAW_ALLOCATABLE, USAGE_THRESHOLDS
 from cotenant.model.errors import InvalidInput
@@ -45,7 +44,7 @@ def raw_allocatable(text: str) -> Use:
     return Use(*found)
 
 
-def shares(data: Any, field: str) -> Shares:
+def shares(data: object, field: str) -> Shares:
     """Percentages by resource; other resources are ignored. Raises `InvalidInput`."""
     if data is None:
         return Shares()
@@ -57,7 +56,7 @@ def shares(data: Any, field: str) -> Shares:
         raise InvalidInput(f"{field}: {error.field}", error.value, error.expected, error.hint) from None
 
 
-def percentiles(data: Any, field: str) -> Percentiles | None:
+def percentiles(data: object, field: str) -> Percentiles | None:
     """A percentile's thresholds, with statistic and window. Raises `InvalidInput`."""
     if data is None:
         return None
@@ -87,7 +86,7 @@ def _percentile(data: JsonObject, kind: str, window: str, field: str) -> Percent
     return Percentile(statistic, _seconds(data.get(window), f"{field}.{window}"))
 
 
-def _seconds(data: Any, field: str) -> int:
+def _seconds(data: object, field: str) -> int:
     if data is None:
         return 0
     if isinstance(data, int) and not isinstance(data, bool) and data >= 0:

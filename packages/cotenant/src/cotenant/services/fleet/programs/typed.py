@@ -114,7 +114,7 @@ def _refusal(error: msgspec.ValidationError) -> InvalidInput:
     return InvalidInput(path or "arguments", found, expected.removeprefix("Expected "))
 
 
-def _written(form: Any) -> str:
+def _written(form: object) -> str:
     if form is type(None) or form is None:
         return "null"
     if isinstance(form, type) and not getattr(form, "__args__", ()):

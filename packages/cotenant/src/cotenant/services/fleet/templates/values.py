@@ -115,7 +115,7 @@ def size_bytes(where: str, given: object) -> int:
     return int(float(match[1]) * 2 ** _POWERS[match[2].lower()])
 
 
-def interpolated(given: Any, ours: Mapping[str, str], where: str = "") -> Any:
+def interpolated(given: object, ours: Mapping[str, str], where: str = "") -> Any:
     """The document with $VAR, ${VAR}, ${VAR:-default} and $$ replaced in its texts.
 
     Raises `InvalidInput` for a variable without a value.

@@ -196,7 +196,7 @@ def check_parameters(found: Manifest, field: str, causes: list[Cause]) -> None:
     check_raw(opaque.get("parameters"), f"{field}.opaque.parameters", _MAX_PARAMETERS, causes)
 
 
-def check_raw(found: Any, field: str, limit: int, causes: list[Cause]) -> None:
+def check_raw(found: object, field: str, limit: int, causes: list[Cause]) -> None:
     """Check a required document of any content."""
     if found is None:
         causes.append(field_errors.required(field))

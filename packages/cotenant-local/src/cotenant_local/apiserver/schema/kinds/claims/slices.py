@@ -218,5 +218,5 @@ def _check_counters(found: Manifest, field: str, causes: list[Cause]) -> None:
     names.named(counters, _MAX_COUNTERS, names.label, _any_counter, f"{field}.counters", causes)
 
 
-def _any_counter(_: Any, __: str, ___: list[Cause]) -> None:
+def _any_counter(_: object, __: str, ___: list[Cause]) -> None:
     return
