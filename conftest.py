@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import distribution, recording
+from tests import distribution, recording, termination
 
 
 def pytest_report_header() -> str:
@@ -26,7 +26,8 @@ ROOT = Path(__file__).parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Processes that cases start keep their identities in a folder of this run."""
+    """Processes that cases start keep their identities in a folder of this run, and end with it."""
+    termination.end_like_an_interruption()
     folder = tempfile.mkdtemp(prefix="cotenant-test-state-")
     os.environ["XDG_STATE_HOME"] = folder
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.kube.claims.upstream import upstream, why_not
+from tests.kube.definitions import collection, installed
 from tests.kube.test_shadow import Local, run
 
 from cotenant.cli.main import main
@@ -71,3 +73,48 @@ def test_the_command_writes_files_once(tmp_path: Path, capsys: pytest.CaptureFix
     answer = msgspec.json.decode(capsys.readouterr().out)
     assert {piece["verdict"] for piece in answer["judged"]["pieces"]} == {"differs", "unknown"}
     assert "values.yaml" in answer["files"]
+
+
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+def test_koordinators_objects_on_kube_apiserver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scheduler = "kind: KubeSchedulerConfiguration\nprofiles: [{schedulerName: koord-scheduler}]\n"
+    maps = {
+        "slo-controller-config": {"colocation-config": '{"enable": true}', "gpu-sharing-config": "{}"},
+        "koord-scheduler-config": {"koord-scheduler-config": scheduler},
+    }
+    with upstream(tmp_path) as server:
+        kube = server.client()
+        with installed(kube):
+            kube.create("/api/v1/namespaces", {"metadata": {"name": "koordinator-system"}})
+            for name, data in maps.items():
+                kube.create(
+                    "/api/v1/namespaces/koordinator-system/configmaps", {"metadata": {"name": name}, "data": data}
+                )
+            amounts = {"min": {"cpu": "1"}, "max": {"cpu": "4"}}
+            kube.create(
+                collection("elasticquotas", "default"),
+                {**kind_of("elasticquotas"), "metadata": {"name": "team"}, "spec": amounts},
+            )
+            labels = {"koordinator.sh/qosClass": "BE", "quota.scheduling.koordinator.sh/name": "team"}
+            container = {"name": "main", "image": "app:1"}
+            spec = {
+                "schedulerName": "koord-scheduler",
+                "containers": [container],
+                "automountServiceAccountToken": False,
+            }
+            kube.create("/api/v1/namespaces/default/pods", {"metadata": {"name": "p", "labels": labels}, "spec": spec})
+            assert main(["migrate", "koordinator", "--kubeconfig", str(server.kubeconfig), "--json"]) == 0
+    found = msgspec.json.decode(capsys.readouterr().out)["judged"]
+    verdicts = {piece["what"]: (piece["verdict"], piece["found"]) for piece in found["pieces"]}
+    assert verdicts["ElasticQuota objects"] == ("supported", 1)
+    assert verdicts["koordinator.sh/qosClass"] == ("supported", 1)
+    assert verdicts["slo-controller-config: colocation-config"] == ("differs", 1)
+    assert verdicts["slo-controller-config: gpu-sharing-config"] == ("unknown", 1)
+    assert found["scheduler_names"] == ["koord-scheduler"]
+    assert found["unread"] == []
+
+
+def kind_of(plural: str) -> dict[str, str]:
+    """The type of a kind's objects, as its definition has it."""
+    path = collection(plural).split("/")
+    return {"apiVersion": "/".join(path[2:4]), "kind": "ElasticQuota"}

@@ -8,16 +8,18 @@ import queue
 import random
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tools.mutation.distance import has_slow_cases, import_graph, nearest_files, stages
 from tools.mutation.operators import changes
-from tools.mutation.reach import FAST, SLOW, SOURCES, importing, nearest, read, record
-from tools.mutation.trials import Mutant, Outcome, copied, try_one
+from tools.mutation.reach import FAST, SLOW, SOURCES, Reach, nearest, read, record
+from tools.mutation.trials import Mutant, Outcome, copied, failing, try_one
 
 ROOT = Path(__file__).parents[2]
-MAX_SLOW_FILES = 12
+MAX_SLOW_FILES = 8
 FLOORS = ("policy", "engine", "services")
 
 
@@ -61,8 +63,66 @@ def shown(outcome: Outcome) -> str:
     )
 
 
-def main() -> int:
-    """Status 1 where fewer are dead than `--goal` asks for."""
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which tests are run for a change, one list after the other until one of them fails."""
+
+    reach: Reach | None  # from a recording; None: from the imports
+    graph: Mapping[str, frozenset[str]]
+    first: Sequence[str]
+    max_tests: int
+    sizes: Sequence[int]
+    slow: bool
+
+    def fast(self, mutant: Mutant) -> list[list[str]]:
+        """Fast tests, the nearest first."""
+        if self.reach is not None:
+            reached = sorted(self.reach.tests(mutant.file, mutant.change.line))
+            tests = [*self.first, *nearest(mutant.file, reached, self.max_tests)]
+            return [tests] if tests else []
+        found = stages(nearest_files(self.graph, f"{SOURCES}/{mutant.file}"), self.sizes)
+        return [list(self.first), *found] if self.first else found
+
+    def slow_files(self, mutant: Mutant) -> list[str]:
+        """Files whose slow tests are run where no fast one fails, the nearest first."""
+        if not self.slow:
+            return []
+        near = nearest_files(self.graph, f"{SOURCES}/{mutant.file}")
+        return [path for path in near if has_slow_cases(ROOT, path)][:MAX_SLOW_FILES]
+
+
+def tried(tree: Path, mutant: Mutant, choice: Choice, max_s: float) -> Outcome:
+    """Whether a test notices this change."""
+    outcome = Outcome(mutant, False, 0, "no test reaches it")
+    for tests in choice.fast(mutant):
+        found = try_one(tree, mutant, tests, max_s, FAST)
+        outcome = replace(found, tests=outcome.tests + found.tests)
+        if outcome.dead:
+            return outcome
+    slow = choice.slow_files(mutant)
+    if slow:
+        found = try_one(tree, mutant, slow, max_s, SLOW)
+        outcome = replace(found, tests=outcome.tests, by_slow=found.dead)
+    return outcome
+
+
+def believed(tree: Path, outcomes: Sequence[Outcome], max_s: float) -> list[Outcome]:
+    """The outcomes without deaths by a test that fails in the tree as it is."""
+    checked: list[Outcome] = []
+    for by_slow, options in ((False, FAST), (True, SLOW)):
+        dead = [outcome for outcome in outcomes if outcome.dead and outcome.by_slow is by_slow]
+        noticed = sorted({test for outcome in dead for test in outcome.noticed})
+        broken = failing(tree, noticed, max_s * max(1, len(noticed) // 20), options)
+        for outcome in dead:
+            untrue = sorted(set(outcome.noticed) & broken)
+            checked.append(
+                replace(outcome, dead=False, said=f"fails without the change: {untrue[0]}") if untrue else outcome
+            )
+    return [*checked, *(outcome for outcome in outcomes if not outcome.dead)]
+
+
+def arguments() -> argparse.ArgumentParser:
+    """The options."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutation", description=__doc__)
     parser.add_argument(
         "--floors",
@@ -73,39 +133,75 @@ def main() -> int:
     parser.add_argument(
         "--only", nargs="+", default=[], metavar="FILE[:LINE]", help="changes of these places alone; FILE may be a glob"
     )
-    parser.add_argument(
-        "--tests",
-        nargs="+",
-        default=[],
-        metavar="FILE",
-        help="run first, for each change: new tests that the coverage does not know",
-    )
+    parser.add_argument("--tests", nargs="+", default=[], metavar="FILE", help="run first, for each change")
     parser.add_argument(
         "--slow",
         action="store_true",
-        help="where no fast test fails, the slow ones (not the long) of the files that import the module",
+        help="where no fast test fails, the slow ones (not the long, nor those of real clusters and nodes) of the "
+        f"{MAX_SLOW_FILES} nearest files that have some",
     )
     parser.add_argument("--sample", type=int, default=200, help="how many changes are tried")
     parser.add_argument("--seed", type=int, default=1, help="of the draw")
     parser.add_argument("--jobs", type=int, default=2, help="trials at once")
     parser.add_argument(
-        "--max-tests", type=int, default=400, help="of those that reach a change, the nearest so many are run"
+        "--files",
+        nargs="+",
+        type=int,
+        default=[2, 6, 16],
+        help="of the test files that come to import the module, the nearest so many are run, then so many more, until "
+        "a test fails",
     )
-    parser.add_argument("--max-s", type=float, default=300.0, help="a trial that takes longer counts as dead")
     parser.add_argument(
         "--coverage",
         type=Path,
-        default=ROOT / "runs/mutation/coverage",
-        help="made by a run of the fast tests where absent",
+        default=None,
+        metavar="FILE",
+        help="choose tests by the lines they reach instead: a recording, made by a run of the fast tests where absent",
     )
+    parser.add_argument(
+        "--max-tests", type=int, default=400, help="of those that a recording names, the nearest so many are run"
+    )
+    parser.add_argument("--max-s", type=float, default=300.0, help="a run that takes longer counts as dead")
     parser.add_argument("--goal-pct", type=float, default=90.0, help="share of dead ones below which the status is 1")
     parser.add_argument("--json", action="store_true", help="an object a line")
-    options = parser.parse_args()
-    data: Path = options.coverage
-    if not data.exists():
-        data.parent.mkdir(parents=True, exist_ok=True)
-        record(ROOT, data.resolve(), options.jobs)
-    reach = read(data, ROOT)
+    return parser
+
+
+def chosen_by(options: argparse.Namespace) -> Choice:
+    """How tests are chosen, with the recording made or the imports read."""
+    reach = None
+    if options.coverage is not None:
+        data: Path = options.coverage
+        if not data.exists():
+            data.parent.mkdir(parents=True, exist_ok=True)
+            record(ROOT, data.resolve(), options.jobs)
+        reach = read(data, ROOT)
+    return Choice(reach, import_graph(ROOT), options.tests, options.max_tests, options.files, options.slow)
+
+
+def told(outcome: Outcome, as_json: bool) -> None:
+    """One line of what became of a change."""
+    mutant = outcome.mutant
+    if as_json:
+        line = {
+            "file": mutant.file,
+            "line": mutant.change.line,
+            "kind": mutant.change.kind,
+            "dead": outcome.dead,
+            "by_slow": outcome.by_slow,
+            "tests": outcome.tests,
+            "said": outcome.said,
+            "noticed": list(outcome.noticed[:4]),
+        }
+        print(json.dumps(line), flush=True)
+    elif not outcome.dead:
+        print(shown(outcome), flush=True)
+
+
+def main() -> int:
+    """Status 1 where fewer are dead than `--goal-pct` asks for."""
+    options = arguments().parse_args()
+    choice = chosen_by(options)
     mutants = drawn(list(options.floors), options.only, options.sample, options.seed)
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="cotenant-mutation-") as folder:
@@ -114,44 +210,24 @@ def main() -> int:
             trees.put(copied(ROOT, Path(folder, str(number))))
 
         def trial(mutant: Mutant) -> Outcome:
-            tests = [
-                *options.tests,
-                *nearest(mutant.file, sorted(reach.tests(mutant.file, mutant.change.line)), options.max_tests),
-            ]
-            slow = nearest(mutant.file, importing(ROOT, mutant.file), MAX_SLOW_FILES) if options.slow else []
-            outcome = Outcome(mutant, False, 0, "no test reaches it")
             tree = trees.get()
             try:
-                if tests:
-                    outcome = try_one(tree, mutant, tests, options.max_s, FAST)
-                if slow and not outcome.dead:
-                    found = try_one(tree, mutant, slow, options.max_s, SLOW)
-                    outcome = replace(found, tests=outcome.tests, by_slow=found.dead)
-                return outcome
+                return tried(tree, mutant, choice, options.max_s)
             finally:
                 trees.put(tree)
 
         with ThreadPoolExecutor(options.jobs) as pool:
             for done in as_completed([pool.submit(trial, mutant) for mutant in mutants]):
-                outcome = done.result()
-                outcomes.append(outcome)
-                if options.json:
-                    mutant = outcome.mutant
-                    line = {
-                        "file": mutant.file,
-                        "line": mutant.change.line,
-                        "kind": mutant.change.kind,
-                        "dead": outcome.dead,
-                        "by_slow": outcome.by_slow,
-                        "tests": outcome.tests,
-                        "said": outcome.said,
-                    }
-                    print(json.dumps(line), flush=True)
-                elif not outcome.dead:
-                    print(shown(outcome), flush=True)
+                outcomes.append(done.result())
+                told(outcomes[-1], options.json)
                 print(f"\r{len(outcomes)} of {len(mutants)}", end="", file=sys.stderr, flush=True)
+        dead_before = {outcome.mutant for outcome in outcomes if outcome.dead}
+        outcomes = believed(trees.get(), outcomes, options.max_s)
+    for outcome in outcomes:
+        if not outcome.dead and outcome.mutant in dead_before:
+            told(outcome, options.json)
     dead = sum(outcome.dead for outcome in outcomes)
-    by_slow = sum(outcome.by_slow for outcome in outcomes)
+    by_slow = sum(outcome.by_slow for outcome in outcomes if outcome.dead)
     share_pct = 100 * dead / len(outcomes) if outcomes else 0.0
     which = f"tests ({dead - by_slow} by the fast ones)" if options.slow else "fast tests"
     print(

@@ -1,10 +1,13 @@
-"""One trial: the tree with one change, and the tests that reach it."""
+"""One trial: the tree with one change, and the tests that could notice it; and whether what failed fails without the
+change too.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -34,6 +37,7 @@ TREE = (
 # was no test
 PASSED, FAILED, INTERRUPTED, USAGE, NONE = 0, 1, 2, 4, 5
 _MISSING = re.compile(r"^ERROR: (?:not found|found no collectors for): (.*)$", re.MULTILINE)
+_NOTICED = re.compile(r"^(?:FAILED|ERROR) ([^\s\[]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +50,16 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """dead: a test failed or did not end; `tests`: how many fast ones were run; `by_slow`: only a slow one failed."""
+    """dead: a test failed or did not end; `tests`: how many fast ones, or files of them, were run; `by_slow`: only a
+    slow one failed; `noticed`: what failed, or all that was run where nothing came to an end.
+    """
 
     mutant: Mutant
     dead: bool
     tests: int
     said: str
     by_slow: bool = False
+    noticed: tuple[str, ...] = ()
 
 
 def copied(root: Path, target: Path) -> Path:
@@ -89,7 +96,7 @@ def try_one(tree: Path, mutant: Mutant, tests: Sequence[str], max_s: float, opti
                     return Outcome(mutant, False, 0, "no test that reaches it is there any more")
                 done = _run(tree, tests, environment, max_s, options)
         except subprocess.TimeoutExpired:
-            return Outcome(mutant, True, len(tests), f"no end in {max_s:.0f} s")
+            return Outcome(mutant, True, len(tests), f"no end in {max_s:.0f} s", noticed=tuple(tests))
     finally:
         path.write_text(source)
     said = done.stdout + done.stderr
@@ -98,22 +105,57 @@ def try_one(tree: Path, mutant: Mutant, tests: Sequence[str], max_s: float, opti
     dead = done.returncode in (FAILED, INTERRUPTED) or (done.returncode == USAGE and is_unreadable)
     if not dead and done.returncode not in (PASSED, NONE):
         raise RuntimeError(f"{mutant.file}:{mutant.change.line}: pytest ended with {done.returncode}: {said[-2000:]}")
-    return Outcome(mutant, dead, len(tests), (done.stdout.strip().splitlines() or [""])[-1])
+    noticed = tuple(dict.fromkeys(_NOTICED.findall(done.stdout))) if dead else ()
+    return Outcome(mutant, dead, len(tests), (done.stdout.strip().splitlines() or [""])[-1], noticed=noticed)
+
+
+def failing(tree: Path, tests: Sequence[str], max_s: float, options: Sequence[str] = ()) -> frozenset[str]:
+    """Those of these tests (node ids without parameters, or files) that fail in the tree as it is, or all of them where
+    they come to no end: what they say of a change means nothing.
+    """
+    if not tests:
+        return frozenset()
+    environment = {**os.environ, "PYTHONPATH": python_path(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = _run(tree, tests, environment, max_s, options, stops_at_first=False)
+    except subprocess.TimeoutExpired:
+        return frozenset(tests)
+    found = set(_NOTICED.findall(done.stdout))
+    if done.returncode not in (PASSED, FAILED, NONE):
+        found |= set(tests)
+    return frozenset(test for test in tests if any(one == test or one.startswith(f"{test}::") for one in found))
 
 
 def _run(
-    tree: Path, tests: Sequence[str], environment: Mapping[str, str], max_s: float, options: Sequence[str]
+    tree: Path,
+    tests: Sequence[str],
+    environment: Mapping[str, str],
+    max_s: float,
+    options: Sequence[str],
+    stops_at_first: bool = True,
 ) -> subprocess.CompletedProcess[str]:
     chosen = tree / "chosen-tests"
     chosen.write_text("\n".join(tests))
     command = [
-        sys.executable,
-        *["-m", "pytest", "-q", "-x", "--no-header", "--tb=line", "-p", "no:cacheprovider"],
-        *options,
+        *(sys.executable, "-m", "pytest", "-q", *(("-x",) if stops_at_first else ())),
+        *("--no-header", "--tb=line", "-p", "no:cacheprovider", *options, f"@{chosen}"),
     ]
-    return subprocess.run(
-        [*command, f"@{chosen}"], cwd=tree, env=environment, capture_output=True, text=True, timeout=max_s
-    )
+    # in a session of its own: what its tests have started ends with it
+    with subprocess.Popen(
+        command,
+        cwd=tree,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as started:
+        try:
+            out, err = started.communicate(timeout=max_s)
+        except BaseException:
+            os.killpg(started.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(command, started.returncode, out, err)
 
 
 def _missing(tree: Path, done: subprocess.CompletedProcess[str]) -> set[str]:

@@ -104,3 +104,14 @@ def snapshot(objects: Iterable[Any]) -> Snapshot:
         if line is not None:
             found[key].append(line)
     return Snapshot(NOW_S, found, tuple(KindRead(key, Reading.READ) for key in COPIED), "v1.36.2", "a test")
+
+
+def resource_quota(hard: dict[str, str], used: dict[str, str], **spec: Any) -> Obj:
+    """The quota team of the namespace shop."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "team", "namespace": "shop"},
+        "spec": {"hard": hard, **spec},
+        "status": {"hard": hard, "used": used},
+    }

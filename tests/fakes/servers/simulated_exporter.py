@@ -8,7 +8,7 @@ pattern; a counter is its integral, so that a rate over any window has an exact 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import pi, sin
 
 MIB = 2**20
@@ -42,6 +42,18 @@ class Pod:
 
 
 @dataclass(frozen=True)
+class Card:
+    """What DCGM's exporter says of a GPU. `pods`: who has it, from when; its label is `exported_pod`."""
+
+    uuid: str
+    host: str
+    busy: Callable[[float], float]  # percent
+    memory_used_mib: int = 1000
+    memory_free_mib: int = 15000
+    pods: tuple[tuple[float, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class SimulatedCluster:
     """`namespace_label` and the others rename cAdvisor's labels; `doubles` scrapes everything by a second server."""
 
@@ -56,6 +68,9 @@ class SimulatedCluster:
     doubles: bool = False
     has_states: bool = True
     nodes: dict[str, str] = field(default_factory=lambda: {"node-a": "10.0.0.1"})
+    cards: tuple[Card, ...] = ()
+    kepler: str = ""  # version whose names are used, 0.7 or 0.10; "" = none
+    watts_a_core: float = 10.0
 
     def text(self) -> str:
         """OpenMetrics."""
@@ -80,6 +95,9 @@ class SimulatedCluster:
                     ]
         if self.has_states:
             lines += self._states()
+        lines += [line for card in self.cards for line in self._card(card)]
+        if self.kepler:
+            lines += self._joules()
         return _grouped(lines) + "# EOF\n"
 
     def _series(self) -> Iterator[tuple[str, Container, str]]:
@@ -114,6 +132,43 @@ class SimulatedCluster:
                 at += 5.0
             yield f"{series} {total:.6f} {self.start_s + t:.3f}"
 
+    def _card(self, card: Card) -> Iterator[str]:
+        always = Container("", lambda t: 0.0)
+        for t in self._times(always):
+            at = f"{self.start_s + t:.3f}"
+            holder = next((pod for from_s, pod in reversed(card.pods) if t >= from_s), "")
+            pod = f',exported_namespace="shop",exported_pod="{holder}"' if holder else ""
+            labels = f'UUID="{card.uuid}",gpu="0",Hostname="{card.host}",pod="dcgm-exporter-1",namespace="gpu"{pod}'
+            yield f"DCGM_FI_DEV_GPU_UTIL{{{labels}}} {card.busy(t):.1f} {at}"
+            yield f"DCGM_FI_DEV_FB_USED{{{labels}}} {card.memory_used_mib} {at}"
+            yield f"DCGM_FI_DEV_FB_FREE{{{labels}}} {card.memory_free_mib} {at}"
+
+    def _joules(self) -> Iterator[str]:
+        """Of each watt half is `package` and half `dram`, where zones are told apart; `core` is a part of `package`,
+        and not to be added. A node takes as much as one busy core.
+        """
+        namespace = {pod.name: pod.namespace for pod in self.pods}
+        parts = {"package": 0.5, "dram": 0.5, "core": 0.4} if self.kepler == "0.10" else {"dynamic": 0.9, "idle": 0.1}
+        for container in self.containers:
+            for part, share in parts.items():
+                energy = replace(container, cores=_scaled(container.cores, share * self.watts_a_core))
+                where, pod = namespace[container.pod], container.pod
+                if self.kepler == "0.10":
+                    labels = f'pod_namespace="{where}",pod_name="{pod}",pod_id="{container.name}",zone="{part}"'
+                    yield from self._counter(f"kepler_pod_cpu_joules_total{{{labels}}}", energy)
+                else:
+                    labels = f'container_namespace="{where}",pod_name="{pod}",container_id="{container.name}"'
+                    yield from self._counter(f'kepler_container_joules_total{{{labels},mode="{part}"}}', energy)
+        for node in self.nodes:
+            for part, share in parts.items():
+                whole = Container("", lambda t, share=share: share * self.watts_a_core)
+                if self.kepler == "0.10":
+                    labels = f'node_name="{node}",zone="{part}"'
+                    yield from self._counter(f"kepler_node_cpu_joules_total{{{labels}}}", whole)
+                else:
+                    labels = f'instance="{node}",mode="{part}"'
+                    yield from self._counter(f"kepler_node_package_joules_total{{{labels}}}", whole)
+
     def _states(self) -> Iterator[str]:
         lives = {pod.name: Container(pod.name, lambda t: 0.0) for pod in self.pods}
         lives |= {container.pod: container for container in self.containers}
@@ -139,6 +194,10 @@ class SimulatedCluster:
 def daily(mean: float, swing: float, hours: float = 24.0) -> Callable[[float], float]:
     """A use pattern with one peak in so many hours."""
     return lambda t: max(0.0, mean + swing * sin(2 * pi * t / (hours * 3600)))
+
+
+def _scaled(use: Callable[[float], float], factor: float) -> Callable[[float], float]:
+    return lambda t: factor * use(t)
 
 
 def steady(cores: float) -> Callable[[float], float]:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 from coverage.numbits import nums_to_numbits
-from tools.mutation.__main__ import drawn
-from tools.mutation.operators import changes
-from tools.mutation.reach import SOURCES, importing, nearest, read
-from tools.mutation.trials import Mutant, try_one
+from tools.mutation.__main__ import believed, drawn
+from tools.mutation.distance import has_slow_cases, import_graph, nearest_files, stages
+from tools.mutation.operators import Change, changes
+from tools.mutation.reach import SOURCES, nearest, read
+from tools.mutation.trials import Mutant, Outcome, failing, try_one
 
 SOURCE = '''"""Doc 1."""
 import os
@@ -92,18 +93,51 @@ def test_the_nearest_tests_are_run_first() -> None:
     assert nearest("cotenant/engine/cycle/gang.py", tests, 2) == [tests[1], tests[2]]
 
 
-def test_slow_tests_are_those_that_import_the_module_and_else_its_folder(tmp_path: Path) -> None:
+def test_slow_cases_are_run_where_they_need_no_real_cluster_or_node(tmp_path: Path) -> None:
     for name, text in {
-        "test_a.py": "from cotenant.engine.cycle.gang import Gang\n",
-        "test_b.py": "from cotenant.engine.cycle import gang, other\n",
-        "test_c.py": "from cotenant.engine.cycle.gangs import Gangs\n",
-        "test_d.py": "from cotenant.engine.state import gang\n",
+        "tests/property/test_a.py": "@pytest.mark.slow\ndef test_it():\n    pass\n",
+        "tests/property/test_b.py": "def test_it():\n    pass\n",
+        "tests/e2e/test_c.py": "pytestmark = pytest.mark.slow\n",
     }.items():
-        (tmp_path / "tests").mkdir(exist_ok=True)
-        (tmp_path / "tests" / name).write_text(text)
-    assert importing(tmp_path, "cotenant/engine/cycle/gang.py") == ["tests/test_a.py", "tests/test_b.py"]
-    beside = ["tests/test_a.py", "tests/test_b.py", "tests/test_c.py"]
-    assert importing(tmp_path, "cotenant/engine/cycle/round.py") == beside
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = {path: has_slow_cases(tmp_path, path) for path in ("tests/property/test_a.py", "tests/property/test_b.py")}
+    assert found == {"tests/property/test_a.py": True, "tests/property/test_b.py": False}
+    assert not has_slow_cases(tmp_path, "tests/e2e/test_c.py")
+
+
+def test_the_files_that_come_to_import_a_module_are_tried_in_the_order_of_their_distance(tmp_path: Path) -> None:
+    inside, unit = f"{SOURCES}/cotenant/engine", "packages/cotenant/tests/unit/engine"
+    for name, text in {
+        f"{inside}/__init__.py": "",
+        f"{inside}/gang.py": "",
+        f"{inside}/rounds.py": "from cotenant.engine import gang\n",
+        f"{inside}/other.py": "import json\n",
+        f"{unit}/test_rounds.py": "def test_it():\n    from cotenant.engine.rounds import play\n",
+        f"{unit}/test_gang.py": "from cotenant.engine.gang import Gang\n",
+        f"{unit}/test_other.py": "import cotenant.engine.other\n",
+        "tests/fakes/world.py": "from cotenant.engine.rounds import play\n",
+        "tests/fault/conftest.py": "from tests.fakes import world\n",
+        "tests/fault/test_world.py": "def test_it(world):\n    pass\n",
+        "tests/property/test_gang.py": "from cotenant.engine.gang import Gang\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    graph = import_graph(tmp_path)
+    assert nearest_files(graph, f"{inside}/gang.py") == [
+        f"{unit}/test_gang.py",
+        "tests/property/test_gang.py",
+        f"{unit}/test_rounds.py",
+        "tests/fault/test_world.py",
+    ]
+    assert nearest_files(graph, f"{inside}/other.py") == [f"{unit}/test_other.py"]
+    assert nearest_files(graph, f"{inside}/absent.py") == []
+
+
+def test_files_are_run_in_stages_and_those_beyond_the_last_are_left_out() -> None:
+    assert stages(["a", "b", "c", "d", "e", "f"], [1, 3]) == [["a"], ["b", "c", "d"]]
+    assert stages(["a"], [2, 4]) == [["a"]]
+    assert stages([], [2, 4]) == []
 
 
 def test_a_place_may_be_named() -> None:
@@ -132,6 +166,7 @@ def test_a_change_that_a_test_notices_is_dead_and_the_file_is_as_before(tmp_path
         if change.line == 2 or change.kind == "arithmetic"
     }
     assert {kind: outcome.dead for kind, outcome in outcomes.items()} == {"constant": False, "arithmetic": True}
+    assert outcomes["arithmetic"].noticed == ("test_it.py::test_it",)
     assert module.read_text() == source
 
 
@@ -157,3 +192,25 @@ def test_a_mistake_lives_only_where_tests_were_run(tmp_path: Path) -> None:
     assert not try_one(tmp_path, mutant, [gone], 60.0).dead
     with pytest.raises(RuntimeError, match="pytest ended with 4"):
         try_one(tmp_path, mutant, ["test_it.py::test_it"], 60.0, ("--no-such-option",))
+
+
+@pytest.mark.slow
+def test_a_death_by_a_test_that_fails_without_the_change_is_not_believed(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.parametrize('a', [1, 2])\ndef test_red(a):\n    assert a == 1\n"
+        "def test_green():\n    pass\n"
+    )
+    assert failing(tmp_path, ["test_it.py::test_red", "test_it.py::test_green"], 60.0) == {"test_it.py::test_red"}
+    assert failing(tmp_path, ["test_it.py"], 60.0) == {"test_it.py"}
+    assert failing(tmp_path, ["test_it.py::test_green"], 60.0) == frozenset()
+    assert failing(tmp_path, [], 60.0) == frozenset()
+    mutants = [Mutant("a.py", Change(line, 0, 1, "constant", "2")) for line in range(4)]
+    outcomes = [
+        Outcome(mutants[0], True, 1, "", noticed=("test_it.py::test_red",)),
+        Outcome(mutants[1], True, 1, "", noticed=("test_it.py::test_green",)),
+        Outcome(mutants[2], True, 1, "", by_slow=True, noticed=("test_it.py::test_green",)),
+        Outcome(mutants[3], False, 1, ""),
+    ]
+    found = {outcome.mutant: outcome.dead for outcome in believed(tmp_path, outcomes, 60.0)}
+    assert found == {mutants[0]: False, mutants[1]: True, mutants[2]: True, mutants[3]: False}

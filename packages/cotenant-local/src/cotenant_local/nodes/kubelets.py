@@ -27,6 +27,7 @@ from cotenant_local.nodes.behaviour import Behaviour, behaviour_of, requests_of,
 from cotenant_local.nodes.devices.preparing import Preparations
 from cotenant_local.nodes.fleet import address, pod_address
 from cotenant_local.nodes.pod_status import Run
+from cotenant_local.nodes.resizing import ResizeFacts, Resizes
 from cotenant_local.nodes.world import LiveWorld
 
 START_S = 0.5
@@ -73,6 +74,7 @@ class Kubelets:
     def __init__(self, world: LiveWorld) -> None:
         self.world = world
         self.claims = Preparations()
+        self.resizes = Resizes()
         self.writes: list[Write] = []  # to be sent and cleared by the caller
         self.unparsed = 0  # requests or annotations that could not be parsed
         self._nodes: dict[str, _Node] = {}
@@ -163,9 +165,11 @@ class Kubelets:
         if state is None:
             state = self._adopt(uid, pod, now_s)
         else:
-            state.pod = pod
+            before, state.pod = state.pod, pod
             if pod.finished and state.step is not PodStage.ENDED:  # set by another writer
                 self._mark_ended(uid, state, now_s)
+            elif state.counted and state.step is PodStage.RUNNING and self.resizes.asked(uid, before, pod, now_s):
+                self._resize(uid, now_s)
         if pod.metadata.terminating and state.step is not PodStage.STOPPING and self._nodes[name].up:
             self._stop(state, now_s)
 
@@ -201,11 +205,13 @@ class Kubelets:
                 meta = state.pod.metadata
                 self._release(uid, state, now_s)
                 self.writes.append(Delete(PODS, meta.namespace, meta.name, uid, grace_s=0))
+        for uid in self.resizes.due(now_s):
+            self._resize(uid, now_s)
 
     def next_at(self) -> float:
         """When `advance` is next needed, Unix time."""
         due = self._due[0][0] if self._due else float("inf")
-        return min(due, self.world.next_at())
+        return min(due, self.resizes.next_at(), self.world.next_at())
 
     def counts(self) -> dict[str, int]:
         """Pods by step."""
@@ -318,6 +324,29 @@ class Kubelets:
         text = "The node was low on resource: memory."
         self._write(state, pod_status.failed(state.pod, "Evicted", text, now_s))
 
+    def _resize(self, uid: str, now_s: float) -> None:
+        """Do what is due of a resize."""
+        state = self._pods[uid]
+        node = self._nodes[state.node]
+        if not node.up or state.step is not PodStage.RUNNING or not state.counted:
+            self.resizes.forget(uid)
+            return
+        usage = self.world.pod_usage(uid)
+        facts = ResizeFacts(
+            state.pod, state.run, state.requests, node.allocatable, node.usage, usage[1] if usage is not None else None
+        )
+        found = self.resizes.step(uid, facts, now_s)
+        if found.allocated is not None:
+            node.usage.remove(uid, state.requests)
+            state.requests = found.allocated
+            node.usage.add(uid, state.requests, host_ports(state.pod))
+        if found.run is not None:
+            state.run = found.run
+            self.world.stop(uid, now_s)
+            self.world.start(uid, state.node, state.behaviour, now_s)
+        if found.status is not None:
+            self._write(state, pod_status.body(state.pod, found.status))
+
     def _stop(self, state: _Pod, now_s: float) -> None:
         uid = state.pod.metadata.uid
         grace = state.pod.metadata.deletion_grace_period_seconds or 0
@@ -336,9 +365,11 @@ class Kubelets:
             self._nodes[state.node].usage.add(uid, state.requests, host_ports(state.pod))
 
     def _release(self, uid: str, state: _Pod, now_s: float) -> None:
+        self.resizes.forget(uid)
         if state.counted:
             state.counted = False
             self._nodes[state.node].usage.remove(uid, state.requests)
+            self.resizes.room_at(self._on_node.get(state.node, ()), now_s)
         self.world.stop(uid, now_s)
 
     def _write(self, state: _Pod, body: Manifest) -> None:

@@ -32,7 +32,7 @@ def running(pod: Pod, run: Run, now_s: float) -> Manifest:
     at = stamp(run.started_s)
     state: Manifest = {"running": {"startedAt": at}}
     conditions = _conditions(pod, dict.fromkeys(_READY, ("True", "")), now_s)
-    return _body(
+    return body(
         pod,
         {
             "phase": "Running",
@@ -56,7 +56,7 @@ def waiting_to_restart(pod: Pod, run: Run, exit_code: int, now_s: float, delay_s
         status["lastState"] = {"terminated": _terminated(run, exit_code, now_s)}
     unready = ("False", "ContainersNotReady")
     conditions = _conditions(pod, {"Ready": unready, "ContainersReady": unready}, now_s)
-    return _body(pod, {"phase": "Running", "conditions": conditions, "containerStatuses": statuses})
+    return body(pod, {"phase": "Running", "conditions": conditions, "containerStatuses": statuses})
 
 
 def ended(pod: Pod, run: Run, exit_code: int, now_s: float) -> Manifest:
@@ -67,7 +67,7 @@ def ended(pod: Pod, run: Run, exit_code: int, now_s: float) -> Manifest:
     if exit_code == 0:
         desired["Initialized"] = ("True", "PodCompleted")
     state: Manifest = {"terminated": _terminated(run, exit_code, now_s)}
-    return _body(
+    return body(
         pod,
         {
             "phase": phase,
@@ -83,10 +83,16 @@ def failed(pod: Pod, reason: str, message: str, now_s: float) -> Manifest:
     status: Manifest = {"phase": "Failed", "reason": reason, "message": message, "conditions": conditions}
     if pod.status.start_time is None:
         status["startTime"] = stamp(now_s)
-    return _body(pod, status)
+    return body(pod, status)
 
 
-def _body(pod: Pod, status: Manifest) -> Manifest:
+def containers_running(pod: Pod, run: Run) -> list[Manifest]:
+    """The statuses of containers that run."""
+    return _containers(pod, {"running": {"startedAt": stamp(run.started_s)}}, run.restarts, ready=True)
+
+
+def body(pod: Pod, status: Manifest) -> Manifest:
+    """One merge patch, of this pod and no other of its name."""
     return {"metadata": {"uid": pod.metadata.uid}, "status": status}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from collections.abc import Awaitable, Callable
 from time import perf_counter
@@ -20,6 +21,7 @@ from cotenant_local.up.warming import warm_apart
 
 Say = Callable[[str], None]
 PROGRESS_S = 10.0
+GARBAGE = (50_000, 20, 50)  # a full collection looks at every object of a cluster: with 50,000 pods, half of all time
 
 
 def run(config: UpConfig, say: Say) -> int:
@@ -28,6 +30,7 @@ def run(config: UpConfig, say: Say) -> int:
 
     log_to_stderr("warning", config.log_format)
     map_large_blocks()
+    gc.set_threshold(*GARBAGE)
     raise_descriptors()
     return uvloop.run(_run(config, say))
 

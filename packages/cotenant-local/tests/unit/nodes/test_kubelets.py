@@ -269,3 +269,114 @@ def test_a_job_that_will_never_end_says_so_once(told: bool, spec: dict[str, Any]
     m.pod("p", **spec)
     m.run(3)
     assert [reason for _, reason, _ in m.events] == ["RunsForever"] * told
+
+
+def resize(m: Machine, name: str, cpu: str, memory: str = "", limit: str = "") -> None:
+    requests = {"cpu": cpu, **({"memory": memory} if memory else {})}
+    limits = {"memory": limit} if limit else {}
+    m.pods[name]["spec"]["containers"][0]["resources"] = {"requests": requests, "limits": limits}
+    m.observe_node(name)
+
+
+def condition(m: Machine, name: str, kind: str) -> tuple[str, str] | None:
+    found = {c["type"]: (c.get("reason", ""), c.get("message", "")) for c in m.pods[name]["status"]["conditions"]}
+    return found.get(kind)
+
+
+def given(m: Machine, name: str) -> tuple[Any, Any]:
+    status = m.pods[name]["status"]["containerStatuses"][0]
+    return status.get("allocatedResources"), status.get("resources", {}).get("requests")
+
+
+def test_a_resize_is_allocated_then_in_place() -> None:
+    m = Machine()
+    m.pod("a", "3")
+    m.run(1)
+    assert given(m, "a") == (None, None)
+    resize(m, "a", "1")
+    m.run(0.1)
+    assert condition(m, "a", "PodResizeInProgress") == ("", "")
+    assert given(m, "a") == ({"cpu": "1"}, {"cpu": "3"})
+    m.run(1)
+    assert condition(m, "a", "PodResizeInProgress") is None
+    assert given(m, "a") == ({"cpu": "1"}, {"cpu": "1"})
+    assert m.pods["a"]["status"]["containerStatuses"][0]["restartCount"] == 0
+    m.pod("b", "3")  # there is room for it now
+    m.run(1)
+    assert m.phase("b") == "Running"
+
+
+def test_a_resize_without_room_is_deferred_until_there_is() -> None:
+    m = Machine()
+    m.pod("a", "2")
+    m.pod("b", "2")
+    m.run(1)
+    resize(m, "a", "3")
+    m.run(0.1)
+    found = condition(m, "a", "PodResizePending")
+    assert found == ("Deferred", "Node didn't have enough resource: cpu, requested: 3000, used: 2000, capacity: 4000")
+    m.run(60)
+    assert condition(m, "a", "PodResizePending") == found
+    m.delete("b")
+    m.run(5)
+    assert condition(m, "a", "PodResizePending") is None
+    assert given(m, "a") == ({"cpu": "3"}, {"cpu": "3"})
+
+
+def test_a_deferred_resize_that_is_taken_back_leaves_nothing() -> None:
+    m = Machine()
+    m.pod("a", "2")
+    m.pod("b", "2")
+    m.run(1)
+    resize(m, "a", "3")
+    m.run(1)
+    resize(m, "a", "2")
+    m.run(1)
+    assert condition(m, "a", "PodResizePending") is None
+    assert given(m, "a") == ({"cpu": "2"}, {"cpu": "2"})
+
+
+def test_what_the_node_could_never_hold_is_infeasible() -> None:
+    m = Machine()
+    m.pod("a", "2")
+    m.run(1)
+    resize(m, "a", "5")
+    m.run(1)
+    assert condition(m, "a", "PodResizePending") == (
+        "Infeasible",
+        "Node didn't have enough capacity: cpu, requested: 5000, capacity: 4000",
+    )
+    m.pod("b", "2")  # what was not given is not counted
+    m.run(1)
+    assert m.phase("b") == "Running"
+
+
+def test_a_memory_limit_below_the_use_stays_in_progress_with_the_error() -> None:
+    m = Machine()
+    m.pod("a", "1")
+    m.run(1)
+    resize(m, "a", "1", "1Mi", "1Mi")
+    m.run(1)
+    reason, message = condition(m, "a", "PodResizeInProgress") or ("", "")
+    assert reason == "Error"
+    assert message.startswith("attempting to set pod memory limit (1048576) below current usage (")
+    resize(m, "a", "1", "1Mi", "1Gi")
+    m.run(1)
+    assert condition(m, "a", "PodResizeInProgress") is None
+
+
+def test_a_container_is_restarted_where_its_policy_asks() -> None:
+    m = Machine()
+    m.pod("a", "1")
+    m.pods["a"]["spec"]["containers"][0]["resizePolicy"] = [
+        {"resourceName": "memory", "restartPolicy": "RestartContainer"}
+    ]
+    m.observe_node("a")
+    m.run(1)
+    resize(m, "a", "2")
+    m.run(1)
+    assert m.pods["a"]["status"]["containerStatuses"][0]["restartCount"] == 0
+    resize(m, "a", "2", "2Gi")
+    m.run(1)
+    assert m.pods["a"]["status"]["containerStatuses"][0]["restartCount"] == 1
+    assert m.phase("a") == "Running"

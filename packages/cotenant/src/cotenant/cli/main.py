@@ -55,6 +55,7 @@ _register(
 )
 _register(
     CLUSTER,
+    app="cluster.app:app",
     scheduler="cluster.scheduler:scheduler",
     extender="cluster.extender:extender",
     manager="cluster.manager:manager",
@@ -74,6 +75,7 @@ _register(
     explain="cluster.explain:app",
     objective="traces.objective:app",
     profile="cluster.profile:app",
+    receipts="cluster.receipts:app",
 )
 _register(
     NODE,

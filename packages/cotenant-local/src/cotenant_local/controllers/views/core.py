@@ -149,6 +149,13 @@ class Port(View, frozen=True):
     host_ip: str = field(default="", name="hostIP")
 
 
+class ResizePolicy(View, frozen=True):
+    """Whether a container is restarted when an amount changes."""
+
+    resource_name: str = ""
+    restart_policy: str = ""
+
+
 class Container(View, frozen=True):
     """A container of a pod."""
 
@@ -157,6 +164,7 @@ class Container(View, frozen=True):
     resources: Resources = Resources()
     ports: tuple[Port, ...] = ()
     restart_policy: str = ""
+    resize_policy: tuple[ResizePolicy, ...] = ()
 
 
 class ClaimSource(View, frozen=True):

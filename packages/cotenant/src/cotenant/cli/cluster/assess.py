@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 
 from cotenant.cli.access import check_access
 from cotenant.cli.options import Json
+from cotenant.model.assess.what_if import Asked
 from cotenant.services.assess.arguments import ReadArguments, check, check_output, check_risk
 from cotenant.services.options import GIVEN
 
@@ -28,6 +29,16 @@ Prices = Annotated[
 Risk = Annotated[
     float, Parameter(name="--risk-percent", help="Share of time in which services may need what was lent.")
 ]
+WhatIf = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--what-if",
+        negative=(),
+        help="Changes with blanks between: add=N:SHAPE, remove=N:SHAPE, zone-lost=ZONE, load=1.3, overcommit=off, "
+        "policy=PROFILE, size=NAMESPACE/NAME:cpu=500m,memory=1Gi. May be repeated: each is a case, two are compared.",
+    ),
+]
+Seeds = Annotated[int, Parameter(help="Seeds of each case: which nodes go, which pods are copied, who comes first.")]
 
 
 @app.default
@@ -37,6 +48,8 @@ def assess(
     html: Html = None,
     prices: Prices = None,
     risk_percent: Risk = 1.0,
+    what_if: WhatIf = (),
+    seeds: Seeds = 5,
     json: Json = False,
 ) -> int:
     """Read a cluster and report what it wastes, what it could lend, and what would be placed elsewhere.
@@ -45,10 +58,11 @@ def assess(
     answer, 2 bad input, 3 reported, but some kinds could not be read.
     """
     _check(request, html, risk_percent)
+    asked = _what_ifs(what_if, seeds)
     check_access(request.kubeconfig, request.context)
     from cotenant.cli.cluster import assess_showing
 
-    return assess_showing.assess(request, html, prices, risk_percent / 100, json)
+    return assess_showing.assess(request, html, prices, risk_percent / 100, asked, json)
 
 
 @app.command
@@ -81,6 +95,8 @@ def report(
     html: Html = None,
     prices: Prices = None,
     risk_percent: Risk = 1.0,
+    what_if: WhatIf = (),
+    seeds: Seeds = 5,
     quiet: Annotated[bool, Parameter(negative=(), help="Print no progress.")] = False,
     json: Json = False,
 ) -> int:
@@ -90,9 +106,19 @@ def report(
     read.
     """
     _check(ReadArguments(), html, risk_percent)
+    asked = _what_ifs(what_if, seeds)
     from cotenant.cli.cluster import assess_showing
 
-    return assess_showing.report(files, html, prices, risk_percent / 100, quiet, json)
+    return assess_showing.report(files, html, prices, risk_percent / 100, asked, quiet, json)
+
+
+def _what_ifs(written: tuple[str, ...], seeds: int) -> Asked:
+    if not written:
+        return Asked((), ())
+    from cotenant.services.assess.what_ifs.writing import check_seeds, read_what_ifs
+
+    check_seeds(seeds)
+    return Asked(read_what_ifs(written), tuple(range(seeds)))
 
 
 def _check(request: ReadArguments, html: Path | None, risk_percent: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -13,14 +14,16 @@ from cotenant.cli.cluster.assess_tables import show
 from cotenant.drivers.kube.snapshot.archive import write_archive
 from cotenant.drivers.kube.snapshot.snapshot import Snapshot
 from cotenant.model.assess.history import ClusterHistory
-from cotenant.model.assess.prices import PriceTable
 from cotenant.model.assess.report import Report
+from cotenant.model.assess.what_if import Asked
 from cotenant.model.errors import Permanent
 from cotenant.model.printable import printable
 from cotenant.services.assess.arguments import ReadArguments
 from cotenant.services.assess.judging import assess as judge
 from cotenant.services.assess.page import page
 from cotenant.services.assess.reading import read_cluster, read_files, read_use, without_names
+from cotenant.services.assess.what_ifs.comparing import compared
+from cotenant.services.assess.what_ifs.outcomes import Given
 from cotenant.services.prices import price_table
 
 INCOMPLETE = 3  # exit status: something could not be read, the rest is there
@@ -47,11 +50,13 @@ class _Progress:
         self.say("")
 
 
-def assess(request: ReadArguments, html: Path | None, prices: Path | None, risk: float, as_json: bool) -> int:
+def assess(
+    request: ReadArguments, html: Path | None, prices: Path | None, risk: float, asked: Asked, as_json: bool
+) -> int:
     """Read a cluster and report; returns the exit status."""
     table, progress = price_table(prices), _Progress(request.quiet)
     snapshot, history = _read(request, progress)
-    return _report(snapshot, history, table, html, risk, as_json, progress)
+    return _report(Given(snapshot, history, risk, table), html, asked, as_json, progress)
 
 
 def dump(request: ReadArguments, out: Path, anonymise: bool) -> int:
@@ -74,12 +79,18 @@ def dump(request: ReadArguments, out: Path, anonymise: bool) -> int:
 
 
 def report(
-    files: Sequence[Path], html: Path | None, prices: Path | None, risk: float, is_quiet: bool, as_json: bool
+    files: Sequence[Path],
+    html: Path | None,
+    prices: Path | None,
+    risk: float,
+    asked: Asked,
+    is_quiet: bool,
+    as_json: bool,
 ) -> int:
     """Report on a copy; returns the exit status."""
     table = price_table(prices)
     snapshot, history = read_files(files)
-    return _report(snapshot, history, table, html, risk, as_json, _Progress(is_quiet))
+    return _report(Given(snapshot, history, risk, table), html, asked, as_json, _Progress(is_quiet))
 
 
 def _read(request: ReadArguments, progress: _Progress) -> tuple[Snapshot, ClusterHistory | None]:
@@ -89,17 +100,11 @@ def _read(request: ReadArguments, progress: _Progress) -> tuple[Snapshot, Cluste
         progress.end()
 
 
-def _report(
-    snapshot: Snapshot,
-    history: ClusterHistory | None,
-    prices: PriceTable | None,
-    html: Path | None,
-    risk: float,
-    as_json: bool,
-    progress: _Progress,
-) -> int:
+def _report(given: Given, html: Path | None, asked: Asked, as_json: bool, progress: _Progress) -> int:
     try:
-        found = judge(snapshot, history, risk, progress.say, prices)
+        found = judge(given.snapshot, given.history, given.risk, progress.say, given.prices)
+        if asked.cases:
+            found = replace(found, what_ifs=compared(given, asked.cases, asked.seeds, progress.say))
     finally:
         progress.end()
     if html is not None:
@@ -110,7 +115,7 @@ def _report(
         show(found)
         if html is not None:
             print(f"\nThe same as a page: {printable(str(html))}")
-    return INCOMPLETE if snapshot.lacking else 0
+    return INCOMPLETE if given.snapshot.lacking else 0
 
 
 def _write_page(path: Path, found: Report) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cotenant.cli.cluster.what_if_tables import show_emptying, show_what_ifs
 from cotenant.cli.tables import print_folded, print_line, print_words
 from cotenant.model.assess.report import Report, WorkloadUse
 from cotenant.services.assess import words
@@ -28,7 +29,12 @@ def show(report: Report) -> None:
     _cards(report)
     _moves(report)
     _back_test(report)
+    if report.emptying is not None:
+        show_emptying(report.emptying)
     _money(report)
+    _energy(report)
+    if report.what_ifs is not None:
+        show_what_ifs(report.what_ifs)
     _steps(report)
 
 
@@ -83,17 +89,19 @@ def _waiting(report: Report) -> None:
     if not report.waiting:
         print("None.")
         return
-    heads = ("why", "pods", "cotenant places now", "with what could be lent")
+    print_folded(words.held(report))
+    heads = ("why", "waits for", "pods", "cotenant places now", "with what could be lent")
     rows = [
         (
             one.why,
+            one.holder.value,
             f"{one.pods:,}",
             f"{one.placed_now:,}",
             words.UNKNOWN if one.placed_lent is None else f"{one.placed_lent:,}",
         )
         for one in report.waiting[:_ROWS]
     ]
-    print_words(heads, rows, right=heads[1:])
+    print_words(heads, rows, right=heads[2:])
 
 
 def _elsewhere(report: Report) -> None:
@@ -139,7 +147,11 @@ def _cards(report: Report) -> None:
     _title("Devices")
     rows = [(one.kind, f"{one.cards:,}", words.amount(one.allocated), f"{one.shared:,}") for one in report.cards]
     print_words(("kind", "cards", "allocated", "in parts"), rows, right=("cards", "allocated", "in parts"))
-    print_folded(f"  used and shareable: {report.cards[0].used.why}")
+    for one in report.cards:
+        if one.used.value is None:
+            print_folded(f"  {one.kind}, used and shareable: {one.used.why}")
+        else:
+            print_folded(f"  {one.kind}: {words.figure(one.used)} used, {words.figure(one.shareable)} could be shared")
 
 
 def _moves(report: Report) -> None:
@@ -155,6 +167,8 @@ def _back_test(report: Report) -> None:
         return
     _title("Tried on the cluster's own past")
     print_folded(report.back_test.verdict)
+    if report.back_test.told:
+        print_folded(report.back_test.told)
     heads = ("rule", "risk kept, %", "pinball loss, %", "lent, %", "squeezed, %")
     rows = [
         (score.name, *map(_percent, (score.risk_pct, score.pinball_pct, score.lent_pct, score.squeezed_pct)))
@@ -175,6 +189,18 @@ def _money(report: Report) -> None:
         if groups:
             rows = [(_short(group.name), *words.money_row(group)) for group in groups]
             print_words((name, *words.MONEY_HEADS), rows, right=words.MONEY_HEADS)
+    savings = words.saving(money, _ROWS)
+    if savings:
+        print_words(("step of the plan", "saves a month", "how"), savings, right=("saves a month",))
+
+
+def _energy(report: Report) -> None:
+    if report.energy is None:
+        return
+    _title("Energy")
+    for name, groups in words.energy_groups(report.energy):
+        rows = [(_short(group.name), words.amount(group.kwh_a_day)) for group in groups]
+        print_words((name, "kWh a day"), rows, right=("kWh a day",))
 
 
 def _percent(value: float | None) -> str:

@@ -11,7 +11,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from cotenant.services.options import Context, Kubeconfig
+from cotenant.services.assess.arguments import USE, ReadArguments
+from cotenant.services.options import GIVEN, Context, Kubeconfig
 
 app = App(
     name="profile",
@@ -125,6 +126,59 @@ def run(
         context=context,
     )
     return profile_running.run(request, json)
+
+
+@app.command
+def recommend(
+    workload: Annotated[str, Parameter(help="NAMESPACE/NAME, or NAMESPACE/KIND/NAME. Without: --all.")] = "",
+    /,
+    *,
+    every: Annotated[bool, Parameter(name="--all", negative=(), help="Every workload with running pods.")] = False,
+    request: Annotated[ReadArguments, GIVEN] = ReadArguments(),
+    file: Annotated[
+        Path | None, Parameter(help="A copy by `cotenant assess dump`, instead of a cluster.", group=USE)
+    ] = None,
+    min_hours: Annotated[float, Parameter(help="Hours of history that a size needs.", group=USE)] = 24.0,
+    risk_percent: Annotated[float, Parameter(help="Share of time in which a replica may need more.")] = 1.0,
+    prices: Annotated[Path | None, Parameter(help="A file of prices (ours, or OpenCost's CSV).")] = None,
+    form: Annotated[
+        str,
+        Parameter(help="patch: commands of kubectl; yaml: merges of templates, to commit; vpa: VPA objects."),
+    ] = "",
+    json: Json = False,
+) -> int:
+    """Requests and limits for each container, with the hours and days that set them and what they would have cost.
+
+    Use over time is from a Prometheus, a watch of metrics.k8s.io, or a copy. Reads with get and list only and changes
+    nothing. Exit status: 0 all recommended, 1 no answer, 2 bad input, 3 printed, but something is not known.
+    """
+    from math import isfinite
+
+    from cotenant.cli.access import check_access
+    from cotenant.model.errors import InvalidInput
+    from cotenant.services.assess.arguments import check, check_risk
+
+    check(request)
+    check_risk(risk_percent)
+    if bool(workload) == every:
+        raise InvalidInput("NAMESPACE/NAME", workload or "none", "one workload, or --all")
+    if workload and not 2 <= len([part for part in workload.split("/") if part]) == workload.count("/") + 1 <= 3:
+        raise InvalidInput("NAMESPACE/NAME", workload, "NAMESPACE/NAME or NAMESPACE/KIND/NAME")
+    if not (isfinite(min_hours) and min_hours >= 0):
+        raise InvalidInput("--min-hours", min_hours, "0 or more")
+    if form not in ("", "patch", "vpa", "yaml") or (form and json):
+        raise InvalidInput("--form", form, "patch, vpa or yaml, without --json")
+    if file is None:
+        if not (request.prometheus or request.watch):
+            raise InvalidInput("use over time", "none", "--prometheus URL, --watch 10m, or --file DUMP.zip")
+        check_access(request.kubeconfig, request.context)
+    elif request.prometheus or request.watch:
+        raise InvalidInput("--file", str(file), "no --prometheus or --watch beside it: one source of use")
+    from cotenant.cli.cluster import recommend_showing
+    from cotenant.services.sizes.recommending import Wanted
+
+    wanted = Wanted(workload, risk_percent / 100, min_hours * 3600)
+    return recommend_showing.recommend(request, wanted, file, prices, form, json)
 
 
 @app.command

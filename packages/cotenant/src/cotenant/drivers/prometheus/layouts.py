@@ -125,16 +125,16 @@ def scrapes_present(layout: PodLayout, only: Mapping[str, str]) -> str:
     return f"max(count_over_time({layout.cpu}{_of_pods(layout, only, layout.fixed)}[10m]))"
 
 
-def pod_cpu(layout: PodLayout, only: Mapping[str, str], window_s: int) -> str:
-    """Cores of each pod."""
+def pod_cpu(layout: PodLayout, only: Mapping[str, str], window_s: int, *, by_container: bool = False) -> str:
+    """Cores of each pod, or of each container where the series have them."""
     series = f"{layout.cpu}{_of_pods(layout, only, layout.fixed)}[{window_s}s]"
-    return _summed(layout, f"avg_over_time({series})" if layout.is_rate else f"rate({series})")
+    return _summed(layout, f"avg_over_time({series})" if layout.is_rate else f"rate({series})", by_container)
 
 
-def pod_memory(layout: PodLayout, only: Mapping[str, str], window_s: int) -> str:
-    """Bytes of each pod."""
+def pod_memory(layout: PodLayout, only: Mapping[str, str], window_s: int, *, by_container: bool = False) -> str:
+    """Bytes of each pod, or of each container where the series have them."""
     selector = _of_pods(layout, only, layout.fixed_memory or layout.fixed)
-    return _summed(layout, f"avg_over_time({layout.memory}{selector}[{window_s}s])")
+    return _summed(layout, f"avg_over_time({layout.memory}{selector}[{window_s}s])", by_container)
 
 
 def nodes_present(layout: NodeLayout, only: Mapping[str, str]) -> str:
@@ -213,11 +213,11 @@ def _of_nodes(layout: NodeLayout, only: Mapping[str, str], fixed: str) -> str:
     return matchers(only, f'{layout.label}!=""', fixed)
 
 
-def _summed(layout: PodLayout, values: str) -> str:
+def _summed(layout: PodLayout, values: str, by_container: bool) -> str:
     pod = f"{layout.namespace},{layout.pod}"
     one = f"{pod},{layout.container}" if layout.container else pod
     inner = f"max by ({one}) ({values})"
-    return f"sum by ({pod}) ({inner})" if layout.container else inner
+    return f"sum by ({pod}) ({inner})" if layout.container and not by_container else inner
 
 
 def _quoted(value: str) -> str:

@@ -12,7 +12,7 @@ window is at least two and a half scrapes long, and a pod that lived for less is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 import numpy as np
@@ -21,6 +21,7 @@ from cotenant.drivers.prometheus import layouts
 from cotenant.drivers.prometheus.answers import samples_of
 from cotenant.drivers.prometheus.client import PrometheusClient
 from cotenant.drivers.prometheus.layouts import NodeLayout, PodLayout
+from cotenant.drivers.prometheus.meters import DAY_S, read_meters
 from cotenant.drivers.prometheus.pod_states import NO_STATES, PodStates, read_states
 from cotenant.drivers.prometheus.ranges import NameOf, PartStore, Read, Span, read_span
 from cotenant.model.assess.history import ClusterHistory, Float32, History, PodHistory, no_history
@@ -42,6 +43,7 @@ class HistoryRequest:
     step_s: int = 300
     matchers: Mapping[str, str] = field(default_factory=dict)
     max_values: int = 110_000_000  # of one resource: 440 MB; the step is lengthened beyond
+    by_container: bool = False  # names become NAMESPACE/POD/CONTAINER where the store has containers
 
     def __post_init__(self) -> None:
         if not 0 < self.days <= 400:
@@ -93,11 +95,15 @@ async def read_history(
             report=lambda done, of: progress(what, done, of),
         )
 
-    def pod_name(labels: dict[str, str]) -> str:
-        return f"{labels.get(layout.namespace, '')}/{labels.get(layout.pod, '')}"
+    by_container = request.by_container and bool(layout.container)
 
-    cpu = await ask("CPU of pods", layouts.pod_cpu(layout, only, window_s), pod_name, series, 1000.0)
-    memory = await ask("memory of pods", layouts.pod_memory(layout, only, window_s), pod_name, series, 1 / MIB)
+    def pod_name(labels: dict[str, str]) -> str:
+        pod = f"{labels.get(layout.namespace, '')}/{labels.get(layout.pod, '')}"
+        return f"{pod}/{labels.get(layout.container, '')}" if by_container else pod
+
+    of_pods = (by(layout, only, window_s, by_container=by_container) for by in (layouts.pod_cpu, layouts.pod_memory))
+    cpu = await ask("CPU of pods", next(of_pods), pod_name, series, 1000.0)
+    memory = await ask("memory of pods", next(of_pods), pod_name, series, 1 / MIB)
     states = await asker.states(only, span, lambda done, of: progress("pods' places and requests", done, of))
     nodes = await asker.nodes(only, server_now_s)
     node_reads: tuple[Read, Read] | None = None
@@ -119,7 +125,12 @@ async def read_history(
         )
     for read in (cpu, memory, *(node_reads or ())):
         faults += read.faults
-    return _assembled(layout, nodes[0] if nodes else None, span, cpu, memory, node_reads, states, scrape_s, faults)
+    found = _assembled(layout, nodes[0] if nodes else None, span, cpu, memory, node_reads, states, scrape_s, faults)
+    whole_days = max(1, int((end_s - found.pods.use.start_s) // DAY_S))
+    meters, more = await read_meters(
+        client, only, end_s, whole_days, lambda done, of: progress("cards and energy", done, of)
+    )
+    return replace(found, meters=meters, faults=(*found.faults, *more))
 
 
 async def _server_now(client: PrometheusClient) -> float:
@@ -152,12 +163,13 @@ def _assembled(
     if known_days < 0.95 * asked_days:
         source += f", and {asked_days - known_days:.3g} of the {asked_days:.3g} days asked for are not in the store"
     use = History(start_s, span.step_s, names, cpu_m[:, first:], memory_mib[:, first:], source + ".")
+    keys = ["/".join(name.split("/", 2)[:2]) for name in names]  # of pods, where names are of their containers
     pods = PodHistory(
         use,
-        tuple(states.node.get(name, "") for name in names),
-        tuple(states.workload.get(name, "") for name in names),
-        np.array([states.cpu_request_m.get(name, np.nan) for name in names], np.float32),
-        np.array([states.memory_request_mib.get(name, np.nan) for name in names], np.float32),
+        tuple(states.node.get(key, "") for key in keys),
+        tuple(states.workload.get(key, "") for key in keys),
+        np.array([states.cpu_request_m.get(key, np.nan) for key in keys], np.float32),
+        np.array([states.memory_request_mib.get(key, np.nan) for key in keys], np.float32),
     )
     if nodes is not None and node_layout is not None:
         node_names, node_cpu, node_memory = _aligned(*nodes)
@@ -294,4 +306,4 @@ def _first_known(cpu_m: Float32, memory_mib: Float32) -> int:
 
 
 def _with_faults(history: ClusterHistory, faults: list[str]) -> ClusterHistory:
-    return ClusterHistory(history.pods, history.nodes, tuple(faults))
+    return replace(history, faults=tuple(faults))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from cotenant.model.assess.figure import Figure
+from cotenant.model.assess.what_if import WhatIfs
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +64,26 @@ class Lendable:
     koordinator: Figure
 
 
+class Holder(StrEnum):
+    """What pods wait for; only `ROOM` is a lack of room."""
+
+    NOTHING = "nothing"  # they are placed as soon as they are judged
+    ROOM = "room"
+    RULES = "their rules"  # affinity, taints, spread, volumes
+    QUOTA = "a quota"
+    GATE = "a gate"
+    POD = "what they ask for"  # which cannot be judged
+
+
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Pods that wait for the same reason."""
+    """Pods that wait for the same reason. Those that a ResourceQuota refuses do not exist yet."""
 
     why: str
     pods: int
     placed_now: int  # that cotenant would place on the nodes as they are
     placed_lent: int | None  # with the lendable room too; None = that is not known
+    holder: Holder
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +108,7 @@ class Refused:
 class Consolidation:
     """Which nodes could be emptied one after another, each whole."""
 
-    empty: int  # nodes that have no pods to move already
+    empty_nodes: tuple[str, ...]  # that have no pods to move already
     considered: int  # other nodes, of which at most half is requested
     emptied: tuple[EmptiedNode, ...]
     refused: tuple[Refused, ...]
@@ -166,6 +180,28 @@ class PastTrial:
     resource: str
     scores: tuple[Tried, ...]
     verdict: str
+    told: str = ""  # what the manager would have lent on one day, and what of it would have been squeezed
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyingTried:
+    """What one rule would have emptied by the first half of the history, and what came of it in the second."""
+
+    rule: str
+    nodes: int
+    moved: int  # pods
+    squeezed_pct: float  # of pod-steps
+    before_pct: float  # the same without any move
+    overflowed: int  # nodes
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyingTrial:
+    """A consolidation tried on the past; `rules[0]` is ours."""
+
+    resource: str
+    rules: tuple[EmptyingTried, ...]
+    verdict: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +219,15 @@ class Spending:
 
 
 @dataclass(frozen=True, slots=True)
+class Saving:
+    """What a step of the plan saves in a month, and how."""
+
+    step: str
+    month: float
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
 class Money:
     """A month, by the prices that were given. Groups: those that pay most."""
 
@@ -196,7 +241,25 @@ class Money:
     namespaces: tuple[Spending, ...]
     tenants: tuple[Spending, ...]  # empty where no pod names one
     workloads: tuple[Spending, ...]
+    savings: tuple[Saving, ...]  # by step of the plan, each beside the others
     left_out: tuple[str, ...]  # prices of something else, sentences
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyOf:
+    """A day's energy of some pods: the mean of the days."""
+
+    name: str
+    kwh_a_day: float
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyGroups:
+    """Those with most first; tenants are empty where no pod names one."""
+
+    tenants: tuple[EnergyOf, ...]
+    namespaces: tuple[EnergyOf, ...]
+    workloads: tuple[EnergyOf, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,4 +294,7 @@ class Report:
     back_test: PastTrial | None  # None = no history of days
     steps: tuple[Step, ...]
     money: Money | None  # None = no prices were given
+    energy: EnergyGroups | None  # None = the figures of energy say why
     risk: float
+    what_ifs: WhatIfs | None = None  # None = none were asked
+    emptying: EmptyingTrial | None = None  # None = no history of pods over two days

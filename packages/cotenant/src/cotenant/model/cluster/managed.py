@@ -18,7 +18,7 @@ from cotenant.model.machine.node_metric import NO_USE, Use
 
 RESERVATION_ANNOTATION = "node.koordinator.sh/reservation"
 NORMALIZATION_ANNOTATION = "node.koordinator.sh/cpu-normalization-ratio"
-THIRD_PARTY_ANNOTATION = "node.koordinator.sh/third-party-allocations"
+THIRD_PARTY_ANNOTATION = "node.koordinator.sh/thirdPartyAllocations"
 
 
 @dataclass(frozen=True, slots=True)

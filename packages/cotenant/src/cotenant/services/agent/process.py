@@ -332,7 +332,7 @@ class AgentProcess:
         state = self.agent.state()
         if state is None:
             return False
-        uses = [entry.use.cpu_m for entry in state.best_effort_pods()]
+        uses = [entry.use.cpu_m for entry in state.best_effort_pods]
         return any(use is None or use >= MIN_USE_M for use in uses)
 
     # Reports

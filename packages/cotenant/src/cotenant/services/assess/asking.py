@@ -12,87 +12,108 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from cotenant.engine.framework.instructions import Bind, Unschedulable
 from cotenant.engine.framework.pod_state import PodInfo, State
+from cotenant.model.arrays import Int
 from cotenant.model.assess.figure import Figure, unknown
-from cotenant.model.assess.report import Elsewhere, Placement, Waiting
+from cotenant.model.assess.report import Elsewhere, Holder, Placement, Waiting
 from cotenant.model.decisions.answers import PodAnswer, WhatIf
 from cotenant.model.decisions.record import Candidate
 from cotenant.model.machine.node_metric import Use
-from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts
+from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, CPU_NAME, LENT_CPU, LENT_MEMORY, MEMORY_NAME, Amounts
 from cotenant.services.assess.copying import ClusterCopy
+from cotenant.services.assess.driving import ask
+from cotenant.services.assess.quotas import held_by_quotas
 
 ASKED = 400  # running pods
 SHOWN = 20
-_MAX_ROUNDS = 64
-_SETTLE_S = 15.0  # longer than the longest back-off
 _NEAR = 1e-9  # scores that differ by less are equal
 _Z95 = 1.96
+_ROOM = ("Insufficient", "Too many pods")  # the words of NodeResourcesFit
 
 
 def waiting(copy: ClusterCopy, lent: Mapping[str, Use]) -> tuple[Waiting, ...]:
-    """Pods that wait, by the reason that the engine gives, the most frequent first. `lent`: lendable by node."""
-    held = {
-        info.seen.uid: _held(info) for info in copy.engine.every_pod() if info.state in (State.GATED, State.BLOCKED)
-    }
+    """Pods that wait, by the reason that the engine gives, the most frequent first, and those that a ResourceQuota
+    refuses. `lent`: lendable by node.
+    """
+    held = [held_by(info) for info in copy.engine.every_pod() if info.state in (State.GATED, State.BLOCKED)]
     queued = {info.seen.uid for info in copy.engine.every_pod() if info.state is State.QUEUED}
+    refused = held_by_quotas(copy)
     if not queued and not held:
-        return ()
+        return refused
     now, reasons = _placed(copy, {})
-    with_lent = _placed(copy, lent)[0] if lent else None
-    pods: Counter[str] = Counter()
-    placed: Counter[str] = Counter()
-    by_lent: Counter[str] = Counter()
+    with_lent = _placed(copy, _grown(copy, lent))[0] if lent else None
+    pods: Counter[tuple[str, Holder]] = Counter(held)
+    placed: Counter[tuple[str, Holder]] = Counter()
+    by_lent: Counter[tuple[str, Holder]] = Counter()
     for uid in queued:
         why = "cotenant places them at once" if uid in now else reasons.get(uid, "not judged in the simulation")
-        pods[why] += 1
-        placed[why] += uid in now
-        by_lent[why] += with_lent is not None and uid in with_lent
-    for why in held.values():
-        pods[why] += 1
-    return tuple(
-        Waiting(why, count, placed[why], None if with_lent is None else by_lent[why])
-        for why, count in sorted(pods.items(), key=lambda found: (-found[1], found[0]))
-    )
+        of = why, Holder.NOTHING if uid in now else _holder(why)
+        pods[of] += 1
+        placed[of] += uid in now
+        by_lent[of] += with_lent is not None and uid in with_lent
+    found = [
+        Waiting(of[0], count, placed[of], None if with_lent is None else by_lent[of], of[1])
+        for of, count in pods.items()
+    ]
+    return tuple(sorted((*found, *refused), key=lambda one: (-one.pods, one.why)))
 
 
-def _held(info: PodInfo) -> str:
+def held_by(info: PodInfo) -> tuple[str, Holder]:
+    """Why a pod that cannot be judged waits, and what holds it."""
     if info.seen.gates:
-        return f"scheduling gates: {', '.join(sorted(set(info.seen.gates)))}"
-    return "; ".join(info.seen.unsupported) or info.last_message or "what it asks for cannot be judged"
+        return f"scheduling gates: {', '.join(sorted(set(info.seen.gates)))}", Holder.GATE
+    return "; ".join(info.seen.unsupported) or info.last_message or "what it asks for cannot be judged", Holder.POD
 
 
-def _placed(copy: ClusterCopy, more: Mapping[str, Use]) -> tuple[set[str], dict[str, str]]:
+def _holder(why: str) -> Holder:
+    """What a pod waits for, by the engine's words."""
+    if "quota" in why.lower():
+        return Holder.QUOTA
+    return Holder.ROOM if any(word in why for word in _ROOM) else Holder.RULES
+
+
+def _grown(copy: ClusterCopy, lent: Mapping[str, Use]) -> dict[str, Amounts]:
+    """What lending adds to each node: lendable room that is neither free nor lent already, for pods that request CPU
+    and memory, and batch resources up to the lendable amount for those that request these.
+    """
+    names, resources, capacity, requested = copy.engine.requested()
+    columns = {name: at for at, name in enumerate(resources)}
+    rows = {name: row for row, name in enumerate(names)}
+    found = {}
+    for name, use in lent.items():
+        row = rows.get(name)
+        if row is None:
+            continue
+
+        def of(what: Int, *kinds: str, row: int = row) -> int:
+            return sum(int(what[row, columns[kind]]) for kind in kinds if kind in columns)
+
+        more = {}
+        for kind, batch, lendings, amount in (
+            (CPU_NAME, BATCH_CPU, LENT_CPU, use.cpu_m),
+            (MEMORY_NAME, BATCH_MEMORY, LENT_MEMORY, use.memory_bytes),
+        ):
+            free = max(0, of(capacity, kind) - of(requested, kind))
+            more[kind] = max(0, amount - free - of(requested, *lendings))
+            more[batch] = max(0, amount - of(capacity, batch))
+        found[name] = Amounts.of(more)
+    return found
+
+
+def _placed(copy: ClusterCopy, more: Mapping[str, Amounts]) -> tuple[set[str], dict[str, str]]:
     """UIDs of waiting pods that the engine places with so much more on each node, and why it does not place others."""
     engine, now_s = copy.engine, copy.now_s
-    placed: set[str] = set()
-    reasons: dict[str, str] = {}
     with engine.tentative(now_s):
         for node in engine.nodes():
             added = more.get(node.name)
-            if added is not None and any(added):
-                grown = Amounts.of({CPU_NAME: added.cpu_m, MEMORY_NAME: added.memory_bytes})
-                engine.node_seen(replace(node, allocatable=node.allocatable + grown))
-        until_s = now_s + _SETTLE_S
-        for _ in range(_MAX_ROUNDS):
-            given = engine.decide(now_s)
-            for instruction in given:
-                if isinstance(instruction, Bind):
-                    if engine.sending(instruction.uid, now_s):
-                        engine.bound(instruction.uid, now_s)
-                        placed.add(instruction.uid)
-                elif isinstance(instruction, Unschedulable):
-                    reasons[instruction.uid] = _reason(instruction.message)
-            if not given:
-                next_s = engine.next_s()
-                if next_s > until_s:
-                    break
-                now_s = max(now_s, next_s)
-    return placed, reasons
+            if added is not None:
+                engine.node_seen(replace(node, allocatable=node.allocatable + added))
+        found = ask(engine, now_s)
+    return set(found.placed), {uid: without_counts(message) for uid, message in found.refused.items()}
 
 
-def _reason(message: str) -> str:
-    """Without the counts, which differ from pod to pod."""
+def without_counts(message: str) -> str:
+    """The engine's words for why no node fits, without the counts, which differ from pod to pod."""
     head, colon, rest = message.partition(": ")
     if not colon or "nodes are available" not in head:
         return message

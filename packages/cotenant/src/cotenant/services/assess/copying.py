@@ -28,6 +28,7 @@ from cotenant.drivers.kube.kinds.node import NODES, NodeObject
 from cotenant.drivers.kube.kinds.pod.eviction import EVICTION_PODS, EvictionPod, read_eviction_notes
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS
+from cotenant.drivers.kube.kinds.resource_quota import RESOURCE_QUOTAS, ResourceQuota, read_resource_quota
 from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex
 from cotenant.drivers.kube.kinds.workloads import (
     JOBS,
@@ -43,6 +44,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.state.reports import Reports
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.managed import ManagedNode
+from cotenant.model.cluster.namespace_quota import NamespaceQuota
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_metric import NodeMetric
@@ -67,6 +69,16 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
+class Controller:
+    """What makes pods, and how many it wants at a time."""
+
+    namespace: str
+    kind: str
+    name: str
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterCopy:
     """An engine with everything in it, and what the figures read beside it."""
 
@@ -76,8 +88,9 @@ class ClusterCopy:
     metrics: Mapping[str, NodeMetric]  # by node, of NodeMetric objects
     devices: Mapping[str, NodeDevices]
     notes: Mapping[str, EvictionNotes]  # by namespace/name of the pod
-    replicas: Mapping[str, int]  # of controllers, by UID
+    controllers: Mapping[str, Controller]  # by UID
     owners: Mapping[str, Owner]  # controller's UID -> what controls it
+    quotas: tuple[NamespaceQuota, ...]
     unusable: tuple[str, ...]  # why nodes, or parts of objects, are not used
 
     def notes_of(self, key: str) -> EvictionNotes:
@@ -85,10 +98,10 @@ class ClusterCopy:
         return self.notes.get(key) or EvictionNotes()
 
 
-def copied(snapshot: Snapshot) -> ClusterCopy:
+def copied(snapshot: Snapshot, profile_name: str = PROFILE) -> ClusterCopy:
     """Build the engine. Raises `CotenantError`."""
     now_s = snapshot.taken_s
-    profile = by_requests(cluster_profile("--profile", PROFILE))
+    profile = by_requests(cluster_profile("--profile", profile_name))
     engine = scheduling_engine(profile, Options(schedulers=_schedulers(snapshot)))
     client = Client(_NOWHERE, qps=1.0, burst=1, in_flight=1)
     watches = Watches(client)
@@ -103,9 +116,10 @@ def copied(snapshot: Snapshot) -> ClusterCopy:
         kept.metrics,
         kept.devices,
         kept.notes,
-        kept.replicas,
+        kept.controllers,
         kept.owners,
-        tuple(f"{count:,} of {kind}" for kind, count in sorted(watches.malformed.items())),
+        tuple(kept.quotas),
+        (*(f"{count:,} of {kind}" for kind, count in sorted(watches.malformed.items())), *kept.unreadable[:5]),
     )
 
 
@@ -117,13 +131,16 @@ class _Kept:
         self.metrics: dict[str, NodeMetric] = {}
         self.devices: dict[str, NodeDevices] = {}
         self.notes: dict[str, EvictionNotes] = {}
-        self.replicas: dict[str, int] = {}
+        self.controllers: dict[str, Controller] = {}
+        self.quotas: list[NamespaceQuota] = []
+        self.unreadable: list[str] = []
         self.owners: dict[str, Owner] = {}
         kinds: tuple[tuple[Kind[Any], Callable[[Any], None]], ...] = (
             (NODES, self._node),
             (DEVICES, self._device),
             (EVICTION_PODS, self._pod),
-            *((kind, self._controller) for kind in _CONTROLLERS),
+            (RESOURCE_QUOTAS, self._quota),
+            *((kind, partial(self._controller, kind.name)) for kind in _CONTROLLERS),
         )
         for kind, take in kinds:
             watches.handle(kind, ObjectHandler(_itself, take, _nothing, _nothing), optional=True)
@@ -150,12 +167,19 @@ class _Kept:
     def _pod(self, obj: EvictionPod) -> None:
         self.notes[f"{obj.metadata.namespace or 'default'}/{obj.metadata.name}"] = read_eviction_notes(obj)
 
-    def _controller(self, obj: WorkloadObject) -> None:
-        uid = obj.metadata.uid
+    def _quota(self, obj: ResourceQuota) -> None:
+        try:
+            self.quotas.append(read_resource_quota(obj))
+        except InvalidInput as error:
+            self.unreadable.append(str(error))
+
+    def _controller(self, kind: str, obj: WorkloadObject) -> None:
+        meta = obj.metadata
+        uid = meta.uid
         if not uid:
             return
-        self.replicas[uid] = replicas_of(obj)
-        for reference in obj.metadata.owner_references or ():
+        self.controllers[uid] = Controller(meta.namespace or "default", kind, meta.name or "", replicas_of(obj))
+        for reference in meta.owner_references or ():
             if reference.controller:
                 self.owners[uid] = Owner(reference.kind, reference.name)
 

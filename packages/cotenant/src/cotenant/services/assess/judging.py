@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from cotenant.drivers.kube.snapshot.snapshot import Reading, Snapshot
@@ -15,12 +16,16 @@ from cotenant.policy.assess.shapes import rooms_for, shapes_of, stranded
 from cotenant.policy.assess.workloads import by_workload, most_idle
 from cotenant.services.assess import columns
 from cotenant.services.assess.asking import placement, waiting
+from cotenant.services.assess.cards import cards
 from cotenant.services.assess.copying import ClusterCopy, copied
-from cotenant.services.assess.lending import lending, past_trial
+from cotenant.services.assess.energy import energy_figures, energy_groups
+from cotenant.services.assess.lending import lending
+from cotenant.services.assess.measured import with_measured
 from cotenant.services.assess.moving import consolidation, first_hour
+from cotenant.services.assess.past import emptying_trial, past_trial
 from cotenant.services.assess.spending import spending
 from cotenant.services.assess.steps import next_steps
-from cotenant.services.assess.totals import cards, totals
+from cotenant.services.assess.totals import totals
 
 SHOWN_SHAPES = 8
 SHOWN_WORKLOADS = 200
@@ -40,7 +45,9 @@ def assess(
     stage("building the engine")
     copy = copied(snapshot)
     nodes, pods = columns.node_columns(copy), columns.pod_columns(copy)
-    use = columns.joined(history, pods) if history is not None and history.nodes.steps else columns.moment(copy, pods)
+    use = _use(history, copy, pods)
+    if history is not None:
+        copy = replace(copy, metrics=with_measured(copy, pods, use))
     stage("lendable amounts")
     lent = lending(copy, pods, use, risk)
     stage("workloads")
@@ -61,7 +68,7 @@ def assess(
         _source(snapshot, copy, use),
         len(nodes.names),
         len(pods.entries),
-        (*totals(nodes, pods, use, workloads), *stranded(rooms, nodes.rooms)),
+        (*totals(nodes, pods, use, workloads), *stranded(rooms, nodes.rooms), *energy_figures(use)),
         rooms[:SHOWN_SHAPES],
         workloads[:SHOWN_WORKLOADS],
         most_idle(workloads),
@@ -69,14 +76,27 @@ def assess(
         waits,
         placed,
         emptied,
-        cards(copy, pods),
+        cards(copy, pods, use.meters.cards),
         moves,
         moves_note,
         trial,
         next_steps(_calmest(copy.engine, lent.by_node)),
         None if prices is None else spending(prices, copy, nodes, pods, use, lent, emptied),
+        energy_groups(use, pods),
         risk,
+        emptying=emptying_trial(copy, use, risk),
     )
+
+
+def _use(history: ClusterHistory | None, copy: ClusterCopy, pods: columns.PodColumns) -> ClusterHistory:
+    """The history where it has anything, else the last measurements, with what went wrong with the history."""
+    if history is None:
+        return columns.moment(copy, pods)
+    if history.nodes.steps:
+        return columns.joined(history, pods)
+    last = columns.moment(copy, pods)
+    said = dict.fromkeys((*history.faults, history.pods.use.source))
+    return replace(last, faults=(*last.faults, *(text for text in said if text)))
 
 
 def _calmest(engine: Cluster, lent: Mapping[str, Use]) -> list[str]:
@@ -87,6 +107,12 @@ def _calmest(engine: Cluster, lent: Mapping[str, Use]) -> list[str]:
         if (node := engine.node(name)) is not None and node.takes_pods
     }
     return sorted(shares, key=lambda name: (-shares[name], name))
+
+
+def _said(use: ClusterHistory) -> str:
+    """Where use is from: of pods, and of whole nodes where that is another source."""
+    sources = dict.fromkeys(source.rstrip(".") for source in (use.pods.use.source, use.nodes.source) if source)
+    return ". ".join(sources)
 
 
 def _source(snapshot: Snapshot, copy: ClusterCopy, use: ClusterHistory) -> Source:
@@ -104,7 +130,7 @@ def _source(snapshot: Snapshot, copy: ClusterCopy, use: ClusterHistory) -> Sourc
         datetime.fromtimestamp(snapshot.taken_s, UTC).isoformat(timespec="seconds"),
         snapshot.source,
         snapshot.server,
-        use.nodes.source or use.pods.use.source,
+        _said(use),
         snapshot.is_anonymised,
         tuple(lacking),
         tuple(notes),

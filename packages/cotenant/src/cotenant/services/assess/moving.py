@@ -7,6 +7,7 @@ the copy's moment. A round looks at the least requested nodes first, and stops a
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 
@@ -20,13 +21,13 @@ from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 from cotenant.policy.rebalance.loads.pools import DEFAULT_POOL, NodePool
 from cotenant.policy.rebalance.loads.thresholds import Percentages
 from cotenant.policy.rebalance.migration.evictable import EvictionFilter, Gate
-from cotenant.services.assess.columns import MIB
+from cotenant.services.assess.asking import without_counts
+from cotenant.services.assess.columns import MAX_AGE_S, MIB
 from cotenant.services.assess.copying import ClusterCopy
 
 UNDERUSED_PERCENT = 50.0  # of requests, of CPU and of memory: more than that fits nowhere in one piece
 MAX_EMPTIED = 100
 SHOWN = 20
-_EXPIRES_S = 180.0
 _POOL = NodePool(
     DEFAULT_POOL,
     Percentages(
@@ -35,6 +36,8 @@ _POOL = NodePool(
     ),
     anomaly=None,
 )  # the rebalancer's defaults; one look counts no rounds
+_TRIED = re.compile(r"on (\S+) (.*?); ")
+_FROM_TO = re.compile(r" from [0-9.]+ to [0-9.]+$")
 _NO_LIMITS = MoveLimits(per_node=None)
 _OVER_ROUNDS = EvictionFilter(
     skip=frozenset({Gate.MAX_MOVING, Gate.MAX_UNAVAILABLE})
@@ -58,8 +61,8 @@ def consolidation(copy: ClusterCopy) -> Consolidation:
     emptied = tuple(EmptiedNode(node, pods[node], len(targets[node])) for node in pods)
     nodes = [node for node in map(copy.engine.node, pods) if node is not None]
     kept = [kept for kept in plan.kept if kept.trigger == PACKING and kept.node not in pods]
-    empty = sum(_is_empty(copy, node.name) for node in copy.engine.nodes())
-    considered = max(0, packed.considered - empty) if packed is not None else 0
+    empty = tuple(sorted(node.name for node in copy.engine.nodes() if _is_empty(copy, node.name)))
+    considered = max(0, packed.considered - len(empty)) if packed is not None else 0
     notes = [*(packed.notes if packed is not None else ())]
     if later:
         notes.append(f"{len(later)} of them in several rounds, as budgets allow")
@@ -88,16 +91,27 @@ def _is_empty(copy: ClusterCopy, node: str) -> bool:
 def _refused(kept: list[KeptPod]) -> tuple[Refused, ...]:
     by_reason: dict[str, list[KeptPod]] = defaultdict(list)
     for pod in kept:
-        by_reason[pod.reason].append(pod)
+        by_reason[_alike(pod.reason)].append(pod)
     found = [Refused(why, len({pod.node for pod in pods}), pods[0].pod) for why, pods in by_reason.items()]
     return tuple(sorted(found, key=lambda refused: (-refused.nodes, refused.why))[:SHOWN])
+
+
+def _alike(reason: str) -> str:
+    """A reason without what differs from pod to pod: nodes that were tried, and counts."""
+    head, colon, rest = reason.partition(": ")
+    if colon and "nodes are available" in rest:
+        return f"{head}: {without_counts(rest)}"
+    tried = _TRIED.findall(f"{reason}; ")
+    if tried and "".join(f"on {node} {why}; " for node, why in tried) == f"{reason}; ":
+        return "; ".join(sorted({f"where it was tried, {_FROM_TO.sub('', why)}" for _, why in tried}))
+    return reason
 
 
 def first_hour(copy: ClusterCopy) -> tuple[tuple[Move, ...], str]:
     """The moves of a rebalancer's first round by load, and why there are none or what was left out."""
     if not copy.metrics:
-        return (), "the load of nodes is not known without NodeMetrics: no move is proposed"
-    plan = _plan(copy, RebalancerSettings((_POOL,), expires_s=_EXPIRES_S))
+        return (), "the load of nodes is not known without NodeMetrics or a history: no move is proposed"
+    plan = _plan(copy, RebalancerSettings((_POOL,), expires_s=MAX_AGE_S))
     moves = tuple(Move(move.pod, move.node, move.target, move.reason) for move in plan.moves)
     overloaded = sum(len(pool.overloaded) for pool in plan.pools)
     note = (
@@ -108,8 +122,8 @@ def first_hour(copy: ClusterCopy) -> tuple[tuple[Move, ...], str]:
 
 def _plan(copy: ClusterCopy, settings: RebalancerSettings) -> Plan:
     planner = Planner(copy.engine, replace(settings, not_applied=()), copy.notes_of)
-    for uid, replicas in copy.replicas.items():
-        planner.workload_seen(uid, replicas)
+    for uid, controller in copy.controllers.items():
+        planner.workload_seen(uid, controller.replicas)
     for metric in copy.metrics.values():
         planner.metric_seen(metric, copy.now_s)
     return planner.plan_beside(copy.now_s)

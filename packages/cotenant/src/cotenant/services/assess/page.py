@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from html import escape
 
 from cotenant.model.assess.figure import Figure as Number
-from cotenant.model.assess.report import Money, Report, WorkloadUse
+from cotenant.model.assess.report import EnergyGroups, Money, Report, WorkloadUse
 from cotenant.model.pages.document import Heading, Section, command, document, drawn
 from cotenant.model.pages.figures import BOUND, OURS, Axis, Figure, Reading, ReadingRow, Readings, rival
 from cotenant.model.pages.wide import Row, cell, head, wide
 from cotenant.services.assess import words
+from cotenant.services.assess.what_ifs.drawing import what_if_section
 
 _COLOURS = {"allocatable": BOUND, "allocated": rival(0), "used": rival(1), "ours": OURS, "Koordinator": rival(2)}
 _SHOWN = 15
@@ -34,6 +35,8 @@ def page(report: Report, written_by: str) -> str:
         *([Section("cards", "Devices", _cards(report))] if report.cards else []),
         *([Section("past", "Tried on the cluster's own past", _past(report))] if report.back_test else []),
         *([Section("money", "What a month costs", _money(report.money))] if report.money else []),
+        *([Section("energy", "Energy", _energy(report.energy))] if report.energy else []),
+        *([Section("what-if", "What if", what_if_section(report.what_ifs))] if report.what_ifs else []),
         Section("moves", "A rebalancer's first hour", _moves(report)),
         Section("workloads", "Requests against use", _workloads(report.workloads[:_SHOWN], report)),
         Section("steps", "Three next steps", _steps(report)),
@@ -50,7 +53,18 @@ def _money(money: Money) -> str:
     for name, groups in (("tenant", money.tenants), ("namespace", money.namespaces), ("workload", money.workloads)):
         if groups:
             rows = [(group.name, *words.money_row(group)) for group in groups]
-            parts.append(_table((name, *words.MONEY_HEADS), rows))
+            parts.append(f"<h3>By {name}</h3>{_table((name, *words.MONEY_HEADS), rows)}")
+    if money.savings:
+        heads = ("step of the plan", f"saves a month, {money.currency}".rstrip(" ,"), "how")
+        parts.append(f"<h3>Saved by each step</h3>{_table(heads, words.saving(money, _SHOWN), prose=(2,))}")
+    return "".join(parts)
+
+
+def _energy(energy: EnergyGroups) -> str:
+    parts = []
+    for name, groups in words.energy_groups(energy):
+        rows = [(group.name, words.amount(group.kwh_a_day)) for group in groups]
+        parts.append(f"<h3>By {name}</h3>{_table((name, 'kWh a day'), rows)}")
     return "".join(parts)
 
 
@@ -160,8 +174,15 @@ def _workloads(workloads: Sequence[WorkloadUse], report: Report) -> str:
         "workload", "pods", "cores requested", "used, p50", "used, p99", "peak hours, UTC", "cores idle",
         "GiB requested", "GiB idle",
     )  # fmt: skip
+    if not rows:
+        return "<p>No pod runs.</p>"
+    kept = [at for at in range(len(heads)) if any(row[at] != words.UNKNOWN for row in rows)]
     note = "Idle is requested beyond the p99 of the workload's total use, or beyond its last measurement."
-    return f"{_table(heads, rows)}<p class=soft>{note}</p>" if rows else "<p>No pod runs.</p>"
+    if len(kept) < len(heads):
+        left = ", ".join(head for at, head in enumerate(heads) if at not in kept)
+        note += f" Not known of any: {left}; {report.source.use}".rstrip(".") + "."
+    table = _table([heads[at] for at in kept], [[row[at] for at in kept] for row in rows])
+    return f"{table}<p class=soft>{escape(note)}</p>"
 
 
 def _lendable(report: Report) -> str:
@@ -169,9 +190,9 @@ def _lendable(report: Report) -> str:
         (
             lendable.name,
             words.figure(lendable.ours),
-            lendable.ours.why or f"{lendable.ours.definition}. {lendable.ours.interval}",
+            _how(lendable.ours),
             words.figure(lendable.koordinator),
-            lendable.koordinator.why or f"{lendable.koordinator.definition}. {lendable.koordinator.interval}",
+            _how(lendable.koordinator),
         )
         for lendable in report.lendable
     ]
@@ -180,19 +201,25 @@ def _lendable(report: Report) -> str:
     )
 
 
+def _how(number: Number) -> str:
+    return number.why or f"{number.definition}. Interval: {number.interval}."
+
+
 def _waiting(report: Report) -> str:
     if not report.waiting:
         return "<p>No pod waits.</p>"
     rows = [
         (
-            entry.why,
-            f"{entry.pods:,}",
-            f"{entry.placed_now:,}",
-            words.UNKNOWN if entry.placed_lent is None else f"{entry.placed_lent:,}",
+            group.why,
+            group.holder.value,
+            f"{group.pods:,}",
+            f"{group.placed_now:,}",
+            words.UNKNOWN if group.placed_lent is None else f"{group.placed_lent:,}",
         )
-        for entry in report.waiting
+        for group in report.waiting
     ]
-    return _table(("why", "pods", "cotenant places now", "with what could be lent"), rows)
+    heads = ("why", "waits for", "pods", "cotenant places now", "with what could be lent")
+    return f"<p>{escape(words.held(report))}</p>{_table(heads, rows, prose=(1,))}"
 
 
 def _elsewhere(report: Report) -> str:
@@ -203,7 +230,9 @@ def _elsewhere(report: Report) -> str:
         (one.pod, one.node, f"{one.place:,} of {one.of:,}" if one.place else "rejected", one.better, one.why)
         for one in placed.elsewhere[:_SHOWN]
     ]
-    return text + (_table(("pod", "node", "its place", "better", "by"), rows) if rows else "")
+    note = "<p class=soft>By: the term of the score in which the better node gains most, and all that it gains.</p>"
+    table = _table(("pod", "node", "its place", "better", "by"), rows, prose=(1, 3, 4))
+    return text + (f"{table}{note}" if rows else "")
 
 
 def _consolidation(report: Report) -> str:
@@ -214,7 +243,7 @@ def _consolidation(report: Report) -> str:
         text += _table(("node", "pods that move", "to nodes"), emptied)
     refused = [(refused.why, f"{refused.nodes:,}", refused.example) for refused in found.refused]
     if refused:
-        text += f"<h3>Refused</h3>{_table(('why', 'nodes', 'for example'), refused)}"
+        text += f"<h3>Refused</h3>{_table(('why', 'nodes', 'for example'), refused, prose=(2,))}"
     return text
 
 
@@ -263,7 +292,11 @@ def _past(report: Report) -> str:
         for one in tried.scores
     ]
     heads = ("rule", "time above what was predicted, %", "pinball loss, %", "lent, %", "lent and squeezed, %")
-    return f"<p>{escape(tried.verdict)}</p>{_table(heads, rows)}"
+    text = f"<p>{escape(tried.verdict)}</p><p>{escape(tried.told)}</p>{_table(heads, rows)}"
+    if report.emptying is not None:
+        text += f"<h3>Nodes that one would have emptied</h3><p>{escape(report.emptying.verdict)}</p>"
+        text += _table(words.EMPTYING_HEADS, words.emptying_rows(report.emptying))
+    return text
 
 
 def _percent(value: float | None) -> str:

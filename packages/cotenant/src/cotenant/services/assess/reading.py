@@ -47,10 +47,12 @@ def read_cluster(request: ReadArguments, progress: Progress) -> Snapshot:
         raise Transient(f"the API server {access.server} does not answer: {why}") from error
 
 
-def read_use(request: ReadArguments, progress: HistoryProgress) -> ClusterHistory | None:
-    """Use over time from the Prometheus that is named; None where none is. Raises `CotenantError`."""
+def read_use(request: ReadArguments, progress: HistoryProgress, *, by_container: bool = False) -> ClusterHistory | None:
+    """Use over time from the Prometheus that is named; None where none is. `by_container`: of each container, where
+    the source has them. Raises `CotenantError`.
+    """
     if request.watch:
-        return _sampled(request, progress)
+        return _sampled(request, progress, by_container)
     if not request.prometheus:
         return None
     headers: dict[str, str] = {}
@@ -59,7 +61,7 @@ def read_use(request: ReadArguments, progress: HistoryProgress) -> ClusterHistor
         headers |= pairs_of("--prometheus-header", (line,), ":")
     prometheus = Prometheus(request.prometheus, headers)
     matchers = pairs_of("--prometheus-match", request.matchers, "=")
-    wanted = HistoryRequest(request.days, request.step_s, matchers)
+    wanted = HistoryRequest(request.days, request.step_s, matchers, by_container=by_container)
     store = PartFiles(request.resume, request.prometheus, headers) if request.resume is not None else None
 
     async def read() -> ClusterHistory:
@@ -69,9 +71,9 @@ def read_use(request: ReadArguments, progress: HistoryProgress) -> ClusterHistor
     return asyncio.run(read())
 
 
-def _sampled(request: ReadArguments, progress: HistoryProgress) -> ClusterHistory:
+def _sampled(request: ReadArguments, progress: HistoryProgress, by_container: bool) -> ClusterHistory:
     """Use by metrics.k8s.io, sampled for the time of `--watch`."""
-    watch = Watch(duration_s(request.watch, "--watch"))
+    watch = Watch(duration_s(request.watch, "--watch"), by_container=by_container)
     access = load_access(request.kubeconfig, request.context)
 
     async def read() -> ClusterHistory:

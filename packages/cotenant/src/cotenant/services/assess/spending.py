@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from cotenant.model.arrays import Float
 from cotenant.model.assess.history import ClusterHistory
 from cotenant.model.assess.prices import NodePrice, PricedNode, PriceTable
-from cotenant.model.assess.report import Consolidation, Money, Spending
+from cotenant.model.assess.report import Consolidation, Money, Saving, Spending
 from cotenant.model.resources import NVIDIA_GPU
-from cotenant.policy.assess.money import HOURS_A_MONTH, PricedNodes, PricedPods, Spend, bill, removed
+from cotenant.policy.assess.money import HOURS_A_MONTH, Bill, PricedNodes, PricedPods, Spend, bill, removed
 from cotenant.services.assess.columns import MIB, NodeColumns, PodColumns
 from cotenant.services.assess.copying import ClusterCopy
 from cotenant.services.assess.lending import Lending
@@ -63,6 +63,7 @@ def spending(
     whole = bill(of_nodes, of_pods, [""] * len(pods.entries))
     per_hour = _column(prices, "per_hour")
     rows = np.array([at[one.node] for one in emptied.emptied if one.node in at], np.int64)
+    month = per_hour * HOURS_A_MONTH
     tenants = [info.seen.pod.tenant for info in pods.entries]
     return Money(
         table.currency,
@@ -71,12 +72,32 @@ def spending(
         _of_a_month(whole.groups[0] if whole.groups else Spend("", 0, 0.0, 0.0, 0.0, 0.0, 0, 0)),
         whole.free * HOURS_A_MONTH,
         whole.free_lent * HOURS_A_MONTH,
-        removed(per_hour, rows) * HOURS_A_MONTH,
+        removed(month, rows),
         by([info.seen.pod.namespace for info in pods.entries]),
         by([tenant or "none named" for tenant in tenants]) if any(tenants) else (),
         by(pods.workload),
+        _savings(emptied, at, month, whole),
         table.left_out,
     )
+
+
+def _savings(emptied: Consolidation, at: Mapping[str, int], month: Float, whole: Bill) -> tuple[Saving, ...]:
+    """What each step of the plan saves: the empty nodes, each node that could be emptied, and lending."""
+    found = []
+    spare = np.array([at[name] for name in emptied.empty_nodes if name in at], np.int64)
+    if len(spare):
+        title = f"remove {len(spare):,} {'node' if len(spare) == 1 else 'nodes'} without pods to move"
+        found.append(Saving(title, float(np.nansum(month[spare])), "they hold nothing that would have to move"))
+    for one in emptied.emptied:
+        price = month[at[one.node]] if one.node in at else np.nan
+        if np.isfinite(price):
+            how = f"move {one.pods:,} {'pod' if one.pods == 1 else 'pods'} to {one.targets:,} other nodes, remove it"
+            found.append(Saving(f"empty {one.node}", float(price), how))
+    lent = (sum(group.lent for group in whole.groups) + whole.free_lent) * HOURS_A_MONTH
+    if lent > 0:
+        how = "no node is saved by it: the price of what batch pods would otherwise need nodes of their own for"
+        found.append(Saving("lend at the stated risk", lent, how))
+    return tuple(found)
 
 
 def _of_a_month(spend: Spend) -> Spending:

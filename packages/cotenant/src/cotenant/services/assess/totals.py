@@ -1,8 +1,7 @@
-"""The figures of the whole cluster: allocated, used and idle cores and memory, and device cards."""
+"""The figures of the whole cluster: allocated, used and idle cores and memory."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,15 +9,12 @@ import numpy as np
 from cotenant.model.arrays import Int
 from cotenant.model.assess.figure import Figure, counted, unknown
 from cotenant.model.assess.history import ClusterHistory, Float32
-from cotenant.model.assess.report import Cards, WorkloadUse
-from cotenant.model.devices.device import DeviceType
-from cotenant.model.resources import GPU_CORE, GPU_MEMORY_RATIO, LENT_CPU, LENT_MEMORY, NVIDIA_GPU
+from cotenant.model.assess.report import WorkloadUse
+from cotenant.model.resources import LENT_CPU, LENT_MEMORY
 from cotenant.policy.assess.use import used
 from cotenant.services.assess.columns import MIB, NodeColumns, PodColumns
-from cotenant.services.assess.copying import ClusterCopy
 
 _CORES, _GIB = 1e-3, 1.0 / 1024.0
-_WHOLE = 100  # percent of a card
 
 
 def totals(
@@ -91,51 +87,3 @@ def _idle(
         return unknown(label, name, unit, definition, why)
     interval = "none: a sum of quantiles has no interval of its own; the days' peaks of each workload are given there"
     return Figure(label, name, sum(known) * scale, unit, definition, interval)
-
-
-def cards(copy: ClusterCopy, pods: PodColumns) -> tuple[Cards, ...]:
-    """Devices by kind: those of Device objects, else those that nodes have as nvidia.com/gpu."""
-    devices: defaultdict[DeviceType, int] = defaultdict(int)
-    for of_node in copy.devices.values():
-        for device in of_node.devices:
-            devices[device.type] += 1
-    held: defaultdict[DeviceType, dict[tuple[str, int], int]] = defaultdict(dict)
-    for info in pods.entries:
-        for allocation in info.seen.holds.devices:
-            at = (info.node, allocation.minor)
-            amounts = allocation.amounts
-            share = max(amounts.get(GPU_CORE), amounts.get(GPU_MEMORY_RATIO)) or _WHOLE
-            held[allocation.type][at] = min(_WHOLE, held[allocation.type].get(at, 0) + share)
-    found = [
-        _cards(
-            str(kind),
-            count,
-            sum(held[kind].values()) / _WHOLE,
-            sum(share < _WHOLE for share in held[kind].values()),
-        )
-        for kind, count in sorted(devices.items())
-    ]
-    if DeviceType.GPU not in devices:
-        whole = sum(node.allocatable.get(NVIDIA_GPU) for node in copy.engine.nodes())
-        asked = sum(info.seen.pod.requests.get(NVIDIA_GPU) for info in pods.entries)
-        if whole or asked:
-            found.append(_cards(NVIDIA_GPU, whole, float(asked), 0))
-    return tuple(found)
-
-
-def _cards(kind: str, count: int, allocated: float, shared: int) -> Cards:
-    why = "the use of cards is not in NodeMetrics, and no source of it was given"
-    return Cards(
-        kind,
-        count,
-        allocated,
-        shared,
-        unknown(f"{kind}_used", f"{kind}: cards used", "cards", "the mean use of each card, summed", why),
-        unknown(
-            f"{kind}_shareable",
-            f"{kind}: cards that could be shared",
-            "cards",
-            "cards allocated whole of which less than half is used at the p99",
-            why,
-        ),
-    )

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from cotenant.model.assess.figure import Figure
-from cotenant.model.assess.report import Money, Report, Spending, WorkloadUse
+from cotenant.model.assess.report import (
+    EmptyingTrial,
+    EnergyGroups,
+    EnergyOf,
+    Holder,
+    Money,
+    Report,
+    Spending,
+    WorkloadUse,
+)
+from cotenant.model.assess.what_if import Unplaced, WhatIfs
 from cotenant.policy.assess.use import ranges
 
 UNKNOWN = "?"
@@ -63,6 +75,45 @@ def headline(report: Report) -> str:
     return f"{text}."
 
 
+def held(report: Report) -> str:
+    """What the pods that wait, wait for, and how many of them lending would hold."""
+    by_holder: Counter[Holder] = Counter()
+    for group in report.waiting:
+        by_holder[group.holder] += group.pods
+    text = f"{count(by_holder[Holder.ROOM], 'pod')} {'lacks' if by_holder[Holder.ROOM] == 1 else 'lack'} room"
+    others = [
+        f"{by_holder[holder]:,} {'waits' if by_holder[holder] == 1 else 'wait'} for {holder.value}"
+        for holder in (Holder.RULES, Holder.QUOTA, Holder.GATE, Holder.POD)
+        if by_holder[holder]
+    ]
+    if by_holder[Holder.NOTHING]:
+        others.insert(0, f"{by_holder[Holder.NOTHING]:,} cotenant would place now")
+    text += f"; {', '.join(others)}" if others else ""
+    lent = [group.placed_lent for group in report.waiting if group.holder is Holder.ROOM]
+    if lent and None not in lent:
+        fit = sum(number for number in lent if number is not None)
+        text += f". With what could be lent {fit:,} of those that lack room would be placed"
+    elif lent:
+        text += ". How many of them lending would hold is not known, as the lendable amount is not"
+    return f"{text}."
+
+
+def saving(money: Money, shown: int) -> tuple[tuple[str, str, str], ...]:
+    """Step of the plan, what it saves in a month, and how: the dearest `shown`, and the others in one."""
+    steps = sorted(money.savings, key=lambda step: -step.month)
+    rows = [(step.step, amount(step.month), step.how) for step in steps[:shown]]
+    others = steps[shown:]
+    if others:
+        rows.append((f"{len(others):,} further steps", amount(sum(step.month for step in others)), "alike"))
+    return tuple(rows)
+
+
+def energy_groups(energy: EnergyGroups) -> tuple[tuple[str, tuple[EnergyOf, ...]], ...]:
+    """What pods are grouped by, and the groups; without what nothing is known of."""
+    by = (("tenant", energy.tenants), ("namespace", energy.namespaces), ("workload", energy.workloads))
+    return tuple((name, groups) for name, groups in by if groups)
+
+
 MONEY_HEADS = ("pods", "paid", "used", "idle", "of it lendable")
 
 
@@ -90,8 +141,9 @@ def spent(money: Money) -> str:
 def consolidated(report: Report) -> str:
     """What a consolidation would empty."""
     found = report.consolidation
-    already = f"{count(found.empty, 'node')} {'has' if found.empty == 1 else 'have'} no pods to move already. "
-    text = already if found.empty else ""
+    empty = len(found.empty_nodes)
+    already = f"{count(empty, 'node')} {'has' if empty == 1 else 'have'} no pods to move already. "
+    text = already if empty else ""
     if not found.considered:
         return f"{text}No other node has requests of at most half of its CPU and memory."
     tail = f" ({found.note})" if found.note else ""
@@ -99,3 +151,65 @@ def consolidated(report: Report) -> str:
         f"{text}Of {count(found.considered, 'other node')} at most half requested, {len(found.emptied):,} could be "
         f"emptied one by one: {cores(found.cpu_m)} cores and {gib(found.memory_mib)} GiB{tail}."
     )
+
+
+def case_marks(what_ifs: WhatIfs) -> tuple[str, ...]:
+    """A, B, ... of the cases."""
+    return tuple("ABCDEFGH"[at] for at in range(len(what_ifs.cases)))
+
+
+def what_if_rows(what_ifs: WhatIfs) -> list[tuple[str, ...]]:
+    """A row a figure that is known as it is or in a case; with the difference where two cases are compared."""
+    rows = []
+    for row in what_ifs.rows:
+        if all(one.value is None for one in (row.base, *row.cases)):
+            continue
+        cells = [_plain(one) for one in (row.base, *row.cases)]
+        if row.between is not None:
+            cells.append(_signed(row.between))
+        rows.append((f"{row.title}, {row.unit}", *cells))
+    return rows
+
+
+def over_seeds(what_ifs: WhatIfs) -> str:
+    """What the amounts in brackets are."""
+    count_of = count(len(what_ifs.seeds), "seed")
+    return (
+        f"Medians of {count_of}, in brackets the smallest and the largest where they differ. Latency is not in a copy: "
+        "nothing is said of it. Contention: `cotenant lab what-if`, of the package cotenant-lab."
+    )
+
+
+def pods_of(unplaced: Unplaced) -> str:
+    """3 pods."""
+    return f"{amount(unplaced.pods)} pod{'' if unplaced.pods == 1 else 's'}"
+
+
+def _plain(given: Figure) -> str:
+    if given.value is None:
+        return UNKNOWN
+    if given.low is None or given.high is None or given.low == given.high:
+        return amount(given.value)
+    return f"{amount(given.value)} ({amount(given.low)} to {amount(given.high)})"
+
+
+def _signed(given: Figure) -> str:
+    return f"+{_plain(given)}" if given.value is not None and given.value > 0 else _plain(given)
+
+
+EMPTYING_HEADS = ("rule", "nodes emptied", "pods moved", "pod time squeezed, %", "without a move, %", "nodes overfull")
+
+
+def emptying_rows(trial: EmptyingTrial) -> list[tuple[str, ...]]:
+    """Under `EMPTYING_HEADS`."""
+    return [
+        (
+            one.rule,
+            f"{one.nodes:,}",
+            f"{one.moved:,}",
+            f"{one.squeezed_pct:.2f}",
+            f"{one.before_pct:.2f}",
+            f"{one.overflowed:,}",
+        )
+        for one in trial.rules
+    ]

@@ -52,6 +52,7 @@ class ManagerArguments:
         bool, Parameter(help="Compete with other replicas for a Lease before writing.", group=COMMON)
     ] = True
     writes_per_s: Annotated[float, Parameter(help="Maximum objects written per second.", group=COMMON)] = 50.0
+    right_sizing: Annotated[bool, Parameter(help="Size containers by RightSizings too, in place.", group=WORK)] = False
     context: Context = ""
     config_namespace: Annotated[str, Parameter(help="Namespace of the ConfigMap.", group=WORK)] = "koordinator-system"
     seal_certificate: SealCertificate = None

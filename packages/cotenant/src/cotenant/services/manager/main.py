@@ -36,6 +36,7 @@ def run(request: ManagerArguments) -> int:
         writes_per_s=request.writes_per_s,
         tls=tls_of(request.tls_cert, request.tls_key),
         seals=read_seals(request.seal_certificate),
+        right_sizing=request.right_sizing,
         span_target=span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca),
     )
     replica = open_replica(request, access, address, COMPONENT, request.election)

@@ -38,6 +38,7 @@ from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.kube_process.span_export import exporter
 from cotenant.services.kube_process.span_target import SpanTarget
 from cotenant.services.manager import metrics
+from cotenant.services.manager.right_sizing import RightSizing
 from cotenant.services.manager.watches import ConfigSource, ManagerWatches
 from cotenant.services.manager.write_spans import KeyedWrite, WriteSpans
 from cotenant.services.manager.writing import WRITERS
@@ -59,6 +60,7 @@ class ManagerOptions:
     settings: ManagerSettings = field(default_factory=ManagerSettings)
     span_target: SpanTarget | None = None  # of writes; None = no spans
     seals: Seals = NO_SEALS
+    right_sizing: bool = False  # resize pods in place, by RightSizings
 
 
 class Deciding(Protocol):
@@ -103,7 +105,9 @@ class ManagerProcess:
         self._spans = WriteSpans(sink, kube.now) if sink is not None else None
         if sink is not None:
             metrics.read_spans(kube.metrics, sink.samples)
-        writers = self._spans.traced(WRITERS) if self._spans is not None else WRITERS
+        self.sizes = RightSizing(kube.watches, kube.now) if options.right_sizing else None
+        all_writers = {**WRITERS, **(self.sizes.writers() if self.sizes is not None else {})}
+        writers = self._spans.traced(all_writers) if self._spans is not None else all_writers
         self.writer = kube.status_writer("writes", writers, per_s=options.writes_per_s)
         self._source = options.source
         self.watches = ManagerWatches(
@@ -147,6 +151,10 @@ class ManagerProcess:
         self.profiles.leads_now(self.kube.now())
         self.ratios.leads_now(self.kube.now())
         self.gpus.leads_now(self.kube.now())
+        engines: list[Deciding] = [self.manager, self.profiles, self.ratios, self.gpus]
+        if self.sizes is not None:
+            self.sizes.engine.leads_now()
+            engines.append(self.sizes.engine)
         while True:
             self.kube.heartbeat.beat()
             self.kube.awake()
@@ -156,7 +164,8 @@ class ManagerProcess:
             if self._decide(self.ratios):
                 self._report_ratios()
             self._decide(self.gpus)
-            engines = (self.manager, self.profiles, self.ratios, self.gpus)
+            if self.sizes is not None:
+                self._decide(self.sizes.engine)
             wait_s = min(engine.next_s() for engine in engines) - self.kube.now()
             await self.kube.sleep(min(_LONGEST_SLEEP_S, max(0.05, wait_s)) if isfinite(wait_s) else _LONGEST_SLEEP_S)
 

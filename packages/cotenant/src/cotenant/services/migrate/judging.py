@@ -31,6 +31,7 @@ from cotenant.services.migrate.protocol import (
     Known,
     Verdict,
 )
+from cotenant.services.scheduler_config.forms import ARGS
 from cotenant.services.scheduling.load_aware import parse_settings
 
 MANAGER_CONFIG = "slo-controller-config"
@@ -77,6 +78,7 @@ class _Judging:
     def __init__(self) -> None:
         self._pieces: dict[tuple[str, Verdict, str], Piece] = {}
         self._names: Counter[str] = Counter()
+        self._selected: set[str] = set()  # labels by which profiles select
         self._schedulers: dict[str, None] = {}
         self._options: dict[str, None] = {}
         self._load_aware: Mapping[str, Any] | None = None
@@ -85,7 +87,7 @@ class _Judging:
 
     def done(self, unread: tuple[str, ...]) -> Judged:
         for name, count in sorted(self._names.items()):
-            known = LABELS.get(name) or Known(Verdict.UNKNOWN, "README.md", "not read by any process here")
+            known = LABELS.get(name) or (_SELECTED if name in self._selected else _UNREAD)
             self._add(name, known, count)
         return Judged(
             tuple(self._pieces.values()),
@@ -117,6 +119,9 @@ class _Judging:
         elif kind == _DESCHEDULER_KIND:
             self._rebalancer(yaml.safe_dump(dict(obj), sort_keys=False), kind)
         elif (group, kind) in KINDS:
+            if kind == _PROFILE:
+                for selector in ("selector", "namespaceSelector"):
+                    self._selected.update(_keys_of(_mapping(spec.get(selector))))
             self._add(f"{kind} objects", KINDS[group, kind], 1)
         elif group.endswith(DOMAIN):
             self._add(f"{kind} objects ({group})", Known(Verdict.UNKNOWN, "README.md", "no such kind is read here"), 1)
@@ -133,21 +138,24 @@ class _Judging:
         if name == MANAGER_CONFIG:
             for key, text in data.items():
                 self._manager_key(str(key), text)
-        elif name in (SCHEDULER_CONFIG, DESCHEDULER_CONFIG):
-            for key, text in data.items():
-                where = f"{name}: {key}"
-                if name == DESCHEDULER_CONFIG:
-                    self._rebalancer(str(text), where)
-                    continue
-                try:
-                    document = yaml.load(str(text), Loader=yaml.CSafeLoader)
-                except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
-                    self._refused(where, "scheduler-config.md", " ".join(str(error).split())[:200])
-                    continue
-                if isinstance(document, dict):
-                    self._scheduler(document, where)
-                else:
-                    self._refused(where, "scheduler-config.md", f"expected a {_SCHEDULER_KIND}")
+            return
+        for key, text in data.items():
+            where = f"{name}: {key}"
+            if name == DESCHEDULER_CONFIG or _says(text, _DESCHEDULER_KIND):
+                self._rebalancer(str(text), where)
+            elif name == SCHEDULER_CONFIG or _says(text, _SCHEDULER_KIND):
+                self._scheduler_text(str(text), where)
+
+    def _scheduler_text(self, text: str, where: str) -> None:
+        try:
+            document = yaml.load(text, Loader=yaml.CSafeLoader)
+        except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
+            self._refused(where, "scheduler-config.md", " ".join(str(error).split())[:200])
+            return
+        if isinstance(document, dict):
+            self._scheduler(document, where)
+        else:
+            self._refused(where, "scheduler-config.md", f"expected a {_SCHEDULER_KIND}")
 
     def _manager_key(self, key: str, text: object) -> None:
         what = f"{MANAGER_CONFIG}: {key}"
@@ -196,10 +204,14 @@ class _Judging:
                 continue
             name = profile.get("schedulerName") or "default-scheduler"
             self._schedulers[str(name)] = None
+            points: dict[str, list[str]] = {}
             for plugin, point in sorted(_enabled(_mapping(profile.get("plugins")))):
+                points.setdefault(plugin, []).append(point)
+            for plugin, at_points in points.items():
                 unknown = Known(Verdict.UNKNOWN, "scheduler-config.md", "no such plugin here; --plugin adds one")
                 known = PLUGINS.get(plugin) or (_UPSTREAM if plugin in _KUBE else unknown)
-                self._add(f"plugin {plugin} ({point})", known)
+                where_in = at_points[0] if len(at_points) == 1 else f"{len(at_points)} points"
+                self._add(f"plugin {plugin} ({where_in})", known)
             configs = profile.get("pluginConfig")
             for entry in configs if isinstance(configs, list) else ():
                 config = _mapping(entry)
@@ -208,6 +220,9 @@ class _Judging:
     def _arguments(self, plugin: str, args: Mapping[str, Any]) -> None:
         if plugin == "LoadAwareScheduling":
             self._load(args)
+            return
+        if plugin in ARGS:
+            self._add(f"arguments of {plugin}", _BY_CONFIG)
             return
         for key, value in args.items():
             if key in ("apiVersion", "kind"):
@@ -239,6 +254,14 @@ class _Judging:
         self._load_aware = usable
 
 
+_PROFILE = "ClusterColocationProfile"
+_BY_CONFIG = Known(
+    Verdict.DIFFERS,
+    "scheduler-config.md",
+    "`cotenant scheduler --config` reads them and names what it does not apply",
+)
+_SELECTED = Known(Verdict.SUPPORTED, "webhook.md", "a label of your own: a profile selects by it")
+_UNREAD = Known(Verdict.UNKNOWN, "README.md", "not read by any process here")
 _KUBE = frozenset(
     (
         *("SchedulingGates", "PrioritySort", "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity"),
@@ -290,6 +313,19 @@ def _names_of(metadata: Mapping[str, Any]) -> Iterator[str]:
         for name in _mapping(metadata.get(field_name)):
             if isinstance(name, str) and name.partition("/")[0].endswith(DOMAIN):
                 yield name
+
+
+def _keys_of(selector: Mapping[str, Any]) -> Iterator[str]:
+    """The labels that a selector reads."""
+    yield from map(str, _mapping(selector.get("matchLabels")))
+    terms = selector.get("matchExpressions")
+    for term in terms if isinstance(terms, list) else ():
+        yield str(_mapping(term).get("key") or "")
+
+
+def _says(text: object, kind: str) -> bool:
+    """Whether a text of a ConfigMap, under whatever name it was installed, is of this kind."""
+    return isinstance(text, str) and f"kind: {kind}" in text
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

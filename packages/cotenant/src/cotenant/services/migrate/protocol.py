@@ -72,7 +72,10 @@ KINDS = {  # API group, kind
     ("analysis.koordinator.sh", "Recommendation"): Known(N, "README.md", "no sizes are recommended"),
 }
 
-_GANG, _QUOTA, _SCHEDULING = "gang.scheduling.", "quota.scheduling.", "scheduling."
+_GANG, _QUOTA, _SCHEDULING, _INTERNAL = "gang.scheduling.", "quota.scheduling.", "scheduling.", "internal.scheduling."
+_NOT_ENFORCED = Known(N, "agent.md", "the agent writes no such setting")
+_NOT_READ = Known(N, "scheduler-config.md", "koord-scheduler's own note; not read")
+_OBJECT = "only Reservation objects reserve"
 _HOLDING = Known(S, "cpus.md", "what koord-scheduler has given stays; it is not sealed: run without --seal meanwhile")
 _NAMES: tuple[tuple[str, str, Known], ...] = (  # prefix before koordinator.sh/, names, what becomes of them
     ("", "qosClass priority-class priority", Known(S, "webhook.md")),
@@ -108,7 +111,7 @@ _NAMES: tuple[tuple[str, str, Known], ...] = (  # prefix before koordinator.sh/,
     ("pod.", "is-pre-allocatable pre-allocatable-priority", Known(S, "reservations.md")),
     (
         "node.",
-        "reservation network-bandwidth cpu-normalization-ratio colocation-strategy third-party-allocations "
+        "reservation network-bandwidth cpu-normalization-ratio colocation-strategy thirdPartyAllocations "
         "system-qos-resource resource-amplification-ratio raw-allocatable mid-static-memory-reserved-ratio "
         "mid-static-cpu-reserved-ratio memory-reclaim-ratio cpu-reclaim-ratio cpu-normalization-enabled cpu-basic-info "
         "extended-resource-spec",
@@ -122,6 +125,38 @@ _NAMES: tuple[tuple[str, str, Known], ...] = (  # prefix before koordinator.sh/,
     ("node.", "gpu-vendor gpu-partition-policy gpu-model gpu-driver-version", Known(S, "devices.md")),
     ("kubelet.", "cpu-manager-policy", Known(S, "cpus.md")),
     ("config.", "skip-update-resources", Known(S, "webhook.md")),
+    ("", "core-sched-group-id core-sched-policy cpuQOS networkQOS oom-score-adj oom-score-adj-spec", _NOT_ENFORCED),
+    (_QUOTA, "non-preemptible-request non-preemptible-used", Known(N, "quota.md", "a status that is not written here")),
+    (_QUOTA, "max-strict-check-resource-keys", Known(N, "quota.md", "every resource of the maximum is checked")),
+    (
+        _SCHEDULING,
+        "load-estimated-scaling-factors load-estimated-seconds-after-pod-scheduled "
+        "load-estimated-seconds-after-initialized",
+        Known(N, "load-aware.md", "estimates are the scheduler's, for all pods alike"),
+    ),
+    (
+        _SCHEDULING,
+        "preemption-policy disable-preemptible",
+        Known(N, "quota.md", "spec.preemptionPolicy and the quota's label preemptible count"),
+    ),
+    (_SCHEDULING, "network-topology-selector", Known(N, "gangs.md", "not considered")),
+    (_SCHEDULING, "bind-gang-group-id bind-gang-member-count", Known(N, "gangs.md", "not written")),
+    (_SCHEDULING, "operating-mode reservation-owners reservation-current-owner", Known(N, "reservations.md", _OBJECT)),
+    (_SCHEDULING, "scheduler-name", Known(N, "scheduler-config.md", "spec.schedulerName counts")),
+    (_SCHEDULING, "questioned-object-key topology-key-to-explain", Known(N, "explain.md", "cotenant explain answers")),
+    (_SCHEDULING, "gpu-minors", Known(N, "devices.md", "the allocation's annotation counts")),
+    (_SCHEDULING, "scheduling-hint bind-timestamp", _NOT_READ),
+    (
+        _INTERNAL,
+        "scheduling-hint original-scheduler-name bind-gang-group-id bind-gang-member-count nvidia-driver-versions",
+        _NOT_READ,
+    ),
+    ("pod.", "mutating-update replace-resources skip-enhanced-validation", Known(N, "webhook.md", "not considered")),
+    ("config.", "controller-managed", Known(N, "webhook.md", "not considered")),
+    ("node.", "originExtendedAllocatable", Known(N, "manager.md", "the manager keeps no such copy")),
+    ("node.", "enable-numa-reservation be-cpu-shared-pools", Known(N, "cpus.md", "not considered")),
+    ("node.", "secondary-device-well-planned", Known(N, "devices.md", "not considered")),
+    ("node.", "resctrl", Known(N, "agent.md", "what the class has is set, not what a pod asks for")),
 )
 DOMAIN = "koordinator.sh"
 LABELS = {f"{prefix}{DOMAIN}/{name}": known for prefix, names, known in _NAMES for name in names.split()}

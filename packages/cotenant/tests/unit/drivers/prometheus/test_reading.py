@@ -113,6 +113,23 @@ def test_what_is_missing_is_named_and_the_rest_goes_on(changed: dict[str, Reply]
     np.testing.assert_array_equal(found.pods.use.cpu_m, np.full((1, 6), 500))
 
 
+def test_containers_where_they_are_asked_for() -> None:
+    asked: list[str] = []
+
+    def answer(question: Question) -> Reply:
+        asked.append(question.query)
+        if question.path.endswith("query_range") and "by (namespace,pod,container)" in question.query:
+            value = 0.5 if "cpu" in question.query else 2**30
+            rows = [({**POD, "container": name}, [(t, value) for t in question.columns]) for name in ("app", "proxy")]
+            return matrix(*rows)
+        return answers()(question)
+
+    found = read(answer, request=HistoryRequest(days=1 / 24, step_s=600, by_container=True))
+    assert found.pods.use.names == ("ns/a/app", "ns/a/proxy")
+    assert found.pods.workload == ("ns/Deployment/web",) * 2
+    assert not any(query.startswith("sum by (namespace,pod) (max by (namespace,pod,container)") for query in asked)
+
+
 def test_pods_of_one_resource_only_keep_it() -> None:
     found = read(answers({r"avg_over_time\(container_memory.*container!": matrix()}))
     assert found.pods.use.names == ("ns/a",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from tests.fakes.cluster.assessed import NOW_S, budget, node, node_metric, pod, 
 from cotenant.drivers.kube.snapshot.anonymise import Words, anonymised
 from cotenant.model.assess.figure import Figure
 from cotenant.model.assess.history import ClusterHistory, History, PodHistory
+from cotenant.model.assess.meters import CardUse, CardUses, Energy, Meters
 from cotenant.model.assess.prices import NodeRule, PriceTable, UnitPrices
 from cotenant.model.assess.report import Report
 from cotenant.services.assess.judging import assess
@@ -161,7 +163,7 @@ def test_a_node_is_emptied_within_budgets_and_not_without() -> None:
 
 def test_nodes_without_pods_are_empty_already() -> None:
     found = assess(snapshot([node("a"), node("b"), pod("p", "a"), replica_set(1)]), None, 0.01).consolidation
-    assert found.empty == 1
+    assert len(found.empty_nodes) == 1
 
 
 def test_a_pod_whose_node_rejects_it_would_go_elsewhere() -> None:
@@ -184,6 +186,33 @@ def test_figures_are_the_same_without_names() -> None:
     assert [(one.why, one.pods) for one in hidden.waiting] == [(one.why, one.pods) for one in plain.waiting]
     assert len(hidden.consolidation.emptied) == len(plain.consolidation.emptied)
     assert "shop" not in msgspec.json.encode(hidden).decode()
+
+
+def test_cards_and_energy_are_said_where_they_are_measured() -> None:
+    card = node("a")
+    card["status"]["allocatable"] |= {"nvidia.com/gpu": "2"}
+    resources = {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "1"}}
+    objects = [card, pod("p", "a", containers=[{"name": "main", "resources": resources}]), replica_set(1)]
+    unasked = assess(snapshot(objects), None, 0.01)
+    (gpu,) = unasked.cards
+    assert (gpu.cards, gpu.allocated, gpu.used.value) == (2, 1, None)
+    assert "none was given" in gpu.shareable.why
+    assert unasked.energy is None
+    assert "none was given" in next(figure for figure in unasked.figures if figure.key == "energy_pods").why
+    cards = (CardUse("a", "G0", (20.0,), (30.0,), 10.0, "shop/p"), CardUse("a", "G1", (0.0,), (0.0,), 0.0))
+    energy = Energy((("shop/p", (3.6e6,)), ("shop/gone", (1.8e6,))), (9e6,), "Kepler", "")
+    history = replace(use({"a": np.full(288, 100.0)}), meters=Meters(CardUses(cards, "DCGM", "", True), energy))
+    report = assess(snapshot(objects), history, 0.01)
+    (gpu,) = report.cards
+    assert (gpu.used.value, gpu.shareable.value) == (pytest.approx(0.2), 1)
+    assert value(report, "energy_pods") == pytest.approx(1.5)
+    assert value(report, "energy_nodes") == pytest.approx(2.5)
+    assert report.energy is not None
+    assert [(one.name, one.kwh_a_day) for one in report.energy.workloads] == [
+        ("shop/Deployment/web", 1.0),
+        ("shop, not known", 0.5),
+    ]
+    assert "kWh a day" in page(report, "")
 
 
 HOSTILE = [

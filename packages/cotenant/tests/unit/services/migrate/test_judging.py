@@ -140,6 +140,33 @@ def test_a_name_that_is_supported_is_read_somewhere() -> None:
     assert missing == []
 
 
+def test_a_configuration_is_found_under_whatever_name_it_was_installed() -> None:
+    scheduler = "apiVersion: v1\nkind: KubeSchedulerConfiguration\nprofiles: [{schedulerName: koord-scheduler}]\n"
+    found = judged(config_map("scheduler-config", {"koord-scheduler-config": scheduler, "other": "a: 1"}))
+    assert found.scheduler_names == ("koord-scheduler",)
+    descheduler = "kind: DeschedulerConfiguration\n"
+    found = judged(config_map("rebalancing", {"koord-descheduler-config": descheduler}))
+    assert found.descheduler == descheduler
+    assert judged(config_map("of-somebody", {"a": "kind: Pod", "b": "text"})).pieces == ()
+
+
+def test_a_label_that_a_profile_selects_by_is_its_owners() -> None:
+    profile = {
+        "apiVersion": "config.koordinator.sh/v1alpha1",
+        "kind": "ClusterColocationProfile",
+        "metadata": {"name": "spark"},
+        "spec": {
+            "namespaceSelector": {"matchLabels": {"koordinator.sh/enable-colocation": "true"}},
+            "selector": {"matchExpressions": [{"key": "koordinator.sh/spark", "operator": "Exists"}]},
+        },
+    }
+    labels = {"koordinator.sh/enable-colocation": "true", "koordinator.sh/spark": "", "koordinator.sh/else": ""}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "demo", "labels": labels}}
+    found = judged(namespace, profile)
+    assert {piece(found, name).verdict for name in list(labels)[:2]} == {Verdict.SUPPORTED}
+    assert piece(found, "koordinator.sh/else").verdict is Verdict.UNKNOWN
+
+
 def test_every_page_of_the_guide_is_there() -> None:
     guide = Path(__file__).parents[6] / "docs/guide"
     for known in (*LABELS.values(), *PLUGINS.values(), *KINDS.values(), *CONFIG_KEYS.values()):

@@ -20,10 +20,12 @@ import numpy as np
 
 from cotenant import __version__
 from cotenant.drivers.kube.client.errors import UNREADABLE
+from cotenant.drivers.kube.snapshot.archived_meters import ArchivedMeters, archived, of_archive, renamed_meters
 from cotenant.drivers.kube.snapshot.fields import Json
 from cotenant.drivers.kube.snapshot.kinds import COPIED
 from cotenant.drivers.kube.snapshot.snapshot import KindRead, ObjectCutter, Reading, Snapshot
 from cotenant.model.assess.history import ClusterHistory, Float32, History, PodHistory
+from cotenant.model.assess.meters import NO_METERS
 from cotenant.model.errors import InvalidInput, Permanent
 
 FORMAT, VERSION = "cotenant-assess", 1
@@ -61,6 +63,7 @@ class _History(msgspec.Struct, omit_defaults=True):
     pods: _Pods
     nodes: _Series
     faults: list[str] = []
+    meters: ArchivedMeters | None = None
 
 
 class _Head(msgspec.Struct):
@@ -213,7 +216,10 @@ def _member(key: str) -> str:
 def _history_of(history: ClusterHistory) -> _History:
     pods = history.pods
     return _History(
-        _Pods(_series(pods.use), list(pods.node), list(pods.workload)), _series(history.nodes), list(history.faults)
+        _Pods(_series(pods.use), list(pods.node), list(pods.workload)),
+        _series(history.nodes),
+        list(history.faults),
+        archived(history.meters),
     )
 
 
@@ -260,6 +266,7 @@ def _read_history(path: Path, file: zipfile.ZipFile, written: _History) -> Clust
         ),
         series("nodes", written.nodes),
         tuple(written.faults),
+        of_archive(written.meters) if written.meters is not None else NO_METERS,
     )
 
 
@@ -281,6 +288,7 @@ def renamed_history(history: ClusterHistory, word: Callable[[str], str], keyed: 
         ),
         _renamed(nodes, word),
         (f"{len(history.faults)} faults, whose words are left out",) if history.faults else (),
+        renamed_meters(history.meters, word, keyed),
     )
 
 

@@ -1,6 +1,7 @@
 """The kinds that a copy of a cluster has, and what is kept of each.
 
-Those that a scheduler and a rebalancer read, without the custom workloads of declarations, whose specs are read whole.
+Those that a scheduler and a rebalancer read, and the quotas of namespaces, without the custom workloads of
+declarations, whose specs are read whole.
 `deploy/assess/rbac.yaml` grants exactly these; a test compares both with the requests that are sent.
 """
 
@@ -35,6 +36,7 @@ from cotenant.drivers.kube.kinds.pod.eviction import EVICTION_PODS
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.drivers.kube.kinds.pod_disruption_budget import POD_DISRUPTION_BUDGETS
 from cotenant.drivers.kube.kinds.priority_class import PRIORITY_CLASSES
+from cotenant.drivers.kube.kinds.resource_quota import RESOURCE_QUOTAS
 from cotenant.drivers.kube.kinds.storage.csi import (
     CSI_DRIVERS,
     CSI_NODES,
@@ -82,6 +84,7 @@ def _kinds() -> Iterable[CopiedKind]:
         REPLICATION_CONTROLLERS,
         JOBS,
         NAMESPACES,
+        RESOURCE_QUOTAS,
         POD_DISRUPTION_BUDGETS,
         PRIORITY_CLASSES,
         PERSISTENT_VOLUMES,

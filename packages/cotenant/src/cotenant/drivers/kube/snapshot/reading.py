@@ -3,7 +3,9 @@
 A stranger's cluster is read once: nothing is watched, nothing is written, and the rate is that of the client
 (`--limit-qps`). Kinds are listed one after another in pages. A page token that has expired starts its kind again; an
 error that may pass is tried again after what the server says; a kind that may not be listed, or that fails for good, is
-named and the others are read. Only nodes and pods are indispensable.
+named and the others are read. Only nodes and pods are indispensable. An API server decides on the right before it
+looks whether it serves the kind, so of a refused kind the list of what is served is asked for: one that is not
+installed is absent, not denied.
 Limits: pages of different kinds are of different moments, a few seconds apart.
 """
 
@@ -63,6 +65,9 @@ async def read_snapshot(
             if copied.needed:
                 raise
             is_denied = isinstance(error, Forbidden)
+            if is_denied and not await _is_served(client, copied):
+                kinds.append(KindRead(key, Reading.ABSENT))
+                continue
             kinds.append(KindRead(key, Reading.DENIED if is_denied else Reading.FAILED, str(error)))
         else:
             objects[key] = found
@@ -127,6 +132,26 @@ async def _page(client: Client, path: str, query: dict[str, str], sleep: Callabl
             return msgspec.json.decode(body, type=_List)
         except UNREADABLE as error:
             raise Unavailable(f"the answer to a list of {path} is no list: {error}") from error
+
+
+class _Served(msgspec.Struct):
+    name: str = ""
+
+
+class _ServedList(msgspec.Struct):
+    resources: list[_Served] = []
+
+
+async def _is_served(client: Client, copied: CopiedKind) -> bool:
+    """Whether the server has the kind; where it does not say, it has."""
+    group = copied.kind.path().removesuffix(f"/{copied.kind.plural}")
+    try:
+        served = msgspec.json.decode(await client.request("GET", group), type=_ServedList)
+    except NotFound:
+        return False
+    except (Refused, Transient, *UNREADABLE):
+        return True
+    return any(resource.name == copied.kind.plural for resource in served.resources)
 
 
 async def _server_version(client: Client) -> str:

@@ -32,6 +32,7 @@ DOMAINS = frozenset(
 )  # of keys; those of *.koordinator.sh besides
 RESOURCES = re.compile(
     r"(limits\.|requests\.)?(cpu|memory|pods|storage|ephemeral-storage|hugepages-[0-9A-Za-z]+|bandwidth)"
+    r"|count/pods|requests\.nvidia\.com/gpu"
 )
 QUANTITY = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{0,30})?([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?")
 DURATION = re.compile(r"([0-9]{1,12}(\.[0-9]{1,9})?(ms|us|ns|h|m|s))+")

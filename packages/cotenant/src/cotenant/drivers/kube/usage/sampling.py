@@ -35,6 +35,7 @@ class Watch:
 
     lasts_s: float = 600.0
     period_s: float = 30.0
+    by_container: bool = False  # names of pods become NAMESPACE/POD/CONTAINER
 
     def __post_init__(self) -> None:
         if not (isfinite(self.lasts_s) and 0 < self.period_s <= self.lasts_s <= 86_400):
@@ -52,6 +53,7 @@ class _Meta(msgspec.Struct):
 
 
 class _Container(msgspec.Struct):
+    name: str = ""
     usage: Quantities = None
 
 
@@ -120,8 +122,8 @@ async def sample_use(
             await sleep(wait_s)
         try:
             for what, rows in (("pods", pods), ("nodes", nodes)):
-                found = msgspec.json.decode(await ask(PATH + what), type=_Items)
-                if fault := rows.put(tick, found.items):
+                items = msgspec.json.decode(await ask(PATH + what), type=_Items).items
+                if fault := rows.put(tick, _by_container(items) if watch.by_container and what == "pods" else items):
                     faults.append(f"use of {what}: {fault}")
             answered += 1
         except (Forbidden, NotFound) as error:
@@ -144,6 +146,14 @@ async def sample_use(
     return ClusterHistory(
         PodHistory(use, nowhere, nowhere, unknown, unknown), nodes.history(start_s, watch.period_s, source), said
     )
+
+
+def _by_container(items: list[_Item]) -> list[_Item]:
+    return [
+        _Item(_Meta(f"{item.metadata.name}/{found.name}", item.metadata.namespace), item.timestamp, found.usage)
+        for item in items
+        for found in item.containers
+    ]
 
 
 def _nano(usage: Quantities, resource: str) -> int:

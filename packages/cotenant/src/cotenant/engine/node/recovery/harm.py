@@ -61,7 +61,6 @@ def _of(incident: Incident, victim: PodUse | None, now_us: int) -> Iterable[Harm
         if victim is None and verdict is not Verdict.CLEARED:
             continue
         found = incident.attribution
-        named = found.culprit if found is not None and found.culprit is not None else None
         until_us = next(number for number in (incident.recovered_us, incident.ended_us, now_us) if number is not None)
         lasted_us = max(0, until_us - incident.opened_us)
         yield Harm(
@@ -69,7 +68,7 @@ def _of(incident: Incident, victim: PodUse | None, now_us: int) -> Iterable[Harm
             culprit=culprit,
             victim=incident.name,
             verdict=verdict,
-            confidence_ppm=named.confidence_ppm if named is not None and named.name == culprit else 0,
+            confidence_ppm=_confidence_ppm(incident, culprit),
             milli_core_hours=0 if victim is None else _lost(incident, victim, lasted_us),
             lasted_us=lasted_us,
             opened_us=incident.opened_us,
@@ -93,6 +92,16 @@ def _verdicts(incident: Incident) -> dict[str, Verdict]:
     if incident.stage in ENDED and named is not None:
         found.setdefault(named.name, Verdict.ATTRIBUTED)
     return found
+
+
+def _confidence_ppm(incident: Incident, culprit: str) -> int:
+    """With which it was acted on, the last time; of one that was only named, with which it was named."""
+    for proof in reversed(incident.proofs):
+        if proof.culprit == culprit:
+            return proof.confidence_ppm
+    found = incident.attribution
+    named = found.culprit if found is not None else None
+    return named.confidence_ppm if named is not None and named.name == culprit else 0
 
 
 def _misses(incident: Incident) -> bool:

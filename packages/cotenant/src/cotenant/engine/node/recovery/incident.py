@@ -39,6 +39,13 @@ class Proof:
     after: Reading | None = None  # without the action
     helped: bool | None = None  # None while it is measured
     workload: str = ""  # where all its pods were meant: `culprit` is one of them
+    cause: str = ""  # what it was done for, as text
+    confidence_ppm: int = 0  # of that cause
+
+    @property
+    def called(self) -> str:
+        """The culprit, for people."""
+        return self.workload or self.culprit
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +92,8 @@ class Incident:
     since_us: int
     before: Reading  # at the opening
     threshold_ppm: int
-    attribution: Attribution | None = None
+    attribution: Attribution | None = None  # the last one, acted on or not
+    acted_on: Attribution | None = None  # the one of the last action
     lease: Lease | None = None
     asked_us: int | None = None  # when the cause was last asked
     recurrences: int = 0

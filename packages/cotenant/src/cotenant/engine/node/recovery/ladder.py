@@ -149,8 +149,18 @@ def _climb(
     earlier = incident.proofs[-1].before if above is not None and incident.proofs else None
     before = earlier or _reading(incident, facts, 0) or incident.before
     text = f"{found.reason.text}; {described(lease, incident.name)}"
-    acted = incident.to(Stage.ACTING, now, text, attribution=found, lease=lease)
-    return acted.with_proof(Proof(rung, culprit.name, now, before, workload=culprit.workload))
+    acted = incident.to(Stage.ACTING, now, text, attribution=found, acted_on=found, lease=lease)
+    return acted.with_proof(
+        Proof(
+            rung,
+            culprit.name,
+            now,
+            before,
+            workload=culprit.workload,
+            cause=found.reason.text,
+            confidence_ppm=culprit.confidence_ppm,
+        )
+    )
 
 
 def _reading(incident: Incident, facts: Facts, from_us: int, whole: bool = True) -> Reading | None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from cotenant.engine.node.recovery.incident import Event, Incident, Proof, Reading
 from cotenant.engine.node.recovery.policy import RecoveryMemory
 from cotenant.engine.node.recovery.stages import Stage
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
-from cotenant.policy.interference.attribution.attribute import Candidate
+from cotenant.policy.interference.attribution.attribute import Attribution, Candidate, Cause
 from cotenant.policy.interference.series import job_of
 
 _MIN_REQUEST_M = 2  # shares are at least 2, as kubelet's best-effort group has them
@@ -26,14 +27,14 @@ _MIN_REQUEST_M = 2  # shares are at least 2, as kubelet's best-effort group has 
 class Link:
     """One link of the chain."""
 
-    link: str  # "objective", "burn", "victim", "cause", "action" or "recovery"
+    link: str  # "objective", "burn", "victim", "cause", "evidence", "action", "later" or "recovery"
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentStory:
     """One incident of one replica. Times in microseconds of the agent's clock, levels in millionths, burn in
-    thousandths.
+    thousandths. The cause is the one that was acted on last; `later` is what was found since, where it is another.
     """
 
     number: int
@@ -56,6 +57,7 @@ class IncidentStory:
     chain: tuple[Link, ...]
     events: tuple[Event, ...]
     workload: str = ""  # whose pods are all meant: `culprit` is the most active one; an older agent sends none
+    later: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +80,7 @@ def story(
     known.
     """
     entries = (
-        []
-        if state is None
-        else [service for service in state.services() if asked in (job_of(service), service.pod.key)]
+        [] if state is None else [service for service in state.services if asked in (job_of(service), service.pod.key)]
     )
     known = () if memory is None else (*reversed(memory.incidents), *reversed(memory.ended))
     incidents = tuple(_of(incident) for incident in known if asked in (incident.service, incident.name))
@@ -99,7 +99,7 @@ def story(
 
 
 def _of(incident: Incident) -> IncidentStory:
-    found = incident.attribution
+    found = incident.acted_on or incident.attribution
     return IncidentStory(
         number=incident.number,
         stage=incident.stage,
@@ -121,6 +121,7 @@ def _of(incident: Incident) -> IncidentStory:
         ended_us=incident.ended_us,
         chain=tuple(_chain(incident)),
         events=incident.events,
+        later=_later(incident),
     )
 
 
@@ -128,16 +129,7 @@ def _chain(incident: Incident) -> Iterable[Link]:
     yield Link("objective", _objective(incident.objective_us, incident.objective))
     yield Link("burn", _reading(incident.before, incident.threshold_ppm))
     yield Link("victim", f"{incident.name} ({incident.victim})")
-    found = incident.attribution
-    if found is None:
-        yield Link("cause", "not known yet")
-    else:
-        yield Link("cause", found.reason.text.partition(": ")[2])
-        for candidate in found.candidates[:4]:
-            shares = ", ".join(f"{term.name} {term.value / PPM:.2f}" for term in candidate.evidence)
-            yield Link("evidence", f"{candidate.called}: confidence {candidate.confidence_ppm / PPM:.2f} ({shares})")
-    for proof in incident.proofs:
-        yield Link("action", _proof(proof))
+    yield from _causes(incident)
     if not incident.proofs:
         held = (
             ""
@@ -146,6 +138,49 @@ def _chain(incident: Incident) -> Iterable[Link]:
         )
         yield Link("action", f"none{held}")
     yield Link("recovery", _recovery(incident))
+
+
+def _causes(incident: Incident) -> Iterable[Link]:
+    """Each cause with the actions that were taken for it, then what was found since. A stronger action for the same
+    culprit is of the same cause, with its latest figures.
+    """
+    found = incident.attribution
+    if not incident.proofs:
+        if found is None:
+            yield Link("cause", "not known yet")
+        else:
+            yield from _cause(found.reason.text, found)
+        return
+    groups = [tuple(proofs) for _, proofs in groupby(incident.proofs, lambda proof: proof.called)]
+    for proofs in groups:
+        yield from _cause(proofs[-1].cause, incident.acted_on if proofs is groups[-1] else None)
+        for proof in proofs:
+            yield Link("action", _proof(proof))
+    later = _later(incident)
+    if later:
+        yield Link("later", later)
+
+
+def _cause(reason: str, found: Attribution | None) -> Iterable[Link]:
+    yield Link("cause", reason.partition(": ")[2])
+    for candidate in found.candidates[:4] if found is not None else ():
+        shares = ", ".join(f"{term.name} {term.value / PPM:.2f}" for term in candidate.evidence)
+        yield Link("evidence", f"{candidate.called}: confidence {candidate.confidence_ppm / PPM:.2f} ({shares})")
+
+
+def _later(incident: Incident) -> str:
+    """What was found after the last action where it is another cause, else ""."""
+    found, acted_on = incident.attribution, incident.acted_on
+    if found is None or acted_on is None or _same(found, acted_on):
+        return ""
+    if found.cause is Cause.UNKNOWN:
+        return "no other cause is found"  # its reason may still name who was cleared
+    return found.reason.text.partition(": ")[2]
+
+
+def _same(one: Attribution, other: Attribution) -> bool:
+    culprits = [None if found.culprit is None else found.culprit.identity for found in (one, other)]
+    return one.cause is other.cause and culprits[0] == culprits[1]
 
 
 def _objective(objective_us: int | None, name: str) -> str:
@@ -169,10 +204,7 @@ def _short(reading: Reading | None) -> str:
 
 def _proof(proof: Proof) -> str:
     outcome = "is being proven" if proof.helped is None else "helped" if proof.helped else "did not help"
-    text = (
-        f"{proof.rung} for {proof.workload or proof.culprit} {outcome}: before {_short(proof.before)}, during "
-        f"{_short(proof.during)}"
-    )
+    text = f"{proof.rung} for {proof.called} {outcome}: before {_short(proof.before)}, during {_short(proof.during)}"
     return text if proof.after is None else f"{text}, after {_short(proof.after)}"
 
 

@@ -71,10 +71,9 @@ class GangDirectory(GangMembership):
                 element.goes_alone() for element in gangs
             )
             return Whole(together, NAME) if backs_off else gang.key
-        required = any(
-            element.spec is not None and element.spec.topology is not None and element.spec.topology.required
-            for element in gangs
-        )
+        specs = [element.spec for element in gangs if element.spec is not None]
+        # who comes later has to be placed beside the others
+        required = any(spec.inner_key or (spec.topology is not None and spec.topology.required) for spec in specs)
         if not required and all(element.goes_alone() for element in gangs):
             return gang.key
         return Whole(together, NAME)

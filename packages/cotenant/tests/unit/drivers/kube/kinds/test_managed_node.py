@@ -56,7 +56,7 @@ def test_batch_allocations_of_third_parties_are_summed() -> None:
         },
         {"priority": "koord-mid", "resources": {"kubernetes.io/batch-cpu": "9000"}},
     ]
-    node = _read({"node.koordinator.sh/third-party-allocations": json.dumps({"allocations": allocations})})
+    node = _read({"node.koordinator.sh/thirdPartyAllocations": json.dumps({"allocations": allocations})})
     assert node.third_party == {"batch-cpu": 1500, "batch-memory": GI}
 
 
@@ -66,7 +66,7 @@ def test_batch_allocations_of_third_parties_are_summed() -> None:
         {"node.koordinator.sh/reservation": "much"},
         {"node.koordinator.sh/reservation": '{"reservedCPUs": "a-b"}'},
         {"node.koordinator.sh/raw-allocatable": '{"cpu": "-1"}'},
-        {"node.koordinator.sh/third-party-allocations": '{"allocations": [3]}'},
+        {"node.koordinator.sh/thirdPartyAllocations": '{"allocations": [3]}'},
     ],
 )
 def test_annotations_that_cannot_be_read_are_listed(annotation: dict[str, str]) -> None:

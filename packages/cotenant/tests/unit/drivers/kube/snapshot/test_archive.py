@@ -14,6 +14,7 @@ from cotenant.drivers.kube.snapshot import archive
 from cotenant.drivers.kube.snapshot.archive import read_archive, write_archive
 from cotenant.drivers.kube.snapshot.snapshot import KindRead, Reading, Snapshot
 from cotenant.model.assess.history import ClusterHistory, History, PodHistory
+from cotenant.model.assess.meters import NO_METERS, CardUse, CardUses, Energy, Meters
 from cotenant.model.errors import InvalidInput, Permanent
 
 NODES, PODS = "v1/nodes", "v1/pods"
@@ -24,6 +25,10 @@ SNAPSHOT = Snapshot(
     "v1.36.2",
     "a test",
 )
+METERS = Meters(
+    CardUses((CardUse("n1", "GPU-1", (20.0, np.nan), (30.0, np.nan), 5.0, "shop/p"),), "DCGM", "", True),
+    Energy((("shop/p", (3.6e6, np.nan)),), (7.2e6, np.nan), "Kepler", ""),
+)
 
 
 def history() -> ClusterHistory:
@@ -31,7 +36,8 @@ def history() -> ClusterHistory:
     use = History(0.0, 300.0, ("shop/p",), values, values * 2, "made up")
     nodes = History(0.0, 300.0, ("n1",), values * 3, values * 4, "made up")
     one = np.array([5.0], np.float32)
-    return ClusterHistory(PodHistory(use, ("n1",), ("shop/Deployment/web",), one, one * 2), nodes, ("a gap",))
+    pods = PodHistory(use, ("n1",), ("shop/Deployment/web",), one, one * 2)
+    return ClusterHistory(pods, nodes, ("a gap",), METERS)
 
 
 def rewritten(path: Path, change: dict[str, bytes | None]) -> Path:
@@ -159,3 +165,30 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(Permanent):
         write_archive(tmp_path / "copy.zip", SNAPSHOT)
     assert [path.name for path in tmp_path.iterdir()] == ["copy.zip"]
+
+
+def test_meters_come_back_and_a_copy_without_them_says_why(written: Path) -> None:
+    _, found = read_archive(written)
+    assert found is not None
+    assert repr(found.meters) == repr(METERS)  # NaN is not equal to itself
+    with zipfile.ZipFile(written) as file:
+        document = json.loads(file.read("manifest.json"))
+    del document["history"]["meters"]
+    _, before = read_archive(rewritten(written, {"manifest.json": json.dumps(document).encode()}))
+    assert before is not None
+    assert before.meters == NO_METERS
+
+
+def test_what_no_meter_measures_is_unknown(written: Path) -> None:
+    with zipfile.ZipFile(written) as file:
+        document = json.loads(file.read("manifest.json"))
+    document["history"]["meters"]["cards"][0] |= {"mean_pct": [-5.0, 1e308], "memory_pct": -1.0}
+    document["history"]["meters"]["energy"]["shop/p"] = [-1.0, 1.0]
+    _, found = read_archive(rewritten(written, {"manifest.json": json.dumps(document).encode()}))
+    assert found is not None
+    (card,) = found.meters.cards.cards
+    assert (repr(card.mean_pct), card.memory_pct) == ("(nan, 1e+308)", None)
+    assert repr(found.meters.energy.pods) == "(('shop/p', (nan, 1.0)),)"
+    document["history"]["meters"]["cards"] = [{"node": 5}]
+    with pytest.raises(InvalidInput, match="manifest"):
+        read_archive(rewritten(written, {"manifest.json": json.dumps(document).encode()}))

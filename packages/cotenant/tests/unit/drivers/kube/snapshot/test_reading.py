@@ -78,12 +78,40 @@ def test_a_kind_that_is_denied_is_named_and_the_rest_is_read() -> None:
     def denied(query: Mapping[str, str]) -> bytes:
         raise Forbidden("jobs is forbidden", 403)
 
-    found = Lists({"/apis/batch/v1/jobs": denied, "/apis/apps/v1/replicasets": lambda query: page(["r"])}).read()
+    answers: dict[str, Answer] = {
+        "/apis/batch/v1/jobs": denied,
+        "/apis/batch/v1": lambda query: b'{"resources":[{"name":"jobs"}]}',
+        "/apis/apps/v1/replicasets": lambda query: page(["r"]),
+    }
+    found = Lists(answers).read()
     lacking = {kind.key: (kind.reading, kind.why) for kind in found.lacking}
     assert lacking == {"batch/v1/jobs": (Reading.DENIED, "jobs is forbidden")}
     assert names(found, "apps/v1/replicasets") == ["r"]
     absent = next(kind for kind in found.kinds if kind.key == "slo.koordinator.sh/v1alpha1/nodemetrics")
     assert absent.reading is Reading.ABSENT
+
+
+def test_a_kind_that_is_not_installed_is_absent_even_if_it_may_not_be_listed() -> None:
+    def denied(query: Mapping[str, str]) -> bytes:
+        raise Forbidden("forbidden", 403)
+
+    def failing(query: Mapping[str, str]) -> bytes:
+        raise Throttled("busy")
+
+    served = b'{"resources":[{"name":"jobs/status"},{"name":"cronjobs"}]}'
+    found = Lists(
+        {
+            "/apis/batch/v1/jobs": denied,
+            "/apis/batch/v1": lambda query: served,
+            "/apis/kueue.x-k8s.io/v1beta1/workloads": denied,  # a group that is not there
+            "/apis/policy/v1/poddisruptionbudgets": denied,
+            "/apis/policy/v1": failing,
+        }
+    ).read()
+    of = {kind.key: kind.reading for kind in found.kinds}
+    assert of["batch/v1/jobs"] is Reading.ABSENT
+    assert of["kueue.x-k8s.io/v1beta1/workloads"] is Reading.ABSENT
+    assert of["policy/v1/poddisruptionbudgets"] is Reading.DENIED
 
 
 @pytest.mark.parametrize("path", [NODES, PODS])

@@ -93,3 +93,9 @@ def test_an_amount_that_is_none_is_named_and_the_others_count() -> None:
 def test_watches_that_cannot_be_are_refused(lasts_s: float, period_s: float) -> None:
     with pytest.raises(InvalidInput, match="--watch"):
         Watch(lasts_s, period_s)
+
+
+def test_containers_where_they_are_asked_for() -> None:
+    found = sampled(lambda tick: [pod("a", f"t{tick}", "250m", "1")], Watch(60.0, 30.0, by_container=True))
+    assert found.pods.use.names == ("ns/a/0", "ns/a/1")
+    assert found.pods.use.cpu_m.tolist() == [[250, 250], [1000, 1000]]

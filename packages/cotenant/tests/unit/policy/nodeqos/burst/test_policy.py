@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -90,6 +91,35 @@ def test_tokens_run_out_and_come_back() -> None:
     verdict, memory = decide(node([]), config, memory)
     assert memory.buckets == ()
     assert verdict.reasons
+
+
+@pytest.mark.parametrize("unknown", [None, GroupUse("pods/p/c", cpu_m=None)])
+def test_use_that_is_not_known_spends_and_saves_nothing(unknown: GroupUse | None) -> None:
+    config = BurstConfig(policy=BurstPolicy.QUOTA, quota_burst_percent=200, quota_burst_period_s=10)
+    _, memory = decide(at(0, limited()), config, BurstMemory())
+    (before,) = memory.buckets
+    entry = limited()
+    for second in range(1, 5):
+        _, memory = decide(at(second, PodUse(entry.pod, entry.use, (unknown,))), config, memory)
+    (after,) = memory.buckets
+    assert (after.tokens, after.at_us) == (before.tokens, before.at_us + 4_000_000)
+
+
+@pytest.mark.parametrize(
+    ("used_m", "per_second"), [(4000, -100_000), (2000, 0), (1200, 0), (1180, 41_000), (0, 100_000)]
+)
+def test_a_bucket_changes_by_how_far_use_is_from_the_limit_and_never_beyond_its_capacity(
+    used_m: int, per_second: int
+) -> None:
+    config = BurstConfig(policy=BurstPolicy.QUOTA, quota_burst_percent=200, quota_burst_period_s=10)
+    capacity = throttle_tokens.capacity_of(10, 200)
+    memory = BurstMemory()
+    seen = []
+    for second in range(25):
+        _, memory = decide(at(second, limited(used_m=used_m)), config, memory)
+        seen.append(memory.buckets[0].tokens)
+    for before, after in pairwise(seen):
+        assert after == max(-capacity, min(capacity, before + per_second))
 
 
 def test_new_buckets_hold_up_to_half_and_not_all_the_same() -> None:

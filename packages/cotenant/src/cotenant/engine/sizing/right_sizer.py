@@ -1,0 +1,275 @@
+"""All RightSizings: objects, pods, measurements and objectives in; statuses and resizes out.
+
+A decision is made from what is stored, and what it stores is waited for before the next: a resize is asked for only
+when the change that it belongs to can be read again by whoever leads after a crash. Every replica learns the use, so
+one that begins to lead knows it; it is stored with every status, and at least once in `STORE_S`.
+Limits: one container a pod; an object costs a look once a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from math import inf
+
+from cotenant.engine.sizing import hourly
+from cotenant.engine.sizing.changing import go_on, spread
+from cotenant.engine.sizing.scene import ResizePod, Scene, Stepped, WriteSizing
+from cotenant.engine.sizing.suggesting import idle
+from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric
+from cotenant.model.sizes.container import SizedPod
+from cotenant.model.sizes.right_sizing import HourlyUse, RightSizing
+from cotenant.model.traces.objective import ObjectiveState, ObjectiveStatus
+from cotenant.policy.assess.container_sizes import Held
+from cotenant.policy.sizing.proof import Sign
+
+TICK_S = 1.0
+STORE_S = 600.0  # of a history alone
+CONFIRM_S = 30.0  # until a write that no watch shows is issued again
+RESIZE_AGAIN_S = 10.0
+SIZE_EVERY_S = 60.0
+MAX_AGE_S = 900.0  # of a report
+_BURNS = (ObjectiveState.BURNING, ObjectiveState.EXHAUSTED)
+
+Stamp = Callable[[float], str]
+_Owner = tuple[str, str, str]  # namespace, kind, name
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is known of one object beside what is stored."""
+
+    sizing: RightSizing
+    history: HourlyUse
+    sent: WriteSizing | None = None  # not yet seen as stored
+    sent_s: float = -inf
+    stored_s: float = -inf
+    sized_s: float = -inf
+    refusal: str = ""
+    fresh: set[str] = field(default_factory=set)  # pods with a report that no decision has seen
+
+
+class RightSizer:
+    """Events correct facts; `decide` returns instructions. Times are Unix seconds."""
+
+    def __init__(self, stamp: Stamp) -> None:
+        self._stamp = stamp
+        self._sizings: dict[str, _Kept] = {}
+        self._pods: dict[str, SizedPod] = {}  # by UID
+        self._uid_of: dict[str, str] = {}  # by namespace/name
+        self._above: dict[_Owner, _Owner] = {}  # of ReplicaSets: their controllers
+        self._below: dict[_Owner, set[_Owner]] = {}
+        self._of_owner: dict[_Owner, set[str]] = {}  # UIDs of its pods
+        self._due_s = -inf
+        self._measured: dict[str, tuple[float, MeasuredPod]] = {}  # by namespace/name
+        self._objectives: dict[str, ObjectiveStatus] = {}
+        self._held: dict[_Owner, dict[str, Held]] = {}  # what is scaled -> by autoscaler
+        self._resized: dict[str, tuple[float, ResizePod]] = {}  # by UID
+
+    # ---- events
+
+    def sizing_seen(self, sizing: RightSizing) -> None:
+        """An object as it is stored."""
+        kept = self._sizings.get(sizing.key)
+        if kept is None or kept.sizing.uid != sizing.uid:
+            self._sizings[sizing.key] = _Kept(sizing, sizing.status.history)
+            return
+        if kept.sizing.generation != sizing.generation:
+            kept.refusal = ""
+        kept.sizing = sizing
+        if kept.sent is not None and kept.sent.status == sizing.status:
+            kept.sent = None
+
+    def sizing_gone(self, key: str) -> None:
+        """Deleted, or unreadable: its pods keep what they have."""
+        self._sizings.pop(key, None)
+
+    def pod_seen(self, pod: SizedPod) -> None:
+        """A pod as it is now."""
+        if self._uid_of.get(pod.key, pod.uid) != pod.uid:
+            self.pod_gone(pod.key)
+        self._pods[pod.uid], self._uid_of[pod.key] = pod, pod.uid
+        self._of_owner.setdefault((pod.namespace, pod.owner_kind, pod.owner_name), set()).add(pod.uid)
+
+    def pod_gone(self, key: str) -> None:
+        """Deleted."""
+        uid = self._uid_of.pop(key, "")
+        pod = self._pods.pop(uid, None)
+        self._resized.pop(uid, None)
+        self._measured.pop(key, None)
+        if pod is not None:
+            owner = (pod.namespace, pod.owner_kind, pod.owner_name)
+            self._of_owner.get(owner, set()).discard(uid)
+            if not self._of_owner.get(owner):
+                self._of_owner.pop(owner, None)
+
+    def owner_seen(self, namespace: str, name: str, above: tuple[str, str] | None) -> None:
+        """A ReplicaSet and what controls it: kind and name."""
+        own = (namespace, "ReplicaSet", name)
+        old = self._above.pop(own, None)
+        if old is not None:
+            self._below.get(old, set()).discard(own)
+        if above is not None:
+            self._above[own] = (namespace, *above)
+            self._below.setdefault((namespace, *above), set()).add(own)
+
+    def metric_seen(self, metric: NodeMetric, now_s: float) -> None:
+        """A node's report: histories and proofs learn from it, at the time of its arrival. A node's clock may be wrong,
+        so its own time only tells one report from the next.
+        """
+        if not self._sizings or metric.pods is None or not metric.age_s <= MAX_AGE_S:
+            return
+        wanted: dict[_Owner, list[_Kept]] = {}
+        for kept in self._sizings.values():
+            wanted.setdefault(_target(kept.sizing), []).append(kept)
+        for key, measured in metric.pods.items():
+            pod = self._pods.get(self._uid_of.get(key, ""))
+            known = self._measured.get(key)
+            if pod is None or not pod.is_running or (known is not None and known[0] == metric.updated_s):
+                continue
+            owner = (pod.namespace, pod.owner_kind, pod.owner_name)
+            of = wanted.get(owner) or wanted.get(self._above.get(owner, owner))
+            if not of:
+                continue
+            self._measured[key] = (metric.updated_s, measured)
+            for kept in of:
+                kept.fresh.add(pod.uid)
+                kept.history = hourly.observed(kept.history, (measured.use,), now_s)
+
+    def objective_seen(self, objective: ObjectiveStatus) -> None:
+        """How an objective stands."""
+        self._objectives[objective.key] = objective
+
+    def objective_gone(self, key: str) -> None:
+        """Deleted."""
+        self._objectives.pop(key, None)
+
+    def autoscaler_seen(self, key: str, target: tuple[str, str, str], held: Held) -> None:
+        """What an autoscaler goes by; `target` is namespace, kind and name."""
+        self.autoscaler_gone(key)
+        self._held.setdefault(target, {})[key] = held
+
+    def autoscaler_gone(self, key: str) -> None:
+        """Deleted."""
+        for of in self._held.values():
+            of.pop(key, None)
+
+    def resize_refused(self, resize: ResizePod, why: str) -> None:
+        """The API server does not take it."""
+        kept = self._sizings.get(resize.sizing)
+        if kept is not None:
+            kept.refusal = why
+
+    def leads_now(self) -> None:
+        """This replica begins to lead: what it knows as sent was another's, or was never written."""
+        self._resized.clear()
+        for kept in self._sizings.values():
+            kept.sent = None
+
+    # ---- decisions
+
+    def next_s(self) -> float:
+        """When `decide` is due; inf without an object."""
+        return self._due_s if self._sizings else inf
+
+    def decide(self, now_s: float) -> tuple[WriteSizing | ResizePod, ...]:
+        """What is to be written now."""
+        self._due_s = now_s + TICK_S
+        found: list[WriteSizing | ResizePod] = []
+        for key in sorted(self._sizings):
+            found += self._of(self._sizings[key], now_s)
+        return tuple(found)
+
+    def sizings(self) -> Mapping[str, RightSizing]:
+        """Those that are known, by key."""
+        return {key: kept.sizing for key, kept in self._sizings.items()}
+
+    def _of(self, kept: _Kept, now_s: float) -> list[WriteSizing | ResizePod]:
+        if kept.sent is not None:
+            if now_s - kept.sent_s < CONFIRM_S:
+                return []
+            kept.sent = None  # it was refused, or lost: decided anew
+        stored = kept.sizing.status
+        scene = self._scene(kept, now_s)
+        stepped = self._stepped(scene, now_s)
+        resizes = [resize for resize in stepped.resizes if self._is_new(resize, now_s)]
+        status = replace(stepped.status, observed_generation=kept.sizing.generation)
+        is_due = replace(status, history=stored.history) != stored or now_s - kept.stored_s >= STORE_S
+        if not is_due or status == stored:
+            return [*resizes]
+        if status.change != stored.change:
+            kept.refusal = ""
+        write = WriteSizing(kept.sizing.key, kept.sizing.uid, status)
+        kept.sent, kept.sent_s, kept.stored_s = write, now_s, now_s
+        return [write, *resizes]
+
+    def _stepped(self, scene: Scene, now_s: float) -> Stepped:
+        sizing, status = scene.sizing, scene.sizing.status
+        if sizing.wrong:
+            return Stepped(replace(status, state="invalid", message="; ".join(sizing.wrong)))
+        first = min(key for key, kept in self._sizings.items() if _target(kept.sizing) == _target(sizing))
+        if first != sizing.key:
+            return Stepped(replace(status, state="invalid", message=f"its workload is sized by {first}"))
+        if status.change is not None:
+            return go_on(scene, now_s, self._stamp)
+        found = idle(scene, now_s)
+        return Stepped(found, spread(scene) if found.change is None else ())
+
+    def _scene(self, kept: _Kept, now_s: float) -> Scene:
+        sizing = replace(kept.sizing, status=replace(kept.sizing.status, history=kept.history))
+        pods = self._replicas(sizing)
+        may_size = now_s - kept.sized_s >= SIZE_EVERY_S or sizing.status.state in ("", "learning")
+        if may_size:
+            kept.sized_s = now_s
+        reported, kept.fresh = frozenset(kept.fresh), set()
+        held = self._held.get(_target(sizing), {}).values()
+        return Scene(
+            sizing,
+            pods,
+            {uid: self._sign(pod) for uid, pod in pods.items()},
+            reported,
+            self._burns(sizing),
+            Held(
+                next((one.cpu for one in held if one.cpu), ""),
+                next((one.memory for one in held if one.memory), ""),
+            ),
+            may_size,
+            kept.refusal,
+        )
+
+    def _burns(self, sizing: RightSizing) -> bool | None:
+        found = self._objectives.get(f"{sizing.namespace}/{sizing.objective}") if sizing.objective else None
+        return None if found is None or found.state is None else found.state in _BURNS
+
+    def _replicas(self, sizing: RightSizing) -> dict[str, SizedPod]:
+        target = _target(sizing)
+        owners = (target, *self._below.get(target, ()))
+        own = [self._pods[uid] for owner in owners for uid in self._of_owner.get(owner, ())]
+        return {pod.uid: pod for pod in own if pod.is_running}
+
+    def _sign(self, pod: SizedPod) -> Sign:
+        container = pod.containers[0]
+        _, measured = self._measured.get(pod.key, (0.0, None))
+        signals = measured.signals if measured is not None else None
+        return Sign(
+            pod.uid,
+            pod.name,
+            pod.is_ready,
+            sum(one.restarts for one in pod.containers),
+            any(one.was_oom_killed for one in pod.containers),
+            container.size,
+            measured.use if measured is not None else None,
+            signals.wait_per_cpu if signals is not None else None,
+            signals.latency_p99_ms if signals is not None else None,
+        )
+
+    def _is_new(self, resize: ResizePod, now_s: float) -> bool:
+        at_s, last = self._resized.get(resize.uid, (-inf, None))
+        if last == resize and now_s - at_s < RESIZE_AGAIN_S:
+            return False
+        self._resized[resize.uid] = (now_s, resize)
+        return True
+
+
+def _target(sizing: RightSizing) -> _Owner:
+    return (sizing.namespace, sizing.workload_kind, sizing.workload_name)

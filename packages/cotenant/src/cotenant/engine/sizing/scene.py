@@ -1,0 +1,65 @@
+"""What one RightSizing is decided by, and what comes of a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cotenant.model.sizes.container import ContainerSize, SizedPod
+from cotenant.model.sizes.right_sizing import RightSizing, SizingStatus
+from cotenant.policy.assess.container_sizes import Held
+from cotenant.policy.sizing.proof import Sign
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Facts of now. `reported`: replicas with a report that was not seen before. `may_size`: a new size may be worked
+    out. `refusal`: what the API server said to the last resize, "" = nothing.
+    """
+
+    sizing: RightSizing
+    pods: Mapping[str, SizedPod]  # running replicas by UID
+    signs: Mapping[str, Sign]
+    reported: frozenset[str] = frozenset()
+    objective_burns: bool | None = None  # None = none is named, or nothing is known of it
+    held: Held = field(default_factory=Held)
+    may_size: bool = True
+    refusal: str = ""
+
+
+class ResizePod(NamedTuple):
+    """Set the amounts of a pod's only container through its subresource."""
+
+    sizing: str  # key of the RightSizing
+    namespace: str
+    pod: str
+    uid: str
+    container: str
+    size: ContainerSize
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What a newer one replaces."""
+        return ("resize", self.uid)
+
+
+class WriteSizing(NamedTuple):
+    """Store a status."""
+
+    sizing: str
+    uid: str
+    status: SizingStatus
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What a newer one replaces."""
+        return ("sizing", self.sizing)
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """A status to store, and pods to resize; resizes follow from what is stored already."""
+
+    status: SizingStatus
+    resizes: tuple[ResizePod, ...] = ()

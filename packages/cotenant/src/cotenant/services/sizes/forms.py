@@ -1,0 +1,112 @@
+"""Recommendations as documents that a person applies or commits: a merge of a template, a command, or a VPA object.
+
+Every document has its reason as comments, so that a review sees why an amount is what it is. A template's container is
+named by its name, as a strategic merge patch of Kubernetes (and of kustomize) has it; what is not mentioned stays.
+Limits: only of workloads whose template may be changed (Deployment, StatefulSet, DaemonSet, ReplicaSet); those of other
+kinds are comments. A VPA object pins requests and leaves limits.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from shlex import quote
+
+import msgspec
+import yaml  # type: ignore[import-untyped]
+
+from cotenant.drivers.kube.kinds.pod.sized import written_size
+from cotenant.model.printable import printable
+from cotenant.model.sizes.recommendation import Recommendation
+from cotenant.services.sizes.recommending import Advice
+
+FORMS = ("patch", "vpa", "yaml")
+CHANGEABLE = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
+_API = "apps/v1"
+
+
+def written(form: str, advice: Advice) -> str:
+    """All documents. Workloads without a recommendation are a comment with the reason."""
+    parts = [f"# {line}" for line in _head(advice)]
+    for workload, found in _by_workload(advice).items():
+        namespace, kind, name = workload.split("/", 2)
+        ours = [one for one in found if one.differs]
+        comments = list(_comments(found))
+        if not ours or kind not in CHANGEABLE:
+            if ours:
+                comments.append(f"not written: the template of a {kind} cannot be changed")
+            parts += ["", f"# {workload}", *(f"# {printable(line)}" for line in comments)]
+            continue
+        if form == "patch":
+            body = quote(msgspec.json.encode(_spec(ours)).decode())
+            of = f"kubectl -n {quote(namespace)} patch {kind.lower()} {quote(name)}"
+            command = f"{of} --type strategic -p {body}"
+            parts += ["", *(f"# {printable(line)}" for line in comments), command]
+            continue
+        document = _vpa(namespace, kind, name, ours) if form == "vpa" else _template(namespace, kind, name, ours)
+        text = yaml.safe_dump(document, sort_keys=False, width=120).rstrip("\n")
+        parts += ["---", *(f"# {printable(line)}" for line in comments), text]
+    return "\n".join(parts) + "\n"
+
+
+def _head(advice: Advice) -> Iterator[str]:
+    yield f"cotenant profile recommend: sizes at a risk of {100 * advice.risk:g} %"
+    yield printable(advice.source or "nothing is known of use over time")
+    yield from (printable(fault) for fault in advice.faults)
+
+
+def _by_workload(advice: Advice) -> Mapping[str, list[Recommendation]]:
+    found: dict[str, list[Recommendation]] = defaultdict(list)
+    for one in advice.recommendations:
+        found[one.workload].append(one)
+    return found
+
+
+def _comments(found: Sequence[Recommendation]) -> Iterator[str]:
+    for one in found:
+        if one.cpu is not None:
+            yield f"{one.container}: CPU set by {one.cpu.set_by}, by {one.cpu.rule}"
+        if one.memory is not None:
+            yield f"{one.container}: memory set by {one.memory.set_by}, by {one.memory.rule}"
+        yield from (f"{one.container}: {why}" for why in one.why)
+
+
+def _spec(found: Sequence[Recommendation]) -> dict[str, object]:
+    containers = [
+        {"name": one.container, "resources": written_size(one.after)} for one in found if one.after is not None
+    ]
+    return {"spec": {"template": {"spec": {"containers": containers}}}}
+
+
+def _template(namespace: str, kind: str, name: str, found: Sequence[Recommendation]) -> dict[str, object]:
+    return {
+        "apiVersion": _API,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace},
+        **_spec(found),
+    }
+
+
+def _vpa(namespace: str, kind: str, name: str, found: Sequence[Recommendation]) -> dict[str, object]:
+    policies = []
+    for one in found:
+        pinned = written_size(one.after).get("requests", {}) if one.after is not None else {}
+        policies.append(
+            {
+                "containerName": one.container,
+                "minAllowed": pinned,
+                "maxAllowed": dict(pinned),
+                "controlledResources": sorted(pinned),
+                "controlledValues": "RequestsOnly",
+            }
+        )
+    return {
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscaler",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "targetRef": {"apiVersion": _API, "kind": kind, "name": name},
+            "updatePolicy": {"updateMode": "Initial"},
+            "resourcePolicy": {"containerPolicies": policies},
+        },
+    }

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from cotenant.drivers.kube.kinds.pod.sized import SizedPodObject, read_sized_pod
+from cotenant.model.errors import InvalidInput
+from cotenant.model.sizes.container import ContainerSize, Program, SizedPod
+
+MIB = 1 << 20
+
+
+def read(**changed: object) -> SizedPod:
+    container = {
+        "name": "app",
+        "image": "a",
+        "command": ["java"],
+        "args": ["-Xmx1g"],
+        "env": [
+            {"name": "A", "value": "1"},
+            {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+            {"name": "C"},
+        ],
+        "envFrom": [{"configMapRef": {"name": "x"}}],
+        "resources": {"requests": {"cpu": "1500m"}, "limits": {"cpu": "2", "memory": "1Gi"}},
+        "resizePolicy": [{"resourceName": "memory", "restartPolicy": "RestartContainer"}],
+        **changed,
+    }
+    status = {
+        "phase": "Running",
+        "conditions": [
+            {"type": "Ready", "status": "True"},
+            {"type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "no room"},
+            {"type": "PodResizeInProgress", "status": "False"},
+        ],
+        "containerStatuses": [
+            {
+                "name": "app",
+                "restartCount": 2,
+                "resources": {"requests": {"cpu": "1"}},
+                "lastState": {"terminated": {"reason": "OOMKilled"}},
+            }
+        ],
+    }
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "r", "controller": True}
+    obj = {
+        "metadata": {"name": "a", "namespace": "ns", "uid": "u", "ownerReferences": [owner]},
+        "spec": {"nodeName": "n1", "containers": [container]},
+        "status": status,
+    }
+    return read_sized_pod(msgspec.json.decode(json.dumps(obj), type=SizedPodObject))
+
+
+def test_a_pod_with_everything() -> None:
+    pod = read()
+    assert (pod.key, pod.node, pod.owner_kind, pod.owner_name) == ("ns/a", "n1", "ReplicaSet", "web-1")
+    assert (pod.is_running, pod.is_ready, pod.pending, pod.pending_why, pod.in_progress) == (
+        True, True, "Deferred", "no room", False,
+    )  # fmt: skip
+    found = pod.containers[0]
+    assert found.size == ContainerSize(1500, 2000, 1024 * MIB, 1024 * MIB)  # a limit alone is the request too
+    assert found.program == Program(("java", "-Xmx1g"), (("A", "1"), ("B", None), ("C", "")), True)
+    assert (found.cpu_needs_restart, found.memory_needs_restart) == (False, True)
+    assert (found.allocated, found.restarts, found.was_oom_killed) == (ContainerSize(1000), 2, True)
+
+
+@pytest.mark.parametrize("cpu", ["abc", "-1", "1e30"])
+def test_an_amount_that_cannot_be_read_makes_the_pod_unreadable(cpu: str) -> None:
+    with pytest.raises(InvalidInput, match=r"container app: cpu|quantity"):
+        read(resources={"requests": {"cpu": cpu}})
