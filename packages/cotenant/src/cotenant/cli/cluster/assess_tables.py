@@ -189,11 +189,9 @@ def _money(report: Report) -> None:
         if groups:
             rows = [(_short(group.name), *words.money_row(group)) for group in groups]
             print_words((name, *words.MONEY_HEADS), rows, right=words.MONEY_HEADS)
-    savings = words.saving(money)
+    savings = words.saving(money, _ROWS)
     if savings:
-        print_words(("step of the plan", "saves a month", "how"), savings[:_ROWS], right=("saves a month",))
-        if len(savings) > _ROWS:
-            print_folded(f"  {len(savings) - _ROWS} further steps: --json, or --html.")
+        print_words(("step of the plan", "saves a month", "how"), savings, right=("saves a month",))
 
 
 def _energy(report: Report) -> None:

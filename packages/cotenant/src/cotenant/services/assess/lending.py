@@ -123,7 +123,13 @@ def _theirs(amounts: tuple[Sequence[Amount], ...], at: int, name: str, unit: str
         "Koordinator's formula with its defaults (60 % of CPU, 65 % of memory, policy usage), summed over nodes"
     )
     if not amounts[at]:
-        return unknown(key, name, unit, definition, "its formula needs NodeMetrics, and no node has a current one")
+        return unknown(
+            key,
+            name,
+            unit,
+            definition,
+            "its formula needs current use of nodes, which neither NodeMetrics nor a history have",
+        )
     value = sum(amount.value for amount in amounts[at]) * scale
     return Figure(key, name, value, unit, definition, f"none: by one measurement of {len(amounts[at]):,} nodes")
 

@@ -98,9 +98,14 @@ def held(report: Report) -> str:
     return f"{text}."
 
 
-def saving(money: Money) -> tuple[tuple[str, str, str], ...]:
-    """Step of the plan, what it saves in a month, and how."""
-    return tuple((step.step, amount(step.month), step.how) for step in money.savings)
+def saving(money: Money, shown: int) -> tuple[tuple[str, str, str], ...]:
+    """Step of the plan, what it saves in a month, and how: the dearest `shown`, and the others in one."""
+    steps = sorted(money.savings, key=lambda step: -step.month)
+    rows = [(step.step, amount(step.month), step.how) for step in steps[:shown]]
+    others = steps[shown:]
+    if others:
+        rows.append((f"{len(others):,} further steps", amount(sum(step.month for step in others)), "alike"))
+    return tuple(rows)
 
 
 def energy_groups(energy: EnergyGroups) -> tuple[tuple[str, tuple[EnergyOf, ...]], ...]:
