@@ -38,6 +38,7 @@ LONG = (
     "tests/e2e/test_loop.py",
     "tests/e2e/test_manager.py",
     "tests/e2e/test_rebalancer.py",
+    "tests/e2e/test_right_sizing.py",
     "tests/node/test_keeper_kill.py",
     "tests/node/guest/",
     "tests/node/kubelet/test_installed_loop.py",

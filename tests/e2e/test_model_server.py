@@ -59,7 +59,7 @@ def test_requests_count_once_from_metrics_and_from_spans(
     address = stand_in.address  # type: ignore[attr-defined]
     servers.write_text(f"servers: [{{service: shop/llm, url: 'http://{address}/metrics', pod: llm-0}}]")
     settings = TraceSettings(
-        http="127.0.0.1:0", grpc="", objectives=EXAMPLES / "16-model-server.yaml", model_servers=servers
+        http="127.0.0.1:0", grpc="", objectives=EXAMPLES / "17-model-server.yaml", model_servers=servers
     )
     with Running(settings) as running:
         running.clock.now_s = time.time()  # the stand-in's spans are of now

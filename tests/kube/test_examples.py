@@ -14,7 +14,7 @@ NOT_OBJECTS = {
     "scheduler-full-nodes.yaml",
     "14-devices.yaml",
     "15-envoy.yaml",
-    "16-model-servers.yaml",
+    "17-model-servers.yaml",
 }
 DEPLOYED = [
     entry
@@ -36,8 +36,9 @@ NEEDS_ITS_DEFINITION = ROOT / "examples/08-custom-object.yaml"
 NEED_DEFINITIONS = (
     NEEDS_ITS_DEFINITION,
     ROOT / "examples/13-control-zone.yaml",
-    ROOT / "examples/16-model-server.yaml",
-)  # the latter two: test_our_kinds has their kinds
+    ROOT / "examples/16-right-sizing.yaml",
+    ROOT / "examples/17-model-server.yaml",
+)  # but for the first: test_our_kinds has their kinds
 CASES = [
     pytest.param(document, id=f"{path.parent.name}-{path.name}-{document['kind']}-{document['metadata']['name']}")
     for path in MANIFESTS

@@ -116,6 +116,18 @@ SPECS: dict[str, dict[str, Any]] = {
             "axes": {"cpu": {"tendency": 300, "sensitivity": 700}},
         },
     },
+    "rightsizings": {
+        "workload": {"kind": "Deployment", "name": "cart"},
+        "mode": "approve",
+        "objective": "cart",
+        "riskPercent": 0.5,
+        "minHistory": "7d",
+        "proof": "10m",
+        "patience": "10m",
+        "approved": "abcdef12",
+        "approvedBy": "ada",
+        "undo": "12abcdef",
+    },
     "clustercolocationprofiles": {
         "namespaceSelector": {"matchLabels": {"team": "a"}},
         "selector": {"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]},
@@ -203,6 +215,7 @@ SPECS: dict[str, dict[str, Any]] = {
 }
 FIGURE = {"value": 812, "low": 640, "high": 980, "samples": 420, "source": "learned"}
 AXIS = {"name": "cache", "tendency": FIGURE, "sensitivity": {"cannotTell": "no node has a PMU"}}
+SIZE = {"cpuRequestM": 1000, "memoryRequestBytes": 1 << 30}
 STATUSES: dict[str, dict[str, Any]] = {
     "controlzones": {
         "nodes": {
@@ -224,6 +237,14 @@ STATUSES: dict[str, dict[str, Any]] = {
         "overall": {"sensitivity": FIGURE, "pressure": FIGURE, "tolerates": FIGURE},
         "axes": [AXIS],
         "measured": {"at": "2026-01-01T00:00:00Z", "node": "n", "signal": "latency", "axes": [AXIS]},
+    },
+    "rightsizings": {
+        "state": "done",
+        "message": "m",
+        "observedGeneration": 2,
+        "applied": {"id": "a", "before": SIZE, "after": SIZE, "why": ["w"]},
+        "receipts": [{"id": "a", "outcome": "done", "before": SIZE, "after": SIZE, "pods": 3}],
+        "history": {"firstHour": 1, "cpuM": [1, -1], "memoryMib": [1, -1], "sinceS": 1.5},
     },
     "serviceobjectives": {
         "observedGeneration": 1,

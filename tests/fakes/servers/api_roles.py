@@ -45,6 +45,13 @@ NOT_DEPLOYED = {
     ("cotenant-extender", "create", "pods/binding"): "--bind: the chart grants it with that argument",
     ("cotenant-webhook", "create", "mutatingwebhookconfigurations"): "--register: the chart has the configurations",
     ("cotenant-webhook", "create", "validatingwebhookconfigurations"): "--register: the chart has the configurations",
+    **{
+        ("cotenant-manager", verb, kind): "--right-sizing: the chart grants it with that value"
+        for kind in ("rightsizings", "serviceobjectives", "replicasets", "horizontalpodautoscalers")
+        for verb in ("list", "watch")
+    },
+    ("cotenant-manager", "patch", "rightsizings/status"): "--right-sizing: the chart grants it with that value",
+    ("cotenant-manager", "patch", "pods/resize"): "--right-sizing: the chart grants it with that value",
 }
 
 

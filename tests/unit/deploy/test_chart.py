@@ -425,3 +425,14 @@ def test_the_runtime_hook_is_a_container_of_the_nodes_pod_when_asked_for() -> No
     assert {entry["name"] for entry in hook["volumeMounts"]} <= {entry["name"] for entry in hooked["volumes"]}
     assert hook["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["SYS_NICE"]}
     assert len(hooked["containers"]) == len(plain["containers"]) + 1
+
+
+@helm_only
+def test_pods_are_resized_only_where_it_is_asked_for() -> None:
+    role, deployment = ("ClusterRole", "", "cotenant-manager"), ("Deployment", "cotenant-system", "cotenant-manager")
+    plain, sized = objects(), objects("--set=manager.rightSizing=true")
+    assert "pods/resize" not in str(plain[role])
+    assert {"apiGroups": [""], "resources": ["pods/resize"], "verbs": ["patch"]} in sized[role]["rules"]
+    for made, is_asked in ((plain, False), (sized, True)):
+        (container,) = made[deployment]["spec"]["template"]["spec"]["containers"]
+        assert ("--right-sizing" in container["args"]) is is_asked

@@ -66,6 +66,7 @@ class Process(NamedTuple):
     paths: frozenset[Use] = frozenset()  # what it requests by a path, which the source does not show as a kind
 
 
+WATCHES = ("list", "watch")
 DECLARED = frozenset(Use(verb, kind.group, kind.plural) for kind in packaged() for verb in ("list", "watch"))
 DEVICES = frozenset(  # in every version, and written in the version that a claim was read in
     Use(verb, "resource.k8s.io", plural)
@@ -77,6 +78,16 @@ CLAIM_WRITES = frozenset(
         *(Use(verb, "resource.k8s.io", "resourceclaims") for verb in ("get", "create", "patch", "delete")),
         Use("patch", "resource.k8s.io", "resourceclaims/status"),
         Use("patch", "resource.k8s.io", "resourceclaims/binding"),  # asked for beside the right on the status
+    }
+)
+RIGHT_SIZING = frozenset(
+    {
+        *(Use(verb, "slo.cotenant.io", kind) for kind in ("rightsizings", "serviceobjectives") for verb in WATCHES),
+        *(Use(verb, "apps", "replicasets") for verb in WATCHES),
+        *(Use(verb, "autoscaling", "horizontalpodautoscalers") for verb in WATCHES),
+        Use("patch", "slo.cotenant.io", "rightsizings/status"),
+        Use("patch", "slo.cotenant.io", "rightsizings"),  # its definition has the subresource
+        Use("patch", "", "pods/resize"),
     }
 )
 PROCESSES = {
@@ -92,7 +103,11 @@ PROCESSES = {
         paths=DECLARED | DEVICES,
         reads_only=True,  # it has the scheduler's engine and watches; its client refuses everything but GET
     ),
-    "manager": Process("cotenant.services.manager.main", "manager/rbac.yaml"),
+    "manager": Process(
+        "cotenant.services.manager.main",
+        "manager/rbac.yaml",
+        unused=RIGHT_SIZING,  # with manager.rightSizing; the chart's test has it
+    ),
     "rebalancer": Process(
         "cotenant.services.rebalancer.main",
         "rebalancer/rbac.yaml",

@@ -167,6 +167,14 @@ class UpArguments:
             group=_PROCESSES,
         ),
     ] = ""
+    right_sizing: Annotated[
+        bool,
+        Parameter(
+            help="With --manager: resize pods in place, by RightSizings.",
+            group=_PROCESSES,
+            negative=(),
+        ),
+    ] = False
     rebalancer: Annotated[
         bool,
         Parameter(
@@ -294,6 +302,7 @@ def configured(given: UpArguments, usual_directory: Path) -> UpConfig:
         is_default_scheduler=given.default_scheduler,
         more_names=given.scheduler_name,
         has_manager=given.manager or given.rebalancer or shown,
+        has_right_sizing=given.right_sizing,
         has_rebalancer=given.rebalancer,
         rebalancer_config=given.rebalancer_config,
         lend=given.lend or ("peak" if shown else ""),

@@ -314,7 +314,7 @@ class LocalCluster:
         manager = 0
         if self.config.has_manager:
             manager = free_port()
-            self.children.append(make.alone("manager", ("manager", *sealed), manager))
+            self.children.append(make.alone("manager", ("manager", *sealed, *self.config.manager_options()), manager))
         rebalancer = 0
         if self.config.has_rebalancer:
             rebalancer = free_port()

@@ -59,6 +59,7 @@ class UpConfig:
     more_names: tuple[str, ...] = ()  # further scheduler names to serve, NAME or NAME=PROFILE
     is_default_scheduler: bool = True  # serve pods that name no scheduler
     has_manager: bool = False  # run a manager, which lends by the ConfigMap slo-controller-config
+    has_right_sizing: bool = False  # the manager resizes pods in place, by RightSizings
     has_credit: bool = False  # run the credit process, and let the scheduler consider standings
     has_console: bool = False  # serve the console
     console_port: int = 0  # 0 = the last one used in the directory, or any free one
@@ -107,6 +108,8 @@ class UpConfig:
             )
         if self.is_bare and self.has_manager:
             raise InvalidInput("--manager", "with --bare", "one of them", "--bare starts the API server alone")
+        if self.has_right_sizing and not self.has_manager:
+            raise InvalidInput("--right-sizing", "without --manager", "both", "it is the manager that resizes")
         if self.is_bare and self.has_traces:
             raise InvalidInput("--traces", "with --bare", "one of them", "--bare starts the API server alone")
         if self.has_traces and find_spec("opentelemetry") is None:
@@ -186,6 +189,10 @@ class UpConfig:
         if self.has_credit:
             asked.append("--credit")
         return tuple(asked)
+
+    def manager_options(self) -> tuple[str, ...]:
+        """The manager's command-line options."""
+        return ("--right-sizing",) if self.has_right_sizing else ()
 
     def rebalancer_options(self) -> tuple[str, ...]:
         """The rebalancer's command-line options."""

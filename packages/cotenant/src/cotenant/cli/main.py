@@ -75,6 +75,7 @@ _register(
     explain="cluster.explain:app",
     objective="traces.objective:app",
     profile="cluster.profile:app",
+    receipts="cluster.receipts:app",
 )
 _register(
     NODE,

@@ -28,6 +28,7 @@ STORE_S = 600.0  # of a history alone
 CONFIRM_S = 30.0  # until a write that no watch shows is issued again
 RESIZE_AGAIN_S = 10.0
 SIZE_EVERY_S = 60.0
+MAX_AGE_S = 900.0  # of a report
 _BURNS = (ObjectiveState.BURNING, ObjectiveState.EXHAUSTED)
 
 Stamp = Callable[[float], str]
@@ -112,9 +113,11 @@ class RightSizer:
             self._above[own] = (namespace, *above)
             self._below.setdefault((namespace, *above), set()).add(own)
 
-    def metric_seen(self, metric: NodeMetric) -> None:
-        """A node's report: histories and proofs learn from it."""
-        if not self._sizings or metric.pods is None or not metric.updated_s > 0:
+    def metric_seen(self, metric: NodeMetric, now_s: float) -> None:
+        """A node's report: histories and proofs learn from it, at the time of its arrival. A node's clock may be wrong,
+        so its own time only tells one report from the next.
+        """
+        if not self._sizings or metric.pods is None or not metric.age_s <= MAX_AGE_S:
             return
         wanted: dict[_Owner, list[_Kept]] = {}
         for kept in self._sizings.values():
@@ -122,7 +125,7 @@ class RightSizer:
         for key, measured in metric.pods.items():
             pod = self._pods.get(self._uid_of.get(key, ""))
             known = self._measured.get(key)
-            if pod is None or not pod.is_running or (known is not None and known[0] >= metric.updated_s):
+            if pod is None or not pod.is_running or (known is not None and known[0] == metric.updated_s):
                 continue
             owner = (pod.namespace, pod.owner_kind, pod.owner_name)
             of = wanted.get(owner) or wanted.get(self._above.get(owner, owner))
@@ -131,7 +134,7 @@ class RightSizer:
             self._measured[key] = (metric.updated_s, measured)
             for kept in of:
                 kept.fresh.add(pod.uid)
-                kept.history = hourly.observed(kept.history, (measured.use,), metric.updated_s)
+                kept.history = hourly.observed(kept.history, (measured.use,), now_s)
 
     def objective_seen(self, objective: ObjectiveStatus) -> None:
         """How an objective stands."""
@@ -204,6 +207,9 @@ class RightSizer:
         sizing, status = scene.sizing, scene.sizing.status
         if sizing.wrong:
             return Stepped(replace(status, state="invalid", message="; ".join(sizing.wrong)))
+        first = min(key for key, kept in self._sizings.items() if _target(kept.sizing) == _target(sizing))
+        if first != sizing.key:
+            return Stepped(replace(status, state="invalid", message=f"its workload is sized by {first}"))
         if status.change is not None:
             return go_on(scene, now_s, self._stamp)
         found = idle(scene, now_s)
@@ -212,7 +218,7 @@ class RightSizer:
     def _scene(self, kept: _Kept, now_s: float) -> Scene:
         sizing = replace(kept.sizing, status=replace(kept.sizing.status, history=kept.history))
         pods = self._replicas(sizing)
-        may_size = now_s - kept.sized_s >= SIZE_EVERY_S or sizing.status.suggestion is None
+        may_size = now_s - kept.sized_s >= SIZE_EVERY_S or sizing.status.state in ("", "learning")
         if may_size:
             kept.sized_s = now_s
         reported, kept.fresh = frozenset(kept.fresh), set()

@@ -30,19 +30,22 @@ from cotenant.policy.assess.container_sizes import container_size
 from cotenant.policy.assess.heap_floor import heap_floor
 from cotenant.policy.assess.predictor import Past
 from cotenant.policy.assess.replica_sizes import replica_sizes
-from cotenant.policy.sizing.proof import Sign
+from cotenant.policy.sizing.proof import Sign, harm_at_once
 from cotenant.policy.sizing.steps import next_step, reachable
 
 ENOUGH = 0.10  # of an amount: less is not worth a change
 QUIET_S, MAX_DOUBLINGS = 86_400.0, 4  # after a change that did not succeed
 PAUSE_S = 3600.0  # after one that did
+PROBATION_S = 86_400.0  # in which harm takes a proven change back
 
 
 def idle(scene: Scene, now_s: float) -> SizingStatus:
     """The status where no change goes on."""
     sizing, status = scene.sizing, scene.sizing.status
     if sizing.undo and status.applied is not None and sizing.undo == status.applied.id:
-        return _undo(scene, status.applied, now_s)
+        return _undo(scene, status.applied, now_s, "its undoing was asked for", "spec.undo")
+    if status.applied is not None and (why := _late_harm(scene, now_s)):
+        return _undo(scene, status.applied, now_s, why, "harm within a day")
     if sizing.mode is Mode.OFF:
         return replace(status, state="off", message="", suggestion=None)
     if not scene.pods:
@@ -52,8 +55,8 @@ def idle(scene: Scene, now_s: float) -> SizingStatus:
         return replace(status, state="waiting", message=said, suggestion=None)
     status = _suggested(scene, now_s)
     found = status.suggestion
-    if scene.refusal:
-        return replace(status, message=f"pods made anew keep the template's size: {scene.refusal}")
+    if why := scene.refusal or _waiting_anew(scene):
+        return replace(status, message=f"pods made anew keep the template's size: {why}")
     if found is None:
         return status
     if now_s < status.quiet_until_s:
@@ -66,6 +69,15 @@ def idle(scene: Scene, now_s: float) -> SizingStatus:
     if why := _not_now(scene):
         return replace(status, state="waiting", message=why)
     return begun(scene, status, found, now_s)
+
+
+def _waiting_anew(scene: Scene) -> str:
+    """What a kubelet says to the resize of a pod that was made anew."""
+    applied = scene.sizing.status.applied
+    for pod in scene.pods.values():
+        if applied is not None and pod.pending and pod.containers[0].size == applied.after:
+            return f"{pod.name}: {pod.pending}: {pod.pending_why}"
+    return ""
 
 
 def _suggested(scene: Scene, now_s: float) -> SizingStatus:
@@ -137,6 +149,8 @@ def suggestion_id(key: str, before: ContainerSize, after: ContainerSize) -> str:
 
 
 def _not_now(scene: Scene) -> str:
+    if scene.sizing.objective and scene.objective_burns is None:
+        return f"objective {scene.sizing.objective} is not counted yet: nothing is changed without it"
     if scene.objective_burns:
         return f"objective {scene.sizing.objective} burns: nothing is changed meanwhile"
     for pod in scene.pods.values():
@@ -173,11 +187,25 @@ def touched(sign: Sign) -> Touched:
     return Touched(sign.uid, sign.name, sign.restarts, sign.wait_per_cpu, sign.p99_ms)
 
 
-def _undo(scene: Scene, applied: Suggestion, now_s: float) -> SizingStatus:
+def _late_harm(scene: Scene, now_s: float) -> str:
+    """What a proof of minutes did not see: the next peak is part of it."""
+    status = scene.sizing.status
+    if status.applied is None or now_s >= status.probation_until_s:
+        return ""
+    if scene.objective_burns:
+        return f"objective {scene.sizing.objective} burns, within a day of the change"
+    for one in status.proven:
+        sign = scene.signs.get(one.uid)
+        if sign is not None and sign.size == status.applied.after and (why := harm_at_once(one, sign)):
+            return f"{why}, within a day of the change"
+    return ""
+
+
+def _undo(scene: Scene, applied: Suggestion, now_s: float, why: str, by: str) -> SizingStatus:
     own = tuple(touched(scene.signs[uid]) for uid in sorted(scene.pods))
     change = Change(
-        applied.id, Phase.UNDOING, now_s, applied.before, applied.after, applied.after, "spec.undo", own,
-        why="its undoing was asked for", ending=Outcome.UNDONE,
+        applied.id, Phase.UNDOING, now_s, applied.before, applied.after, applied.after, by, own,
+        why=why, ending=Outcome.UNDONE,
     )  # fmt: skip
     status = scene.sizing.status
     return replace(status, state="changing", message="", change=change, applied=None, suggestion=None)
@@ -203,5 +231,7 @@ def ended(status: SizingStatus, change: Change, outcome: Outcome, why: str, at: 
         applied=Suggestion(change.id, change.before, change.goal) if is_kept else None,
         receipts=receipts,
         quiet_until_s=now_s + quiet_s,
+        proven=change.touched if outcome is Outcome.DONE else (),
+        probation_until_s=now_s + PROBATION_S if outcome is Outcome.DONE else 0.0,
         refused=status.refused if is_kept else (change.id, *status.refused)[:20],
     )

@@ -121,6 +121,8 @@ class SizingStatus:
     receipts: tuple[Receipt, ...] = ()  # the newest first
     history: HourlyUse = HourlyUse()
     quiet_until_s: float = 0.0  # nothing is begun before
+    proven: tuple[Touched, ...] = ()  # replicas of what is applied, as they were before
+    probation_until_s: float = 0.0  # harm until then takes back what is applied
     refused: tuple[str, ...] = ()  # ids of suggestions that hurt or were not taken
 
 

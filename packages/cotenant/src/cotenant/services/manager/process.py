@@ -105,7 +105,7 @@ class ManagerProcess:
         self._spans = WriteSpans(sink, kube.now) if sink is not None else None
         if sink is not None:
             metrics.read_spans(kube.metrics, sink.samples)
-        self.sizes = RightSizing(kube.watches) if options.right_sizing else None
+        self.sizes = RightSizing(kube.watches, kube.now) if options.right_sizing else None
         all_writers = {**WRITERS, **(self.sizes.writers() if self.sizes is not None else {})}
         writers = self._spans.traced(all_writers) if self._spans is not None else all_writers
         self.writer = kube.status_writer("writes", writers, per_s=options.writes_per_s)

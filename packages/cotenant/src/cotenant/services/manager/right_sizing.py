@@ -32,7 +32,8 @@ _Owned = tuple[str, str, tuple[str, str] | None]
 class RightSizing:
     """Adds the watches; `engine` decides, `writers` carry out."""
 
-    def __init__(self, watches: Watches) -> None:
+    def __init__(self, watches: Watches, now: Callable[[], float]) -> None:
+        """`now`: the process's clock, Unix seconds."""
         self.engine = RightSizer(_stamp)
         engine = self.engine
         watches.handle(
@@ -46,9 +47,8 @@ class RightSizing:
             ObjectHandler(_owned, lambda found: engine.owner_seen(*found), self._owner_gone),
             optional=True,
         )
-        watches.handle(
-            NODE_METRICS, ObjectHandler(read_node_metric, engine.metric_seen, lambda name: None), optional=True
-        )
+        reports = ObjectHandler(read_node_metric, lambda metric: engine.metric_seen(metric, now()), lambda name: None)
+        watches.handle(NODE_METRICS, reports, optional=True)
         watches.handle(
             OBJECTIVE_STATUSES,
             ObjectHandler(read_objective_status, engine.objective_seen, engine.objective_gone),

@@ -143,13 +143,13 @@ def test_servers_of_no_objective_are_not_asked(world: World) -> None:
 
 
 def test_the_examples_fit_together() -> None:
-    objectives = read_file(EXAMPLES / "16-model-server.yaml")
+    objectives = read_file(EXAMPLES / "17-model-server.yaml")
     assert [objective.key for objective in objectives] == [
         "shop/llm-first-token",
         "shop/llm-queue",
         "shop/llm-goodput",
     ]
-    servers = read_servers(EXAMPLES / "16-model-servers.yaml")
+    servers = read_servers(EXAMPLES / "17-model-servers.yaml")
     assert {server.source.qualified_service for server in servers} == {
         objective.qualified_service for objective in objectives
     }
@@ -204,7 +204,7 @@ def test_the_process_reads_a_server_over_http_and_the_command_shows_it(
     servers = tmp_path / "servers.yaml"
     servers.write_text(f"servers: [{{service: shop/llm, url: '{url}', pod: llm-0}}]")
     settings = TraceSettings(
-        http="127.0.0.1:0", grpc="", objectives=EXAMPLES / "16-model-server.yaml", model_servers=servers
+        http="127.0.0.1:0", grpc="", objectives=EXAMPLES / "17-model-server.yaml", model_servers=servers
     )
     with Running(settings) as running:
 

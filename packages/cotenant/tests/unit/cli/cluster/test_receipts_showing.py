@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cotenant.cli.cluster.receipts_showing import changed, show
+from cotenant.model.sizes.container import ContainerSize
+from cotenant.model.sizes.right_sizing import Mode, Outcome, Receipt, RightSizing, SizingStatus, Suggestion
+
+A, B = ContainerSize(3000, None, 2 << 30, 4 << 30), ContainerSize(1150, None, 2 << 30, 3 << 30)
+STATUS = SizingStatus(
+    "awaitsApproval",
+    "spec.approved: abcdef12 begins it",
+    suggestion=Suggestion("abcdef12", A, B, ("CPU set by Mon 9h",)),
+    receipts=(
+        Receipt("11111111", "2026-01-02T00:00:00Z", Outcome.UNDONE, A, B, "objective fast burns", "mode act", 1),
+        Receipt("22222222", "2026-01-01T00:00:00Z", Outcome.DONE, A, B, "proven", "spec.approved, ada", 3),
+    ),
+)
+SIZING = RightSizing("shop/cart", "u", 1, "Deployment", "cart", Mode.APPROVE, status=STATUS)
+
+
+def test_what_stands_and_what_was_done(capsys: pytest.CaptureFixture[str]) -> None:
+    assert show([SIZING], False) == 0
+    said = capsys.readouterr().out
+    assert max(map(len, said.splitlines())) <= 100
+    assert "cpu 3->1150m, memory limit 4Gi->3Gi" in " ".join(said.split())
+    assert "shop/cart: spec.approved: abcdef12 begins it" in said
+    assert said.index("2026-01-02") < said.index("2026-01-01")
+    assert "11111111: objective fast burns; 1 pods; allowed by mode act" in said
+
+
+def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    assert show([SIZING], True) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["sizing"], row["mode"], row["receipts"][0]["outcome"]) == ("shop/cart", "approve", "undone")
+
+
+def test_nothing_is_said_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert show([], False) == 0
+    assert capsys.readouterr().out == "no RightSizings\n"
+    assert changed(A, A) == "nothing"
+    assert changed(ContainerSize(), ContainerSize(100)) == "cpu -->100m"

@@ -1,0 +1,111 @@
+"""`cotenant up --manager --right-sizing`: a service that requests three times its use is made smaller in place, one
+replica first; one whose objective burns then gets back what it had.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.e2e.manifests import deployment, is_running
+from tests.e2e.running import Client, Up, eventually, run
+
+pytestmark = pytest.mark.slow
+
+SLO = "/apis/slo.cotenant.io/v1alpha1/namespaces/default"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    options = ("--nodes", 2, "--ephemeral", "--manager", "--right-sizing", "--speed", 120)
+    with Up(tmp_path_factory.mktemp("sized") / "up", *options) as running:
+        running.ready()
+        yield running
+
+
+def _requests(api: Client, app: str) -> list[str]:
+    pods = [pod for pod in api.items(PODS, labelSelector=f"app={app}") if is_running(pod)]
+    return sorted(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] for pod in pods)
+
+
+def _given(api: Client, app: str) -> list[str]:
+    """What kubelets say that the containers have."""
+    pods = api.items(PODS, labelSelector=f"app={app}")
+    statuses = [pod["status"]["containerStatuses"][0] for pod in pods if is_running(pod)]
+    return sorted(status.get("allocatedResources", {}).get("cpu", "as made") for status in statuses)
+
+
+def _sizing(name: str, **spec: Any) -> dict[str, Any]:
+    spec = {"workload": {"name": name}, "minHistory": "5s", "proof": "4s", "patience": "60s", **spec}
+    return {
+        "apiVersion": "slo.cotenant.io/v1alpha1",
+        "kind": "RightSizing",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def _receipts(api: Client, name: str) -> list[Any]:
+    found: list[Any] = api.get(f"{SLO}/rightsizings/{name}").get("status", {}).get("receipts", [])
+    return found
+
+
+def test_a_service_three_times_too_large_is_suggested_approved_proven_and_made_smaller(up: Up) -> None:
+    api = Client(up.kubeconfig)
+    api.create("/apis/apps/v1/namespaces/default/deployments", deployment("wide", 3, cpu="3"))
+    eventually("three replicas run", lambda: _requests(api, "wide") == ["3"] * 3, 60.0)
+    uids = {pod["metadata"]["uid"] for pod in api.items(PODS, labelSelector="app=wide")}
+    api.create(f"{SLO}/rightsizings", _sizing("wide", mode="approve"))
+
+    def suggested() -> Any:
+        status = api.get(f"{SLO}/rightsizings/wide").get("status", {})
+        return status.get("suggestion") if status.get("state") == "awaitsApproval" else None
+
+    suggestion = eventually("a size is suggested", suggested, 90.0)
+    assert suggestion["before"]["cpuRequestM"] == 3000
+    assert 900 <= suggestion["after"]["cpuRequestM"] <= 1600  # it uses about a third
+    assert _requests(api, "wide") == ["3"] * 3  # nothing without approval
+    approved = run("receipts", "approve", "default/wide", "--by", "ada", "--kubeconfig", up.kubeconfig)
+    assert approved.returncode == 0, approved.stderr
+    eventually("one replica is resized", lambda: _requests(api, "wide").count("3") == 2, 60.0)
+    receipt = eventually("the change has a receipt", lambda: _receipts(api, "wide"), 180.0)[0]
+    assert (receipt["outcome"], receipt["allowedBy"]) == ("done", "spec.approved, ada")
+    smaller = _requests(api, "wide")
+    assert len(set(smaller)) == 1
+    assert "3" not in smaller
+    assert _given(api, "wide") == smaller
+    assert {pod["metadata"]["uid"] for pod in api.items(PODS, labelSelector="app=wide")} == uids  # in place
+    template = api.get("/apis/apps/v1/namespaces/default/deployments/wide")["spec"]["template"]
+    assert template["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "3"
+    listed = json.loads(run("receipts", "--json", "--kubeconfig", up.kubeconfig).stdout)
+    assert [row["receipts"][0]["outcome"] for row in listed if row["sizing"] == "default/wide"] == ["done"]
+    undone = run("receipts", "undo", "default/wide", receipt["id"], "--kubeconfig", up.kubeconfig)
+    assert undone.returncode == 0, undone.stderr
+    eventually("every replica has what it had", lambda: _requests(api, "wide") == ["3"] * 3, 60.0)
+    eventually("and a receipt says so", lambda: _receipts(api, "wide")[0]["outcome"] == "undone", 60.0)
+
+
+def test_a_shrink_that_hurts_is_taken_back_with_a_receipt(up: Up) -> None:
+    api = Client(up.kubeconfig)
+    api.create("/apis/apps/v1/namespaces/default/deployments", deployment("tight", 2, cpu="3"))
+    objective = {
+        "apiVersion": "slo.cotenant.io/v1alpha1",
+        "kind": "ServiceObjective",
+        "metadata": {"name": "fast"},
+        "spec": {"service": {"name": "tight"}, "indicator": {"latency": {"below": "100ms"}}, "target": "99"},
+    }
+    api.create(f"{SLO}/serviceobjectives", objective)
+    api.patch(f"{SLO}/serviceobjectives/fast/status", {"status": {"state": "ok"}})
+    eventually("two replicas run", lambda: _requests(api, "tight") == ["3"] * 2, 60.0)
+    api.create(f"{SLO}/rightsizings", _sizing("tight", mode="act", objective="fast", proof="20s"))
+    eventually("one replica is resized", lambda: _requests(api, "tight").count("3") == 1, 120.0)
+    api.patch(f"{SLO}/serviceobjectives/fast/status", {"status": {"state": "burning"}})
+    receipt = eventually("the change has a receipt", lambda: _receipts(api, "tight"), 60.0)[0]
+    assert (receipt["outcome"], receipt["why"]) == ("undone", "objective fast burns")
+    assert receipt["allowedBy"] == "mode act"
+    assert _requests(api, "tight") == ["3"] * 2
+    shown = run("receipts", "--kubeconfig", up.kubeconfig).stdout
+    assert "objective fast burns; 1 pods; allowed by mode act" in shown
