@@ -1,8 +1,8 @@
 """The screenshots in the README and the guides: `make screenshots` takes them of the running product.
 
-A picture of a page that has changed since misleads. One command starts a cluster with a workload, opens its console in
-Chromium and writes the pictures; the lab's report is that of the last `make compare`, and its picture is left as it is
-where there is none.
+A picture of a page that has changed since misleads. One command starts a cluster with a workload, opens its console
+and its assessment in Chromium and writes the pictures; the lab's report is that of the last `make compare`, and its
+picture is left as it is where there is none.
 Limits: needs Playwright, Chromium and kubectl; a workload in real time, so two pictures are similar, not equal.
 """
 
@@ -58,6 +58,9 @@ def main() -> None:
                     page.goto(f"{link.partition('/login')[0]}/#/pods?pod=default/too-large")
                     page.wait_for_selector("[data-headline].waits, .helps, .bars", timeout=60_000)
                     _take(page, DOCS / "console-pod.webp")
+                    page.goto(_assessment(Path(folder)).as_uri())
+                    page.wait_for_selector("[data-figure] .interval-row", timeout=60_000)
+                    _take(page, DOCS / "assess.webp")
                     if REPORT.exists():
                         page.goto(REPORT.as_uri())
                         page.wait_for_selector("[data-figure] svg", timeout=60_000)
@@ -70,6 +73,14 @@ def main() -> None:
                     browser.close()
             finally:
                 cluster.terminate()
+
+
+def _assessment(folder: Path) -> Path:
+    """The page of `cotenant assess` on the cluster."""
+    target = folder / "assess.html"
+    words = ("assess", "--kubeconfig", f"{folder}/kubeconfig", "--html", str(target), "--quiet")
+    subprocess.run((sys.executable, "-m", "cotenant", *words), check=True, stdout=sys.stderr)
+    return target
 
 
 def _take(page: Any, target: Path) -> None:

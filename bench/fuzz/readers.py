@@ -17,6 +17,7 @@ import numpy as np
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from bench.fuzz.dumps import dump_readers
 from bench.fuzz.inputs import documents_of, text_input, texts_like
 from bench.fuzz.movers import credit_readers, rebalancer_readers
 from bench.fuzz.reader import Clock, CollectedWatches, Reader
@@ -68,6 +69,7 @@ def all_readers(folder: Path) -> list[Reader]:
         *manager_readers(),
         *webhook_readers(),
         *rebalancer_readers(),
+        *dump_readers(folder / "dumps"),
         *credit_readers(),
         lint_reader(),
         *_objectives(),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from tests.fakes.servers.real_prometheus import filled
+from tests.fakes.servers.simulated_exporter import Card, Container, Pod, SimulatedCluster, steady
 
 from cotenant.cli.main import main
 from cotenant.drivers.kube.client.access import load_access
@@ -97,3 +101,62 @@ def test_a_copy_of_a_server_has_its_objects_and_no_secret(
     assert hidden.count("v1/pods") == snapshot.count("v1/pods")
     assert not any(namespace.encode() in line for lines in hidden.objects.values() for line in lines)
     assert "names replaced" in capsys.readouterr().out
+
+
+def test_a_cluster_and_its_prometheus_end_to_end(
+    kube: Any, namespace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = {f"{namespace}-a": "10.9.0.1"}
+    hours, pods = 6.0, ("web-7d4b9c6f5d-aaaaa", "web-7d4b9c6f5d-bbbbb")
+    amounts = {"cpu": "8", "memory": "16Gi", "pods": "20"}
+    for name in nodes:
+        ready = {"conditions": [{"type": "Ready", "status": "True"}], "capacity": amounts, "allocatable": amounts}
+        kube.create("/api/v1/nodes", {"metadata": {"name": name}, "status": ready})
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d", "controller": True}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "app:1"}]}}
+    made = kube.create(
+        f"/apis/apps/v1/namespaces/{namespace}/replicasets",
+        {
+            "metadata": {"name": "web-7d4b9c6f5d", "ownerReferences": [owner]},
+            "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template},
+        },
+    )
+    owner = {**owner, "kind": "ReplicaSet", "name": "web-7d4b9c6f5d", "uid": made["metadata"]["uid"]}
+    for name in pods:
+        container = {"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}
+        spec = {"nodeName": next(iter(nodes)), "containers": [container]}
+        kube.create(
+            f"/api/v1/namespaces/{namespace}/pods",
+            {"metadata": {"name": name, "labels": {"app": "web"}, "ownerReferences": [owner]}, "spec": spec},
+        )
+    cluster = SimulatedCluster(
+        (time.time() // 3600 - hours) * 3600,
+        hours,
+        60.0,
+        tuple(Container(name, steady(0.5)) for name in pods),
+        tuple(Pod(name, namespace, next(iter(nodes)), cpu_request=2.0) for name in pods),
+        nodes=nodes,
+        cards=(Card("GPU-1", next(iter(nodes)), steady(25.0)),),
+        kepler="0.10",
+    )
+    page, copy, kept = tmp_path / "page.html", tmp_path / "copy.zip", tmp_path / "kept"
+    with filled(cluster, tmp_path) as url:
+        options = ["--kubeconfig", str(kube.kubeconfig), "--limit-qps", "1000", "--prometheus", url, "--days", "1"]
+        options += ["--prometheus-header", "X-Scope-OrgID: team-1", "--resume", str(kept)]
+        assert main(["assess", "dump", str(copy), *options]) == 0
+        assert any(kept.iterdir())
+        assert main(["assess", *options, "--html", str(page)]) == 0
+    live = " ".join(capsys.readouterr().out.split())
+    assert "Use by Prometheus (cAdvisor, scraped every 60 s)" in live, live
+    assert f"{namespace}/Deployment/web" in live, live
+    assert "kWh a day" in live
+    assert main(["assess", "report", str(copy), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    figures = {figure["key"]: figure for figure in found["figures"]}
+    assert figures["cpu_used_p50_day"]["value"] == pytest.approx(3.0, rel=0.02)  # of the node, as the exporter has it
+    assert figures["energy_pods"]["value"] == pytest.approx(2 * 0.5 * 10.0 * hours / 1000, rel=0.03)
+    workload = next(one for one in found["workloads"] if one["name"] == f"{namespace}/Deployment/web")
+    assert (workload["cpu_p99_m"], workload["idle_cpu_m"]) == (
+        pytest.approx(1000.0, rel=0.02),
+        pytest.approx(3000.0, rel=0.02),
+    )

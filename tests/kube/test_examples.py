@@ -14,6 +14,7 @@ NOT_OBJECTS = {
     "scheduler-full-nodes.yaml",
     "14-devices.yaml",
     "15-envoy.yaml",
+    "17-model-servers.yaml",
 }
 DEPLOYED = [
     entry
@@ -36,7 +37,8 @@ NEED_DEFINITIONS = (
     NEEDS_ITS_DEFINITION,
     ROOT / "examples/13-control-zone.yaml",
     ROOT / "examples/16-right-sizing.yaml",
-)  # the latter two: test_our_kinds has their kinds
+    ROOT / "examples/17-model-server.yaml",
+)  # but for the first: test_our_kinds has their kinds
 CASES = [
     pytest.param(document, id=f"{path.parent.name}-{path.name}-{document['kind']}-{document['metadata']['name']}")
     for path in MANIFESTS

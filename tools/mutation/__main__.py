@@ -13,13 +13,13 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tools.mutation.distance import import_graph, nearest_files, stages
+from tools.mutation.distance import has_slow_cases, import_graph, nearest_files, stages
 from tools.mutation.operators import changes
-from tools.mutation.reach import FAST, SLOW, SOURCES, Reach, importing, nearest, read, record
+from tools.mutation.reach import FAST, SLOW, SOURCES, Reach, nearest, read, record
 from tools.mutation.trials import Mutant, Outcome, copied, failing, try_one
 
 ROOT = Path(__file__).parents[2]
-MAX_SLOW_FILES = 12
+MAX_SLOW_FILES = 8
 FLOORS = ("policy", "engine", "services")
 
 
@@ -84,8 +84,11 @@ class Choice:
         return [list(self.first), *found] if self.first else found
 
     def slow_files(self, mutant: Mutant) -> list[str]:
-        """Files whose slow tests are run where no fast one fails."""
-        return nearest(mutant.file, importing(ROOT, mutant.file), MAX_SLOW_FILES) if self.slow else []
+        """Files whose slow tests are run where no fast one fails, the nearest first."""
+        if not self.slow:
+            return []
+        near = nearest_files(self.graph, f"{SOURCES}/{mutant.file}")
+        return [path for path in near if has_slow_cases(ROOT, path)][:MAX_SLOW_FILES]
 
 
 def tried(tree: Path, mutant: Mutant, choice: Choice, max_s: float) -> Outcome:
@@ -134,7 +137,8 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--slow",
         action="store_true",
-        help="where no fast test fails, the slow ones (not the long) of the files that import the module",
+        help="where no fast test fails, the slow ones (not the long, nor those of real clusters and nodes) of the "
+        f"{MAX_SLOW_FILES} nearest files that have some",
     )
     parser.add_argument("--sample", type=int, default=200, help="how many changes are tried")
     parser.add_argument("--seed", type=int, default=1, help="of the draw")
@@ -165,14 +169,14 @@ def arguments() -> argparse.ArgumentParser:
 
 def chosen_by(options: argparse.Namespace) -> Choice:
     """How tests are chosen, with the recording made or the imports read."""
-    reach, graph = None, import_graph(ROOT) if options.coverage is None else {}
+    reach = None
     if options.coverage is not None:
         data: Path = options.coverage
         if not data.exists():
             data.parent.mkdir(parents=True, exist_ok=True)
             record(ROOT, data.resolve(), options.jobs)
         reach = read(data, ROOT)
-    return Choice(reach, graph, options.tests, options.max_tests, options.files, options.slow)
+    return Choice(reach, import_graph(ROOT), options.tests, options.max_tests, options.files, options.slow)
 
 
 def told(outcome: Outcome, as_json: bool) -> None:

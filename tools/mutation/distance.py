@@ -16,6 +16,8 @@ from tools.tree import PACKAGES, ROOT
 
 _TESTS = ("tests", *(str(folder.relative_to(ROOT).parents[1] / "tests") for folder in PACKAGES.values()))
 
+_REAL = tuple(f"tests/{folder}/" for folder in ("browser", "e2e", "fleet", "kube", "node"))
+
 
 def import_graph(root: Path) -> Mapping[str, frozenset[str]]:
     """Of each file of the packages and the tests, by its path below `root`: the files that import it. A test's
@@ -54,6 +56,11 @@ def nearest_files(graph: Mapping[str, frozenset[str]], file: str) -> list[str]:
                 waiting.append(by)
     tests = [path for path in distances if Path(path).name.startswith("test_")]
     return sorted(tests, key=lambda path: _farness(file, path, distances[path]))
+
+
+def has_slow_cases(root: Path, test: str) -> bool:
+    """Whether a file has slow cases that are no real cluster's or node's: those take minutes."""
+    return not test.startswith(_REAL) and "pytest.mark.slow" in (root / test).read_text()
 
 
 def stages(tests: Sequence[str], sizes: Sequence[int]) -> list[list[str]]:

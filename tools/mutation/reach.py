@@ -1,13 +1,11 @@
 """Which tests reach a line, from a run of the fast tests under coverage.py with a context a test.
 
 Code that Numba compiles runs outside of the tracer: for a line that no test is seen to reach, the tests that reach any
-line of its file stand in. Slow tests are not recorded: theirs are the files that import the module, or its folder where
-none does.
+line of its file stand in. Slow tests are not recorded.
 """
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import subprocess
 import sys
@@ -92,18 +90,3 @@ def nearest(file: str, tests: Sequence[str], max_tests: int) -> list[str]:
         return (0 if path.stem == f"test_{stem}" and parts == folder else 1, -same, test)
 
     return sorted(tests, key=far)[:max_tests]
-
-
-def importing(root: Path, file: str) -> list[str]:
-    """The test files that import a module, else those that import anything of its folder, below `root`, in the
-    order of their names.
-    """
-    folder, stem = ".".join(Path(file).parent.parts), Path(file).stem
-    name = re.escape(folder)
-    module = re.compile(rf"^from {name}\.{stem} import|^from {name} import .*\b{stem}\b|^import {name}\.{stem}\b", re.M)
-    beside = re.compile(rf"^from {name}(\.\w+)? import", re.M)
-    places = [path for pattern in ("tests", "packages/*/tests") for path in root.glob(f"{pattern}/**/test_*.py")]
-    texts = {str(path.relative_to(root)): path.read_text() for path in sorted(places)}
-    return [path for path, text in texts.items() if module.search(text)] or [
-        path for path, text in texts.items() if beside.search(text)
-    ]

@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.fakes.cluster.assessed import budget, node, node_metric, pod, replica_set, snapshot
+from tests.fakes.cluster.assessed import budget, node, node_metric, pod, replica_set, resource_quota, snapshot
 
 from cotenant.drivers.kube.snapshot.anonymise import Words, anonymised
 from cotenant.policy.assess.workloads import by_workload
 from cotenant.services.assess import columns
+from cotenant.services.assess.asking import waiting
+from cotenant.services.assess.cards import cards
 from cotenant.services.assess.copying import copied
 from cotenant.services.assess.lending import lending
-from cotenant.services.assess.totals import cards, totals
+from cotenant.services.assess.measured import with_measured
+from cotenant.services.assess.totals import totals
 
 DEVICE = {
     "apiVersion": "scheduling.koordinator.sh/v1alpha1",
@@ -34,6 +37,7 @@ CLUSTER = [
     budget(1),
     node_metric("a", {"p": 500}, 900),
     DEVICE,
+    resource_quota({"requests.cpu": "1", "pods": "2"}, {"requests.cpu": "1", "pods": "1"}),
 ]
 ODD = st.one_of(
     st.none(),
@@ -72,10 +76,12 @@ def test_anything_may_stand_anywhere(changes: list[tuple[tuple[int, tuple[Any, .
     for (at, path), odd in changes:
         part: Any = objects[at]
         for key in path[:-1]:
-            inside = part.get(key) if isinstance(part, dict) else part[key] if isinstance(part, list) and part else None
-            if inside is None:
+            if isinstance(part, dict):
+                part = part.get(key)
+            else:  # a list, or what an earlier change has put there
+                part = part[key] if isinstance(part, list) and isinstance(key, int) and key < len(part) else None
+            if part is None:
                 break
-            part = inside
         else:
             if isinstance(part, dict):
                 part[path[-1]] = deepcopy(odd)
@@ -86,6 +92,9 @@ def test_anything_may_stand_anywhere(changes: list[tuple[tuple[int, tuple[Any, .
         use = columns.moment(copy, pods)
         workloads = by_workload(columns.by_workload(pods), use.pods.by_workload() if use.pods.use.steps else None)
         lent = lending(copy, pods, use, 0.01)
-        cards(copy, pods)
+        cards(copy, pods, use.meters.cards)
+        waits = waiting(copy, lent.by_node)
+        assert sum(group.pods for group in waits) >= sum(group.placed_now for group in waits)
+        with_measured(copy, pods, use)
         figures = [*totals(nodes, pods, use, workloads), *(one.ours for one in lent.amounts)]
         assert all(figure.value is None or isfinite(figure.value) for figure in figures)

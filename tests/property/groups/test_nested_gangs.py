@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.gang_world import RACK, binds, cluster, confirm, group, members, node, see, settle
@@ -69,11 +70,26 @@ def gang_sizes(draw: st.DrawFn) -> dict[str, tuple[int, int]]:
     return found
 
 
-@settings(max_examples=40)
-@given(st.lists(st.integers(1, 3), min_size=1, max_size=4), gang_sizes(), st.sampled_from(["ab", "a", "abc", "bc"]))
+RACKS = st.lists(st.integers(1, 3), min_size=1, max_size=4)
+INNER = st.sampled_from(["ab", "a", "abc", "bc"])  # which gangs have a key of their own
+
+
+@settings(max_examples=10)
+@given(RACKS, gang_sizes(), INNER)
 def test_each_goes_into_the_rack_that_the_rule_names(
     racks: list[int], sizes: dict[str, tuple[int, int]], inner: str
 ) -> None:
+    as_the_rule_says(racks, sizes, inner)
+
+
+@pytest.mark.slow
+@settings(max_examples=100)
+@given(RACKS, gang_sizes(), INNER)
+def test_so_does_each_of_many(racks: list[int], sizes: dict[str, tuple[int, int]], inner: str) -> None:
+    as_the_rule_says(racks, sizes, inner)
+
+
+def as_the_rule_says(racks: list[int], sizes: dict[str, tuple[int, int]], inner: str) -> None:
     keyed = frozenset(inner) & set(sizes)
     c = world(racks, sizes, keyed)
     bound = binds(c.decide(0.0))
@@ -96,7 +112,7 @@ def test_each_goes_into_the_rack_that_the_rule_names(
         assert len(racks_of(bound, name)) >= sizes[name][1]
 
 
-@settings(max_examples=25)
+@settings(max_examples=18)
 @given(st.lists(st.integers(1, 2), min_size=1, max_size=3), gang_sizes(), st.integers(0, 2))
 def test_members_that_come_later_stay_in_the_rack_of_the_first(
     racks: list[int], sizes: dict[str, tuple[int, int]], more: int

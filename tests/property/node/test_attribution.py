@@ -143,7 +143,7 @@ def test_each_of_two_services_has_its_own_answer() -> None:
                 blame=(*(one.blame or ()), *(other.blame or ())),
             )
             history = extended(history, state, config)
-            for service in state.services():
+            for service in state.services:
                 if history.in_trouble(service.pod.uid, config):
                     answer = attribute(history, state, service, config)
                     assert answer is not None

@@ -124,7 +124,7 @@ def test_limits_stay_between_floor_and_node_in_canonical_form_and_services_keep_
         assert quotas <= max(capacity_m * 100, 1000 * held, 2000) + grace_us
         granted = allowance(state, config.suppress)
         if granted is not None and min_percent is None and granted.cpu_m > 0:
-            services = sum(entry.use.cpu_m or 0 for entry in state.services())
+            services = sum(entry.use.cpu_m or 0 for entry in state.services)
             assert services + granted.cpu_m <= capacity_m * config.suppress.threshold_percent // 100
             if form is Form.QUOTA and held and quotas:
                 band_us = capacity_m  # a hundredth of the node
@@ -149,7 +149,7 @@ def test_the_guard_never_grows_while_slack_is_short_and_cuts_at_once(states) -> 
             assert grown <= capacity_m * config.growth_ppm // PPM or ceiling.cpu_m == owed_floor_m(state, config)
             short = [
                 entry
-                for entry in state.services()
+                for entry in state.services
                 if entry.pod.objective_p99_us is not None
                 and entry.health is not None
                 and entry.health.age_us <= config.health_age_us
@@ -164,7 +164,7 @@ def test_the_guard_never_grows_while_slack_is_short_and_cuts_at_once(states) -> 
 def owed_floor_m(state: NodeState, config: GuardConfig) -> int:
     """The node less what its pods without an objective are owed, written out."""
     capacity_m, owed_m = state.host.capacity_cpu_m, 0
-    protected = [e for e in state.services() if e.pod.qos is not QoSClass.NONE or e.pod.objective_p99_us is not None]
+    protected = [e for e in state.services if e.pod.qos is not QoSClass.NONE or e.pod.objective_p99_us is not None]
     others = [entry for entry in protected if entry.pod.objective_p99_us is None]
     alarms = [alarm for alarm in state.alarms if alarm.group or len(others) == len(protected)]
     for entry in others:

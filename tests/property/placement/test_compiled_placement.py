@@ -91,12 +91,21 @@ def copied(nodes: NodeArrays) -> NodeArrays:
     return NodeArrays._make(column.copy() for column in nodes)
 
 
+@pytest.mark.parametrize(("score", "fit"), [(score, list(Fit)[score % len(Fit)]) for score in Score])
+def test_every_score_equals_its_plain_form_on_one_cluster(score: Score, fit: Fit) -> None:
+    forms_agree(score, fit, seed=11)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("score", list(Score))
 @pytest.mark.parametrize("fit", list(Fit))
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=12, deadline=None)
 def test_every_filter_and_score_equals_its_plain_form(score: Score, fit: Fit, seed: int) -> None:
+    forms_agree(score, fit, seed)
+
+
+def forms_agree(score: Score, fit: Fit, seed: int) -> None:
     rng = np.random.default_rng(seed)
     nodes, shapes = random_nodes(rng, 40), random_shapes(rng, 12, unasked=0.2)
     weights = ("base", "capacity", "fairness", "latency", "dominant", "violations")

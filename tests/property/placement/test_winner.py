@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.policy.placement.compiled import winner
@@ -23,6 +23,7 @@ def offers(draw: st.DrawFn) -> tuple[list[int], list[float], list[bool], int, in
     return verdicts, scores, allowed, draw(st.integers(0, size + 1)), draw(st.integers(0, size - 1))
 
 
+@settings(max_examples=60)
 @given(offers())
 def test_it_is_the_first_of_the_best_among_those_that_are_looked_at(
     offer: tuple[list[int], list[float], list[bool], int, int],

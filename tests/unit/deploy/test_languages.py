@@ -1,4 +1,4 @@
-"""The guide of the installation says the same in both languages: its sections, commands, and every name in it."""
+"""The guides that are in both languages say the same: their sections, commands, and every name in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def sections(name: str) -> list[str]:
     return re.split(r"^(?=#+ )", (GUIDES / name).read_text(), flags=re.MULTILINE)[1:]
 
 
-PAIRS = list(zip(sections("deploy.md"), sections("deploy.zh-CN.md"), strict=True))
+TRANSLATED = ("deploy", "assess")
+PAIRS = [pair for name in TRANSLATED for pair in zip(sections(f"{name}.md"), sections(f"{name}.zh-CN.md"), strict=True)]
 
 
 def commands(section: str) -> list[str]:
@@ -24,7 +25,7 @@ def commands(section: str) -> list[str]:
 
 def links(section: str) -> set[str]:
     found = {where.partition("#")[0] for where in re.findall(r"\]\(([^)]+)\)", section)}
-    return found - {"", "deploy.md", "deploy.zh-CN.md"}  # each other
+    return found - {"", *(f"{name}{end}" for name in TRANSLATED for end in (".md", ".zh-CN.md"))}  # each other
 
 
 @pytest.mark.parametrize(("english", "chinese"), PAIRS, ids=[english.split("\n")[0] for english, _ in PAIRS])

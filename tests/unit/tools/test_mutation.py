@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from coverage.numbits import nums_to_numbits
 from tools.mutation.__main__ import believed, drawn
-from tools.mutation.distance import import_graph, nearest_files, stages
+from tools.mutation.distance import has_slow_cases, import_graph, nearest_files, stages
 from tools.mutation.operators import Change, changes
-from tools.mutation.reach import SOURCES, importing, nearest, read
+from tools.mutation.reach import SOURCES, nearest, read
 from tools.mutation.trials import Mutant, Outcome, failing, try_one
 
 SOURCE = '''"""Doc 1."""
@@ -93,18 +93,17 @@ def test_the_nearest_tests_are_run_first() -> None:
     assert nearest("cotenant/engine/cycle/gang.py", tests, 2) == [tests[1], tests[2]]
 
 
-def test_slow_tests_are_those_that_import_the_module_and_else_its_folder(tmp_path: Path) -> None:
+def test_slow_cases_are_run_where_they_need_no_real_cluster_or_node(tmp_path: Path) -> None:
     for name, text in {
-        "test_a.py": "from cotenant.engine.cycle.gang import Gang\n",
-        "test_b.py": "from cotenant.engine.cycle import gang, other\n",
-        "test_c.py": "from cotenant.engine.cycle.gangs import Gangs\n",
-        "test_d.py": "from cotenant.engine.state import gang\n",
+        "tests/property/test_a.py": "@pytest.mark.slow\ndef test_it():\n    pass\n",
+        "tests/property/test_b.py": "def test_it():\n    pass\n",
+        "tests/e2e/test_c.py": "pytestmark = pytest.mark.slow\n",
     }.items():
-        (tmp_path / "tests").mkdir(exist_ok=True)
-        (tmp_path / "tests" / name).write_text(text)
-    assert importing(tmp_path, "cotenant/engine/cycle/gang.py") == ["tests/test_a.py", "tests/test_b.py"]
-    beside = ["tests/test_a.py", "tests/test_b.py", "tests/test_c.py"]
-    assert importing(tmp_path, "cotenant/engine/cycle/round.py") == beside
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = {path: has_slow_cases(tmp_path, path) for path in ("tests/property/test_a.py", "tests/property/test_b.py")}
+    assert found == {"tests/property/test_a.py": True, "tests/property/test_b.py": False}
+    assert not has_slow_cases(tmp_path, "tests/e2e/test_c.py")
 
 
 def test_the_files_that_come_to_import_a_module_are_tried_in_the_order_of_their_distance(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class OfferedPods:
         ]
         # `dataclasses.replace` would read every field of the template again for each pod
         self._fields = [
-            {f.name: getattr(pod, f.name) for f in fields(Pod) if f.name != "name"} for pod in self.templates
+            {f.name: getattr(pod, f.name) for f in fields(Pod) if f.init and f.name != "name"} for pod in self.templates
         ]
         self._attempts = [0] * len(self._shape)
 

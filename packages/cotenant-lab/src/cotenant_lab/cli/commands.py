@@ -235,6 +235,48 @@ def import_(
     return importing.import_trace(format, source, destination, json)
 
 
+DUMPED = ("google2019", "alibaba2018", "azure-vm", "openb", "tianchi")
+
+
+@app.command
+def dump(
+    format: Annotated[str, Parameter(help=f"Format of the trace: {', '.join(DUMPED)}.")],
+    folder: Annotated[Path, Parameter(help="Its folder.")],
+    out: Annotated[Path, Parameter(help="The file to write, a zip.")],
+    /,
+) -> int:
+    """Write a trace as the copy of a cluster, for `cotenant assess report OUT`."""
+    from cotenant_lab.cli import dumping
+
+    return dumping.dump_trace(format, folder, out)
+
+
+@app.command
+def what_if(
+    *files: Annotated[Path, Parameter(name="FILE")],
+    what_if: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--what-if", negative=(), help="As of `cotenant assess report`. May be repeated: each is a case."
+        ),
+    ] = (),
+    seeds: Annotated[int, Parameter(help="Seeds of each case, of the law of contention, and of the day of use.")] = 10,
+    json: Json = False,
+) -> int:
+    """Say of a copy of a cluster what changes would do to contention, beside what `cotenant assess report` says.
+
+    FILE is one of `cotenant assess dump`, with use over time. Neighbours slow one another by the mixed law, drawn by
+    seed; how sensitive a workload is, is drawn too, since no copy has it. Exit status: 0 reported, 2 bad input.
+    """
+    from cotenant.services.assess.what_ifs.writing import check_seeds, read_what_ifs
+
+    check_seeds(seeds)
+    cases = read_what_ifs(what_if)
+    from cotenant_lab.cli import what_ifs
+
+    return what_ifs.report(files, cases, range(seeds), json)
+
+
 @app.command
 def explain(
     run: Annotated[Path, Parameter(help="The --out folder of a comparison.")],

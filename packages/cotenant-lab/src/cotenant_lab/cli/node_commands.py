@@ -109,6 +109,24 @@ def recovery(
 
 
 @app.command
+def llm(
+    *,
+    rounds: Rounds = None,
+    out: Out = None,
+    seed: Seed = 1,
+    once: Annotated[bool, Parameter(negative=(), help="Each block once, whatever else runs on this machine.")] = False,
+    limit: Limit = None,
+    json: Json = False,
+) -> int:
+    """The stand-in for a model server beside a batch hog: from its /metrics to the burning objective, the cause and
+    the recovery. No GPU is used.
+    """
+    from cotenant_lab.cli import node_experiments
+
+    return node_experiments.run("llm", rounds, out, seed, json, once=once, limit_min=limit)
+
+
+@app.command
 def loop(
     *,
     rounds: Rounds = None,

@@ -22,6 +22,7 @@ DEFAULT_ROUNDS = {
     "sine": 3,
     "guard": 12,
     "loop": 3,
+    "llm": 3,
     "antagonist": 10,
     "culprit": 10,
     "recovery": 5,
@@ -70,6 +71,12 @@ def make(name: str, period_s: float | None = None) -> harness.Experiment:
         from cotenant_lab.experiments.studies.loop import Loop
 
         return Loop()
+    if name == "llm":
+        from cotenant_lab.experiments.site.model_server import MODEL_SERVER
+        from cotenant_lab.experiments.studies.loop import Loop
+
+        title = "From a model server's metrics to a recovery: a stand-in beside a batch hog"
+        return Loop(rate=12.0, name="llm", title=title, application=MODEL_SERVER)
     raise InvalidInput("experiment", name, "one of " + ", ".join(DEFAULT_ROUNDS))
 
 

@@ -11,6 +11,7 @@ from cotenant_local.controllers import workload_controllers as workload
 from cotenant_local.controllers.cleanup.event_expiry import EventExpiry
 from cotenant_local.controllers.cleanup.garbage_controller import GarbageCollector
 from cotenant_local.controllers.cluster.node_lifecycle import GRACE_S
+from cotenant_local.controllers.cron_controllers import CronJobs
 from cotenant_local.controllers.device_taint_controller import DeviceTaints
 from cotenant_local.controllers.eviction_controllers import EvictionRequests, Evictions
 from cotenant_local.controllers.runtime.actions import EVICTION_REQUESTS
@@ -41,6 +42,7 @@ def all_controllers(
         workload.StatefulSets(informers, clock),
         workload.DaemonSets(informers, clock),
         workload.GroupedJobs(informers, clock) if workload_with_job else workload.Jobs(informers, clock),
+        CronJobs(informers, clock),
         cluster.NodeLifecycle(informers, clock, node_grace_s),
         cluster.TaintEviction(informers, clock),
         cluster.Budgets(informers, clock),

@@ -20,6 +20,7 @@ from math import inf
 
 import numpy as np
 
+from cotenant.engine.cluster_state import ClusterState
 from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.eviction.preemption import Budgets
 from cotenant.engine.cycle.history import DecisionHistory
@@ -40,7 +41,6 @@ from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.state.estimates import Learned
 from cotenant.engine.state.learned_profiles import ProfileStore
-from cotenant.engine.state.pod_counts import PodKind
 from cotenant.engine.workloads.measured import MeasuredPods
 from cotenant.model.arrays import Float, Int
 from cotenant.model.cluster.interference_profile import InterferenceProfile
@@ -54,7 +54,7 @@ from cotenant.policy.placement.contract import RoundPolicy
 from cotenant.policy.placement.profiles import PlacementProfile
 
 
-class Cluster:
+class Cluster(ClusterState):
     """One scheduler of one cluster. Times are seconds of the owner's clock: Unix time in a cluster, simulated time
     in the lab.
     """
@@ -83,6 +83,7 @@ class Cluster:
         )
         self.profile = profile = self._components.profile
         self._pods = Pods(self._components, profile, self.settings, self._outbox)
+        super().__init__(self._components, self._pods, self._nodes, self._namespaces, self._budgets)
         self._roster = self._components.roster
         self._rounds = Rounds(self._components, self._pods, self._outbox, self.settings.schedulers)
         self._measured = MeasuredPods(profile, self._components, self._pods, self._outbox, self._nodes)
@@ -215,14 +216,6 @@ class Cluster:
         """A node's report, in the order of `arrays.Report`. Profiles that read reports fall back when it is stale."""
         self._components.assignments.report(node, values)
 
-    def reported(self, node: str) -> tuple[float, ...]:
-        """A node's last report, in the order of `arrays.Report`, NaN where it never reported; empty for an unknown
-        node.
-        """
-        encoder = self._components.assignments.encoder
-        row = encoder.node_rows.get(node)
-        return tuple(encoder.nodes().report[row].tolist()) if row is not None else ()
-
     def report_all(self, nodes: Sequence[str], values: Float) -> None:
         """Reports of several nodes: `float64[len(nodes), len(Report)]`, a row of NaN for a node without one."""
         self._components.assignments.report_all(nodes, values)
@@ -234,11 +227,6 @@ class Cluster:
         """Whether the policy reads the measured use or latency of pods."""
         profile = self.profile
         return profile.reads_metrics or profile.weighs_slack or profile.moves_victims
-
-    def number_of(self, uid: str) -> int:
-        """The engine's number of a pod, used by measurements: stable while the pod is known, -1 for an unknown pod."""
-        entry = self._pods.by_uid.get(uid)
-        return entry.number if entry is not None else -1
 
     def metric_seen(self, metric: NodeMetric, now_s: float) -> None:
         """The NodeMetric of a node. Estimates are corrected by all of them together, once a minute, before a round."""
@@ -272,7 +260,8 @@ class Cluster:
         that only simulates calls this.
         """
         self._measured.use_new_priors(now_s)
-        self._measured.correct(now_s)
+        if now_s >= self._measured.due_s:
+            self._measured.correct(now_s)
 
     def latency_measured(self, numbers: Int, p99_ratio: Float, requests: Int, now_s: float) -> None:
         """The last window of replicas, by number: p99 over objective, and the number of its requests. Replicas
@@ -339,19 +328,15 @@ class Cluster:
         """The nomination or an eviction failed: the pod waits as before. `evicted`: UIDs of victims that go all the
         same; the others stay.
         """
-        self._pods.preempt_failed(uid, now_s, evicted)
+        self._pods.nominated.preempt_failed(uid, now_s, evicted)
 
     def victims_added(self, uid: str, node: str, victims: Collection[str], now_s: float) -> bool:
         """An extender has these pods go too. False = the pod is not nominated for the node any more."""
-        return self._pods.victims_added(uid, node, victims, now_s)
+        return self._pods.nominated.victims_added(uid, node, victims, now_s)
 
     def eviction_withdrawn(self, uid: str, now_s: float) -> None:
         """A victim of a preemption is not evicted after all."""
-        self._pods.eviction_withdrawn(uid, now_s)
-
-    def is_awaited(self, uid: str) -> bool:
-        """Whether a preemptor waits for this pod to end."""
-        return self._components.nominations.is_awaited(uid)
+        self._pods.nominated.eviction_withdrawn(uid, now_s)
 
     # ---- decisions
 
@@ -371,7 +356,8 @@ class Cluster:
             uid = next(iter(self._reconsidered))
             del self._reconsidered[uid]
             self._pods.reconsider(uid, now_s)
-        self._measured.correct(now_s)
+        if now_s >= self._measured.due_s:
+            self._measured.correct(now_s)
         self._components.assignments.write()
         self._rounds.round(self.settings.max_pods, now_s, only)
         given = self._outbox.take()
@@ -383,111 +369,23 @@ class Cluster:
 
     def next_s(self) -> float:
         """When `decide` must be called again if no event comes before: -inf at once, inf never."""
-        if self._outbox or self._reconsidered:
+        if self._outbox.pending or self._reconsidered:
             return -inf
-        return min(
-            self._measured.next_s(),
-            self._rounds.next_s(),
-            self._pods.next_s(),
-            *[plugin.next_s() for plugin in self._roster.next_s if not plugin.is_idle],
-        )
+        of_plugins = [plugin.next_s() for plugin in self._roster.next_s if not plugin.is_idle]
+        return min(self._measured.next_s, *of_plugins, self._rounds.next_s(), self._pods.next_s())
 
-    # ---- questions
-
-    def story(self, uid: str) -> tuple[str, ...]:
-        """The history of a pod, oldest first; empty for an unknown pod."""
-        entry = self._pods.by_uid.get(uid)
-        return entry.lines() if entry is not None else ()
-
-    def state_of(self, uid: str) -> State:
-        """The state of a pod; `GONE` for an unknown pod."""
-        entry = self._pods.by_uid.get(uid)
-        return entry.state if entry is not None else State.GONE
-
-    def find(self, key: str) -> PodInfo | None:
-        """A pod by namespace/name; read only."""
-        return self._pods.by_uid.get(self._pods.by_key.get(key, ""))
-
-    def every_pod(self) -> Iterator[PodInfo]:
-        """Every known pod; read only."""
-        return iter(self._pods.by_uid.values())
-
-    def pods_on(self, node: str) -> tuple[PodInfo, ...]:
-        """The pods assigned to a node; read only."""
-        return tuple(self._components.assignments.residents.get(node, {}).values())
-
-    def alike(self, pods: Iterable[PodInfo]) -> list[list[PodInfo]]:
-        """These pods, in groups that no rule between pods distinguishes."""
-        kind_of = self._components.assignments.narrowing.kind_of
-        found: dict[PodKind, list[PodInfo]] = {}
-        for entry in pods:
-            found.setdefault(kind_of(entry.number), []).append(entry)
-        return list(found.values())
-
-    def nodes(self) -> tuple[Node, ...]:
-        """Every known node."""
-        return tuple(self._nodes.values())
-
-    def node(self, name: str) -> Node | None:
-        """A node by name; None = not known."""
-        return self._nodes.get(name)
-
-    def namespaces(self) -> tuple[NamespaceFacts, ...]:
-        """Every known namespace with labels."""
-        return tuple(self._namespaces.values())
-
-    def requested(self) -> tuple[tuple[str, ...], tuple[str, ...], Int, Int]:
-        """Names of nodes, names of resources, and copies of what the nodes have and of what their pods request:
-        `int64[N, R]`.
-        """
-        assignments = self._components.assignments
-        assignments.write()
-        rows = assignments.encoder.node_rows
-        at = np.array(list(rows.values()), dtype=np.int64)
-        nodes = assignments.ledger.nodes
-        return tuple(rows), assignments.encoder.axis.names, nodes.capacity[at], nodes.requested[at]
-
-    def expected_of(self, pods: Sequence[PodInfo]) -> Float:
-        """How these pods are expected to behave, by estimate and by what was learned: `float64[P, len(Param)]`."""
-        assignments = self._components.assignments
-        assignments.write()
-        return assignments.ledger.shapes.params[[entry.shape for entry in pods]]
+    # ---- simulations
 
     def checkpoint(self) -> Undo:
         """The engine now, to be restored after a simulation (see `tentative`); nodes must be as before then."""
         more = (self._outbox, self._past, *self._rounds.remembering, self._reconsidered)
         return Undo(self._components, self._pods, more)
 
-    def budgets(self) -> tuple[DisruptionBudget, ...]:
-        """Every disruption budget."""
-        return self._budgets.all()
-
-    def assigned(self) -> dict[str, str]:
-        """UID -> node, of every assigned pod."""
-        return {uid: entry.node for uid, entry in self._pods.by_uid.items() if entry.node}
-
-    def pending_pods(self) -> dict[str, int]:
-        """Waiting pods, by kube-scheduler's names of its queues."""
-        sizes = {standing.value: pods for standing, pods in self._components.queue.sizes().items()}
-        held = [entry.state for entry in self._pods.by_uid.values() if entry.state in (State.GATED, State.BLOCKED)]
-        sizes["gated"] = held.count(State.GATED)
-        sizes["unschedulable"] += held.count(State.BLOCKED)
-        sizes["backoff"] += len(self._pods.held)
-        return sizes
-
     def observe(self, witness: ScoreListener | None) -> None:
         """Report every pod that is evaluated from now on to this listener, one by one; None = no listener, which is
         faster.
         """
         self._components.witness = self._components.placing.witness = witness
-
-    def size(self) -> tuple[int, int]:
-        """The number of known nodes and pods."""
-        return len(self._nodes), len(self._pods.by_uid)
-
-    def reserved(self) -> dict[str, str]:
-        """UID -> node, of nominated pods."""
-        return self._components.nominations.nodes()
 
     @contextmanager
     def tentative(self, now_s: float) -> Iterator[None]:
@@ -521,7 +419,7 @@ class Cluster:
         ]
         assigned = {uid: entry.node for uid, entry in self._pods.by_uid.items() if entry.node}
         queue, before = self._components.queue, self._components.assignments
-        asked = self._components.nominations.asked()
+        asked = self._components.nominations.asked
         for plugin in self._roster.plugins:
             plugin.attach(self._host)
         self._components.start_empty()
@@ -555,7 +453,7 @@ class Cluster:
                 entry.shape,
                 rank(entry.seen, self.profile, entry.advance_s),
                 "Rebuild",
-                self._pods.is_large(entry),
+                self._components.budget.is_large(entry.seen),
             )
         self._components.queue.incoming = queue.incoming
         self._outbox.count("rebuilt")
@@ -577,7 +475,3 @@ class Cluster:
         check_states(self._pods.by_uid, self._components.queue, self._pods.answers, self._pods.held)
         if set(self._pods.by_key.values()) != set(self._pods.by_uid):
             raise Permanent("names and UIDs disagree")
-
-    def over_capacity(self) -> tuple[str, ...]:
-        """Nodes on which pods request more than the capacity, without resources reserved for nominated pods."""
-        return self._components.assignments.over_capacity()

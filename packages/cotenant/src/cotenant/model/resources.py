@@ -176,11 +176,7 @@ class Amounts:
         return tuple(name for name, _ in self.items)
 
     def __contains__(self, name: object) -> bool:
-        # every pod asks this; a generator costs five times as much
-        for other, _ in self.items:  # noqa: SIM110
-            if other == name:
-                return True
-        return False
+        return any(other == name for other, _ in self.items)
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         return iter(self.items)

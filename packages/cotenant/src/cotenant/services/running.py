@@ -64,7 +64,8 @@ class TaskSet:
 
     def start(self, name: str, work: Awaitable[None]) -> asyncio.Task[None]:
         """Start a task."""
-        task = asyncio.create_task(_awaited(work), name=name)
+        task = asyncio.ensure_future(work)
+        task.set_name(name)
         self._tasks.append(task)
         return task
 

@@ -1,9 +1,10 @@
-"""The load on the ride service, a process of its own: open-loop requests, a line each second, all latencies by second
-at the end.
+"""The load on an application of the loop, a process of its own: open-loop requests, a line each second, all latencies
+by second at the end.
 
-    python -m cotenant_lab.experiments.loads.ride_load --port P --rate R --seconds S --seed N --objective-us T
+    python -m cotenant_lab.experiments.loads.ride_load --port P --rate R --seconds S --seed N --objective-us T \\
+        [--path /dispatch?customer={}]
 
-Riders do not wait for one another, so a stalled frontend must not slow the load down. Due times drawn beforehand, GETs
+Callers do not wait for one another, so a stalled frontend must not slow the load down. Due times drawn beforehand, GETs
 pipelined over several connections.
 Limits: an answer that is not 200 ends it.
 """
@@ -23,15 +24,20 @@ from cotenant_lab.experiments.site.site import now_us
 CONNECTIONS = 16
 SLOT_US = 500_000
 CUSTOMERS = 40
+PATH = "/dispatch?customer={}"
 _LEAD_US = 50_000
 
 
 class Dispatch:
-    """GET /dispatch for one customer after another."""
+    """GETs of a path for one customer after another."""
+
+    def __init__(self, path: str = PATH) -> None:
+        self._path = path
 
     def request(self, number: int) -> bytes:
         """The bytes of the request."""
-        return b"GET /dispatch?customer=%d HTTP/1.1\r\nHost: ride\r\n\r\n" % (number * 17 % CUSTOMERS)
+        path = self._path.replace("{}", str(number * 17 % CUSTOMERS))
+        return f"GET {path} HTTP/1.1\r\nHost: loop\r\n\r\n".encode()
 
     def replies(self, received: bytearray) -> int:
         """Remove complete answers. Raises `Permanent` for one that is not 200."""
@@ -56,6 +62,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--objective-us", type=int, required=True)
+    parser.add_argument("--path", default=PATH)
     given = parser.parse_args()
     realtime.take()
     sockets = [socket.create_connection(("127.0.0.1", given.port)) for _ in range(CONNECTIONS)]
@@ -66,7 +73,7 @@ def main() -> None:
     reporter = Reporter(given.objective_us, began)
     tally = ReportedSlots(SLOT_US, began, reporter)
     due = open_loop.due_times(given.rate, given.seed, began)
-    open_loop.run(sockets, Dispatch(), due, tally, began + int(given.seconds * 1e6), reporter.each_loop)
+    open_loop.run(sockets, Dispatch(given.path), due, tally, began + int(given.seconds * 1e6), reporter.each_loop)
     slots = [[slot.index, slot.latency.pairs()] for slot in tally.slots()]
     print(json.dumps({"began_us": began, "slots": slots}), flush=True)
 

@@ -10,35 +10,19 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from dataclasses import dataclass
-from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
-
-import msgspec
 
 from cotenant.drivers.http.ports import free_port
-from cotenant.model.errors import Permanent, Unsupported
-from cotenant.model.json_object import JsonObject
-from cotenant_lab.experiments.site.site import OWN, Child, Site, in_plant
+from cotenant.model.errors import Unsupported
+from cotenant_lab.experiments.site.application import EXAMPLES, NAMESPACE, Application, Running, answers, serve_traces
+from cotenant_lab.experiments.site.site import Child, Site, in_plant
 
-FOLDER = Path(__file__).parents[6] / "examples" / "ride"
+FOLDER = EXAMPLES / "ride"
 SERVICES = ("customers", "drivers", "route", "driver", "customer", "frontend")
-NAMESPACE = "experiment"  # of the pods, as the agent calls the experiment's groups
 OBJECTIVE = "ride/dispatch"
 _READY_S = 60.0
-_TRACES_S = 180.0  # its kernels may have to be compiled
 
 
-@dataclass(frozen=True, slots=True)
-class Ride:
-    """The running service. `traces`: URL of the trace process."""
-
-    port: int
-    traces: str
-
-
-def check() -> None:
+def _check() -> None:
     """Raises `Unsupported` where the service cannot run."""
     if not (FOLDER / "frontend.py").exists():
         raise Unsupported("the loop experiment", "a checkout of the repository, for examples/ride")
@@ -51,7 +35,7 @@ def check() -> None:
             raise Unsupported("the loop experiment", "the OpenTelemetry SDK: pip install 'cotenant[traces,ride]'")
 
 
-def start(site: Site) -> Ride:
+def _start(site: Site) -> Running:
     """Start the stores and services in groups of their own, and wait for the frontend. Spans go to a port that
     nothing serves yet.
     """
@@ -73,49 +57,28 @@ def start(site: Site) -> Ride:
         settings = [f"OTEL_EXPORTER_OTLP_ENDPOINT={url}", f"POD_NAME={name}", f"POD_NAMESPACE={NAMESPACE}"]
         command = ["env", *settings, sys.executable, str(FOLDER / words[name][0]), *words[name][1:]]
         site.start(in_plant(name), command, name)
-    site.wait_for("the frontend", lambda: _answers(f"http://127.0.0.1:{first}/ready"), _READY_S)
-    return Ride(first, url)
+    site.wait_for("the frontend", lambda: answers(f"http://127.0.0.1:{first}/ready"), _READY_S)
+    return Running(first, url)
 
 
-def start_traces(site: Site, ride: Ride, threshold_ms: float, target: str) -> Child:
-    """Start the trace process with one objective of the frontend."""
+def _start_traces(site: Site, running: Running, threshold_ms: float, target: str) -> Child:
+    """One objective of the frontend."""
     spec = {
         "service": {"name": "frontend", "operation": "GET /dispatch"},
         "indicator": {"latency": {"below": f"{round(threshold_ms * 1000)}us"}},
         "target": target,
         "protect": {"maxAction": "idle"},
     }
-    namespace, _, name = OBJECTIVE.partition("/")
-    manifest = {
-        "apiVersion": "slo.cotenant.io/v1alpha1",
-        "kind": "ServiceObjective",
-        "metadata": {"namespace": namespace, "name": name},
-        "spec": spec,
-    }
-    file = site.scratch / "objectives.yaml"
-    file.write_bytes(msgspec.yaml.encode(manifest))
-    address = ride.traces.removeprefix("http://")
-    command = [sys.executable, "-m", "cotenant", "traces", "--http", address, "--grpc", "", "--objectives", str(file)]
-    child = site.start(OWN, command, "traces")
-    site.wait_for("the trace process", lambda: _answers(f"{ride.traces}/readyz"), _TRACES_S)
-    return child
+    return serve_traces(site, running, OBJECTIVE, spec)
 
 
-def objective(ride: Ride) -> JsonObject:
-    """The objective as the trace process has it. Raises `Permanent`."""
-    try:
-        with urlopen(f"{ride.traces}/api/v1/objectives/{OBJECTIVE}", timeout=5) as answer:
-            found = msgspec.json.decode(answer.read())
-    except (URLError, OSError, msgspec.DecodeError) as error:
-        raise Permanent(f"the trace process does not answer: {error}") from error
-    if not isinstance(found, dict):
-        raise Permanent("the trace process answered something else")
-    return found
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urlopen(url, timeout=1) as answer:
-            return bool(answer.status == 200)
-    except (URLError, OSError):
-        return False
+RIDE = Application(
+    services=SERVICES,
+    frontend="frontend",
+    path="/dispatch?customer={}",
+    objective=OBJECTIVE,
+    note="Six processes in six groups on one core. The objective is of the latency of the frontend's spans",
+    check=_check,
+    start=_start,
+    start_traces=_start_traces,
+)

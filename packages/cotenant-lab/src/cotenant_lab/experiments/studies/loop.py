@@ -1,13 +1,14 @@
-"""`loop`: a real application beside a batch hog: its objective burns, the cause is found and held, and it recovers,
-from spans alone.
+"""`loop` and `llm`: a real application beside a batch hog: its objective burns, the cause is found and held, and it
+recovers, from spans alone, or from a model server's metrics.
 
 Each part of the loop is measured by itself elsewhere; here nothing reports on itself and nothing is known beforehand.
-The ride service (site/ride.py) under an open-loop load, its spans in `cotenant traces`, one objective on the frontend's
-latency. In the regulated arm the agent gets the frontend's signal from the trace process and has the policy `recovery`;
-the guard and its idle class are off, since with them the hog hardly disturbs and no cause need be found. The hog, a
-batch group with ten times a service's weight, arrives after `calm_s`. Another batch group that works a little is
-innocent. The threshold is set before the rounds, at `MARGIN` times the service's p99 alone on this machine. Recovered
-is where the first `STEADY_S` begin in which the share of requests over the threshold is within the budget.
+An application (the ride service, site/ride.py; or a model server, site/model_server.py) under an open-loop load, what
+it tells in `cotenant traces`, one objective of its frontend. In the regulated arm the agent gets the frontend's signal
+from the trace process and has the policy `recovery`; the guard and its idle class are off, since with them the hog
+hardly disturbs and no cause need be found. The hog, a batch group with ten times a service's weight, arrives after
+`calm_s`. Another batch group that works a little is innocent. The threshold is set before the rounds, at `MARGIN` times
+the service's p99 alone on this machine. Recovered is where the first `STEADY_S` begin in which the share of requests
+over the threshold is within the budget.
 Limits: the arm ends before the first lease of the action, so the later test without the limit is not in it; one core
 for the application; what other work the machine does is in every arm.
 
@@ -31,8 +32,10 @@ from cotenant_lab.experiments.loads.ride_load import SLOT_US
 from cotenant_lab.experiments.measures.histogram import Histogram
 from cotenant_lab.experiments.measures.statistics import middle, ratio
 from cotenant_lab.experiments.outcome import Check, Curve, Picture
-from cotenant_lab.experiments.site import agent_process, ride
+from cotenant_lab.experiments.site import agent_process
 from cotenant_lab.experiments.site.agent_process import AgentProcess
+from cotenant_lab.experiments.site.application import Application, Running, objective_of
+from cotenant_lab.experiments.site.ride import RIDE
 from cotenant_lab.experiments.site.site import GENERATOR, Child, Site, in_plant, now_us
 
 ALONE, UNREGULATED, REGULATED = "alone", "unregulated", "regulated"
@@ -44,7 +47,6 @@ _HOG, _OTHER = in_plant("hog"), in_plant("backup")
 _HOG_WEIGHT = "1000"
 _BURN = "import hashlib\nwhile True: hashlib.sha256(bytes(100000))"
 _LIGHT = "import hashlib, time\nwhile True:\n  hashlib.sha256(bytes(500000))\n  time.sleep(0.05)"
-_FRONTEND = in_plant("frontend")
 _OFF = ("best_effort_cpu", "own_cpus", "batch_resources", "burst")
 _POLICIES = {**dict.fromkeys(_OFF, False), "recovery": True}
 _DRAIN_US = 10_000_000  # more than the window of a replica's figures
@@ -63,7 +65,8 @@ class Loop:
     title: str = "From spans to a recovery: the ride service beside a batch hog"
     arms: Sequence[str] = (ALONE, UNREGULATED, REGULATED)
     threshold_ms: float = 0.0
-    _ride: ride.Ride = field(default=ride.Ride(0, ""))
+    application: Application = RIDE
+    _running: Running = field(default=Running(0, ""))
 
     @property
     def block_s(self) -> float:
@@ -72,17 +75,17 @@ class Loop:
 
     def prepare(self, site: Site) -> None:
         """Start the application, measure it alone, set the threshold, start the trace process."""
-        ride.check()
+        self.application.check()
         site.make_plant("hog", "backup")
         site.cgroups.knobs.write(Target(site.cgroups.path(_HOG), Knob.CPU_WEIGHT), _HOG_WEIGHT)
-        self._ride = ride.start(site)
-        _load(site, self._ride, self.rate, 6, 1, 1_000_000, lambda second, live: None)  # connections and caches
-        alone = _load(site, self._ride, self.rate, 15, 2, 1_000_000, lambda second, live: None)
+        self._running = self.application.start(site)
+        self._load(site, 6, 1, 1_000_000, lambda second, live: None)  # connections and caches
+        alone = self._load(site, 15, 2, 1_000_000, lambda second, live: None)
         p99_us = _pooled(alone, 3.0, 15.0).quantile_us(0.99)
         if not p99_us:
-            raise Permanent("the ride service answered nothing")
+            raise Permanent("the application answered nothing")
         self.threshold_ms = max(1.0, round(MARGIN * p99_us / 1000))
-        ride.start_traces(site, self._ride, self.threshold_ms, f"{100 * (1 - BUDGET):g}")
+        self.application.start_traces(site, self._running, self.threshold_ms, f"{100 * (1 - BUDGET):g}")
 
     def block(self, site: Site, arm: str, seed: int) -> Record:
         """One arm: latencies by half second, and what the trace process and the agent said each second."""
@@ -95,14 +98,14 @@ class Loop:
         def hear(second: int, live: JsonMapping) -> None:
             if second == self.calm_s and arm != ALONE:
                 hogs.extend(site.start(_HOG, [sys.executable, "-c", _BURN], f"hog-{number}") for number in range(4))
-            watched.append({"second": second, **live, **_looked(self._ride, agent)})
+            watched.append({"second": second, **live, **self._looked(agent)})
 
         with site.measured():
-            slots = _load(site, self._ride, self.rate, seconds, seed, round(self.threshold_ms * 1000), hear)
+            slots = self._load(site, seconds, seed, round(self.threshold_ms * 1000), hear)
         story: JsonObject = {}
         if agent is not None:
-            story = {"agent": agent.record(), "story": _story(agent)}
-        status = ride.objective(self._ride)
+            story = {"agent": agent.record(), "story": self._story(agent)}
+        status = objective_of(self._running, self.application.objective)
         site.stop(other, *hogs, kill=True)
         if hogs:
             site.wait_until(now_us() + _DRAIN_US)
@@ -187,18 +190,58 @@ class Loop:
         ]
         columns = ("round", *(f"p99 {arm} ms" for arm in self.arms), "burn", "named", "recovered s")
         notes = (
-            f"Six processes in six groups on one core, {self.rate:g} requests a second, open loop; threshold "
-            f"{MARGIN:g} times p99 alone, target {100 * (1 - BUDGET):g} %. Latency of the load counts from when "
-            "a request was due; "
-            f"the objective's is that of the frontend's spans. p99 is of the last {self.steady_s} s of an arm. No "
-            "service reports on itself.",
+            f"{self.application.note}. {self.rate:g} requests a second, open loop; threshold {MARGIN:g} times p99 "
+            f"alone, target {100 * (1 - BUDGET):g} %. Latency of the load counts from when a request was due. p99 is "
+            f"of the last {self.steady_s} s of an arm. No service reports on itself to the agent.",
         )
         return Judgement(figures, checks, columns, rows, notes, (self._picture(rounds[0]),))
 
     def _agent(self, site: Site) -> AgentProcess:
-        services = {in_plant(name): None for name in ride.SERVICES}
-        settings = {"policies": _POLICIES, "traces": {"url": self._ride.traces}}
+        services = {in_plant(name): None for name in self.application.services}
+        settings = {"policies": _POLICIES, "traces": {"url": self._running.traces}}
         return agent_process.start(site, services=services, batch=(_HOG, _OTHER), settings=settings)
+
+    def _load(
+        self, site: Site, seconds: int, seed: int, objective_us: int, hear: Callable[[int, JsonMapping], None]
+    ) -> list[tuple[int, Histogram]]:
+        """Run the load; latencies by slot of the due time since its begin. `hear` gets each second's report."""
+        generator = site.start_python(
+            GENERATOR,
+            "cotenant_lab.experiments.loads.ride_load",
+            *("--port", str(self._running.port), "--rate", str(self.rate), "--seconds", str(seconds + 0.2)),
+            *("--seed", str(seed), "--objective-us", str(objective_us), "--path", self.application.path),
+            pipe=True,
+        )
+        for second, line in enumerate(generator.process.stdout or (), 1):
+            report = json.loads(line)
+            if "live" not in report:
+                site.stop(generator)
+                return [(index, Histogram.from_pairs(pairs)) for index, pairs in report["slots"]]
+            hear(second, report["live"])
+        generator.process.wait(10)
+        raise Permanent(f"the load ended early: {generator.last_line()}")
+
+    def _looked(self, agent: AgentProcess | None) -> dict[str, object]:
+        """The objective's worst replica, and the frontend as its agent sees it."""
+        status = objective_of(self._running, self.application.objective)
+        found: JsonObject = {"burn": (status.get("worstReplica") or {}).get("burn")}
+        if agent is not None:
+            try:
+                pods = agent.client.get("/v1/state")["pods"]
+            except CotenantError:
+                return found
+            found["signals"] = next((pod["signals"] for pod in pods if pod["pod"] == self._frontend), [])
+        return found
+
+    def _story(self, agent: AgentProcess) -> dict[str, object]:
+        try:
+            return dict(agent.client.get("/v1/explain", service=self._frontend))
+        except CotenantError as error:
+            return {"text": [str(error)], "incidents": []}
+
+    @property
+    def _frontend(self) -> str:
+        return agent_process.pod_name(in_plant(self.application.frontend))
 
     def _tail(self, record: Record, arm: str) -> float:
         end = self.calm_s + (self.trouble_s if arm == REGULATED else self.steady_s)
@@ -240,53 +283,6 @@ def recovered_s(
         if requests and not over[time][1] and missed <= budget * requests:
             return time - arrived_s
     return None
-
-
-def _load(
-    site: Site,
-    running: ride.Ride,
-    rate: float,
-    seconds: int,
-    seed: int,
-    objective_us: int,
-    hear: Callable[[int, JsonMapping], None],
-) -> list[tuple[int, Histogram]]:
-    """Run the load; latencies by slot of the due time since its begin. `hear` gets each second's report."""
-    generator = site.start_python(
-        GENERATOR,
-        "cotenant_lab.experiments.loads.ride_load",
-        *("--port", str(running.port), "--rate", str(rate), "--seconds", str(seconds + 0.2)),
-        *("--seed", str(seed), "--objective-us", str(objective_us)),
-        pipe=True,
-    )
-    for second, line in enumerate(generator.process.stdout or (), 1):
-        report = json.loads(line)
-        if "live" not in report:
-            site.stop(generator)
-            return [(index, Histogram.from_pairs(pairs)) for index, pairs in report["slots"]]
-        hear(second, report["live"])
-    generator.process.wait(10)
-    raise Permanent(f"the load ended early: {generator.last_line()}")
-
-
-def _looked(running: ride.Ride, agent: AgentProcess | None) -> dict[str, object]:
-    """The objective's worst replica, and the frontend as its agent sees it."""
-    found: JsonObject = {"burn": (ride.objective(running).get("worstReplica") or {}).get("burn")}
-    if agent is not None:
-        try:
-            pods = agent.client.get("/v1/state")["pods"]
-        except CotenantError:
-            return found
-        name = agent_process.pod_name(_FRONTEND)
-        found["signals"] = next((pod["signals"] for pod in pods if pod["pod"] == name), [])
-    return found
-
-
-def _story(agent: AgentProcess) -> dict[str, object]:
-    try:
-        return dict(agent.client.get("/v1/explain", service=agent_process.pod_name(_FRONTEND)))
-    except CotenantError as error:
-        return {"text": [str(error)], "incidents": []}
 
 
 def _slots(record: Record) -> list[tuple[int, Histogram]]:

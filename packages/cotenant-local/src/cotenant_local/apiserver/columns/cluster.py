@@ -275,3 +275,35 @@ PRIORITY_CLASS = (
 )
 LEASE = (NAME, field("Holder", "spec", "holderIdentity"), AGE)
 WEBHOOKS = (NAME, text("Webhooks", lambda obj, now: len(sequence(obj, "webhooks")), type="integer"), AGE)
+
+
+def _hosts(obj: Manifest, now: float) -> str:
+    hosts = [str(rule["host"]) for rule in sequence(obj, "spec", "rules") if rule.get("host")]
+    if not hosts:
+        return "*"
+    shown = ",".join(hosts[:_SHOWN_ENDPOINTS])
+    return shown if len(hosts) <= _SHOWN_ENDPOINTS else f"{shown} + {len(hosts) - _SHOWN_ENDPOINTS} more..."
+
+
+def _ingress_address(obj: Manifest, now: float) -> str:
+    found = sequence(obj, "status", "loadBalancer", "ingress")
+    return ",".join(str(one.get("ip") or one.get("hostname") or "") for one in found)
+
+
+def _parameters(obj: Manifest, now: float) -> str:
+    parameters = mapping(obj, "spec", "parameters")
+    if not parameters:
+        return NONE
+    kind = f"{parameters['kind']}.{parameters['apiGroup']}" if parameters.get("apiGroup") else parameters.get("kind")
+    return f"{kind}/{parameters.get('name')}"
+
+
+INGRESS = (
+    NAME,
+    field("Class", "spec", "ingressClassName", default=NONE),
+    text("Hosts", _hosts),
+    text("Address", _ingress_address),
+    text("Ports", lambda obj, now: "80, 443" if sequence(obj, "spec", "tls") else "80"),
+    AGE,
+)
+INGRESS_CLASS = (NAME, field("Controller", "spec", "controller"), text("Parameters", _parameters), AGE)

@@ -116,11 +116,13 @@ def selector_text(selector: object) -> str:
     return ",".join(parts) or NONE
 
 
-def _containers(obj: Manifest, now: float) -> str:
+def containers(obj: Manifest, now: float) -> str:
+    """The names of a pod template's containers."""
     return ",".join(one.get("name", "") for one in sequence(obj, "spec", "template", "spec", "containers"))
 
 
-def _images(obj: Manifest, now: float) -> str:
+def images(obj: Manifest, now: float) -> str:
+    """Their images."""
     return ",".join(one.get("image", "") for one in sequence(obj, "spec", "template", "spec", "containers"))
 
 
@@ -165,6 +167,6 @@ CREATED_AT = Column(
     lambda obj, now: at(obj, "metadata", "creationTimestamp") or "",
     description="The time at which the object was created.",
 )
-CONTAINERS = text("Containers", _containers, wide=True)
-IMAGES = text("Images", _images, wide=True)
+CONTAINERS = text("Containers", containers, wide=True)
+IMAGES = text("Images", images, wide=True)
 SELECTOR = text("Selector", lambda obj, now: selector_text(at(obj, "spec", "selector")), wide=True)

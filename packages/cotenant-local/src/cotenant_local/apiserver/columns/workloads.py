@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.apiserver.columns.formatting import (
     AGE,
@@ -11,11 +13,16 @@ from cotenant_local.apiserver.columns.formatting import (
     NONE,
     SELECTOR,
     at,
+    containers,
     duration,
+    field,
+    images,
     labels_text,
     number,
     seconds,
+    selector_text,
     sequence,
+    since,
     text,
 )
 
@@ -72,6 +79,16 @@ def _limit(field: str, obj: Manifest) -> str:
     return "N/A" if value is None else str(value)
 
 
+def _last_schedule(obj: Manifest, now: float) -> str:
+    last = at(obj, "status", "lastScheduleTime")
+    return NONE if last is None else since(last, now)
+
+
+def _of_jobs(value: Callable[[Manifest, float], str]) -> Callable[[Manifest, float], str]:
+    """A column's value of the Jobs that an object makes."""
+    return lambda obj, now: value({"spec": at(obj, "spec", "jobTemplate", "spec") or {}}, now)
+
+
 _DESIRED = number("Desired", "spec", "replicas")
 
 CONTROLLER_REVISION = (
@@ -123,6 +140,18 @@ JOB = (
     CONTAINERS,
     IMAGES,
     SELECTOR,
+)
+CRON_JOB = (
+    NAME,
+    field("Schedule", "spec", "schedule"),
+    field("Timezone", "spec", "timeZone", default=NONE),
+    text("Suspend", lambda obj, now: "True" if at(obj, "spec", "suspend") else "False"),
+    text("Active", lambda obj, now: len(sequence(obj, "status", "active"))),
+    text("Last Schedule", _last_schedule),
+    AGE,
+    text("Containers", _of_jobs(containers), wide=True),
+    text("Images", _of_jobs(images), wide=True),
+    text("Selector", _of_jobs(lambda obj, now: selector_text(at(obj, "spec", "selector"))), wide=True),
 )
 DISRUPTION_BUDGET = (
     NAME,

@@ -1,16 +1,14 @@
 """The built-in resources: URL, names for kubectl, verbs, subresources, selectable fields, and behaviour.
 
 Discovery, kubectl and controllers must find the same resources as in a real cluster. One table. Only kinds with
-behaviour are listed: those that nothing here enforces or works on (CronJobs, ReplicationControllers, quotas, limit
-ranges) are left out, so that a client learns immediately that they are not served. The exceptions are what every chart
-brings: network policies, roles and admission policies are stored and not enforced, since there is one user and no
+behaviour are listed: those that nothing here enforces or works on (ReplicationControllers, quotas, autoscalers) are
+left out, so that a client learns immediately that they are not served. The exceptions are what every chart brings:
+network policies, ingresses, roles and admission policies are stored and not enforced, since there is one user and no
 network.
 Source: Kubernetes API reference and `kubectl api-resources` of v1.36.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable, Mapping
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.apiserver.contract import Resource, Scope
@@ -23,50 +21,20 @@ from cotenant_local.apiserver.kinds.claims import (
 )
 from cotenant_local.apiserver.kinds.data import DataBehaviour, RevisionBehaviour, SecretBehaviour
 from cotenant_local.apiserver.kinds.events import EventBehaviour
+from cotenant_local.apiserver.kinds.ingresses import IngressBehaviour, IngressClassBehaviour
 from cotenant_local.apiserver.kinds.namespaces import NamespaceBehaviour
 from cotenant_local.apiserver.kinds.nodes import NodeBehaviour
 from cotenant_local.apiserver.kinds.pods.pod import PodBehaviour
 from cotenant_local.apiserver.kinds.priority import SYSTEM, PriorityClassBehaviour
+from cotenant_local.apiserver.kinds.rows import ALL, CREATE, Fields, field, fields_at, resource, with_default
 from cotenant_local.apiserver.kinds.services import ServiceBehaviour
 from cotenant_local.apiserver.kinds.volumes import ClaimBehaviour as VolumeClaimBehaviour
 from cotenant_local.apiserver.kinds.volumes import VolumeBehaviour
 from cotenant_local.apiserver.kinds.workload_groups import PodGroupBehaviour, WorkloadObjectBehaviour
 from cotenant_local.apiserver.kinds.workloads import JobBehaviour, StatefulSetBehaviour, WorkloadBehaviour
 
-ALL = frozenset({"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})
-CREATE = frozenset({"create"})
-
-Fields = Mapping[str, Callable[[Manifest], str]]
-
-
-def field(path: str) -> Callable[[Manifest], str]:
-    """A reader of the text at a path (`spec.nodeName`), empty if absent."""
-    parts = path.split(".")
-
-    def read(obj: Manifest) -> str:
-        value: object = obj
-        for part in parts:
-            if not isinstance(value, dict):
-                return ""
-            value = value.get(part)
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        return "" if value is None else str(value)
-
-    return read
-
-
-def _fields(*paths: str) -> Fields:
-    return {path: field(path) for path in paths}
-
-
-def _with_default(path: str, default: str) -> Fields:
-    read = field(path)
-    return {path: lambda obj: read(obj) or default}
-
-
 _POD_FIELDS: Fields = {
-    **_fields(
+    **fields_at(
         "spec.nodeName",
         "spec.restartPolicy",
         "spec.schedulerName",
@@ -75,10 +43,10 @@ _POD_FIELDS: Fields = {
         "status.podIP",
         "status.nominatedNodeName",
     ),
-    **_with_default("spec.hostNetwork", "false"),
+    **with_default("spec.hostNetwork", "false"),
 }
 _EVENT_FIELDS: Fields = {
-    **_fields(
+    **fields_at(
         "involvedObject.kind",
         "involvedObject.namespace",
         "involvedObject.name",
@@ -94,66 +62,37 @@ _EVENT_FIELDS: Fields = {
 }
 
 
-def _resource(
-    group: str,
-    kind: str,
-    plural: str,
-    scope: Scope = Scope.NAMESPACED,
-    *,
-    version: str = "v1",
-    verbs: frozenset[str] = ALL,
-    short: tuple[str, ...] = (),
-    categories: tuple[str, ...] = (),
-    sub: tuple[str, ...] = (),
-    fields: Fields | None = None,
-    stored_as: tuple[str, str] = ("", ""),
-) -> Resource:
-    return Resource(
-        group=group,
-        version=version,
-        kind=kind,
-        plural=plural,
-        singular=kind.lower(),
-        scope=scope,
-        verbs=verbs,
-        short_names=short,
-        categories=categories,
-        subresources=frozenset(sub),
-        selectable=fields or {},
-        stored_as=stored_as,
-    )
-
-
 _CLUSTER = Scope.CLUSTER
 _CATEGORY_ALL = ("all",)
 
 BUILT_IN: tuple[Resource, ...] = (
-    _resource("", "Binding", "bindings", verbs=CREATE),
-    _resource("", "ConfigMap", "configmaps", short=("cm",)),
-    _resource("", "Endpoints", "endpoints", short=("ep",)),
-    _resource("", "Event", "events", short=("ev",), fields=_EVENT_FIELDS),
-    _resource(
+    resource("", "Binding", "bindings", verbs=CREATE),
+    resource("", "ConfigMap", "configmaps", short=("cm",)),
+    resource("", "Endpoints", "endpoints", short=("ep",)),
+    resource("", "Event", "events", short=("ev",), fields=_EVENT_FIELDS),
+    resource(
         "",
         "Namespace",
         "namespaces",
         _CLUSTER,
         short=("ns",),
         sub=("finalize", "status"),
-        fields=_fields("status.phase"),
+        fields=fields_at("status.phase"),
         verbs=ALL - {"deletecollection"},
     ),
-    _resource(
+    resource(
         "",
         "Node",
         "nodes",
         _CLUSTER,
         short=("no",),
         sub=("status",),
-        fields=_with_default("spec.unschedulable", "false"),
+        fields=with_default("spec.unschedulable", "false"),
     ),
-    _resource("", "PersistentVolumeClaim", "persistentvolumeclaims", short=("pvc",), sub=("status",)),
-    _resource("", "PersistentVolume", "persistentvolumes", _CLUSTER, short=("pv",), sub=("status",)),
-    _resource(
+    resource("", "LimitRange", "limitranges", short=("limits",)),
+    resource("", "PersistentVolumeClaim", "persistentvolumeclaims", short=("pvc",), sub=("status",)),
+    resource("", "PersistentVolume", "persistentvolumes", _CLUSTER, short=("pv",), sub=("status",)),
+    resource(
         "",
         "Pod",
         "pods",
@@ -162,42 +101,41 @@ BUILT_IN: tuple[Resource, ...] = (
         fields=_POD_FIELDS,
         sub=("binding", "eviction", "ephemeralcontainers", "resize", "status"),
     ),
-    _resource("", "Secret", "secrets", fields=_fields("type")),
-    _resource("", "ServiceAccount", "serviceaccounts", short=("sa",)),
-    _resource(
+    resource("", "Secret", "secrets", fields=fields_at("type")),
+    resource("", "ServiceAccount", "serviceaccounts", short=("sa",)),
+    resource(
         "",
         "Service",
         "services",
         short=("svc",),
         categories=_CATEGORY_ALL,
         sub=("status",),
-        fields=_fields("spec.clusterIP", "spec.type"),
+        fields=fields_at("spec.clusterIP", "spec.type"),
     ),
-    _resource("apps", "ControllerRevision", "controllerrevisions"),
-    _resource("apps", "DaemonSet", "daemonsets", short=("ds",), categories=_CATEGORY_ALL, sub=("status",)),
-    _resource(
-        "apps", "Deployment", "deployments", short=("deploy",), categories=_CATEGORY_ALL, sub=("scale", "status")
-    ),
-    _resource(
+    resource("apps", "ControllerRevision", "controllerrevisions"),
+    resource("apps", "DaemonSet", "daemonsets", short=("ds",), categories=_CATEGORY_ALL, sub=("status",)),
+    resource("apps", "Deployment", "deployments", short=("deploy",), categories=_CATEGORY_ALL, sub=("scale", "status")),
+    resource(
         "apps",
         "ReplicaSet",
         "replicasets",
         short=("rs",),
         categories=_CATEGORY_ALL,
         sub=("scale", "status"),
-        fields=_fields("status.replicas"),
+        fields=fields_at("status.replicas"),
     ),
-    _resource("apps", "StatefulSet", "statefulsets", short=("sts",), categories=_CATEGORY_ALL, sub=("scale", "status")),
-    _resource("batch", "Job", "jobs", categories=_CATEGORY_ALL, sub=("status",), fields=_fields("status.successful")),
-    _resource("policy", "PodDisruptionBudget", "poddisruptionbudgets", short=("pdb",), sub=("status",)),
-    _resource("coordination.k8s.io", "Lease", "leases"),
-    _resource("scheduling.k8s.io", "PriorityClass", "priorityclasses", _CLUSTER, short=("pc",)),
-    _resource("storage.k8s.io", "StorageClass", "storageclasses", _CLUSTER, short=("sc",)),
-    _resource("storage.k8s.io", "CSINode", "csinodes", _CLUSTER),
-    _resource("storage.k8s.io", "VolumeAttachment", "volumeattachments", _CLUSTER, sub=("status",)),
-    _resource("events.k8s.io", "Event", "events", short=("ev",), stored_as=("", "events")),
-    _resource("discovery.k8s.io", "EndpointSlice", "endpointslices"),
-    _resource(
+    resource("apps", "StatefulSet", "statefulsets", short=("sts",), categories=_CATEGORY_ALL, sub=("scale", "status")),
+    resource("batch", "Job", "jobs", categories=_CATEGORY_ALL, sub=("status",), fields=fields_at("status.successful")),
+    resource("batch", "CronJob", "cronjobs", short=("cj",), categories=_CATEGORY_ALL, sub=("status",)),
+    resource("policy", "PodDisruptionBudget", "poddisruptionbudgets", short=("pdb",), sub=("status",)),
+    resource("coordination.k8s.io", "Lease", "leases"),
+    resource("scheduling.k8s.io", "PriorityClass", "priorityclasses", _CLUSTER, short=("pc",)),
+    resource("storage.k8s.io", "StorageClass", "storageclasses", _CLUSTER, short=("sc",)),
+    resource("storage.k8s.io", "CSINode", "csinodes", _CLUSTER),
+    resource("storage.k8s.io", "VolumeAttachment", "volumeattachments", _CLUSTER, sub=("status",)),
+    resource("events.k8s.io", "Event", "events", short=("ev",), stored_as=("", "events")),
+    resource("discovery.k8s.io", "EndpointSlice", "endpointslices"),
+    resource(
         "apiextensions.k8s.io",
         "CustomResourceDefinition",
         "customresourcedefinitions",
@@ -206,21 +144,21 @@ BUILT_IN: tuple[Resource, ...] = (
         categories=("api-extensions",),
         sub=("status",),
     ),
-    _resource(
+    resource(
         "admissionregistration.k8s.io",
         "MutatingWebhookConfiguration",
         "mutatingwebhookconfigurations",
         _CLUSTER,
         categories=("api-extensions",),
     ),
-    _resource(
+    resource(
         "admissionregistration.k8s.io",
         "ValidatingWebhookConfiguration",
         "validatingwebhookconfigurations",
         _CLUSTER,
         categories=("api-extensions",),
     ),
-    _resource(
+    resource(
         "admissionregistration.k8s.io",
         "ValidatingAdmissionPolicy",
         "validatingadmissionpolicies",
@@ -228,40 +166,42 @@ BUILT_IN: tuple[Resource, ...] = (
         categories=("api-extensions",),
         sub=("status",),
     ),
-    _resource(
+    resource(
         "admissionregistration.k8s.io",
         "ValidatingAdmissionPolicyBinding",
         "validatingadmissionpolicybindings",
         _CLUSTER,
         categories=("api-extensions",),
     ),
-    _resource("networking.k8s.io", "NetworkPolicy", "networkpolicies", short=("netpol",)),
-    _resource("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", _CLUSTER),
-    _resource("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings", _CLUSTER),
-    _resource("rbac.authorization.k8s.io", "Role", "roles"),
-    _resource("rbac.authorization.k8s.io", "RoleBinding", "rolebindings"),
-    _resource("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews", _CLUSTER, verbs=CREATE),
-    _resource("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews", _CLUSTER, verbs=CREATE),
-    _resource("authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews", _CLUSTER, verbs=CREATE),
+    resource("networking.k8s.io", "NetworkPolicy", "networkpolicies", short=("netpol",)),
+    resource("networking.k8s.io", "Ingress", "ingresses", short=("ing",), sub=("status",)),
+    resource("networking.k8s.io", "IngressClass", "ingressclasses", _CLUSTER),
+    resource("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", _CLUSTER),
+    resource("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings", _CLUSTER),
+    resource("rbac.authorization.k8s.io", "Role", "roles"),
+    resource("rbac.authorization.k8s.io", "RoleBinding", "rolebindings"),
+    resource("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews", _CLUSTER, verbs=CREATE),
+    resource("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews", _CLUSTER, verbs=CREATE),
+    resource("authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews", _CLUSTER, verbs=CREATE),
 )
 
 _SCHEDULING = "scheduling.k8s.io"
 WORKLOAD_API: tuple[Resource, ...] = (
-    _resource(_SCHEDULING, "Workload", "workloads", version="v1beta1"),
-    _resource(_SCHEDULING, "Workload", "workloads", version="v1alpha3"),
-    _resource(_SCHEDULING, "PodGroup", "podgroups", version="v1beta1", sub=("status",)),
-    _resource(_SCHEDULING, "PodGroup", "podgroups", version="v1alpha3", sub=("status",)),
-    _resource(_SCHEDULING, "CompositePodGroup", "compositepodgroups", version="v1alpha3", sub=("status",)),
+    resource(_SCHEDULING, "Workload", "workloads", version="v1beta1"),
+    resource(_SCHEDULING, "Workload", "workloads", version="v1alpha3"),
+    resource(_SCHEDULING, "PodGroup", "podgroups", version="v1beta1", sub=("status",)),
+    resource(_SCHEDULING, "PodGroup", "podgroups", version="v1alpha3", sub=("status",)),
+    resource(_SCHEDULING, "CompositePodGroup", "compositepodgroups", version="v1alpha3", sub=("status",)),
 )
 """As Kubernetes 1.37 has it with all versions switched on."""
 EVICTION_API: tuple[Resource, ...] = (
-    _resource("lifecycle.k8s.io", "EvictionRequest", "evictionrequests", version="v1alpha1", sub=("status",)),
-    _resource("lifecycle.k8s.io", "Eviction", "evictions", version="v1alpha1", sub=("status",)),
+    resource("lifecycle.k8s.io", "EvictionRequest", "evictionrequests", version="v1alpha1", sub=("status",)),
+    resource("lifecycle.k8s.io", "Eviction", "evictions", version="v1alpha1", sub=("status",)),
 )
 """As Kubernetes 1.37 has it where it is switched on."""
 WORKLOAD_API_OF_1_36: tuple[Resource, ...] = (
-    _resource(_SCHEDULING, "Workload", "workloads", version="v1alpha2"),
-    _resource(_SCHEDULING, "PodGroup", "podgroups", version="v1alpha2", sub=("status",)),
+    resource(_SCHEDULING, "Workload", "workloads", version="v1alpha2"),
+    resource(_SCHEDULING, "PodGroup", "podgroups", version="v1alpha2", sub=("status",)),
 )
 """Not served unless they are added to the registry: a server has them beside the others only while it is upgraded."""
 
@@ -271,16 +211,16 @@ _RESOURCE = "resource.k8s.io"
 
 def _device_kinds(version: str) -> tuple[Resource, ...]:
     return (
-        _resource(_RESOURCE, "DeviceClass", "deviceclasses", _CLUSTER, version=version),
-        _resource(_RESOURCE, "ResourceClaim", "resourceclaims", version=version, sub=("status",)),
-        _resource(_RESOURCE, "ResourceClaimTemplate", "resourceclaimtemplates", version=version),
-        _resource(
+        resource(_RESOURCE, "DeviceClass", "deviceclasses", _CLUSTER, version=version),
+        resource(_RESOURCE, "ResourceClaim", "resourceclaims", version=version, sub=("status",)),
+        resource(_RESOURCE, "ResourceClaimTemplate", "resourceclaimtemplates", version=version),
+        resource(
             _RESOURCE,
             "ResourceSlice",
             "resourceslices",
             _CLUSTER,
             version=version,
-            fields=_fields("spec.nodeName", "spec.driver"),
+            fields=fields_at("spec.nodeName", "spec.driver"),
         ),
     )
 
@@ -289,7 +229,7 @@ DEVICE_API: tuple[Resource, ...] = (
     *_device_kinds("v1"),
     *_device_kinds("v1beta2"),
     *_device_kinds("v1beta1"),
-    _resource(_RESOURCE, "DeviceTaintRule", "devicetaintrules", _CLUSTER, version="v1beta2", sub=("status",)),
+    resource(_RESOURCE, "DeviceTaintRule", "devicetaintrules", _CLUSTER, version="v1beta2", sub=("status",)),
 )
 """As Kubernetes 1.36 has it, without what is alpha there."""
 
@@ -319,6 +259,7 @@ def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behavi
         ("apps", "replicasets"): WorkloadBehaviour(replica_status),
         ("apps", "statefulsets"): StatefulSetBehaviour({"replicas": 0, "availableReplicas": 0}),
         ("batch", "jobs"): JobBehaviour(),
+        ("batch", "cronjobs"): SpecBehaviour({}, needs_version=True),
         ("policy", "poddisruptionbudgets"): SpecBehaviour(budget_status, needs_version=True),
         ("coordination.k8s.io", "leases"): Behaviour(needs_version=True, may_create_on_update=True),
         ("scheduling.k8s.io", "priorityclasses"): PriorityClassBehaviour(),
@@ -343,6 +284,8 @@ def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behavi
         ),
         ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"): counted,
         ("networking.k8s.io", "networkpolicies"): Behaviour(has_generation=True),
+        ("networking.k8s.io", "ingresses"): IngressBehaviour(),
+        ("networking.k8s.io", "ingressclasses"): IngressClassBehaviour(has_generation=True),
     }
 
 

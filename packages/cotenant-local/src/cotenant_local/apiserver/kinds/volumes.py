@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from cotenant.drivers.kube.manifests.errors import Cause, Manifest
 from cotenant_local.apiserver.kinds.behaviour import Behaviour, ObjectLookup
+from cotenant_local.apiserver.kinds.limit_ranges import LimitRanges
 
 _CLAIM_MUTABLE = ("resources", "volumeAttributesClassName")
 
@@ -23,6 +24,15 @@ class VolumeBehaviour(Behaviour):
 
 class ClaimBehaviour(VolumeBehaviour):
     """A PersistentVolumeClaim."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._limits = LimitRanges()
+
+    def admit_last(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> None:
+        """Refuse a new claim that is out of its namespace's bounds."""
+        if old is None:
+            self._limits.check_claim(obj, world)
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
         """Only resources and attributes class may change; the volume name, and an absent storage class, may be set

@@ -25,6 +25,7 @@ from cotenant_local.controllers.views import claims as claim_views
 from cotenant_local.controllers.views import cluster as cluster_views
 from cotenant_local.controllers.views import core as views
 from cotenant_local.controllers.views import evictions as eviction_views
+from cotenant_local.controllers.views import scheduled as scheduled_views
 from cotenant_local.controllers.views import workloads as workload_views
 from cotenant_local.controllers.views.core import Object
 
@@ -43,6 +44,7 @@ VIEWS: dict[ResourceName, type[object]] = {
     actions.DAEMON_SETS: workload_views.DaemonSet,
     actions.REVISIONS: workload_views.ControllerRevision,
     actions.JOBS: workload_views.Job,
+    actions.CRON_JOBS: scheduled_views.CronJob,
     actions.POD_GROUPS: workload_views.PodGroupView,
     actions.RESOURCE_CLAIMS: claim_views.ResourceClaimView,
     actions.CLAIM_TEMPLATES: claim_views.ClaimTemplate,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cotenant.cli.cluster.what_if_tables import show_what_ifs
+from cotenant.cli.cluster.what_if_tables import show_emptying, show_what_ifs
 from cotenant.cli.tables import print_folded, print_line, print_words
 from cotenant.model.assess.report import Report, WorkloadUse
 from cotenant.services.assess import words
@@ -29,6 +29,8 @@ def show(report: Report) -> None:
     _cards(report)
     _moves(report)
     _back_test(report)
+    if report.emptying is not None:
+        show_emptying(report.emptying)
     _money(report)
     _energy(report)
     if report.what_ifs is not None:
@@ -165,6 +167,8 @@ def _back_test(report: Report) -> None:
         return
     _title("Tried on the cluster's own past")
     print_folded(report.back_test.verdict)
+    if report.back_test.told:
+        print_folded(report.back_test.told)
     heads = ("rule", "risk kept, %", "pinball loss, %", "lent, %", "squeezed, %")
     rows = [
         (score.name, *map(_percent, (score.risk_pct, score.pinball_pct, score.lent_pct, score.squeezed_pct)))
@@ -185,11 +189,9 @@ def _money(report: Report) -> None:
         if groups:
             rows = [(_short(group.name), *words.money_row(group)) for group in groups]
             print_words((name, *words.MONEY_HEADS), rows, right=words.MONEY_HEADS)
-    savings = words.saving(money)
+    savings = words.saving(money, _ROWS)
     if savings:
-        print_words(("step of the plan", "saves a month", "how"), savings[:_ROWS], right=("saves a month",))
-        if len(savings) > _ROWS:
-            print_folded(f"  {len(savings) - _ROWS} further steps: --json, or --html.")
+        print_words(("step of the plan", "saves a month", "how"), savings, right=("saves a month",))
 
 
 def _energy(report: Report) -> None:

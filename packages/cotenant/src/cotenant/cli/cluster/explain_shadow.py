@@ -10,7 +10,7 @@ import msgspec
 
 from cotenant.cli import tables
 from cotenant.cli.local_directory import default_directory
-from cotenant.model.decisions.shadow import Difference, Outcome, ShadowReport, Signal, Worse
+from cotenant.model.decisions.shadow import Difference, Nomination, Outcome, ShadowReport, Signal, Worse
 from cotenant.services.clients import scheduler as asking
 
 _OUTCOMES = {
@@ -31,6 +31,13 @@ _CHOICES = {
     "preempts": "we would evict pods for",
     "not_judged": "we cannot judge",
     "unseen": "not judged yet",
+}
+_NOMINATIONS: dict[str, str] = {
+    Nomination.SAME_NODE: "we would evict on the same node",
+    Nomination.OTHER_NODE: "we would evict on another node",
+    Nomination.WOULD_PLACE: "we would place without an eviction",
+    Nomination.WOULD_WAIT: "we would let wait",
+    Nomination.NOT_JUDGED: "we have not judged",
 }
 _SIGNALS = {
     Signal.PRESSURE: "pressure (memory, disk, pids)",
@@ -59,9 +66,13 @@ def show(report: ShadowReport, as_json: bool) -> None:
         f"Beside {', '.join(report.of)}, by profile {report.profile}, on {report.nodes:,} nodes, since "
         f"{_clock(report.since_s)} ({_lasting(for_s)})."
     )
+    if report.extenders_left_out:
+        count = report.extenders_left_out
+        tables.print_folded(f"{count} extender{'' if count == 1 else 's'} of the configuration: not asked.")
     _print_compared(report)
     _print_reasons(report)
     _print_pending(report)
+    _print_nominations(report)
     _print_followed(report)
     _print_differences(report.differences)
     _print_cost(report, for_s)
@@ -101,6 +112,14 @@ def _print_pending(report: ShadowReport) -> None:
         print()
         rows = [(f"{counted.pods:,}", _CHOICES.get(counted.what, counted.what)) for counted in waiting]
         tables.print_words(("pods", "without a node, that"), rows, right=("pods",))
+
+
+def _print_nominations(report: ShadowReport) -> None:
+    nominated = [counted for counted in report.nominations if counted.pods]
+    if nominated:
+        print()
+        rows = [(f"{counted.pods:,}", _NOMINATIONS.get(counted.what, counted.what)) for counted in nominated]
+        tables.print_words(("pods", "nominated by theirs, evicting others, where"), rows, right=("pods",))
 
 
 def _print_followed(report: ShadowReport) -> None:

@@ -1,8 +1,9 @@
-"""What-ifs as text: a table of figures, and why pods have no place."""
+"""What-ifs as text, and what emptying nodes would have done in the past."""
 
 from __future__ import annotations
 
 from cotenant.cli.tables import print_folded, print_line, print_words
+from cotenant.model.assess.report import EmptyingTrial
 from cotenant.model.assess.what_if import WhatIfs
 from cotenant.services.assess import words
 
@@ -22,3 +23,11 @@ def show_what_ifs(what_ifs: WhatIfs) -> None:
             print_folded(f"  {mark}: {words.pods_of(one)} without a place, such as {one.example}: {one.why}.")
         for note in case.notes:
             print_folded(f"  {mark}: {note}.")
+
+
+def show_emptying(trial: EmptyingTrial) -> None:
+    """A row a rule."""
+    print()
+    print_line("Nodes that one would have emptied", strong=True)
+    print_folded(trial.verdict)
+    print_words(words.EMPTYING_HEADS, words.emptying_rows(trial), right=words.EMPTYING_HEADS[1:])

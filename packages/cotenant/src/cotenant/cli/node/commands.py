@@ -36,6 +36,27 @@ def status(
 
 
 @app.command
+def gpus(
+    *,
+    dcgm: Annotated[Path | None, Parameter(help="Page of NVIDIA's DCGM exporter, in a file.")] = None,
+    nvidia_smi: Annotated[Path | None, Parameter(help="Output of `nvidia-smi -q -x`.")] = None,
+    amd_smi: Annotated[Path | None, Parameter(help="Output of `amd-smi metric --json`.")] = None,
+    pod_resources: Annotated[
+        Path | None, Parameter(help="Kubelet's PodResourcesLister/List, as JSON: who holds which device.")
+    ] = None,
+    of_this_machine: Annotated[
+        bool,
+        Parameter(negative=(), help="The recordings are of this machine and now: name pods by their processes too."),
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Who holds each GPU, how much of it is used, and how many are held and idle: from recordings."""
+    from cotenant.cli.node import gpus as command
+
+    return command.gpus(dcgm, nvidia_smi, amd_smi, pod_resources, of_this_machine, json)
+
+
+@app.command
 def watch(
     *,
     agent: Annotated[str, _AGENT] = _DEFAULT_AGENT,

@@ -149,6 +149,9 @@ def _document(entry: Converted) -> str:
 def _goal(view: ObjectiveView) -> str:
     if view.indicator == "latency":
         return f"within {view.below_ms:g} ms"
+    if view.indicator == "modelServer":
+        limits = ", ".join(f"{measure} {limit_ms:g} ms" for measure, limit_ms in view.limits_ms.items())
+        return f"{limits} ({view.counted_from}{f', {view.model}' if view.model else ''})"
     return "without error" if view.indicator == "errors" else "within its own objective"
 
 

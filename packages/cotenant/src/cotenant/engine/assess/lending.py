@@ -57,17 +57,26 @@ class LentDay:
     capacity: float
     node_hours: int
     broken: int  # node-hours with any squeezed step
+    touched: float = 0.0  # of what was lent, at node-steps at which some of it was squeezed
+    overused: int = 0  # node-steps at which services alone used more than the node has
 
     @property
     def squeezed_share(self) -> float:
         """Of what was lent."""
         return self.squeezed / self.lent if self.lent > 0 else 0.0
 
+    @property
+    def touched_share(self) -> float:
+        """Of the minutes of batch pods that are spread evenly over what is lent: those with less than was lent."""
+        return self.touched / self.lent if self.lent > 0 else 0.0
+
     def told(self) -> str:
         """The day as a sentence."""
+        services = "no service" if not self.overused else f"services at {self.overused:,} node-steps by their own use"
         return (
-            f"Had you lent this on {self.day:%A}, {100 * self.squeezed_share:.2g} % of the lent core-hours would have "
-            f"been squeezed, in {self.broken} of {self.node_hours} node-hours."
+            f"Had you lent this on {self.day:%A}, {100 * self.touched_share:.2g} % of batch pod minutes would have "
+            f"been squeezed, and {services}: {100 * self.squeezed_share:.2g} % of the lent core-hours, in "
+            f"{self.broken} of {self.node_hours} node-hours."
         )
 
 
@@ -102,10 +111,10 @@ class LentHistory:
 class _Tally:
     """Sums by day."""
 
-    by_day: dict[date, list[float]] = field(default_factory=dict)  # lent, squeezed, capacity, hours, broken
+    by_day: dict[date, list[float]] = field(default_factory=dict)  # as LentDay
 
     def add(self, at_s: float, *amounts: float) -> None:
-        sums = self.by_day.setdefault(datetime.fromtimestamp(at_s, UTC).date(), [0.0] * 5)
+        sums = self.by_day.setdefault(datetime.fromtimestamp(at_s, UTC).date(), [0.0] * 7)
         for i, amount in enumerate(amounts):
             sums[i] += amount
 
@@ -115,8 +124,8 @@ class _Tally:
             self.add(hour * _HOUR_S, 0.0, 0.0, 0.0, float(judged.sum()), float(broken.sum()))
 
     def days(self) -> Iterator[LentDay]:
-        for day, (lent, squeezed, capacity, hours, broken) in sorted(self.by_day.items()):
-            yield LentDay(day, lent, squeezed, capacity, int(hours), int(broken))
+        for day, (lent, squeezed, capacity, hours, broken, touched, overused) in sorted(self.by_day.items()):
+            yield LentDay(day, lent, squeezed, capacity, int(hours), int(broken), touched, int(overused))
 
 
 def replay(
@@ -163,7 +172,16 @@ def replay(
         broken |= short > 0
         if now_s >= recorded.start_s + TAUGHT_S:
             counted = fresh & (lent != ABSENT)
-            tally.add(now_s, float(stood.sum()), float(short.sum()), float(capacity[counted].sum()), 0.0, 0.0)
+            tally.add(
+                now_s,
+                float(stood.sum()),
+                float(short.sum()),
+                float(capacity[counted].sum()),
+                0.0,
+                0.0,
+                float(stood[short > 0].sum()),
+                float((counted & (used > capacity)).sum()),
+            )
         known = np.flatnonzero(fresh)
         pods = PodColumns(known, known, request[known], used[known])
         if policy is Policy.PEAK:

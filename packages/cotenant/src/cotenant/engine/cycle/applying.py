@@ -31,7 +31,6 @@ class Applying:
         self._profile = components.profile
         self._outbox = outbox
         self.waiting = WaitingPods(components, pods, self._send)
-        self.placed: set[int] = set()  # shapes placed in this round, if the profile weighs slack
 
     def apply(self, outcome: Outcome, now_s: float) -> None:
         """Make one outcome true."""
@@ -76,9 +75,10 @@ class Applying:
         self._components.queue.remove(uid)
         self._components.queue.placed(group)
         entry.move(state, now_s)
-        self._components.assignments.note_placed(entry, judgement.row)
+        assignments = self._components.assignments
+        assignments.note_placed(entry, judgement.row)
         if self._profile.weighs_slack:
-            self.placed.add(entry.shape)
+            assignments.estimates.started(entry.shape, now_s)
         entry.last_message = ""
         self._pods.happened.add(Event.POD_ASSIGNED)
 
@@ -150,7 +150,7 @@ class Applying:
             entry.shape,
             rank(entry.seen, self._profile, entry.advance_s),
             "Preempted",
-            self._pods.is_large(entry),
+            self._components.budget.is_large(entry.seen),
         )
         if before is not None and not victims:
             group.refusals = before.refusals  # a repeated failure increases its back-off

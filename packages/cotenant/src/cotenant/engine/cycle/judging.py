@@ -108,6 +108,8 @@ class Judging:
         self, pods: list[tuple[PodInfo, Group]], refused: dict[int, _Refusal], now_s: float
     ) -> list[tuple[PodInfo, Group]]:
         """The pods that every plugin admits; the groups of the others are refused."""
+        if not any(entry.calls.pre_filter for entry, _ in pods):
+            return pods
         rejected: set[int] = set()
         for by_position in refusals(self._roster, [entry for entry, _ in pods], now_s):
             rejected.update(by_position)

@@ -9,13 +9,12 @@ deletion).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable
-from itertools import takewhile
+from collections.abc import Hashable
 from math import inf
 
 from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.eviction.nominated_pods import NominatedPods
 from cotenant.engine.cycle.ordering import obstacle, rank
-from cotenant.engine.framework.budget import LARGE, elements
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.instructions import ClearNomination
 from cotenant.engine.framework.outbox import Outbox
@@ -28,7 +27,6 @@ from cotenant.model.decisions.record import DecisionRecord
 from cotenant.policy.placement.profiles import PlacementProfile
 
 _MAX_REMOVED = 20_000
-_MAX_EXPECTED_S = 1800.0  # room is kept for a pod at most, whatever its annotation says
 
 
 class Pods:
@@ -40,15 +38,15 @@ class Pods:
         self.held: list[PodInfo] = []
         self.answers: dict[str, PodInfo] = {}  # binds without a response yet
         self.happened: set[Event] = set()  # since groups were last woken
-        self._was_assigned: dict[
+        self.was_assigned: dict[
             str, None
         ] = {}  # UIDs of removed pods that were on a node: later events without a node are stale
-        self._expected: dict[str, float] = {}  # pods for which a rebalancer makes room -> until when it is kept
         self._components = components
         self._profile = profile
         self._settings = settings
         self._outbox = outbox
         self._roster = components.roster
+        self.nominated = NominatedPods(components, self, outbox)
 
     # ---- what was seen
 
@@ -62,22 +60,19 @@ class Pods:
             if bool(seen.reservation) != bool(entry.seen.reservation):
                 self._outbox.count("the uid of a pod is that of a reservation")  # never from a sound API server
             elif seen != entry.seen:
-                before, was_expected = entry.seen.expected_room, seen.uid in self._expected
+                before, was_expected = entry.seen.expected_room, seen.uid in self.nominated.expected
                 self._changed(entry, seen, now_s)
                 if seen.expected_room != before or (was_expected and seen.uid not in self._components.nominations):
-                    self._expect(entry, now_s)
+                    self.nominated.expect(entry, now_s)
             return
         counts = bool(seen.node)
-        if seen.phase.is_final:
+        if seen.has_ended:
             for plugin in self._roster.pod_ended:
                 plugin.pod_ended(seen.uid, seen)
-        if (
-            seen.phase.is_final
-            or not (counts or seen.scheduler in self._settings.schedulers)
-            or (seen.terminating and not counts)
-        ):
             return
-        if not counts and seen.uid in self._was_assigned:
+        if not counts and (seen.terminating or seen.scheduler not in self._settings.schedulers):
+            return
+        if not counts and seen.uid in self.was_assigned:
             self._outbox.count("stale event: a pod that was on a node")
             return
         other = self.by_uid.get(self.by_key.get(seen.pod.key, ""))
@@ -96,10 +91,10 @@ class Pods:
         else:
             entry.queued_s = now_s
             if seen.nominated_node:
-                self._renominate(entry)
+                self.nominated.renominate(entry)
             self.enter(entry, now_s, "PodAdd")
             if seen.expected_room is not None:
-                self._expect(entry, now_s)
+                self.nominated.expect(entry, now_s)
 
     def pod_gone(self, uid: str, now_s: float) -> None:
         """Process the deletion of a pod in any state."""
@@ -114,7 +109,7 @@ class Pods:
         if before.node and not seen.node:
             self._outbox.count("stale event: a pod that was on a node")
             return
-        if seen.phase.is_final:
+        if seen.has_ended:
             if seen.refused and seen.scheduler in self._settings.schedulers:  # another scheduler took the room first
                 self._outbox.count(f"its node's kubelet refused a pod: {seen.refused}")
             self._end(entry, now_s)
@@ -200,15 +195,15 @@ class Pods:
         if entry.node:
             self.happened.add(Event.POD_GONE)
         if entry.state in ASSIGNED:
-            self._was_assigned[uid] = None
-            if len(self._was_assigned) > _MAX_REMOVED:
-                del self._was_assigned[next(iter(self._was_assigned))]
+            self.was_assigned[uid] = None
+            if len(self.was_assigned) > _MAX_REMOVED:
+                del self.was_assigned[next(iter(self.was_assigned))]
         self._components.assignments.remove(entry)
         entry.move(State.GONE, now_s)
         del self.by_uid[uid]
         if self.by_key.get(entry.seen.pod.key) == uid:
             del self.by_key[entry.seen.pod.key]
-        self.wake_preemptors(self._components.nominations.victim_gone(uid), now_s)
+        self.nominated.wake_preemptors(self._components.nominations.victim_gone(uid), now_s)
 
     # ---- into and out of the queue
 
@@ -231,6 +226,7 @@ class Pods:
                 self._outbox.waits(entry, why, self.record(entry, why, now_s), held=True)
             return
         entry.move(State.QUEUED, now_s)
+        is_large = self._components.budget.is_large(seen)
         entry.advance_s = sum([call(entry) for call in entry.calls.queue_sort])
         group = self._components.queue.add(
             seen.uid,
@@ -239,17 +235,13 @@ class Pods:
             entry.shape,
             rank(entry.seen, self._profile, entry.advance_s),
             event,
-            self.is_large(entry),
+            is_large,
         )
         if group.whole:
             self._components.queue.wake(group, now_s, event)  # it may be the missing member
         if group.verdict is not None and (group.standing is Standing.UNSCHEDULABLE or group.overruns):
             verdict = group.verdict  # valid for all
             self._outbox.waits(entry, verdict.message, verdict.record, verdict.missing, held=verdict.is_held)
-
-    def is_large(self, entry: PodInfo) -> bool:
-        """Whether the pod is judged apart, within a limit of CPU time."""
-        return self._components.budget.is_on and elements(entry.seen) > LARGE
 
     def _surcharge(self, seen: ObservedPod) -> float:
         return max([plugin.pre_score(seen) for plugin in self._roster.pre_score if not plugin.is_idle], default=0.0)
@@ -263,13 +255,12 @@ class Pods:
                 return hashable
         if seen.uid in self._components.nominations.by_uid:
             return seen.uid
-        kind = self._components.assignments.narrowing.kind_of(entry.number)
         return (
             entry.shape,
             seen.pod.priority,
             seen.pod.sub_priority,
             seen.preempts,
-            kind,
+            entry.kind,
             seen.volumes,
             seen.demands,
             more,
@@ -290,7 +281,8 @@ class Pods:
         self.take_back(entry)
         self.enter(entry, now_s, event)
 
-    def _rest(self, entry: PodInfo, now_s: float) -> None:
+    def rest(self, entry: PodInfo, now_s: float) -> None:
+        """Let a pod that left the queue, or gave up its node, rest before it is queued again."""
         entry.failures += 1
         entry.move(State.HELD, now_s)
         self.held.append(entry)
@@ -316,15 +308,14 @@ class Pods:
             if entry.since_s + self._settings.unanswered_s > now_s:
                 break
             self.bind_failed(entry.seen.uid, "no answer", now_s)
-        for uid in [uid for uid, until_s in self._expected.items() if until_s <= now_s]:
-            self._expect_no_more(self.by_uid.get(uid), uid, now_s)
-        asked = self._components.nominations.asked()
-        for uid in list(takewhile(lambda victim: asked[victim].until_s <= now_s, asked)):
-            self.eviction_withdrawn(uid, now_s)
+        if self.nominated.expected or self._components.nominations.asked:
+            self.nominated.expire(now_s)
 
     def next_s(self) -> float:
         """When `expire` will next have something to do, inf for never."""
-        soonest = min(self._components.nominations.asked_until_s(), *self._expected.values(), inf)
+        soonest = inf
+        if self.nominated.expected or self._components.nominations.asked:
+            soonest = self.nominated.next_s()
         for entry in self.held:
             soonest = min(soonest, entry.since_s + self._settings.backoff.rest_s(entry.failures))
         if self.answers:
@@ -364,99 +355,9 @@ class Pods:
         if not retry or entry.seen.terminating:
             self._end(entry, now_s)
             return
-        self._rest(entry, now_s)
+        self.rest(entry, now_s)
 
-    def preempt_failed(self, uid: str, now_s: float, evicted: Collection[str]) -> None:
-        """The nomination or an eviction failed: the pod waits as before, and of its victims only `evicted` go."""
-        asked = self._components.nominations.asked()
-        stay = [victim for victim, eviction in asked.items() if eviction.preemptor == uid and victim not in evicted]
-        self._give_up_preemption(uid, now_s)
-        for victim in stay:
-            self.eviction_withdrawn(victim, now_s)
-
-    def victims_added(self, uid: str, node: str, victims: Collection[str], now_s: float) -> bool:
-        """More pods are to go for a pod that is nominated for the node, and waits for them too. False = it is not."""
-        nominations = self._components.nominations
-        if nominations.node_of(uid) != node:
-            return False
-        known = [self.by_uid[victim] for victim in victims if victim in self.by_uid]
-        nominations.wait_for(uid, [entry.seen.uid for entry in known])
-        nominations.ask([entry.seen.uid for entry in known if not entry.seen.terminating], uid, now_s)
-        return True
-
-    def eviction_withdrawn(self, uid: str, now_s: float) -> None:
-        """A pod that was told to go stays, unless it is ending already: who waits for its end is judged again."""
-        entry, nominations = self.by_uid.get(uid), self._components.nominations
-        if entry is None or entry.seen.terminating:
-            nominations.forget_asked(uid)
-            return
-        self.wake_preemptors(nominations.stays(uid), now_s)
-        self.happened.add(Event.POD_CHANGED)  # it may be evicted for another pod again
-        if entry.wanted >= 0:
-            self._components.assignments.changed.add(entry.wanted)
-
-    def wake_preemptors(self, uids: Iterable[str], now_s: float) -> None:
-        """Judge preemptors again: what they waited for is decided."""
-        for preemptor in uids:
-            group = self._components.queue.group_of(preemptor)
-            if group is not None:
-                self._components.queue.wake(group, now_s, "AssignedPodDelete", at_once=True)
-
-    def _give_up_preemption(self, uid: str, now_s: float) -> None:
-        entry = self.by_uid.get(uid)
-        if entry is None or uid not in self._components.nominations:
-            return
-        self._outbox.count("preemption failed")
-        group = self._components.queue.group_of(uid)
-        for other in group.pods if group is not None and group.whole else (uid,):  # a whole gang preempts together
-            self.drop_nomination(self.by_uid[other])
-        if entry.state is State.QUEUED:  # without back-off it would be tried again at once
-            self._components.queue.remove(uid)
-            self._rest(entry, now_s)
-
-    # ---- nominations
-
-    def _renominate(self, entry: PodInfo) -> None:
-        """Restore the nomination of a pod after a restart: reserve resources, wait for victims that are still
-        terminating.
-        """
-        node = entry.seen.nominated_node
-        victims = {
-            other
-            for other, resident in self._components.assignments.residents.get(node, {}).items()
-            if resident.seen.terminating and resident.seen.pod.priority < entry.seen.pod.priority
-        }
-        self._components.nominations.add(entry, node, victims)
-
-    def _expect(self, entry: PodInfo, now_s: float) -> None:
-        """Keep the room that a rebalancer makes for a waiting pod: a nomination that waits for the pods that are moved
-        away.
-
-        A nomination by preemption has precedence. Where the room is no longer kept, the nomination is dropped.
-        """
-        uid, room, nominations = entry.seen.uid, entry.seen.expected_room, self._components.nominations
-        if self.by_uid.get(uid) is not entry:
-            return
-        if room is None or room.until_s <= now_s:
-            self._expect_no_more(entry, uid, now_s)
-            return
-        if entry.node or entry.state not in (State.QUEUED, State.HELD) or nominations.victims_of(uid):
-            return
-        nominations.drop(uid)
-        self._expected[uid] = min(room.until_s, now_s + _MAX_EXPECTED_S)
-        moving = [pod for pod in room.pods if pod not in self._was_assigned]  # others may not have been listed yet
-        for other in nominations.add(entry, room.node, set(), moving):
-            self.drop_nomination(self.by_uid[other])
-            self.requeue(self.by_uid[other], now_s)
-        self.requeue(entry, now_s)
-
-    def _expect_no_more(self, entry: PodInfo | None, uid: str, now_s: float) -> None:
-        """The room is not kept any more; a nomination by preemption stays."""
-        if self._expected.pop(uid, None) is None or entry is None or self._components.nominations.victims_of(uid):
-            return
-        if uid in self._components.nominations:
-            self.drop_nomination(entry, tell=bool(entry.seen.nominated_node))
-            self.requeue(entry, now_s)
+    # ---- others
 
     def drop_nomination(self, entry: PodInfo, tell: bool = True) -> None:
         """Remove the pod's nomination; clear it in the API unless the pod itself is gone."""

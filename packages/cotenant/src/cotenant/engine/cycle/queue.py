@@ -16,7 +16,7 @@ from itertools import count
 
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.framework.budget import ASIDE
-from cotenant.engine.framework.queueing import Group, Rank, Standing, Verdict
+from cotenant.engine.framework.queueing import Group, Rank, Standing, Verdict, Whole
 from cotenant.model.errors import Permanent
 
 _SLACK = 1024
@@ -70,7 +70,7 @@ class SchedulingQueue:
             raise Permanent(f"pod {uid} is queued already")
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = Group(key, priority, shape)
+            group = self._groups[key] = Group(key, priority, shape, isinstance(key, Whole))
         self._of[uid] = group
         group.pods[uid] = rank
         lower = priority < group.priority
@@ -279,13 +279,14 @@ class SchedulingQueue:
 
     def _push(self, group: Group) -> None:
         group.stamp = next(self._stamps)
+        rank = (-group.priority, *next(iter(group.pods.values())))  # of its first pod: lower goes first
         if group.is_large:
-            heappush(self._large, (group.rank(), group.stamp, group))
+            heappush(self._large, (rank, group.stamp, group))
             if len(self._large) > 2 * len(self._groups) + _SLACK:
                 self._large = [entry for entry in self._large if entry[1] == entry[2].stamp]
                 heapify(self._large)
             return
-        heappush(self._active, (group.rank(), group.stamp, group))
+        heappush(self._active, (rank, group.stamp, group))
         if len(self._active) > 2 * len(self._groups) + _SLACK:  # most entries are outdated
             self._active = [entry for entry in self._active if entry[1] == entry[2].stamp]
             heapify(self._active)

@@ -89,7 +89,9 @@ class Rounds:
         for plugin in self._roster.grouping:
             if not plugin.is_idle:
                 plugin.end_round(now_s)
-        self._components.assignments.narrowing.terms.release_large()
+        terms = self._components.assignments.narrowing.terms
+        if terms.large:
+            terms.release_large()
 
     def next_s(self) -> float:
         """When `round` must be called next; -inf = at once, inf = never."""
@@ -109,9 +111,6 @@ class Rounds:
             if not plugin.is_idle:
                 plugin.settle_groups(now_s)
         self._components.queue.settle(taken)
-        if self._applying.placed:
-            self._components.assignments.estimates.started(self._applying.placed, now_s)
-            self._applying.placed.clear()
 
     def _judge_large(self, taken: Taken, now_s: float, limit_s: float) -> None:
         """Judge one large pod, or one large group, within this limit of CPU time for the first; it is longer only where

@@ -61,6 +61,7 @@ class _Queue:
         repeating: Callable[[Int, Int], Int] | None,
     ) -> None:
         self._narrowing = narrowing
+        self._all = numbers
         self._numbers: list[int] = numbers.tolist()
         self._compiled = compiled
         self._preferring = preferring
@@ -148,5 +149,4 @@ class _Queue:
         found = compiled(positions, allowed)
         self._rows[positions] = found
         placed = found >= 0
-        numbers = [self._numbers[position] for position in positions[placed].tolist()]
-        self._narrowing.place_all(numbers, found[placed].tolist())
+        self._narrowing.place_all(self._all[positions[placed]].tolist(), found[placed].tolist())

@@ -21,7 +21,7 @@ from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.pod_state import PodInfo
 
-_DERIVED = frozenset({"number", "shape", "row", "wanted", "node", "calls"})  # given anew by the assignments
+_DERIVED = frozenset({"number", "shape", "row", "wanted", "node", "kind", "calls"})  # given anew by the assignments
 _PLAIN = tuple(field.name for field in fields(PodInfo) if field.name not in _DERIVED)
 _SEEN, _STORY = _PLAIN.index("seen"), _PLAIN.index("story")
 
@@ -43,9 +43,8 @@ class Undo:
         self._reserved = [(entry, assignments.names[entry.row]) for entry in assignments.reserved.values()]
         queue, nominations = components.queue, components.nominations
         waiting = (queue, *queue.groups(), nominations, *nominations.each())
-        self._memento = Memento(
-            (pods, *waiting, components.placing, assignments.residents, assignments.changed, assignments.stirred, *more)
-        )
+        kept = (assignments.residents, assignments.changed, assignments.stirred)
+        self._memento = Memento((pods, pods.nominated, *waiting, components.placing, *kept, *more))
 
     def restore(self) -> int:
         """Restore what changed since; returns how many pods did. May be called once."""

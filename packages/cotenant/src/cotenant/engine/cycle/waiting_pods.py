@@ -52,7 +52,7 @@ class WaitingPods:
         if entry is None or entry.state is not State.WAITING:
             return
         self.reject(entry, "Preempted", now_s)
-        self._pods.wake_preemptors(self._components.nominations.victim_gone(uid), now_s)
+        self._pods.nominated.wake_preemptors(self._components.nominations.victim_gone(uid), now_s)
 
     def forget_gone(self) -> None:
         """Drop the records of pods that wait for no permit any more."""

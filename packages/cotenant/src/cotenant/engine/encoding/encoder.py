@@ -78,6 +78,8 @@ class Encoder:
         self.shapes_written = 0  # so far: increases with every row that `shapes` has anew
         self._unsummed: list[int] = []  # rows of shapes whose sums are not computed yet
         self._shape_preferred: list[tuple[Int, Int]] = []  # bits and weights
+        self.preferring: set[int] = set()  # rows of shapes with a preferred node affinity; read only elsewhere
+        self.soft_taints = self._taints.soft  # that nodes have; read only
 
     # ---- arrays
 
@@ -308,6 +310,8 @@ class Encoder:
         made._arrays.shapes = extended._replace(request=wider(extended.request, len(axis)))
         row = len(self._arrays.row_shapes)
         made._shape_preferred = [*self._shape_preferred, self._shape_preferred[k]]
+        if k in self.preferring:
+            made.preferring = {*self.preferring, row}
         made._pods = self._pods.with_unnamed(row)
         made._unsummed = []
         own = self.shape(k)
@@ -355,6 +359,7 @@ class Encoder:
             self._arrays.row_shapes[k] = None
             self._demands.drop_shape(k)
             self._shape_preferred[k] = _NO_TERMS
+            self.preferring.discard(k)
         self._free_shapes.extend(reversed(rows))
         kept = {shape.tenant for shape in self._arrays.row_shapes if shape is not None}
         for name in [name for name in self._tenants if name not in kept]:
@@ -365,10 +370,9 @@ class Encoder:
 
     def has_preferences(self, k: int) -> bool:
         """Whether shape k prefers some nodes by their labels or taints."""
-        shape = self.shape(k)
-        if shape.node_affinity is not None and shape.node_affinity.preferred:
+        if k in self.preferring:
             return True
-        return bool(self._taints.soft) and self._taints.has_untolerated_soft(shape.tolerations)
+        return bool(self.soft_taints) and self._taints.has_untolerated_soft(self.shape(k).tolerations)
 
     def preferred(self, k: int) -> tuple[Int, Int]:
         """The demand bits and weights of shape k's preferred node affinity."""
@@ -428,6 +432,7 @@ class Encoder:
         if affinity is not None and affinity.preferred:
             bits = self._demands.prefer(row, [preferred.term for preferred in affinity.preferred])
             weights = [preferred.weight for preferred in affinity.preferred]
+            self.preferring.add(row)
             self._shape_preferred[row] = np.array(bits, dtype=np.int64), np.array(weights, dtype=np.int64)
         self._taints.require_overflowing(row, shape)
 

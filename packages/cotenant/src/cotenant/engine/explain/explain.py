@@ -117,7 +117,7 @@ class Explain:
         if entry is None:
             gone = self._gone(key, now_s)
             return Question(gone) if gone is not None else None
-        if not self._pods.is_large(entry):
+        if not self._components.budget.is_large(entry.seen):
             return self._evaluated(entry, now_s, what_if)
         try:
             with self._components.budget.within(USUAL_S):
@@ -132,7 +132,7 @@ class Explain:
         unknown, or where the evaluation of a large pod costs too much. Nothing is tried in copies.
         """
         assignments, entry = self._components.assignments, self._pods.by_uid.get(uid)
-        if entry is None or node not in assignments.encoder.node_rows or self._pods.is_large(entry):
+        if entry is None or node not in assignments.encoder.node_rows or self._components.budget.is_large(entry.seen):
             return None
         with viewed(assignments, entry, NO_WHAT_IF, self._profile, self._plugins.reservations) as view:
             ranks = self._ranking(view, now_s)

@@ -47,10 +47,9 @@ class Budget:
         self._checks = 0
         self.is_exceeded = False  # whether the last limit was
 
-    @property
-    def is_on(self) -> bool:
-        """Whether there is a clock."""
-        return self._cpu_s is not None
+    def is_large(self, seen: ObservedPod) -> bool:
+        """Whether a pod is judged apart, within a limit; none is without a clock."""
+        return self._cpu_s is not None and elements(seen) > LARGE
 
     def now(self) -> float:
         """Seconds of CPU so far."""

@@ -23,15 +23,11 @@ class Outbox:
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}  # anomalies, by name
-        self._pending: list[Instruction] = []
-
-    def __len__(self) -> int:
-        """How many instructions wait to be fetched."""
-        return len(self._pending)
+        self.pending: list[Instruction] = []  # until they are fetched; read only
 
     def say(self, instruction: Instruction) -> None:
         """Queue an instruction."""
-        self._pending.append(instruction)
+        self.pending.append(instruction)
 
     def waits(
         self,
@@ -48,15 +44,15 @@ class Outbox:
         """
         if entry.last_message != message:
             entry.last_message = message
-            if len(self._pending) > _MAX_PENDING:  # not fetched: this replica is not the leader
-                del self._pending[: _MAX_PENDING // 2]
+            if len(self.pending) > _MAX_PENDING:  # not fetched: this replica is not the leader
+                del self.pending[: _MAX_PENDING // 2]
             text = f"{message} {missing}." if missing else message
             reason = HELD if held else UNSCHEDULABLE
             self.say(Unschedulable(entry.seen.uid, entry.seen.pod.key, reason, text, record, nominated))
 
     def take(self) -> tuple[Instruction, ...]:
         """All instructions since the last call, oldest first."""
-        taken, self._pending = tuple(self._pending), []
+        taken, self.pending = tuple(self.pending), []
         return taken
 
     def count(self, what: str) -> None:

@@ -7,6 +7,7 @@ Limits: the history keeps the last `REMEMBERED` changes.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING
 from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.errors import Permanent
-from cotenant.model.groups.quota import PREEMPTIBLE
 
 if TYPE_CHECKING:
     from cotenant.engine.framework.roster import Calls
@@ -89,6 +89,7 @@ class PodInfo:
     number: int = -1  # in the ledger
     shape: int = -1
     node: str = ""  # where it is counted
+    kind: Hashable = None  # what rules between pods distinguish (engine/state/pod_counts.py)
     row: int = -1  # of the ledger, as last written
     wanted: int = -1  # row that it should have at the next write
     violation_surcharge: float = 0.0  # of the founding score, by credit (`Plugin.pre_score`)
@@ -103,13 +104,6 @@ class PodInfo:
     calls: Calls = field(
         init=False, repr=False
     )  # of the plugins that it needs; set when it is added to the assignments
-
-    @property
-    def is_preemptible(self) -> bool:
-        """Whether preemption may evict the pod at all: not the stand-in of a reservation, nor a pod whose label
-        forbids it.
-        """
-        return not self.seen.reservation and self.seen.pod.labels.get(PREEMPTIBLE) != "false"
 
     @property
     def is_found(self) -> bool:

@@ -55,6 +55,7 @@ class Group:
     key: Hashable
     priority: int
     shape: int
+    whole: bool = False  # its pods are judged as one: the key is a `Whole`
     pods: dict[str, Rank] = field(default_factory=dict)  # uid -> rank inside equal priority, in order of arrival
     standing: Standing = Standing.ACTIVE
     refusals: int = 0  # in a row
@@ -65,15 +66,6 @@ class Group:
     is_large: bool = False  # judged apart, within a limit of CPU time (engine/framework/budget.py)
     overruns: int = 0  # of that limit, in a row
     shapes: tuple[int, ...] = ()  # of a refused whole group: free resources for any of them may help
-
-    def rank(self) -> tuple[float, ...]:
-        """Of its first pod: lower goes first."""
-        return (-self.priority, *next(iter(self.pods.values())))
-
-    @property
-    def whole(self) -> bool:
-        """Whether its pods are judged as one."""
-        return isinstance(self.key, Whole)
 
 
 class Segment(NamedTuple):

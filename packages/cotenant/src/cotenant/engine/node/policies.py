@@ -87,7 +87,7 @@ class NodePolicy:
 
 def _best_effort_knob(knob: Knob) -> Callable[[NodeState], tuple[Target, ...]]:
     def reads(state: NodeState) -> tuple[Target, ...]:
-        return tuple(Target(entry.pod.group, knob) for entry in state.best_effort_pods() if entry.pod.group)
+        return tuple(Target(entry.pod.group, knob) for entry in state.best_effort_pods if entry.pod.group)
 
     return reads
 

@@ -19,7 +19,6 @@ from cotenant.engine.rebalancer.eviction_facts import eviction_facts
 from cotenant.engine.rebalancer.round_limits import RoundLimits, controller, surges
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.cluster.eviction import EvictionNotes
-from cotenant.model.cluster.qos import effective_class
 from cotenant.model.groups.migration import EVICT_POLICY, EvictPolicy, MigrationJob
 from cotenant.policy.rebalance.loads.order import LoadPod, sorted_pods
 from cotenant.policy.rebalance.migration.arbitration import Job, Verdict, in_order
@@ -112,7 +111,7 @@ class ClusterArbiter:
                     name,
                     seen.uid,
                     None,
-                    effective_class(seen.pod.priority_class, seen.pod.qos),
+                    seen.pod.effective_class,
                     seen.pod.priority,
                     notes.kubernetes_qos,
                     seen.pod.qos,

@@ -9,7 +9,7 @@ from cotenant.engine.rebalancer.round_limits import controller
 from cotenant.model.cluster.disruption import Mover, holds_back
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.qos import PriorityClass, effective_class
+from cotenant.model.cluster.qos import PriorityClass
 from cotenant.policy.rebalance.migration.evictable import EvictionFacts
 
 
@@ -44,4 +44,4 @@ def eviction_facts(
 
 def priority_class_of(entry: PodInfo) -> PriorityClass:
     """The class of a pod, by its label or its QoS."""
-    return effective_class(entry.seen.pod.priority_class, entry.seen.pod.qos)
+    return entry.seen.pod.effective_class

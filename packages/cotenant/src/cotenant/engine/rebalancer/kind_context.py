@@ -12,7 +12,6 @@ from cotenant.engine.rebalancer.landing import is_copy
 from cotenant.engine.rebalancer.plan import KeptPod, KindPlan, PlannedRoom
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.qos import effective_class
 from cotenant.model.groups.migration import MoveAim
 from cotenant.policy.rebalance.loads.low_node_load import Landing
 from cotenant.policy.rebalance.loads.order import LoadPod
@@ -64,7 +63,7 @@ class KindContext:
             seen.pod.key,
             seen.uid,
             None,
-            effective_class(seen.pod.priority_class, seen.pod.qos),
+            seen.pod.effective_class,
             seen.pod.priority,
             notes.kubernetes_qos,
             seen.pod.qos,

@@ -14,7 +14,7 @@ from math import nan
 from cotenant.engine.shadow.parking import Judged
 from cotenant.model.decisions.answers import NodeVerdict
 from cotenant.model.decisions.record import Candidate
-from cotenant.model.decisions.shadow import Choice, Outcome, Picture
+from cotenant.model.decisions.shadow import Choice, Nomination, Outcome, Picture
 
 NOT_EVALUATED = "not_evaluated"  # there was no CPU time left, or the node is not known
 BY_THEN = "earlier_picture"  # when it was bound, the real node was the best for us too
@@ -79,6 +79,15 @@ def evaluated(
         return Comparison(Outcome.EQUAL_SCORE, behind=0.0, place=verdict.place, of=verdict.of)
     reason, words = _terms(own, verdict.candidate, behind)
     return Comparison(outcome, reason, words, verdict.place, verdict.of, behind)
+
+
+def nominated(judged: Judged | None, node: str) -> Nomination:
+    """Our choice beside the other scheduler's nomination for a node."""
+    if judged is None or judged.choice is Choice.NOT_JUDGED:
+        return Nomination.NOT_JUDGED
+    if judged.choice is Choice.PREEMPTS:
+        return Nomination.SAME_NODE if judged.node == node else Nomination.OTHER_NODE
+    return Nomination.WOULD_PLACE if judged.choice is Choice.PLACES else Nomination.WOULD_WAIT
 
 
 def _terms(own: Candidate, real: Candidate, behind: float) -> tuple[str, str]:

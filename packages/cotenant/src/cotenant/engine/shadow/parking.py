@@ -138,7 +138,7 @@ class Parking(Plugin):
             cycle.pods.drop_nomination(entry, tell=False)
             cycle.pods.requeue(entry, now_s)
         for victim in found.victims:
-            cycle.pods.eviction_withdrawn(victim.uid, now_s)
+            cycle.pods.nominated.eviction_withdrawn(victim.uid, now_s)
 
     def _refused(self, cycle: CycleAccess, told: Unschedulable, now_s: float) -> Judged:
         entry = cycle.pods.by_uid.get(told.uid)

@@ -6,7 +6,8 @@ cost is limited by a share of CPU time (budget.py): binds come first, and a bind
 with the earlier choice, or counts as bound before it was judged. Members of a gang are compared with the choice for the
 whole gang, which was made before the first of them was bound.
 Limits: a restart forgets everything, and what is bound already is not judged; a pod that is first seen on a node, also
-one that was created there, counts as bound before it was judged; what another scheduler nominates is not compared.
+one that was created there, counts as bound before it was judged. What another scheduler nominates is compared with the
+choice that was made before.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from math import inf
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.pod_state import State
 from cotenant.engine.shadow.budget import CpuShare
-from cotenant.engine.shadow.comparing import Comparison, at_once, evaluated
+from cotenant.engine.shadow.comparing import Comparison, at_once, evaluated, nominated
 from cotenant.engine.shadow.following import WINDOW_S, Following, NodeSignals
 from cotenant.engine.shadow.parking import PARKED, Judged, Parking
 from cotenant.model.cluster.observed import ObservedPod
@@ -29,6 +30,7 @@ from cotenant.model.decisions.shadow import (
     Counted,
     Difference,
     Followed,
+    Nomination,
     Outcome,
     Picture,
     ShadowReport,
@@ -47,6 +49,7 @@ APPEARED_RESERVE = 0.5  # of the reserve of CPU time: below it only pods that ar
 class _Pending:
     key: str
     judged: Judged | None = None
+    nominated: str = ""  # by the other scheduler
 
 
 class ShadowScheduler:
@@ -63,10 +66,12 @@ class ShadowScheduler:
         share: float = SHARE,
         window_s: float = WINDOW_S,
         max_pending: int = MAX_PENDING,
+        extenders_left_out: int = 0,
     ) -> None:
         self.cluster = cluster
         self.outcomes: Counter[tuple[Outcome, Picture]] = Counter()
         self.reasons: Counter[tuple[Outcome, str]] = Counter()
+        self.nominations: Counter[Nomination] = Counter()
         self.judged = 0
         self.put_off = 0  # binds for which there was no CPU time left
         self.forgotten = 0
@@ -77,6 +82,7 @@ class ShadowScheduler:
         self._cpu_s = cpu_s
         self._since_s = now_s
         self._max_pending = max_pending
+        self._extenders_left_out = extenders_left_out
         self._pending: dict[str, _Pending] = {}
         self._differences: deque[Difference] = deque(maxlen=KEPT)
         self._came: deque[Followed] = deque(maxlen=KEPT)
@@ -111,6 +117,14 @@ class ShadowScheduler:
                 self._pending[seen.uid] = _Pending(seen.pod.key)
             else:
                 self.forgotten += 1
+        if seen.nominated_node and (waiting := self._pending.get(seen.uid)) is not None:
+            self._nominated(waiting, seen.nominated_node)
+
+    def _nominated(self, pending: _Pending, node: str) -> None:
+        """Each node that a pod is nominated for counts once."""
+        if pending.nominated != node:
+            pending.nominated = node
+            self.nominations[nominated(pending.judged, node)] += 1
 
     def pod_gone(self, uid: str, now_s: float) -> None:
         """As `Cluster.pod_gone`."""
@@ -251,4 +265,6 @@ class ShadowScheduler:
             forgotten=self.forgotten,
             differences=tuple(islice(reversed(self._differences), newest)),
             came=tuple(islice(reversed(self._came), newest)),
+            nominations=tuple(Counted(what.value, self.nominations[what]) for what in Nomination),
+            extenders_left_out=self._extenders_left_out,
         )

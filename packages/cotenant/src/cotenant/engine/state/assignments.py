@@ -18,7 +18,7 @@ from cotenant.engine.framework.node_rules import NodeRules
 from cotenant.engine.framework.plugin import Plugin
 from cotenant.engine.framework.plugin_rules import PluginRules
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.framework.roster import Calls, Roster
+from cotenant.engine.framework.roster import Roster
 from cotenant.engine.state.assignment_checks import check_residents, rows_over_capacity
 from cotenant.engine.state.estimates import Estimates
 from cotenant.engine.state.learned_profiles import LearnedProfiles, ProfileStore
@@ -160,17 +160,14 @@ class Assignments:
         self.pods.add(entry)
         seen = entry.seen
         holds = seen.holds if seen.holds != NO_HOLDINGS else entry.holds
-        self.narrowing.add_pod(entry.number, seen.pod, entry.shape, seen.volumes, seen.demands, holds)
+        entry.kind = kind = self.narrowing.add_pod(
+            entry.number, seen.pod, entry.shape, seen.volumes, seen.demands, holds
+        )
         if entry.seen.terminating:
             self.narrowing.set_terminating(entry.number)
-        entry.calls = self._calls_of(entry)
+        entry.calls = self._roster.calls((kind, entry.shape, seen.pod.qos), seen.pod, seen.demands)
         for call in entry.calls.pod_arrived:
             call(entry)
-
-    def _calls_of(self, entry: PodInfo) -> Calls:
-        seen = entry.seen
-        alike = (self.narrowing.kind_of(entry.number), entry.shape, seen.pod.qos)
-        return self._roster.calls(alike, seen.pod, seen.demands)
 
     def unskip(self, plugin: Plugin, pods: Iterable[PodInfo]) -> None:
         """A plugin skips fewer pods than before: those that it needs now are reported to it."""
@@ -185,7 +182,8 @@ class Assignments:
             None,
         )
         for entry in pods:
-            before, entry.calls = entry.calls, self._calls_of(entry)
+            before, seen = entry.calls, entry.seen
+            entry.calls = self._roster.calls((entry.kind, entry.shape, seen.pod.qos), seen.pod, seen.demands)
             if plugin not in entry.calls.plugins or plugin in before.plugins:
                 continue
             plugin.pod_arrived(entry)
@@ -234,9 +232,9 @@ class Assignments:
 
     def _reclaim(self) -> None:
         """Reclaim the rows and bits of shapes without pods, when there are many."""
-        unused = self.encoder.reclaimable
-        if self._is_held:
+        if self._is_held or not self._released:
             return
+        unused = self.encoder.reclaimable
         if self._released < _RECLAIM_AFTER and 2 * unused <= self.encoder.shape_rows + _MAX_UNUSED:
             return
         self._released = 0

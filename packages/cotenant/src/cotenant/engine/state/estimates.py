@@ -86,12 +86,12 @@ class Estimates:
             if k < len(self._known):
                 self._known[k] = False
 
-    def started(self, shapes: Iterable[int], now_s: float) -> None:
-        """Pods of these shapes were placed."""
-        self._read_new()
-        for k in shapes:
-            if isnan(self._started_s[k]):
-                self._started_s[k] = now_s
+    def started(self, k: int, now_s: float) -> None:
+        """A pod of this shape was placed."""
+        if self._new:
+            self._read_new()
+        if isnan(self._started_s[k]):
+            self._started_s[k] = now_s
 
     def measured(self, pods: Int, cpu_cores: Float, memory_bytes: Float) -> None:
         """One round of measurements of pods on nodes, by number."""
@@ -250,7 +250,8 @@ class Estimates:
                 self._batch[k] = params[k, Param.IS_SERVICE] == 0
                 self._started_s[k] = np.nan
                 self._unpredicted[k] = self._batch[k]
-            if (self._deadline_s[k], self._path_s[k]) != (pod.deadline_s, pod.path_s):
-                self._deadline_s[k], self._path_s[k] = pod.deadline_s, pod.path_s
+            path_s = pod.path_s if pod.job is not None or pod.estimate is not None else 0.0
+            if (self._deadline_s[k], self._path_s[k]) != (pod.deadline_s, path_s):
+                self._deadline_s[k], self._path_s[k] = pod.deadline_s, path_s
                 self._settled.discard(k)
         self._new.clear()

@@ -25,7 +25,7 @@ class NodeImages:
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
         self._of_node: dict[str, Images] = {}
-        self._sizes: dict[str, dict[str, int]] = {}  # image -> node's name -> bytes
+        self.sizes: dict[str, dict[str, int]] = {}  # image -> node's name -> bytes; read only elsewhere
         self._scores: dict[tuple[str, ...], Float | None] = {}
         self._revision = -1  # of the nodes' labels, when the scores were computed
 
@@ -35,12 +35,12 @@ class NodeImages:
         if found == before:
             return
         for image, _ in before:
-            sizes = self._sizes[image]
+            sizes = self.sizes[image]
             sizes.pop(node, None)
             if not sizes:
-                del self._sizes[image]
+                del self.sizes[image]
         for image, size in found:
-            self._sizes.setdefault(image, {})[node] = size
+            self.sizes.setdefault(image, {})[node] = size
         if found:
             self._of_node[node] = found
         else:
@@ -53,7 +53,7 @@ class NodeImages:
 
     def scores(self, wanted: tuple[str, ...]) -> Float | None:
         """`float64[N]`, 0..100, for a pod with these images, one for each container; None where all rows are equal."""
-        if not wanted or not self._sizes:
+        if not wanted or not self.sizes:
             return None
         if self._revision != self._encoder.labels_revision:
             self._revision = self._encoder.labels_revision
@@ -68,7 +68,7 @@ class NodeImages:
         rows = self._encoder.node_rows
         scaled = np.zeros(self._encoder.all_rows)
         for image in wanted:
-            sizes = {rows[name]: size for name, size in self._sizes.get(image, {}).items() if name in rows}
+            sizes = {rows[name]: size for name, size in self.sizes.get(image, {}).items() if name in rows}
             share = len(sizes) / len(rows) if rows else 0.0
             for row, size in sizes.items():
                 scaled[row] += int(size * share)

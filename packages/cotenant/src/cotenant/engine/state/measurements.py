@@ -9,7 +9,7 @@ correction takes place.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, nan
+from math import nan
 
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, PodSignals
@@ -22,7 +22,10 @@ class Measurements:
 
     def __init__(self) -> None:
         self._measured: dict[str, MeasuredPod] = {}
-        self._corrected_s = -inf
+
+    def __len__(self) -> int:
+        """Of how many pods."""
+        return len(self._measured)
 
     def note(self, metric: NodeMetric, uid_of: Callable[[str], str | None]) -> None:
         """One node's metric; `uid_of` a namespace/name is that of the pod which was on the node when it was
@@ -34,18 +37,6 @@ class Measurements:
             uid = uid_of(key)
             if uid is not None:
                 self._measured[uid] = measured
-
-    def is_due(self, now_s: float) -> bool:
-        """Whether estimates were last corrected long enough ago."""
-        return now_s >= self._corrected_s + CORRECTION_EVERY_S
-
-    def next_s(self) -> float:
-        """When the next correction is due; inf while nothing was measured."""
-        return self._corrected_s + CORRECTION_EVERY_S if self._measured else inf
-
-    def corrected(self, now_s: float) -> None:
-        """Estimates were corrected now."""
-        self._corrected_s = now_s
 
     def take(self) -> dict[str, MeasuredPod]:
         """The last measurement of each pod that was reported since the last time."""

@@ -76,8 +76,10 @@ class Narrowing:
         volumes: tuple[VolumeNeed, ...] = (),
         demands: Demands = NO_DEMANDS,
         holds: Holdings = NO_HOLDINGS,
-    ) -> None:
-        """Add a pod that is not assigned; number and shape are the encoder's (`Encoder.add_pod`)."""
+    ) -> PodKind:
+        """Add a pod that is not assigned, and return its kind; number and shape are the encoder's
+        (`Encoder.add_pod`).
+        """
         if number in self._pods:
             raise Permanent(f"pod {number} was added already")
         kind = self.pod_counts.acquire_kind(pod)
@@ -87,7 +89,7 @@ class Narrowing:
         is_plain = demands == NO_DEMANDS and holds == NO_HOLDINGS
         asked = self._asked.get((kind, shape, pod.qos), self.node_rules) if is_plain else self.node_rules
         if not asked:
-            return
+            return kind
         applying = tuple([node_rules for node_rules in asked if node_rules.add_pod(number, pod, demands, holds)])
         if is_plain and asked is self.node_rules:
             if len(self._asked) >= _MAX_ASKED:
@@ -96,6 +98,7 @@ class Narrowing:
         if applying:
             self._node_rules_of[number] = applying
             self._demands_of[number] = (demands, pod.limits)
+        return kind
 
     def forget_alike(self) -> None:
         """Ask all node rules again, whether they apply to pods that are alike."""

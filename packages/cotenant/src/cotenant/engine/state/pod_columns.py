@@ -11,6 +11,7 @@ import numpy as np
 
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.arrays import Float, Int, Mask
+from cotenant.model.groups.quota import PREEMPTIBLE
 
 NEVER_A_VICTIM = 2**62
 OVERDUE_S = 60.0  # after its grace period: a kubelet that answers has removed a pod by then
@@ -45,9 +46,12 @@ class PodColumns:
             self.by_number.extend([entry] * (number + 1 - len(self.by_number)))
         self.by_number[number] = entry
         self.generation[number] += 1
-        self.priorities[number] = entry.seen.pod.priority if entry.is_preemptible else NEVER_A_VICTIM
-        self.sub_priorities[number] = entry.seen.pod.sub_priority
-        self.best_effort[number] = entry.seen.pod.is_best_effort
+        pod = entry.seen.pod
+        # never: the stand-in of a reservation, and a pod whose label forbids it
+        never = bool(entry.seen.reservation) or (bool(pod.labels.items) and pod.labels.get(PREEMPTIBLE) == "false")
+        self.priorities[number] = NEVER_A_VICTIM if never else pod.priority
+        self.sub_priorities[number] = pod.sub_priority
+        self.best_effort[number] = pod.is_best_effort
         self.update(entry)
 
     def update(self, entry: PodInfo) -> None:

@@ -137,7 +137,7 @@ class PodCounts:
             pod.anti_affinity,
             pod.spread,
             pod.host_ports,
-            pod.pinned,
+            None if pod.node_affinity is None else pod.pinned,
             pod.is_daemon,
             pod.images,
             pod.replica_of,

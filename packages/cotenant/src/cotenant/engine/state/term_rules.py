@@ -47,7 +47,7 @@ class TermRules:
         self.check: Callable[[], None] = _unlimited  # called for each term; raises where judgement costs too much
         self.scorings: Mapping[str, KubeScoring] = {}  # by `Pod.scored_by`, of profiles that have one
         self._rules: dict[PodKind, PodRules] = {}
-        self._large: set[PodKind] = set()  # kinds with so many rules that their counts are not kept up to date
+        self.large: set[PodKind] = set()  # kinds with so many rules that their counts are not kept up to date
         self._selecting: dict[PodKind, tuple[tuple[SelectingTerm, ...], int, tuple[SelectingTerm, ...]]] = {}
 
     def of(self, kind: PodKind) -> PodRules:
@@ -56,19 +56,19 @@ class TermRules:
         if rules is None:
             rules = self._rules[kind] = read_rules(self._pod_counts, kind.pod, self.check)
             if rule_elements(kind.pod) > LARGE:
-                self._large.add(kind)
+                self.large.add(kind)
         return rules
 
     def release_large(self) -> None:
         """Release the counts of kinds with very many rules: else every other new pod would be compared with each of
         them for as long as these wait or run.
         """
-        while self._large:
-            self.drop(self._large.pop())
+        while self.large:
+            self.drop(self.large.pop())
 
     def drop(self, kind: PodKind) -> None:
         """Release the counts of a kind that has no pods left."""
-        self._large.discard(kind)
+        self.large.discard(kind)
         self._selecting.pop(kind, None)
         rules = self._rules.pop(kind, None)
         for count in rules.counts() if rules is not None else ():
@@ -96,11 +96,12 @@ class TermRules:
 
     def is_constrained(self, kind: PodKind, k: int) -> bool:
         """Whether `has_required` or `has_preferred`, in one look."""
-        rules = self.of(kind)
+        rules, encoder = self.of(kind), self._encoder
         if (
             rules.has_required
             or rules.has_preferred
-            or self._encoder.has_preferences(k)
+            or k in encoder.preferring
+            or (encoder.soft_taints and encoder.has_preferences(k))
             or self._has_image_scores(kind)
             or self._scoring_of(k) is not None
         ):
@@ -278,7 +279,8 @@ class TermRules:
                 yield preference.Part("NodeResourcesBalancedAllocation", scoring.weights.balanced * balanced)
 
     def _has_image_scores(self, kind: PodKind) -> bool:
-        return bool(kind.pod.images) and self._images.scores(kind.pod.images) is not None
+        images = self._images
+        return bool(kind.pod.images and images.sizes) and images.scores(kind.pod.images) is not None
 
     def _pod_affinity_weights(
         self, kind: PodKind, rules: PodRules, rows: Int, scoring: KubeScoring

@@ -10,14 +10,15 @@ Limits: counts are in memory and begin when the objective is first seen, or wher
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cotenant.engine.traces.channels import Channels, ClosedChannel
+from cotenant.engine.traces.generations import Tags, judge_generations
 from cotenant.engine.traces.operations import Operation, Operations
 from cotenant.engine.traces.replicas import ReplicaFigures, Replicas
 from cotenant.engine.traces.service_graph import grouped
@@ -28,6 +29,8 @@ from cotenant.model.traces.spans import EVERYBODY, REQUESTS, SpanColumns, SpanKi
 from cotenant.policy.objective.burn import Counted, Standing, judge
 
 MOST = 2_000
+_UNCOUNTED_S = 60.0
+_MAX_UNCOUNTED = 100  # replicas that an objective remembers to have no figures from
 _NO_LIMIT_NS = np.iinfo(np.int64).max
 
 
@@ -43,6 +46,8 @@ class Tracked:
     seen_s: float | None = None  # of its last request
     unproven: int = 0  # requests of senders that have not proven to be of its namespace
     is_proven: bool = False  # a sender has: from then on only such senders count
+    # replicas that it cannot be counted from: why, and when that was last seen
+    uncounted: dict[SpanSource, tuple[str, float]] = field(default_factory=dict)
 
 
 class TrackedObjectives:
@@ -58,6 +63,7 @@ class TrackedObjectives:
         self._first = np.zeros(1, np.int64)
         self._objective = np.zeros(0, np.int64)
         self._is_stale = False
+        self._has_goals = False
         self.replicas = Replicas()
         self.trusts_all = True  # whoever can send is believed: one machine, or a network that is trusted
 
@@ -98,7 +104,7 @@ class TrackedObjectives:
 
     def closed(self, objective: ServiceObjective) -> ClosedChannel | None:
         """The closed channel that makes an objective blind."""
-        if objective.indicator is Indicator.SELF_REPORTED:
+        if not objective.is_of_spans:
             return None
         return self.channels.of_service(objective.service_namespace, objective.service)
 
@@ -117,9 +123,11 @@ class TrackedObjectives:
         called: NDArray[np.bool_],
         old: NDArray[np.bool_],
         now_s: float,
+        tags_of: Callable[[int], Tags] = lambda row: {},
     ) -> None:
         """Count spans. `operation`: the number of each; `sources`: of the batch; `own_ns`, `called`: see
-        `OwnTimes`. The `old` ones count when they ended, and not before the objective.
+        `OwnTimes`; `tags_of`: the attributes of a row. The `old` ones count when they ended, and not before the
+        objective.
         """
         if not self._tracked:
             return
@@ -133,6 +141,21 @@ class TrackedObjectives:
         objective = self._objective[self._first[operation[rows]] + place]
         duration = (spans.end_ns - spans.start_ns)[rows]
         bad = np.where(self._of_errors[objective], spans.failed[rows], duration > self._limit_ns[objective])
+        if self._has_goals:
+            measured = judge_generations(
+                [tracked.objective.goal for tracked in self._in_order],
+                objective,
+                duration,
+                bad,
+                lambda pair: tags_of(int(rows[pair])),
+                spans.failed[rows],
+                lambda pair, why: self.cannot_count(
+                    self._in_order[int(objective[pair])], sources[spans.source[rows[pair]]], why, now_s
+                ),
+            )
+            rows, objective, duration, bad = (row[measured] for row in (rows, objective, duration, bad))
+            if not rows.size:
+                return
         many = len(sources)
         pairs, of_row, sizes = np.unique(objective * many + spans.source[rows], return_inverse=True, return_counts=True)
         admitted = self._admitted(pairs.tolist(), sizes.tolist(), sources, now_s)[of_row]
@@ -216,6 +239,36 @@ class TrackedObjectives:
                 self._count(tracked, requests, bad, now_s)
         return len(found)
 
+    def observed(
+        self,
+        tracked: Tracked,
+        source: SpanSource,
+        uppers_ns: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        bad: NDArray[np.bool_],
+        now_s: float,
+    ) -> None:
+        """Count observations of a replica's histogram: so many at most so long each, those of `bad` buckets as bad."""
+        requests = int(counts.sum())
+        if not (self.trusts_all or self._proves(tracked, source, now_s) or self._admits_stranger(tracked, requests)):
+            return
+        self._count(tracked, requests, int(counts[bad].sum()), now_s)
+        is_believed = self.trusts_all or tracked.is_proven
+        row = self.replicas.row(tracked.objective.key, source, now_s, requests, is_believed=is_believed)
+        self.replicas.add_counted(row, uppers_ns, counts, bad)
+
+    def cannot_count(self, tracked: Tracked, source: SpanSource, why: str, now_s: float) -> None:
+        """A replica from which an objective cannot be counted."""
+        if source in tracked.uncounted or len(tracked.uncounted) < _MAX_UNCOUNTED:
+            tracked.uncounted[source] = (why, now_s)
+
+    def uncounted(self, tracked: Tracked, now_s: float) -> list[tuple[SpanSource, str]]:
+        """The replicas from which it could not be counted lately, and why."""
+        for source, (_, seen_s) in list(tracked.uncounted.items()):
+            if now_s - seen_s > _UNCOUNTED_S:
+                del tracked.uncounted[source]
+        return [(source, why) for source, (why, _) in tracked.uncounted.items()]
+
     def standing(self, tracked: Tracked, now_s: float) -> Standing:
         """The objective judged now."""
         return judge(tracked.objective, lambda window_s: tracked.counts.sum(now_s, window_s), now_s - tracked.since_s)
@@ -281,8 +334,9 @@ class TrackedObjectives:
             self._in_order = [
                 tracked
                 for tracked in self._tracked.values()
-                if not tracked.objective.wrong and tracked.objective.indicator is not Indicator.SELF_REPORTED
+                if not tracked.objective.wrong and tracked.objective.is_of_spans
             ]
+            self._has_goals = any(tracked.objective.goal is not None for tracked in self._in_order)
             self._limit_ns = np.array(
                 [(tracked.objective.threshold_us or 0) * 1000 or _NO_LIMIT_NS for tracked in self._in_order], np.int64
             )
@@ -319,6 +373,7 @@ def _counted(objective: ServiceObjective) -> tuple[object, ...]:
         objective.threshold_us,
         objective.window_s,
         bool(objective.wrong),
+        objective.goal and objective.goal.counted,
         objective.uid,
     )
 

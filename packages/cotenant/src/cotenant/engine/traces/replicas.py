@@ -94,6 +94,19 @@ class Replicas:
         slot = (self._slot or 0) % SLOTS
         _add(rows, duration_ns, bad, own_ns, called, self._counts, self._sketch, self._own, slot)
 
+    def add_counted(
+        self, row: int, duration_ns: NDArray[np.int64], counts: NDArray[np.int64], bad: NDArray[np.bool_]
+    ) -> None:
+        """Count so many requests of each duration for one row, which called nobody; -1 is left out."""
+        if row < 0:
+            return
+        slot = (self._slot or 0) % SLOTS
+        self._counts[row, :2, slot] += (int(counts.sum()), int(counts[bad].sum()))
+        for duration, count in zip(duration_ns.tolist(), counts.tolist(), strict=True):
+            bucket = bucket_of(duration)
+            self._sketch[row, slot, bucket] += np.uint32(count)
+            self._own[row, slot, bucket] += np.uint32(count)
+
     def tick(self, now_s: float) -> None:
         """Clear the slots that have passed."""
         number = int(now_s // SLOT_S)

@@ -198,7 +198,17 @@ class TraceEngine:
         self.latency.add(operation, columns.end_ns - columns.start_ns, columns.failed, old)
         source, host = self._numbers_of(batch.sources, now_s, sender)
         if len(self.objectives):
-            self.objectives.add(operation, columns, batch.sources, *self._own_times.of(columns), old, now_s)
+            self.objectives.add(
+                operation,
+                columns,
+                batch.sources,
+                *self._own_times.of(columns),
+                old,
+                now_s,
+                lambda row: self.message_tags(
+                    batch.body[int(columns.offset[row]) : int(columns.offset[row] + columns.length[row])]
+                ),
+            )
         spans = ArrivedSpans(
             columns,
             operation,

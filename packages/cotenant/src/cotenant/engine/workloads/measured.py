@@ -20,7 +20,7 @@ from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.framework.outbox import Outbox
 from cotenant.engine.state.estimates import Learned
 from cotenant.engine.state.learned_profiles import ProfileStore
-from cotenant.engine.state.measurements import Measurements, signal
+from cotenant.engine.state.measurements import CORRECTION_EVERY_S, Measurements, signal
 from cotenant.engine.workloads.profiles import FollowedProfiles, PodWindow
 from cotenant.model.arrays import Float, Int
 from cotenant.model.cluster.interference_profile import InterferenceProfile
@@ -51,14 +51,15 @@ class MeasuredPods:
         self._workloads = FollowedProfiles()
         self._has_new_priors = False
         self.is_learning = profile.learns_interference  # else `tagged` and `use_new_priors` change nothing
+        self.due_s = -inf if profile.reads_metrics or profile.weighs_slack else inf  # the next `correct`
+        self.next_s = inf  # when `correct` has something to do for workload profiles
 
     def tagged(self, seen: ObservedPod) -> ObservedPod:
         """The pod with the WorkloadProfile that it belongs to, where the policy learns interference."""
         return self._workloads.tagged(seen) if self._workloads and self._profile.learns_interference else seen
 
-    def next_s(self) -> float:
-        """When `correct` has something to do for workload profiles; inf never."""
-        return self._measurements.next_s() if self._workloads else inf
+    def _plan(self) -> None:
+        self.next_s = self.due_s if self._measurements and self._workloads else inf
 
     def metric_seen(self, metric: NodeMetric, now_s: float) -> None:
         """The NodeMetric of a node. Estimates are corrected by all of them together, once a minute, before a round."""
@@ -75,11 +76,12 @@ class MeasuredPods:
             return entry.seen.uid
 
         self._measurements.note(metric, uid_of)
+        self._plan()
 
     def correct(self, now_s: float) -> None:
-        """Correct estimates by the measurements since the last correction, and the remaining slack."""
-        if not (self._profile.reads_metrics or self._profile.weighs_slack) or not self._measurements.is_due(now_s):
-            return
+        """Correct estimates by the measurements since the last correction, and the remaining slack; not before
+        `due_s`.
+        """
         taken = self._measurements.take()
         entries = [self._pods.by_uid.get(uid) for uid in taken]
         numbers = np.array([-1 if entry is None else entry.number for entry in entries], dtype=np.int64)
@@ -119,11 +121,13 @@ class MeasuredPods:
         follows what is measured.
         """
         self._workloads.seen(profile)
+        self._plan()
         self._set_prior(profile.key)
 
     def workload_profile_gone(self, key: str) -> None:
         """A WorkloadProfile was deleted."""
         self._workloads.gone(key)
+        self._plan()
         self._set_prior(key)
 
     def _set_prior(self, key: str) -> None:
@@ -163,7 +167,8 @@ class MeasuredPods:
         profile, assignments = self._profile, self._components.assignments
         if not (profile.reads_metrics or profile.weighs_slack):
             return
-        self._measurements.corrected(now_s)
+        self.due_s = now_s + CORRECTION_EVERY_S
+        self._plan()
         assignments.write()
         estimates = assignments.estimates
         assigned = estimates.assigned_shapes()

@@ -20,6 +20,7 @@ from cotenant.model.assess.meters import NO_METERS, Meters
 from cotenant.model.errors import InvalidInput
 
 Float32 = NDArray[np.float32]
+_LATEST_S = 253_402_300_800.0  # the year 10000, of which no calendar knows
 _BLOCK_VALUES = 4_000_000  # of one resource, summed at a time
 
 
@@ -37,6 +38,8 @@ class History:
     def __post_init__(self) -> None:
         if not (isfinite(self.start_s) and isfinite(self.step_s) and self.step_s > 0):
             raise InvalidInput("history", (self.start_s, self.step_s), "a start and a step above 0, in seconds")
+        if not (self.start_s >= 0 and self.start_s + self.cpu_m.shape[-1] * self.step_s <= _LATEST_S):
+            raise InvalidInput("history", (self.start_s, self.step_s), "times from 1970 to 9999")
         for field, values in (("cpu_m", self.cpu_m), ("memory_mib", self.memory_mib)):
             if values.dtype != np.float32 or values.ndim != 2 or len(values) != len(self.names):
                 expected = f"float32 [{len(self.names)} series, steps]"

@@ -180,6 +180,28 @@ class PastTrial:
     resource: str
     scores: tuple[Tried, ...]
     verdict: str
+    told: str = ""  # what the manager would have lent on one day, and what of it would have been squeezed
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyingTried:
+    """What one rule would have emptied by the first half of the history, and what came of it in the second."""
+
+    rule: str
+    nodes: int
+    moved: int  # pods
+    squeezed_pct: float  # of pod-steps
+    before_pct: float  # the same without any move
+    overflowed: int  # nodes
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyingTrial:
+    """A consolidation tried on the past; `rules[0]` is ours."""
+
+    resource: str
+    rules: tuple[EmptyingTried, ...]
+    verdict: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,3 +297,4 @@ class Report:
     energy: EnergyGroups | None  # None = the figures of energy say why
     risk: float
     what_ifs: WhatIfs | None = None  # None = none were asked
+    emptying: EmptyingTrial | None = None  # None = no history of pods over two days

@@ -8,7 +8,7 @@ Limits: only what a scheduler uses is kept; features that it cannot evaluate are
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import nan
 from typing import NamedTuple
@@ -182,20 +182,22 @@ class ObservedPod:
     reservation: str = ""  # not a pod: it represents the reservation of this name, under the reservation's UID
     # Features that this scheduler cannot evaluate; the pod waits with this reason instead of being placed wrongly.
     unsupported: tuple[str, ...] = ()
+    # What follows from these and is asked of every pod:
+    terminating: bool = field(init=False, repr=False)  # its deletion has been requested
+    has_ended: bool = field(init=False, repr=False)  # its containers have terminated for good: it uses no resources
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terminating", self.ends_s == self.ends_s)
+        object.__setattr__(self, "has_ended", self.phase is Phase.SUCCEEDED or self.phase is Phase.FAILED)
 
     def __eq__(self, other: object) -> bool:
         """Field by field; times that are not given (NaN) are equal."""
         return identical(self, other)
 
     @property
-    def terminating(self) -> bool:
-        """Whether its deletion has been requested."""
-        return self.ends_s == self.ends_s
-
-    @property
     def occupies(self) -> bool:
         """Whether it uses resources of its node."""
-        return bool(self.node) and not self.phase.is_final
+        return bool(self.node) and not self.has_ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ Limits: resource claims are not modelled; volumes are kept beside the pod (model
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf, isfinite, isnan
 
 from cotenant.model.cluster.affinity import NodeAffinity, PodTerm, SpreadConstraint
@@ -121,49 +121,42 @@ class Pod:
     has_whole_cpus: bool = (
         False  # Guaranteed, each container with whole CPUs: a static kubelet gives it CPUs of its own
     )
+    # What follows from these and is asked many times:
+    key: str = field(init=False, repr=False, compare=False)  # `namespace/name`, unique among the pods of a cluster
+    effective_class: PriorityClass = field(init=False, repr=False, compare=False)  # the default of its QoS counts too
+    # whether latency matters rather than throughput: it has a latency objective, or production priority
+    is_service: bool = field(init=False, repr=False, compare=False)
+    # whether it is of the classes that may be held back for others at any time: BE, or priority class batch or free
+    is_best_effort: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        where = f"pod {self.namespace}/{self.name}"
+        key = f"{self.namespace}/{self.name}"
         if not self.name:
             raise InvalidInput("pod", self.namespace, "a name")
-        if PODS_NAME in self.requests:
-            raise InvalidInput(
-                f"{where}: requests.pods", self.requests.get(PODS_NAME), "no amount: every pod takes one slot"
-            )
+        for resource, amount in self.requests.items:
+            if resource == PODS_NAME:
+                raise InvalidInput(f"pod {key}: requests.pods", amount, "no amount: every pod takes one slot")
         if isnan(self.deadline_s):
-            raise InvalidInput(f"{where}: deadline", self.deadline_s, "seconds, or inf for none")
+            raise InvalidInput(f"pod {key}: deadline", self.deadline_s, "seconds, or inf for none")
         if isnan(self.load_limit) or self.load_limit <= 0:
-            raise InvalidInput(f"{where}: load limit", self.load_limit, "a fraction above 0, or inf for none")
+            raise InvalidInput(f"pod {key}: load limit", self.load_limit, "a fraction above 0, or inf for none")
         if self.objective_p99_ms is not None and not (isfinite(self.objective_p99_ms) and self.objective_p99_ms > 0):
-            raise InvalidInput(f"{where}: latency objective", self.objective_p99_ms, "milliseconds above 0")
+            raise InvalidInput(f"pod {key}: latency objective", self.objective_p99_ms, "milliseconds above 0")
         if self.group and self.group_limit < 1:
-            raise InvalidInput(f"{where}: group limit", self.group_limit, "1 or more")
-
-    @property
-    def key(self) -> str:
-        """`namespace/name`, unique among the pods of a cluster."""
-        return f"{self.namespace}/{self.name}"
+            raise InvalidInput(f"pod {key}: group limit", self.group_limit, "1 or more")
+        band = self.priority_class
+        if band is PriorityClass.NONE and self.qos is not QoSClass.NONE:
+            band = effective_class(band, self.qos)
+        held_back = self.qos is QoSClass.BE or band is PriorityClass.BATCH or band is PriorityClass.FREE
+        object.__setattr__(self, "key", key)
+        object.__setattr__(self, "effective_class", band)
+        object.__setattr__(self, "is_service", self.objective_p99_ms is not None or band is PriorityClass.PROD)
+        object.__setattr__(self, "is_best_effort", held_back)
 
     @property
     def owner(self) -> str:
         """The tenant; the namespace by default."""
         return self.tenant or self.namespace
-
-    @property
-    def is_service(self) -> bool:
-        """Whether latency matters rather than throughput: it has a latency objective, or production priority."""
-        if self.objective_p99_ms is not None:
-            return True
-        return effective_class(self.priority_class, self.qos) is PriorityClass.PROD
-
-    @property
-    def is_best_effort(self) -> bool:
-        """Whether it is of the classes that may be held back for others at any time: BE, or the priority classes
-        batch and free.
-        """
-        if self.qos is QoSClass.BE:
-            return True
-        return effective_class(self.priority_class, self.qos) in (PriorityClass.BATCH, PriorityClass.FREE)
 
     @property
     def path_s(self) -> float:
@@ -185,7 +178,7 @@ class Pod:
         return Shape(
             requests=self.requests,
             tenant=self.owner,
-            priority_class=effective_class(self.priority_class, self.qos),
+            priority_class=self.effective_class,
             is_service=self.is_service,
             node_selector=self.node_selector,
             node_affinity=self.node_affinity.unpinned() if self.node_affinity is not None else None,

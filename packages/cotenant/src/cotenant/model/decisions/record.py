@@ -30,10 +30,6 @@ class Candidate:
     score: float
     parts: tuple[ScorePart, ...] = ()
 
-    def __post_init__(self) -> None:
-        if isnan(self.score) or (self.parts and any(isnan(part.value) for part in self.parts)):
-            raise InvalidInput(f"score of node {self.node}", self.score, "a number")
-
     def rest(self) -> float:
         """The part of the score that its terms do not explain: clamping, truncation, rounding. 0 where there are no
         terms.
@@ -64,6 +60,10 @@ class DecisionRecord:
     def __post_init__(self) -> None:
         if isnan(self.at_s):
             raise InvalidInput(f"decision on {self.pod}", self.at_s, "a time in seconds")
+        for candidate in self.candidates:
+            score = candidate.score
+            if isnan(score) or (candidate.parts and any(isnan(part.value) for part in candidate.parts)):
+                raise InvalidInput(f"score of node {candidate.node}", score, "a number")
 
     def headline(self) -> str:
         """One line: where it was placed, or why it waits."""

@@ -89,6 +89,16 @@ class Followed:
     signals: tuple[tuple[Signal, Worse], ...]
 
 
+class Nomination(StrEnum):
+    """Our choice for a pod that the other scheduler has nominated for a node, where it evicts others."""
+
+    SAME_NODE = "same_node"  # evictions there too
+    OTHER_NODE = "other_node"  # evictions elsewhere
+    WOULD_PLACE = "would_place"  # without an eviction
+    WOULD_WAIT = "would_wait"
+    NOT_JUDGED = "not_judged"  # or not yet
+
+
 @dataclass(frozen=True, slots=True)
 class Counted:
     """How many pods, and what share of those that were compared."""
@@ -120,6 +130,8 @@ class ShadowReport:
     forgotten: int  # pods beyond the most that are remembered
     differences: tuple[Difference, ...]  # the newest, the last one first
     came: tuple[Followed, ...]  # likewise
+    nominations: tuple[Counted, ...] = ()  # by `Nomination`
+    extenders_left_out: int = 0  # of the configuration: a shadow asks none
 
     @property
     def compared(self) -> int:

@@ -34,6 +34,10 @@ class Scope(StrEnum):
 class Knob(StrEnum):
     """A knob by its file's name, with the canonical text of its value."""
 
+    _value_: str
+    scope: Scope  # the tree that contains it
+    undoable: bool  # there is a previous value to restore
+
     CPU_MAX = "cpu.max"  # "QUOTA PERIOD" in microseconds; QUOTA may be "max"
     CPU_BURST = "cpu.max.burst"  # microseconds of unused quota that may be kept
     CPU_WEIGHT = "cpu.weight"  # 1..10000, 100 is usual
@@ -43,28 +47,25 @@ class Knob(StrEnum):
     MEMORY_LOW = "memory.low"  # bytes
     MEMORY_HIGH = "memory.high"  # bytes or "max"
     MEMORY_MAX = "memory.max"  # bytes or "max"
-    MEMORY_RECLAIM = "memory.reclaim"  # bytes to reclaim now: a one-time action, nothing to restore
+    MEMORY_RECLAIM = (
+        "memory.reclaim",
+        Scope.CGROUP,
+        False,
+    )  # bytes to reclaim now: a one-time action, nothing to restore
     IO_WEIGHT = "io.weight"  # "default N", N 1..10000
     IO_MAX = "io.max"  # "MAJOR:MINOR rbps=N wbps=N riops=N wiops=N", one device; each N may be "max"
-    SCHEMATA = "schemata"  # resctrl: one line per resource, as "L3:0=ff;1=ff"
-    RATE = "tc.rate"  # "MIN MAX" in bits per second for a traffic class of the host's uplink
-    NETWORK_RATE = "network.rate"  # bits per second that leave a group's network namespace, or "max"
-    NETWORK_DELAY = "network.delay"  # microseconds that each packet from there is delayed, "0" is usual
-    NETWORK_LOSS = "network.loss"  # of a million packets from there so many are lost, "0" is usual
+    SCHEMATA = "schemata", Scope.RESCTRL  # resctrl: one line per resource, as "L3:0=ff;1=ff"
+    RATE = "tc.rate", Scope.TC  # "MIN MAX" in bits per second for a traffic class of the host's uplink
+    NETWORK_RATE = "network.rate", Scope.NETWORK  # bits per second that leave a group's network namespace, or "max"
+    NETWORK_DELAY = "network.delay", Scope.NETWORK  # microseconds that each packet from there is delayed, "0" is usual
+    NETWORK_LOSS = "network.loss", Scope.NETWORK  # of a million packets from there so many are lost, "0" is usual
 
-    @property
-    def scope(self) -> Scope:
-        """The tree that contains the knob."""
-        if self is Knob.SCHEMATA:
-            return Scope.RESCTRL
-        if self in (Knob.NETWORK_RATE, Knob.NETWORK_DELAY, Knob.NETWORK_LOSS):
-            return Scope.NETWORK
-        return Scope.TC if self is Knob.RATE else Scope.CGROUP
-
-    @property
-    def undoable(self) -> bool:
-        """Whether there is a previous value to restore."""
-        return self is not Knob.MEMORY_RECLAIM
+    def __new__(cls, file: str, scope: Scope = Scope.CGROUP, undoable: bool = True) -> Knob:
+        """A knob of this file."""
+        made = str.__new__(cls, file)
+        made._value_ = file
+        made.scope, made.undoable = scope, undoable
+        return made
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -143,23 +143,15 @@ class NodeState:
     )
     allocatable: Allocatable | None = None  # as its Node object says
     kubelet: KubeletFacts = field(default_factory=KubeletFacts)  # what is known of the other writers of knobs
-    _by_class: tuple[tuple[PodUse, ...], tuple[PodUse, ...]] = field(init=False, repr=False, compare=False)
+    # The pods, split once: every policy asks for the parts, some once per pod.
+    services: tuple[PodUse, ...] = field(init=False, repr=False, compare=False)  # those that are not best effort
+    best_effort_pods: tuple[PodUse, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Split the pods once: every policy asks for the parts, some once per pod."""
-        services = tuple(entry for entry in self.pods if not entry.pod.best_effort)
-        best_effort = tuple(entry for entry in self.pods if entry.pod.best_effort)
-        object.__setattr__(self, "_by_class", (services, best_effort))
+        object.__setattr__(self, "services", tuple(use for use in self.pods if not use.pod.best_effort))
+        object.__setattr__(self, "best_effort_pods", tuple(use for use in self.pods if use.pod.best_effort))
 
     @property
     def cpu_ratio_milli(self) -> int:
         """How much faster than the reference the CPUs are, thousandths; 1000 where it is not known."""
         return self.allocatable.cpu_ratio_milli if self.allocatable is not None else 1000
-
-    def services(self) -> tuple[PodUse, ...]:
-        """The pods that are not best effort."""
-        return self._by_class[0]
-
-    def best_effort_pods(self) -> tuple[PodUse, ...]:
-        """The best-effort pods."""
-        return self._by_class[1]

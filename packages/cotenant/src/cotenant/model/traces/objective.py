@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cotenant.model.machine.replica_signal import MaxAction
+from cotenant.model.traces.model_server import GoalSource, ModelGoal
 
 GROUP = "slo.cotenant.io"
 SHORTEST_WINDOW_S, LONGEST_WINDOW_S = 3600, 90 * 86_400
@@ -26,6 +27,7 @@ class Indicator(StrEnum):
     LATENCY = "latency"  # its SERVER or CONSUMER span took longer than the threshold
     ERRORS = "errors"  # its span has status ERROR
     SELF_REPORTED = "selfReported"  # the service's own reports say that it was over its objective
+    MODEL_SERVER = "modelServer"  # a generated answer took longer than a limit: `ServiceObjective.goal`
 
 
 class ObjectiveState(StrEnum):
@@ -58,7 +60,8 @@ class ServiceObjective:
     service: str
     operation: str = ""
     indicator: Indicator = Indicator.LATENCY
-    threshold_us: int | None = None  # of a latency objective: good at or below it
+    threshold_us: int | None = None  # good at or below it; None: not of a single latency
+    goal: ModelGoal | None = None  # of an objective of a model server
     budget_ppm: int = 1000  # share of requests that may be bad: 1 - target
     window_s: int = 28 * 86_400
     labels: Mapping[Severity, str] = field(default_factory=lambda: dict(USUAL_LABELS))  # without a severity: no alert
@@ -78,6 +81,13 @@ class ServiceObjective:
     def target(self) -> float:
         """The share of requests that must be good."""
         return 1.0 - self.budget_ppm / 1e6
+
+    @property
+    def is_of_spans(self) -> bool:
+        """Whether its requests are counted from spans."""
+        if self.goal is not None:
+            return self.goal.source is GoalSource.SPANS
+        return self.indicator in (Indicator.LATENCY, Indicator.ERRORS)
 
     @property
     def may_protect(self) -> bool:

@@ -1,4 +1,4 @@
-"""Sizes tried on the past: what a workload would have been given by its first days, against what its last day needed.
+"""Sizes tried on the past: what a workload would have been given by what was known, against what the day after needed.
 
 A size is one amount for the whole horizon: the highest of what a predictor says that use stays below. It is compared
 with the real peak, the (1 - risk) quantile of the workload's use in the horizon:
@@ -8,7 +8,8 @@ with the real peak, the (1 - risk) quantile of the workload's use in the horizon
     error    |sum of sizes - sum of peaks|, percent of the latter
     pinball  mean loss of the size as that quantile, each workload in units of its own mean use, percent
 
-Limits: one origin, the last horizon; means over a step, so a size for bursts within a step needs another source.
+At several origins each workload counts once an origin. One day says little: what wins on it may be luck.
+Limits: means over a step, so a size for bursts within a step needs another source.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ import numpy as np
 from cotenant.model.arrays import Float
 from cotenant.model.assess.history import Float32
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.assess.day_profile import DayProfile
 from cotenant.policy.assess.predictor import DAY_S, Past, Predictor
 from cotenant.policy.assess.rivals import RIVALS
 from cotenant.policy.assess.rows import means, quantiles
+from cotenant.policy.assess.size_blend import SizeBlend
 
 _MAX_SERIES = 4000  # predicted at a time: what is kept of earlier errors is many times the history
 MIN_KNOWN = 0.5  # of a series' steps in both parts
@@ -58,7 +59,7 @@ def sizes(past: Past, risk: float, horizon: int, predictor: Predictor | None = N
     for begin in range(0, len(past.use), _MAX_SERIES):
         some = slice(begin, begin + _MAX_SERIES)
         part = Past(past.use[some], past.step_s, past.requested[some], past.capacity[some])
-        found[some] = quantiles((predictor or DayProfile()).below(part, horizon, risk), 1.0)
+        found[some] = quantiles((predictor or SizeBlend()).below(part, horizon, risk), 1.0)
     return found
 
 
@@ -69,23 +70,35 @@ def size_test(
     horizon_s: float = DAY_S,
     ours: Predictor | None = None,
     rivals: Sequence[Predictor] = RIVALS,
+    origins: Sequence[int] = (),
 ) -> SizeTest:
-    """Sizes by what is known before the last horizon, or before the last third of a short history."""
+    """Sizes by what is known at each of these columns; by default once, before the last horizon, or before the last
+    third of a short history.
+    """
     if not 0 < risk < 1:
         raise InvalidInput("risk", risk, "between 0 and 1")
     steps = past.use.shape[1]
     horizon = max(1, min(round(horizon_s / past.step_s), steps // 3))
-    origin = steps - horizon
-    known, real = past.until(origin), past.use[:, origin:]
-    scores = tuple(
-        _score(predictor.name, known.use, real, sizes(known, risk, horizon, predictor), risk)
-        for predictor in (ours or DayProfile(), *rivals)
-    )
+    at = [origin for origin in origins if 0 < origin <= steps - horizon] if origins else [steps - horizon]
+    scores = tuple(_over(predictor, past, at, horizon, risk) for predictor in (ours or SizeBlend(), *rivals))
     return SizeTest(risk, scores, _verdict(risk, scores))
 
 
-def _score(name: str, before: Float32, real: Float32, size: Float, risk: float) -> SizeScore:
-    kept = ~np.isnan(size) & (_known(before) >= MIN_KNOWN) & (_known(real) >= MIN_KNOWN)
+def _over(predictor: Predictor, past: Past, origins: Sequence[int], horizon: int, risk: float) -> SizeScore:
+    known, real, size = [], [], []
+    for origin in origins:
+        before = past.until(origin)
+        known.append(_known(before.use))
+        real.append(past.use[:, origin : origin + horizon])
+        size.append(sizes(before, risk, horizon, predictor))
+    if not origins:
+        nan = float("nan")
+        return SizeScore(predictor.name, 0, nan, nan, nan, nan)
+    return _score(predictor.name, np.concatenate(known), np.concatenate(real), np.concatenate(size), risk)
+
+
+def _score(name: str, known_before: Float, real: Float32, size: Float, risk: float) -> SizeScore:
+    kept = ~np.isnan(size) & (known_before >= MIN_KNOWN) & (_known(real) >= MIN_KNOWN)
     size, real = size[kept], real[kept]
     peak, mean = quantiles(real, 1.0 - risk), means(real)
     if not len(size) or peak.sum() <= 0:

@@ -59,7 +59,7 @@ def decide(state: NodeState, settings: InterferenceSettings, memory: CauseHistor
         if done is not None:
             memory = _judge(state, settings, replace(memory, caps=capping.observe(caps, done, settings)), done)
             memory = replace(memory, usual=learn(memory.usual, done, settings))
-    best_effort = state.best_effort_pods()
+    best_effort = state.best_effort_pods
     verdict = Verdict(
         reasons=(*released, *memory.last) or (Reason(RULE, "no sample is complete yet"),),
         knobs=capping.knobs(memory.caps, best_effort, settings),

@@ -98,14 +98,14 @@ def _recent(slices: tuple[Slice, ...], now_us: int, settings: InterferenceSettin
 
 def _interval(state: NodeState, settings: InterferenceSettings) -> Slice:
     victims = []
-    for entry in state.services():
+    for entry in state.services:
         level = victim_level_ppm(settings.victim_signal, entry)
         if level is not None and entry.use.cpu_m is not None:
             victims.append(
                 VictimSample(entry.pod.uid, job_of(entry), level, entry.use.cpu_m, entry.use.throttled_ppm or 0)
             )
     amounts = []
-    for entry in state.best_effort_pods():
+    for entry in state.best_effort_pods:
         amount = activity(settings.suspect_signal, entry)
         if amount is not None:
             amounts.append((entry.pod.uid, amount))

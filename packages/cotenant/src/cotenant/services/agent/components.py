@@ -64,6 +64,7 @@ class Components:
     clocks: Clocks
     mode: Mode  # the mode the keeper was opened for; the configuration may change to observe, and back
     triggers: Mapping[str, TriggerSource]
+    cpu_times: Callable[[Sequence[str]], Mapping[str, int]] | None = None  # by group; None: no looks between ticks
     groups_seen: Sequence[
         Callable[[Sequence[str], Sequence[str]], None]
     ] = ()  # receivers of the services' and best-effort groups

@@ -6,6 +6,7 @@
     arrivals    names of pods' groups -> discovery               twice per period
     placing     pods -> classes of cache and uplink              every 2 s, where this process may
     triggers    pressure or late wake-up -> engine -> keeper     when one fires
+    looks       use of best-effort work -> a tick                every 0.2 s; where it changed
     reports     engine -> outboxes -> receivers                  every 30 s
     NodeMetric  engine -> API server                             by its spec
     topology    machine, pods -> API server                      every 60 s, where it differs
@@ -35,6 +36,7 @@ from cotenant import __version__
 from cotenant.drivers.http.traffic import Traffic
 from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.bursts import BurstSettings
 from cotenant.engine.node.decision_log import HeldKnob
 from cotenant.engine.node.doctor.checks import Finding
 from cotenant.engine.node.mode import Mode
@@ -50,6 +52,7 @@ from cotenant.services.agent.components import Components
 from cotenant.services.agent.discovery.sources import Source, Sources, plain
 from cotenant.services.agent.http import Pages, StatePage
 from cotenant.services.agent.loop.actor import Actor
+from cotenant.services.agent.loop.looks import Looks
 from cotenant.services.agent.loop.ticker import FAILING, Ticker
 from cotenant.services.agent.metrics import AgentMetrics
 from cotenant.services.agent.reloading import changeable
@@ -206,6 +209,16 @@ class AgentProcess:
             **{name: run() for name, run in self.components.background.items()},
             **{f"triggers of {name}": source.run(self.pressed) for name, source in self.components.triggers.items()},
         }
+        if self.components.cpu_times is not None:
+            looks = BurstSettings(look_us=self.config.bursts.look_ms * 1000, change_m=self.config.bursts.change_m)
+            work["looks"] = Looks(
+                looks,
+                max(1, len(self.components.cpus)),
+                state=lambda: self.agent.state(),
+                read=self.components.cpu_times,
+                sample=self._sampled_early,
+                now_us=self.components.clocks.now_us,
+            ).run()
         if self.components.placers:
             work["placing"] = self.placing.run()
         if self.deliveries:
@@ -305,12 +318,21 @@ class AgentProcess:
         if self.actor.knobs_changed > before:
             self.metrics.reacted(self.monotonic() - began_s)
 
+    async def _sampled_early(self) -> bool:
+        """A tick before its time. Returns whether a knob was changed."""
+        began_s, before = self.monotonic(), self.actor.knobs_changed
+        if self.ticker.age_s() >= MIN_AGE_S:
+            await self.ticker.try_tick()
+        if self.actor.knobs_changed > before:
+            self.metrics.reacted(self.monotonic() - began_s)
+        return self.actor.knobs_changed > before
+
     def _best_effort_runs(self) -> bool:
         """Whether best-effort work used CPU in the last sample."""
         state = self.agent.state()
         if state is None:
             return False
-        uses = [entry.use.cpu_m for entry in state.best_effort_pods()]
+        uses = [entry.use.cpu_m for entry in state.best_effort_pods]
         return any(use is None or use >= MIN_USE_M for use in uses)
 
     # Reports

@@ -24,6 +24,7 @@ FIXED = (  # changed by a restart only
     "credit",
     "pressure",
     "probe",
+    "bursts",
     "runtime_hook",
     "plain_eviction",
 )

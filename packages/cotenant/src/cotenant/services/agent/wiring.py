@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from cotenant.drivers.cgroup.counters import CgroupReader
+from cotenant.drivers.cgroup.cpu_time import CpuTimes
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Layout, detect
 from cotenant.drivers.cgroup.schedstat import RunDelayReader
@@ -104,6 +105,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             clocks=clocks,
             mode=config.mode,
             triggers=triggers,
+            cpu_times=_cpu_times(config, layout, stack),
             groups_seen=tuple(receivers),
             supported=classes.knobs
             | {knob for knob in Knob if knob.scope is Scope.CGROUP and not knobs.supported(knob)},
@@ -126,6 +128,19 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             post_incident=await _poster(config.credit.url, config.credit.token_file, config.credit.ca_file, stack),
             traces=_traces(config, stack),
         )
+
+
+def _cpu_times(
+    config: AgentConfig, layout: Layout, stack: AsyncExitStack
+) -> Callable[[Sequence[str]], Mapping[str, int]] | None:
+    """For looks between two ticks, where these are wanted and something may be done about what they show."""
+    if not config.bursts.enabled or config.mode is Mode.OBSERVE:
+        return None
+    try:
+        return stack.enter_context(closing(CpuTimes(layout))).read
+    except Unsupported as error:
+        _log.info("no looks between ticks: %s", error)
+        return None
 
 
 def _networks(groups: Groups) -> Callable[[NodePod], tuple[int, int] | None]:

@@ -251,6 +251,23 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BurstLooks:
+    """Looks at the use of best-effort work between two samples, which take one at once where it changed. They need
+    no privilege.
+    """
+
+    enabled: bool = True
+    look_ms: int = 200
+    change_m: int = 200  # milli-CPU; on large machines two hundredths of their CPUs
+
+    def __post_init__(self) -> None:
+        if not 20 <= self.look_ms <= 1000:
+            raise InvalidInput("look_ms", self.look_ms, "20 to 1000 milliseconds")
+        if self.change_m <= 0:
+            raise InvalidInput("change_m", self.change_m, "milli-CPU, more than 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
     """The configuration of one agent. Raises `InvalidInput` with the field's name."""
 
@@ -283,6 +300,7 @@ class AgentConfig:
     state_dir: Path = Path("/var/lib/cotenant")  # the leases' file, in one process; incidents that wait to be reported
     pressure: Triggers = Triggers()
     probe: Probe = Probe()
+    bursts: BurstLooks = BurstLooks()
     seal_certificate: Path | None = (
         # of the scheduler: by it alone it is believed what pods say that they hold; a file that is not there counts as
         # none

@@ -69,12 +69,28 @@ def check(request: ReadArguments) -> None:
         raise InvalidInput("--days", request.days, "above 0, 400 at most")
     if request.watch and request.prometheus:
         raise InvalidInput("--watch", request.watch, "no --prometheus beside it: one source of use")
-    if request.watch:
-        duration_s(request.watch, "--watch")
     pairs_of("--prometheus-match", request.matchers, "=")
     for header in request.headers:
         if not header.startswith("@"):
             pairs_of("--prometheus-header", (header,), ":")
+    _check_source(request)
+
+
+def _check_source(request: ReadArguments) -> None:
+    """What a source of use would refuse, before a cluster is read for a minute. Imports it only where it is asked for,
+    so that other refusals stay cheap.
+    """
+    if request.watch:
+        lasts_s = duration_s(request.watch, "--watch")
+        from cotenant.drivers.kube.usage.sampling import Watch
+
+        Watch(lasts_s)
+    if request.prometheus:
+        from cotenant.drivers.prometheus.client import Prometheus
+        from cotenant.drivers.prometheus.reading import HistoryRequest
+
+        Prometheus(request.prometheus)
+        HistoryRequest(request.days, request.step_s)
 
 
 def check_risk(risk_percent: float) -> None:

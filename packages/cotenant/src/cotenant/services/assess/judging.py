@@ -19,8 +19,10 @@ from cotenant.services.assess.asking import placement, waiting
 from cotenant.services.assess.cards import cards
 from cotenant.services.assess.copying import ClusterCopy, copied
 from cotenant.services.assess.energy import energy_figures, energy_groups
-from cotenant.services.assess.lending import lending, past_trial
+from cotenant.services.assess.lending import lending
+from cotenant.services.assess.measured import with_measured
 from cotenant.services.assess.moving import consolidation, first_hour
+from cotenant.services.assess.past import emptying_trial, past_trial
 from cotenant.services.assess.spending import spending
 from cotenant.services.assess.steps import next_steps
 from cotenant.services.assess.totals import totals
@@ -44,6 +46,8 @@ def assess(
     copy = copied(snapshot)
     nodes, pods = columns.node_columns(copy), columns.pod_columns(copy)
     use = _use(history, copy, pods)
+    if history is not None:
+        copy = replace(copy, metrics=with_measured(copy, pods, use))
     stage("lendable amounts")
     lent = lending(copy, pods, use, risk)
     stage("workloads")
@@ -80,6 +84,7 @@ def assess(
         None if prices is None else spending(prices, copy, nodes, pods, use, lent, emptied),
         energy_groups(use, pods),
         risk,
+        emptying=emptying_trial(copy, use, risk),
     )
 
 
@@ -104,6 +109,12 @@ def _calmest(engine: Cluster, lent: Mapping[str, Use]) -> list[str]:
     return sorted(shares, key=lambda name: (-shares[name], name))
 
 
+def _said(use: ClusterHistory) -> str:
+    """Where use is from: of pods, and of whole nodes where that is another source."""
+    sources = dict.fromkeys(source.rstrip(".") for source in (use.pods.use.source, use.nodes.source) if source)
+    return ". ".join(sources)
+
+
 def _source(snapshot: Snapshot, copy: ClusterCopy, use: ClusterHistory) -> Source:
     lacking = [f"{kind.key.rpartition('/')[2]}: {kind.reading.value}, {kind.why}" for kind in snapshot.lacking]
     unasked = [kind.key.rpartition("/")[2] for kind in snapshot.kinds if kind.reading is Reading.UNASKED]
@@ -119,7 +130,7 @@ def _source(snapshot: Snapshot, copy: ClusterCopy, use: ClusterHistory) -> Sourc
         datetime.fromtimestamp(snapshot.taken_s, UTC).isoformat(timespec="seconds"),
         snapshot.source,
         snapshot.server,
-        use.nodes.source or use.pods.use.source,
+        _said(use),
         snapshot.is_anonymised,
         tuple(lacking),
         tuple(notes),

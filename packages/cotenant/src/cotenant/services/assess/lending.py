@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 
 import numpy as np
 
@@ -20,10 +19,9 @@ from cotenant.engine.manager.active_pods import active_pod
 from cotenant.model.arrays import Int
 from cotenant.model.assess.figure import Figure, unknown
 from cotenant.model.assess.history import ClusterHistory
-from cotenant.model.assess.report import Lendable, PastTrial, Tried
+from cotenant.model.assess.report import Lendable
 from cotenant.model.machine.node_metric import NO_USE, NodeMetric, Use
-from cotenant.model.resources import CPU_NAME
-from cotenant.policy.assess.back_test import back_test, past_of
+from cotenant.policy.assess.back_test import past_of
 from cotenant.policy.assess.day_profile import DayProfile
 from cotenant.policy.assess.predictor import DAY_S
 from cotenant.policy.overcommit.batch import LOW, BatchRules, batch_amounts
@@ -125,7 +123,13 @@ def _theirs(amounts: tuple[Sequence[Amount], ...], at: int, name: str, unit: str
         "Koordinator's formula with its defaults (60 % of CPU, 65 % of memory, policy usage), summed over nodes"
     )
     if not amounts[at]:
-        return unknown(key, name, unit, definition, "its formula needs NodeMetrics, and no node has a current one")
+        return unknown(
+            key,
+            name,
+            unit,
+            definition,
+            "its formula needs current use of nodes, which neither NodeMetrics nor a history have",
+        )
     value = sum(amount.value for amount in amounts[at]) * scale
     return Figure(key, name, value, unit, definition, f"none: by one measurement of {len(amounts[at]):,} nodes")
 
@@ -176,31 +180,6 @@ def _by_history(
         name: Use(cpu_m, memory_bytes)
         for name, cpu_m, memory_bytes in zip(kept.names, amounts[0].tolist(), amounts[1].tolist(), strict=True)
     }
-
-
-def past_trial(copy: ClusterCopy, history: ClusterHistory, risk: float) -> PastTrial | None:
-    """Predictions of nodes' CPU use from the first part of the history, judged by the rest, beside rivals'."""
-    nodes = history.nodes
-    rows = [row for row, name in enumerate(nodes.names) if name in copy.managed]
-    if nodes.steps * nodes.step_s < DAY_S or not rows:
-        return None
-    kept = nodes.of_rows(np.array(rows, np.int64))
-    capacity = np.array([copy.managed[name].capacity.cpu_m for name in kept.names], np.float64)
-    asked = dict.fromkeys(kept.names, 0)
-    for info in copy.engine.every_pod():
-        if info.node in asked and info.seen.occupies:
-            asked[info.node] += info.seen.pod.requests.get(CPU_NAME)
-    requested = np.array([asked[name] for name in kept.names], np.float64)
-    tried = back_test(past_of(kept, "cpu", requested, capacity), kept.start_s, risk=risk)
-    scores = tuple(
-        Tried(one.name, *map(_known, (one.risk_pct, one.pinball_pct, one.lent_pct, one.squeezed_pct)))
-        for one in tried.scores
-    )
-    return PastTrial("CPU of nodes", scores, tried.verdict)
-
-
-def _known(value: float) -> float | None:
-    return value if isfinite(value) else None
 
 
 def _reserved(node: NodeFacts, resource: str) -> int:

@@ -22,13 +22,12 @@ from cotenant.policy.rebalance.loads.pools import DEFAULT_POOL, NodePool
 from cotenant.policy.rebalance.loads.thresholds import Percentages
 from cotenant.policy.rebalance.migration.evictable import EvictionFilter, Gate
 from cotenant.services.assess.asking import without_counts
-from cotenant.services.assess.columns import MIB
+from cotenant.services.assess.columns import MAX_AGE_S, MIB
 from cotenant.services.assess.copying import ClusterCopy
 
 UNDERUSED_PERCENT = 50.0  # of requests, of CPU and of memory: more than that fits nowhere in one piece
 MAX_EMPTIED = 100
 SHOWN = 20
-_EXPIRES_S = 180.0
 _POOL = NodePool(
     DEFAULT_POOL,
     Percentages(
@@ -111,8 +110,8 @@ def _alike(reason: str) -> str:
 def first_hour(copy: ClusterCopy) -> tuple[tuple[Move, ...], str]:
     """The moves of a rebalancer's first round by load, and why there are none or what was left out."""
     if not copy.metrics:
-        return (), "the load of nodes is not known without NodeMetrics: no move is proposed"
-    plan = _plan(copy, RebalancerSettings((_POOL,), expires_s=_EXPIRES_S))
+        return (), "the load of nodes is not known without NodeMetrics or a history: no move is proposed"
+    plan = _plan(copy, RebalancerSettings((_POOL,), expires_s=MAX_AGE_S))
     moves = tuple(Move(move.pod, move.node, move.target, move.reason) for move in plan.moves)
     overloaded = sum(len(pool.overloaded) for pool in plan.pools)
     note = (

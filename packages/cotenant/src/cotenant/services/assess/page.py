@@ -53,10 +53,10 @@ def _money(money: Money) -> str:
     for name, groups in (("tenant", money.tenants), ("namespace", money.namespaces), ("workload", money.workloads)):
         if groups:
             rows = [(group.name, *words.money_row(group)) for group in groups]
-            parts.append(_table((name, *words.MONEY_HEADS), rows))
+            parts.append(f"<h3>By {name}</h3>{_table((name, *words.MONEY_HEADS), rows)}")
     if money.savings:
         heads = ("step of the plan", f"saves a month, {money.currency}".rstrip(" ,"), "how")
-        parts.append(f"<h3>Saved by each step</h3>{_table(heads, words.saving(money), prose=(2,))}")
+        parts.append(f"<h3>Saved by each step</h3>{_table(heads, words.saving(money, _SHOWN), prose=(2,))}")
     return "".join(parts)
 
 
@@ -64,7 +64,7 @@ def _energy(energy: EnergyGroups) -> str:
     parts = []
     for name, groups in words.energy_groups(energy):
         rows = [(group.name, words.amount(group.kwh_a_day)) for group in groups]
-        parts.append(_table((name, "kWh a day"), rows))
+        parts.append(f"<h3>By {name}</h3>{_table((name, 'kWh a day'), rows)}")
     return "".join(parts)
 
 
@@ -174,8 +174,15 @@ def _workloads(workloads: Sequence[WorkloadUse], report: Report) -> str:
         "workload", "pods", "cores requested", "used, p50", "used, p99", "peak hours, UTC", "cores idle",
         "GiB requested", "GiB idle",
     )  # fmt: skip
+    if not rows:
+        return "<p>No pod runs.</p>"
+    kept = [at for at in range(len(heads)) if any(row[at] != words.UNKNOWN for row in rows)]
     note = "Idle is requested beyond the p99 of the workload's total use, or beyond its last measurement."
-    return f"{_table(heads, rows)}<p class=soft>{note}</p>" if rows else "<p>No pod runs.</p>"
+    if len(kept) < len(heads):
+        left = ", ".join(head for at, head in enumerate(heads) if at not in kept)
+        note += f" Not known of any: {left}; {report.source.use}".rstrip(".") + "."
+    table = _table([heads[at] for at in kept], [[row[at] for at in kept] for row in rows])
+    return f"{table}<p class=soft>{escape(note)}</p>"
 
 
 def _lendable(report: Report) -> str:
@@ -183,15 +190,19 @@ def _lendable(report: Report) -> str:
         (
             lendable.name,
             words.figure(lendable.ours),
-            lendable.ours.why or f"{lendable.ours.definition}. {lendable.ours.interval}",
+            _how(lendable.ours),
             words.figure(lendable.koordinator),
-            lendable.koordinator.why or f"{lendable.koordinator.definition}. {lendable.koordinator.interval}",
+            _how(lendable.koordinator),
         )
         for lendable in report.lendable
     ]
     return _table(
         ("class and resource", f"ours, {report.risk * 100:g} % risk", "how", "Koordinator", "how"), rows, prose=(2, 4)
     )
+
+
+def _how(number: Number) -> str:
+    return number.why or f"{number.definition}. Interval: {number.interval}."
 
 
 def _waiting(report: Report) -> str:
@@ -219,7 +230,9 @@ def _elsewhere(report: Report) -> str:
         (one.pod, one.node, f"{one.place:,} of {one.of:,}" if one.place else "rejected", one.better, one.why)
         for one in placed.elsewhere[:_SHOWN]
     ]
-    return text + (_table(("pod", "node", "its place", "better", "by"), rows) if rows else "")
+    note = "<p class=soft>By: the term of the score in which the better node gains most, and all that it gains.</p>"
+    table = _table(("pod", "node", "its place", "better", "by"), rows, prose=(1, 3, 4))
+    return text + (f"{table}{note}" if rows else "")
 
 
 def _consolidation(report: Report) -> str:
@@ -230,7 +243,7 @@ def _consolidation(report: Report) -> str:
         text += _table(("node", "pods that move", "to nodes"), emptied)
     refused = [(refused.why, f"{refused.nodes:,}", refused.example) for refused in found.refused]
     if refused:
-        text += f"<h3>Refused</h3>{_table(('why', 'nodes', 'for example'), refused)}"
+        text += f"<h3>Refused</h3>{_table(('why', 'nodes', 'for example'), refused, prose=(2,))}"
     return text
 
 
@@ -279,7 +292,11 @@ def _past(report: Report) -> str:
         for one in tried.scores
     ]
     heads = ("rule", "time above what was predicted, %", "pinball loss, %", "lent, %", "lent and squeezed, %")
-    return f"<p>{escape(tried.verdict)}</p>{_table(heads, rows)}"
+    text = f"<p>{escape(tried.verdict)}</p><p>{escape(tried.told)}</p>{_table(heads, rows)}"
+    if report.emptying is not None:
+        text += f"<h3>Nodes that one would have emptied</h3><p>{escape(report.emptying.verdict)}</p>"
+        text += _table(words.EMPTYING_HEADS, words.emptying_rows(report.emptying))
+    return text
 
 
 def _percent(value: float | None) -> str:

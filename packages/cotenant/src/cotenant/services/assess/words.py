@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections import Counter
 
 from cotenant.model.assess.figure import Figure
-from cotenant.model.assess.report import EnergyGroups, EnergyOf, Holder, Money, Report, Spending, WorkloadUse
+from cotenant.model.assess.report import (
+    EmptyingTrial,
+    EnergyGroups,
+    EnergyOf,
+    Holder,
+    Money,
+    Report,
+    Spending,
+    WorkloadUse,
+)
 from cotenant.model.assess.what_if import Unplaced, WhatIfs
 from cotenant.policy.assess.use import ranges
 
@@ -89,9 +98,14 @@ def held(report: Report) -> str:
     return f"{text}."
 
 
-def saving(money: Money) -> tuple[tuple[str, str, str], ...]:
-    """Step of the plan, what it saves in a month, and how."""
-    return tuple((step.step, amount(step.month), step.how) for step in money.savings)
+def saving(money: Money, shown: int) -> tuple[tuple[str, str, str], ...]:
+    """Step of the plan, what it saves in a month, and how: the dearest `shown`, and the others in one."""
+    steps = sorted(money.savings, key=lambda step: -step.month)
+    rows = [(step.step, amount(step.month), step.how) for step in steps[:shown]]
+    others = steps[shown:]
+    if others:
+        rows.append((f"{len(others):,} further steps", amount(sum(step.month for step in others)), "alike"))
+    return tuple(rows)
 
 
 def energy_groups(energy: EnergyGroups) -> tuple[tuple[str, tuple[EnergyOf, ...]], ...]:
@@ -161,8 +175,8 @@ def over_seeds(what_ifs: WhatIfs) -> str:
     """What the amounts in brackets are."""
     count_of = count(len(what_ifs.seeds), "seed")
     return (
-        f"Medians of {count_of}, in brackets the smallest and the largest where they differ. Latency is not in a copy, "
-        "so nothing is said of it; contention: cotenant lab what-if."
+        f"Medians of {count_of}, in brackets the smallest and the largest where they differ. Latency is not in a copy: "
+        "nothing is said of it. Contention: `cotenant lab what-if`, of the package cotenant-lab."
     )
 
 
@@ -181,3 +195,21 @@ def _plain(given: Figure) -> str:
 
 def _signed(given: Figure) -> str:
     return f"+{_plain(given)}" if given.value is not None and given.value > 0 else _plain(given)
+
+
+EMPTYING_HEADS = ("rule", "nodes emptied", "pods moved", "pod time squeezed, %", "without a move, %", "nodes overfull")
+
+
+def emptying_rows(trial: EmptyingTrial) -> list[tuple[str, ...]]:
+    """Under `EMPTYING_HEADS`."""
+    return [
+        (
+            one.rule,
+            f"{one.nodes:,}",
+            f"{one.moved:,}",
+            f"{one.squeezed_pct:.2f}",
+            f"{one.before_pct:.2f}",
+            f"{one.overflowed:,}",
+        )
+        for one in trial.rules
+    ]

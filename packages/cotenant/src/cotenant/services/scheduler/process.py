@@ -236,19 +236,20 @@ class SchedulerProcess:
     # ---- decisions
 
     async def _decide_and_sleep(self) -> None:
-        ahead = self.cluster.settings.max_pods
+        ahead, kube = self.cluster.settings.max_pods, self.kube
+        loop = asyncio.get_running_loop()
         while True:
-            self.kube.heartbeat.beat()
-            self.kube.awake()
+            kube.heartbeat.beat()
+            kube.awake()
+            begun_s, now_s = loop.time(), kube.now()
             # Where only an answer or leadership can help, the longest sleep: an answer wakes the loop.
-            may_decide = self._leads and self.binder.backlog < ahead
-            now_s = self.kube.now()
+            may_decide = kube.leads and self.binder.backlog < ahead
             left_s = self.cluster.next_s() - now_s if may_decide else _LONGEST_SLEEP_S
             if left_s > 0:
-                await self.kube.sleep(min(_LONGEST_SLEEP_S, max(0.001, left_s)))
+                await kube.sleep(min(_LONGEST_SLEEP_S, max(0.001, left_s)))
                 continue
             self._carry_out(self._decide(now_s))
-            await asyncio.sleep(now_s + ROUND_S - self.kube.now())  # what was decided is sent meanwhile
+            await asyncio.sleep(begun_s + ROUND_S - loop.time())  # what was decided is sent meanwhile
 
     def _decide(self, now_s: float) -> tuple[Instruction, ...]:
         begun_s = time.perf_counter()

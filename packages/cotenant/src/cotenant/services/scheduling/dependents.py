@@ -15,21 +15,21 @@ class Dependents:
 
     def __init__(self) -> None:
         self._pods: dict[str, dict[str, PodObject]] = {}
-        self._names: dict[str, tuple[str, ...]] = {}  # by UID of the pod
+        self.names: dict[str, tuple[str, ...]] = {}  # by UID of the pod; read only elsewhere
 
     def put(self, pod: PodObject, names: Iterable[str]) -> None:
         """A pod was created or changed."""
         uid, found = pod.metadata.uid or "", tuple(names)
-        if self._names.get(uid, ()) != found:
+        if self.names.get(uid, ()) != found:
             self.drop(uid)
         if found:
-            self._names[uid] = found
+            self.names[uid] = found
         for name in found:
             self._pods.setdefault(name, {})[uid] = pod
 
     def drop(self, uid: str) -> None:
         """A pod is gone."""
-        for name in self._names.pop(uid, ()):
+        for name in self.names.pop(uid, ()):
             pods = self._pods[name]
             pods.pop(uid, None)
             if not pods:

@@ -183,8 +183,10 @@ class EngineWatches:
         if change.new is not None:
             if change.new.spec is not None and change.new.spec.volumes:
                 self._note_claims(change.new)
-            self._dependents.put(change.new, self._depends_on(change.new))
-            self._seen(change.new, now_s)
+            names, read = self._reader.depends_on(change.new), self._reader.pod(change.new)
+            if names or read.uid in self._dependents.names:
+                self._dependents.put(change.new, names)
+            self._hand_on(read, now_s)
         elif change.old is not None and change.old.metadata.uid:
             self._with_claims.pop(change.old.metadata.uid, None)
             self._dependents.drop(change.old.metadata.uid)
@@ -192,7 +194,9 @@ class EngineWatches:
             self._pods.pod_gone(change.old.metadata.uid, now_s)
 
     def _seen(self, pod: PodObject, now_s: float) -> None:
-        read = self._reader.pod(pod)
+        self._hand_on(self._reader.pod(pod), now_s)
+
+    def _hand_on(self, read: ObservedPod, now_s: float) -> None:
         seen = self._tenants.bounded(read) if read.pod.tenant else read
         if seen is not read and self._tenants.beyond[seen.pod.namespace] == 1:
             words = "namespace %s names more than %d tenants: pods of further ones count as the namespace's"
@@ -204,13 +208,6 @@ class EngineWatches:
         volumes = pod.spec.volumes if pod.spec is not None else None
         if any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in volumes or ()):
             self._with_claims[uid] = pod
-
-    def _depends_on(self, pod: PodObject) -> tuple[str, ...]:
-        meta, namespace = pod.metadata, pod.metadata.namespace or "default"
-        names = self._reader.workloads.depends_on(namespace, meta.labels or {}, meta.owner_references or ())
-        names += (*self._reader.selectors_of(pod), *self._reader.queue_of(pod))
-        group = pod.spec.scheduling_group if pod.spec is not None else None
-        return names if group is None else (*names, f"PodGroup {namespace}/{group.pod_group_name}")
 
     def _read_again(self, name: str) -> None:
         now_s = self._now()

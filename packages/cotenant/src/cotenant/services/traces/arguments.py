@@ -22,6 +22,7 @@ from cotenant.services.reporting.accounts import parse_account
 
 if TYPE_CHECKING:
     from cotenant.model.traces.objective import ServiceObjective
+    from cotenant.services.traces.model_servers import ModelServer
     from cotenant.services.traces.senders import NamespaceTokens
 
 
@@ -40,6 +41,13 @@ class TraceSettings:
         ),
     ] = False
     objectives: Annotated[Path | None, Parameter(help="YAML file of ServiceObjectives to count.", group=COMMON)] = None
+    model_servers: Annotated[
+        Path | None,
+        Parameter(
+            help="YAML file of model servers whose /metrics are read, for objectives with a modelServer indicator.",
+            group=WORK,
+        ),
+    ] = None
     token_file: Annotated[
         Path | None, Parameter(help="Accept requests with the bearer token in this file only.", group=COMMON)
     ] = None
@@ -183,6 +191,7 @@ class Checked:
     sender_tokens: NamespaceTokens | None = None
     collectors: frozenset[str] = frozenset()  # as user names
     trusts_senders: bool = False
+    model_servers: tuple[ModelServer, ...] = ()
 
 
 def check(settings: TraceSettings) -> Checked:
@@ -250,6 +259,11 @@ def check(settings: TraceSettings) -> Checked:
 
         by_namespace = NamespaceTokens(settings.sender_tokens)
     proves = by_namespace is not None or settings.review_senders
+    servers: tuple[ModelServer, ...] = ()
+    if settings.model_servers is not None:
+        from cotenant.services.traces.model_servers import read_servers
+
+        servers = read_servers(settings.model_servers)
     listens = [entry for entry in (http, grpc, jaeger_udp) if entry is not None]
     return Checked(
         http,
@@ -262,6 +276,7 @@ def check(settings: TraceSettings) -> Checked:
         by_namespace,
         _collectors(settings),
         settings.trust_senders or (not proves and all(listen.is_loopback for listen in listens)),
+        servers,
     )
 
 

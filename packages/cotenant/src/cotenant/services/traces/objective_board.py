@@ -95,6 +95,9 @@ class ObjectiveView(msgspec.Struct, frozen=True, rename="camel"):
     last_action: ActionRow | None
     conditions: list[ConditionRow]
     replicas: list[ReplicaRow] = []
+    limits_ms: dict[str, float] = {}  # of a model server's objective, by measure
+    model: str = ""
+    counted_from: str = ""  # metrics or spans, of a model server's
 
 
 @dataclass(slots=True)
@@ -140,7 +143,7 @@ class ObjectiveBoard:
         standing = self.objectives.standing(tracked, now_s)
         rows = self._rows(tracked, now_s, MAX_REPLICAS) if with_replicas else []
         worst = next(iter(self._rows(tracked, now_s, 1, MIN_REQUESTS)), None)
-        action = self._actions.get(objective.key)
+        action, goal = self._actions.get(objective.key), objective.goal
         return ObjectiveView(
             objective=objective.key,
             service=objective.qualified_service,
@@ -177,6 +180,9 @@ class ObjectiveBoard:
             else ActionRow(time_text(action.at_s), action.node, action.pod, action.action, action.text),
             conditions=self._conditions_of(tracked, standing, now_s),
             replicas=rows,
+            limits_ms={} if goal is None else {measure: limit / 1000 for measure, limit in goal.limits_us.items()},
+            model="" if goal is None else goal.model,
+            counted_from="" if goal is None else goal.source.value,
         )
 
     def _rows(self, tracked: Tracked, now_s: float, most: int, least: int = 0) -> list[ReplicaRow]:
@@ -217,12 +223,20 @@ class ObjectiveBoard:
             return "False", "ChannelClosed", words
         instances = self.objectives.channels.of_instances(objective.service_namespace, objective.service)
         shut = ", ".join(f"{channel.name} until {time_text(channel.until_s)}" for channel in instances[:3])
+        uncounted = self.objectives.uncounted(tracked, self.now())
+        named = "; ".join(f"{source.pod or source.qualified_service}: {why}" for source, why in uncounted[:3])
+        if uncounted:
+            named = f"not counted from {len(uncounted)} replicas: {named}"
         if standing.state is not ObjectiveState.NO_DATA:
-            return "True", "Requests", f"without those of closed channels: {shut}" if shut else ""
-        if shut and objective.indicator is not Indicator.SELF_REPORTED:
+            return "True", "Requests", f"without those of closed channels: {shut}" if shut else named
+        if shut and objective.is_of_spans:
             return "False", "ChannelClosed", f"closed channels of instances of {what}: {shut}"
+        if named:
+            return "False", "NotMeasured", named
         if objective.indicator is Indicator.SELF_REPORTED:
             return "False", "NoReports", f"{what} has not reported its latency"
+        if objective.goal is not None and not objective.is_of_spans and tracked.seen_s is None:
+            return "False", "NoReadings", f"no metrics of {what} have been read; --model-servers says where they are"
         if tracked.seen_s is not None or self.objectives.is_known(objective):
             return "False", "NoRequests", f"no request of {what} has arrived lately"
         others = self.objectives.other_kinds(objective)

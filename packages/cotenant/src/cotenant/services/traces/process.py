@@ -41,6 +41,7 @@ from cotenant.services.traces.warming import warm
 if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
     from cotenant.services.traces.cluster import ClusterObjectives
     from cotenant.services.traces.kept_forwarding import KeptForwarder
+    from cotenant.services.traces.model_servers import ModelServer
 
 TICK_S = 1.0
 SAVE_S = 60.0
@@ -141,6 +142,7 @@ async def serve(
             jaeger = str(await udp_server.start(checked.jaeger_udp))
             stack.push_async_callback(udp_server.stop)
         tasks, end = TaskSet(), asyncio.Event()
+        await _start_model_servers(checked.model_servers, stack, engine, metrics, clock, tasks)
         forwarder = _forwarder(settings, engine, metrics, tasks)
         tasks.start("traces", _tick(engine, clock, forwarder.take if forwarder is not None else _nothing))
         tasks.start("signals", app.streams.run())
@@ -180,6 +182,26 @@ async def _cluster(
     access = load_access(settings.kubeconfig, settings.context)
     client = Client(access, qps=50.0, burst=100, in_flight=8, user_agent="cotenant-traces")
     return ClusterObjectives(await stack.enter_async_context(client), board, saved)
+
+
+async def _start_model_servers(
+    servers: tuple[ModelServer, ...],
+    stack: AsyncExitStack,
+    engine: TraceEngine,
+    metrics: TraceMetrics,
+    clock: Callable[[], float],
+    tasks: TaskSet,
+) -> None:
+    if not servers:
+        return
+    from cotenant.drivers.modelserver.client import ModelServerClient
+    from cotenant.services.traces.model_servers import ModelServers
+
+    client = ModelServerClient()
+    stack.push_async_callback(client.close)
+    read = ModelServers(servers, client.read, engine.objectives, clock)
+    metrics.registry.register(read)
+    tasks.start("model servers", read.run())
 
 
 async def _save(saved: CountsFile, engine: TraceEngine, clock: Callable[[], float]) -> None:

@@ -117,4 +117,5 @@ def _saved(tracked: Tracked) -> SavedObjective:
 
 def _counted(tracked: Tracked) -> str:
     of = tracked.objective
-    return repr((of.service_namespace, of.service, of.operation, of.indicator.value, of.threshold_us, of.window_s))
+    found = (of.service_namespace, of.service, of.operation, of.indicator.value, of.threshold_us, of.window_s)
+    return repr(found if of.goal is None else (*found, str(of.goal.counted)))

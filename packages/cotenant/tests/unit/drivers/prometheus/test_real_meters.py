@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.fakes.servers.real_prometheus import filled
 from tests.fakes.servers.simulated_exporter import Card, SimulatedCluster, steady
 
-from .test_real_prometheus import CONTAINERS, HOURS, a_cluster, filled, read
+from .test_real_prometheus import CONTAINERS, HOURS, a_cluster, read
 
 pytestmark = pytest.mark.slow
 

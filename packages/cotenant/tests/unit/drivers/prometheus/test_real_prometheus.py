@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-import shutil
-import subprocess
 import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.fakes.servers.ports import free_port
+from tests.fakes.servers.real_prometheus import filled
 from tests.fakes.servers.simulated_exporter import Container, Pod, SimulatedCluster, daily, steady
-from tests.fakes.waiting import eventually
 
 from cotenant.drivers.prometheus.client import Prometheus, PrometheusClient
 from cotenant.drivers.prometheus.part_files import PartFiles
@@ -47,40 +41,6 @@ def a_cluster(scrape_s: float) -> SimulatedCluster:
     start_s = (time.time() // 3600 - HOURS) * 3600
     nodes = {"node-a": "10.0.0.1", "node-b": "10.0.0.2"}
     return SimulatedCluster(start_s, HOURS, scrape_s, CONTAINERS, PODS, nodes=nodes)
-
-
-@contextmanager
-def filled(cluster: SimulatedCluster, folder: Path) -> Iterator[str]:
-    """A Prometheus with the cluster's history; its URL."""
-    program, tool = shutil.which("prometheus"), shutil.which("promtool")
-    if program is None or tool is None:
-        pytest.skip("no prometheus and promtool: Debian's package prometheus")
-    text = folder / "history.txt"
-    text.write_text(cluster.text())
-    command = [tool, "tsdb", "create-blocks-from", "openmetrics", str(text), str(folder / "data")]
-    made = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr
-    configuration = folder / "prometheus.yml"
-    configuration.write_text("scrape_configs: []\n")
-    port = free_port()
-    with (folder / "prometheus.log").open("wb") as log:
-        process = subprocess.Popen(
-            [program, f"--config.file={configuration}", f"--storage.tsdb.path={folder / 'data'}",
-             "--storage.tsdb.retention.time=30d", f"--web.listen-address=127.0.0.1:{port}"],
-            stdout=log, stderr=log,
-        )  # fmt: skip
-    try:
-        url = f"http://127.0.0.1:{port}"
-        eventually("prometheus is ready", lambda: ready(url), tolerated=(OSError,))
-        yield url
-    finally:
-        process.kill()
-        process.wait()
-
-
-def ready(url: str) -> bool:
-    with urllib.request.urlopen(f"{url}/-/ready", timeout=5) as answer:
-        return bool(answer.status == 200)
 
 
 def read(url: str, step_s: int, store: PartFiles | None = None, seen: list[str] | None = None) -> ClusterHistory:

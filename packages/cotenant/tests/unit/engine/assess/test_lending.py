@@ -42,9 +42,13 @@ def test_the_formula_by_hand() -> None:
     assert (tuesday.node_hours, tuesday.broken) == (24, 1)
     assert (wednesday.squeezed, wednesday.broken, wednesday.capacity) == (0, 0, 10_000 * DAY)
     assert found.broken_share == pytest.approx(1 / 48)
+    assert (tuesday.touched, tuesday.overused) == (4000, 0)
     assert tuesday.told() == (
-        "Had you lent this on Tuesday, 0.79 % of the lent core-hours would have been squeezed, in 1 of 24 node-hours."
+        "Had you lent this on Tuesday, 1.1 % of batch pod minutes would have been squeezed, and no service: 0.79 % of "
+        "the lent core-hours, in 1 of 24 node-hours."
     )
+    use[0, 2 * DAY + 5] = 10_500.0
+    assert "services at 1 node-steps by their own use" in replay(recorded(use), Policy.USAGE).days[1].told()
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.fakes.cluster import cpu_cluster
 from tests.fakes.cluster.questions import carry_out, cluster, node, pod
 
 from cotenant.engine.cycle.history import DecisionHistory
@@ -285,3 +286,17 @@ def test_a_what_if_changes_only_what_is_given() -> None:
     value = WhatIf.parse(("cpu=1", "priority=-3,node=a"))
     assert (value.priority, value.node, value.changes, value.words()) == (-3, "a", True, "cpu 1, priority -3")
     assert not replace(value, requests=type(value.requests)(), priority=None).changes
+
+
+def test_the_figures_of_a_refusal_are_those_of_the_node_that_is_asked_about() -> None:
+    c = cpu_cluster.cluster(cpu_cluster.node("a"), cpu_cluster.node("b"))
+    c.pod_seen(cpu_cluster.pod("ona", 3, on="a", has="0-2"), 0.0)
+    c.pod_seen(cpu_cluster.pod("onb", 6, on="b", has="0-5"), 0.0)
+    c.pod_seen(cpu_cluster.pod("x", 8), 0.0)
+    c.decide(0.0)
+    said = {}
+    for name in "ab":
+        found = explain(c, "x", f"node={name}").asked_about
+        assert found is not None
+        said[name] = [refusal.missing for refusal in found.refusals]
+    assert said == {"a": ["3 cpu", "5 free of 8"], "b": ["6 cpu", "2 free of 8"]}

@@ -381,11 +381,11 @@ def test_the_health_of_a_pod_reaches_the_state_and_expires() -> None:
     assert one.agent.health_reported("default/web", health, one.now_us)
     assert not one.agent.health_reported("default/nobody", health, one.now_us)
     one.tick()
-    (entry,) = one.agent.state().services()  # type: ignore[union-attr]
+    (entry,) = one.agent.state().services  # type: ignore[union-attr]
     assert entry.health == replace(health, age_us=SECOND)
     for _ in range(30):
         one.tick()
-    (entry,) = one.agent.state().services()  # type: ignore[union-attr]
+    (entry,) = one.agent.state().services  # type: ignore[union-attr]
     assert entry.health is None
     assert one.agent.counts().health_unknown == 1
 

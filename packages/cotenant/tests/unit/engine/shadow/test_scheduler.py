@@ -179,6 +179,34 @@ def test_victims_of_a_preemption_stay() -> None:
     assert world.outcomes() == {Outcome.AGREED: 1, Outcome.BEFORE_JUDGED: 1}  # low was on its node at first sight
 
 
+def nominations(world: World) -> dict[str, int]:
+    return {counted.what: counted.pods for counted in world.shadow.report(0.0).nominations if counted.pods}
+
+
+def test_a_nomination_is_compared_with_the_choice_before_it_once_a_node() -> None:
+    world = World(node("a", 2000), node("b", 1000))
+    low, other = pod("low", 2000, on="a"), pod("other", 1000, on="b")
+    high = pod("high", 2000, priority=10)
+    world.see(low, other, high)
+    world.judge()
+    nominated = replace(high, nominated_node="a")
+    world.see(nominated, nominated)
+    assert nominations(world) == {"same_node": 1}
+    world.see(replace(high, nominated_node="b"))  # theirs changed its mind
+    assert nominations(world) == {"same_node": 1, "other_node": 1}
+    world.judge()
+
+
+def test_nominations_of_pods_that_we_would_place_or_let_wait_or_have_not_judged() -> None:
+    world = World(node("a", 2000))
+    small, huge = pod("small", 1000), pod("huge", 9000)
+    world.see(small, huge)
+    world.judge()
+    world.see(replace(small, nominated_node="a"), replace(huge, nominated_node="a"))
+    world.see(pod("late", 1000, nominated_node="a"))
+    assert nominations(world) == {"would_place": 1, "would_wait": 1, "not_judged": 1}
+
+
 def test_a_pod_that_appears_while_there_is_no_cpu_time_is_compared_at_its_bind_or_counts_apart() -> None:
     world = World(node("a"), cost_s=4.0)
     first, second = pod("first"), pod("second")

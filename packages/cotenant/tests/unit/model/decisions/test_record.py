@@ -54,10 +54,9 @@ def test_a_waiting_pods_headline_gives_the_reason() -> None:
 
 
 def test_what_is_not_a_number_is_refused() -> None:
-    with pytest.raises(InvalidInput):
-        Candidate("n", nan)
-    with pytest.raises(InvalidInput):
-        Candidate("n", 1.0, (ScorePart("x", nan),))
+    for candidate in (Candidate("n", nan), Candidate("n", 1.0, (ScorePart("x", nan),))):
+        with pytest.raises(InvalidInput):
+            DecisionRecord("p", 0.0, 1, "n", candidates=(candidate,))
     with pytest.raises(InvalidInput):
         DecisionRecord("p", nan, 1, None)
     with pytest.raises(InvalidInput):

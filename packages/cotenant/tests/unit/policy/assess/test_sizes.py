@@ -7,6 +7,7 @@ import pytest
 
 from cotenant.model.assess.history import Float32
 from cotenant.model.errors import InvalidInput
+from cotenant.policy.assess.day_profile import DayProfile
 from cotenant.policy.assess.predictor import OneByOne, Past, flat
 from cotenant.policy.assess.sizes import size_test, sizes
 
@@ -46,9 +47,9 @@ def test_sizes_by_hand() -> None:
 def test_a_size_is_the_highest_of_the_day() -> None:
     hours = np.arange(24 * 8)
     use = 500 + 300 * np.sin(hours * 2 * np.pi / 24) + np.random.default_rng(0).normal(0, 5, (30, len(hours)))
-    found = sizes(past(use), 0.01, 24)
+    found = sizes(past(use), 0.01, 24, DayProfile())
     assert np.all((found > 770) & (found < 900))
-    tried = size_test(past(use))
+    tried = size_test(past(use), ours=DayProfile())
     assert "ours was better than the best rival" in tried.verdict
     assert tried.scores[0].over_pct < 12.0
 

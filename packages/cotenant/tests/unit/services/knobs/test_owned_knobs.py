@@ -80,3 +80,25 @@ def test_without_the_bus_the_file_is_written(world: World) -> None:
     assert (world.share, world.files.read(QUOTA)) == (UNSET, "50000 100000")
     world.executor.give_back([GiveBack(QUOTA, REASON)])
     assert world.files.read(QUOTA) == "max 100000"
+
+
+@pytest.mark.parametrize(
+    ("group", "facts"),
+    [
+        (GROUP, KubeletFacts(2, systemd=241)),  # has no such property
+        (GROUP, KubeletFacts(2)),  # systemd is not there
+        ("cotenant/batch", KubeletFacts(2, systemd=252)),  # nobody else's
+    ],
+)
+def test_a_knob_that_is_not_systemds_is_never_asked_of_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, group: str, facts: KubeletFacts
+) -> None:
+    bus, files = FakeBus({UNIT: GROUP}), KeptKnobs([GROUP, "cotenant/batch"])
+    bus.silent = True  # a question would be logged
+    knobs = OwnedKnobs(files, SystemdManager(lambda: bus), lambda: facts)  # type: ignore[arg-type]
+    target = Target(group, Knob.CPU_MAX)
+    assert knobs.raw(target) == files.raw(target)
+    knobs.write(target, "50000 100000")
+    assert files.read(target) == "50000 100000"
+    knobs.yielded(target)
+    assert caplog.messages == []

@@ -142,3 +142,41 @@ def test_a_pod_without_a_deployment_is_refused_for_good() -> None:
             server.pod = None
         with pytest.raises(Unsupported, match="belongs to no Deployment"):
             start(server)
+
+
+@pytest.mark.parametrize("level", ["pod", "ReplicaSet"])
+@pytest.mark.parametrize(
+    ("references", "is_found"),
+    [
+        ([("ReplicaSet/Deployment", True)], True),
+        ([("Other", True), ("ReplicaSet/Deployment", True)], True),
+        ([("ReplicaSet/Deployment", False)], False),
+        ([("Other", True)], False),
+        ([("Other", True), ("ReplicaSet/Deployment", False)], False),
+        ([], False),
+    ],
+)
+def test_only_a_controller_of_the_right_kind_leads_to_the_deployment(
+    level: str, references: list[tuple[str, bool]], is_found: bool
+) -> None:
+    server = Server()
+    assert server.pod is not None
+    changed, kind, name = (
+        (server.pod, "ReplicaSet", "web-abc") if level == "pod" else (server.replica_set, "Deployment", "web")
+    )
+    changed["metadata"]["ownerReferences"] = [
+        {
+            "apiVersion": "apps/v1",
+            "kind": kind if of == "ReplicaSet/Deployment" else of,
+            "name": name,
+            "uid": f"uid-{at}",
+            "controller": controls,
+        }
+        for at, (of, controls) in enumerate(references)
+    ]
+    if is_found:
+        start(server)
+    else:
+        with pytest.raises(Unsupported):
+            start(server)
+    assert server.writes == int(is_found)

@@ -10,6 +10,7 @@ from typing import Any
 
 from cotenant.drivers.kube.manifests.errors import Cause, Manifest
 from cotenant_local.apiserver.kinds.behaviour import ObjectLookup, SpecBehaviour
+from cotenant_local.apiserver.kinds.limit_ranges import LimitRanges
 from cotenant_local.apiserver.kinds.pods import admission as pod_admission
 from cotenant_local.apiserver.kinds.pods import colocation
 from cotenant_local.apiserver.kinds.pods import updates as pod_updates
@@ -40,6 +41,7 @@ class PodBehaviour(SpecBehaviour):
     def __init__(self) -> None:
         super().__init__()
         self._priorities = pod_admission.Priorities()
+        self._limits = LimitRanges()
 
     def admit(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> None:
         """Set requests from limits, service account, priority and tolerations; an update keeps the priority."""
@@ -53,9 +55,15 @@ class PodBehaviour(SpecBehaviour):
                     spec[name] = old["spec"][name]
             pod_admission.add_tolerations(spec)
             return
+        self._limits.fill(obj, world)
         pod_admission.set_account(spec)
         self._priorities.admit(obj, world)
         pod_admission.add_tolerations(spec)
+
+    def admit_last(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> None:
+        """Refuse a new pod that is out of its namespace's bounds."""
+        if old is None:
+            self._limits.check_pod(obj, world)
 
     def warnings(self, obj: Manifest, old: Manifest | None) -> list[str]:
         """What a cluster with Koordinator would refuse."""

@@ -216,5 +216,5 @@ class Reflector(Generic[T]):
     def _notify(self, notifications: list[Notification[T]]) -> None:
         if notifications:
             self._deliver(notifications)
-        if self._machine.synced and not self._synced.is_set():
+        if not self._synced.is_set() and self._machine.synced:
             self._synced.set()

@@ -97,22 +97,22 @@ class KueueIndex:
     """Workloads by name, and by the UIDs of their owners."""
 
     def __init__(self) -> None:
-        self._known: dict[str, dict[str, KueueWorkload]] = {}  # namespace/name -> by version
+        self.known: dict[str, dict[str, KueueWorkload]] = {}  # namespace/name -> by version
         self._of_owner: dict[str, str] = {}  # UID -> namespace/name
 
     def put(self, version: str, workload: KueueWorkload) -> Sequence[str]:
         """A Workload was created or changed. Returns the names of what pods depend on that is news."""
         before = self._newest(workload.key)
-        self._known.setdefault(workload.key, {})[version] = workload
+        self.known.setdefault(workload.key, {})[version] = workload
         return self._changed(workload.key, before)
 
     def drop(self, version: str, key: str) -> Sequence[str]:
         """A Workload was deleted. Returns as `put`."""
         before = self._newest(key)
-        by_version = self._known.get(key, {})
+        by_version = self.known.get(key, {})
         by_version.pop(version, None)
         if not by_version:
-            self._known.pop(key, None)
+            self.known.pop(key, None)
         return self._changed(key, before)
 
     def _changed(self, key: str, before: KueueWorkload | None) -> Sequence[str]:
@@ -128,7 +128,7 @@ class KueueIndex:
         return (_named(key), *map(_owned, sorted(uids)))
 
     def _newest(self, key: str) -> KueueWorkload | None:
-        by_version = self._known.get(key, {})
+        by_version = self.known.get(key, {})
         return next((by_version[version] for version in _NEWEST if version in by_version), None)
 
     def of(
@@ -142,7 +142,7 @@ class KueueIndex:
     ) -> InQueue | None:
         """What Kueue says of a pod; None for a pod that is none of its. `annotated`: its annotation's value."""
         queue, group = labels.get(kueue.QUEUE, ""), labels.get(kueue.POD_GROUP, "")
-        if not (queue or group or annotated or self._known or kueue.GATES.intersection(gates)):
+        if not (queue or group or annotated or self.known or kueue.GATES.intersection(gates)):
             return None
         found = None
         for name in (annotated, group):

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 
 import numpy as np
 
@@ -59,7 +58,8 @@ class Nominations:
         self.by_uid: dict[str, Nomination] = {}  # of the nominated pods; changed here only
         self._waits_for: dict[str, set[str]] = {}  # victim -> preemptors
         self._moves_for: dict[str, set[str]] = {}  # pod that is being moved -> pods that wait for its room
-        self._asked: dict[str, AskedEviction] = {}  # by UID of the victim, those that end first in front
+        # evictions that were asked for, by UID of the victim, those in front that end first; read only elsewhere
+        self.asked: dict[str, AskedEviction] = {}
 
     def __contains__(self, uid: str) -> bool:
         return uid in self.by_uid
@@ -118,7 +118,7 @@ class Nominations:
         """A pod is gone. Returns the preemptors whose last victim it was, and pods for which it was moved: what is
         left to move may not be needed.
         """
-        self._asked.pop(uid, None)
+        self.asked.pop(uid, None)
         waited = {*self._waits_for.pop(uid, ()), *self._moves_for.pop(uid, ())}
         ready = []
         for preemptor in sorted(waited):
@@ -137,28 +137,20 @@ class Nominations:
     def ask(self, victims: Iterable[str], preemptor: str, now_s: float) -> None:
         """The eviction of these pods is asked for with the preemptor's nomination."""
         for victim in victims:
-            self._asked.pop(victim, None)
-            self._asked[victim] = AskedEviction(preemptor, now_s + GOING_S)
-
-    def asked(self) -> Mapping[str, AskedEviction]:
-        """The evictions that were asked for, by UID of the victim; read only."""
-        return self._asked
+            self.asked.pop(victim, None)
+            self.asked[victim] = AskedEviction(preemptor, now_s + GOING_S)
 
     def restore_asked(self, asked: Mapping[str, AskedEviction]) -> None:
         """Take over what was asked for before a rebuild."""
-        self._asked.update(asked)
-
-    def asked_until_s(self) -> float:
-        """When the next eviction stops being believed in; inf = never."""
-        return next((eviction.until_s for eviction in self._asked.values()), inf)
+        self.asked.update(asked)
 
     def forget_asked(self, uid: str) -> None:
         """The pod's own state says from now on whether it is going."""
-        self._asked.pop(uid, None)
+        self.asked.pop(uid, None)
 
     def stays(self, uid: str) -> tuple[str, ...]:
         """A pod is not evicted after all. Returns the preemptors that waited for it."""
-        self._asked.pop(uid, None)
+        self.asked.pop(uid, None)
         waited = tuple(sorted(self._waits_for.pop(uid, ())))
         for preemptor in waited:
             self.by_uid[preemptor].victims.discard(uid)
@@ -172,7 +164,7 @@ class Nominations:
         """Whether a preemptor waits for this pod to end, or its eviction was asked for: it need not be evicted again,
         and nothing may count on it.
         """
-        return uid in self._waits_for or uid in self._asked
+        return uid in self._waits_for or uid in self.asked
 
     def wait_for(self, uid: str, ending: Collection[str]) -> bool:
         """Wait for more ending pods on the node of a nominated pod that did not fit yet. Whether it waits for any,

@@ -65,7 +65,7 @@ def _advanced(state: NodeState, settings: RecoverySettings, memory: RecoveryMemo
             proven[key] = proven.get(key, 0) + 1
         (ended if incident.stage in ENDED else open_ones).append(incident)
     known = {incident.victim for incident in open_ones}
-    for entry in state.services():
+    for entry in state.services:
         uid = entry.pod.uid
         if uid not in known and history.in_trouble(uid, settings.attribution):
             opened += 1

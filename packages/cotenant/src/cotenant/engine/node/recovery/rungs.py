@@ -97,7 +97,7 @@ def cap_m(incident: Incident, facts: Facts, culprit: str, rung: Rung) -> int | N
     if rung is Rung.CAP:
         used_m = sum(_used_m(sample, culprit) for sample in bad) // max(1, len(bad))
         return max(settings.min_cap_m, used_m * settings.cap_ppm // PPM)
-    best_effort = {entry.pod.uid for entry in facts.state.best_effort_pods()}
+    best_effort = {entry.pod.uid for entry in facts.state.best_effort_pods}
     used_m = sum(sum(sample.activity.get(uid, 0) for uid in best_effort) for sample in bad) // max(1, len(bad))
     return max(settings.min_cap_m, used_m * settings.tighten_ppm // PPM)
 

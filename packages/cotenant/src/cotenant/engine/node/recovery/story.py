@@ -80,9 +80,7 @@ def story(
     known.
     """
     entries = (
-        []
-        if state is None
-        else [service for service in state.services() if asked in (job_of(service), service.pod.key)]
+        [] if state is None else [service for service in state.services if asked in (job_of(service), service.pod.key)]
     )
     known = () if memory is None else (*reversed(memory.incidents), *reversed(memory.ended))
     incidents = tuple(_of(incident) for incident in known if asked in (incident.service, incident.name))

@@ -129,7 +129,7 @@ def attribute(
     parts_together = split(together, victim.pod.uid, settings)
     assert parts_together is not None, "the levels are the same"
     leaders = {}
-    here = {entry.pod.uid for entry in state.best_effort_pods()}
+    here = {entry.pod.uid for entry in state.best_effort_pods}
     for name in set(workloads.values()):
         members = frozenset(uid for uid, workload in workloads.items() if workload == name and uid in here)
         leaders[name] = max_active(parts, members)

@@ -155,11 +155,11 @@ def extended(history: NodeSamples, state: NodeState, settings: AttributionSettin
 
 def _sample(state: NodeState, settings: AttributionSettings) -> Sample:
     # A service whose group cannot be read may still report its latency.
-    services = {entry.pod.uid: _service(entry, settings) for entry in state.services()}
+    services = {entry.pod.uid: _service(entry, settings) for entry in state.services}
     activity = {entry.pod.uid: entry.use.cpu_m for entry in state.pods if entry.use.cpu_m is not None}
     blame = None if state.blame is None else {sample.victim: sample for sample in blame_samples(state)}
     outside_m = max(0, (state.host.cpu_m or 0) - sum(activity.values()))
-    workloads = {entry.pod.uid: entry.pod.workload for entry in state.best_effort_pods() if entry.pod.workload}
+    workloads = {entry.pod.uid: entry.pod.workload for entry in state.best_effort_pods if entry.pod.workload}
     steal_ppm = state.host.steal_ppm or 0
     disk = {
         entry.pod.uid: moved

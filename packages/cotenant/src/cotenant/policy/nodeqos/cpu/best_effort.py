@@ -130,9 +130,9 @@ def holders(state: NodeState) -> tuple[Holder, ...]:
     found: dict[str, Share] = {}
     if common is not None:
         used = state.best_effort.cpu_m if state.best_effort is not None else None
-        weight = sum(e.pod.cpu_request_m for e in state.best_effort_pods() if is_below(e.pod.group, common))
+        weight = sum(e.pod.cpu_request_m for e in state.best_effort_pods if is_below(e.pod.group, common))
         found[common] = Share(used or 0, max(1, weight))
-    for entry in state.best_effort_pods():
+    for entry in state.best_effort_pods:
         inside = common is not None and is_below(entry.pod.group, common)
         if entry.pod.group and not inside and entry.pod.phase is not Phase.OVER:
             found.update(_shares(entry, state))
@@ -336,8 +336,8 @@ def _given(holder: Holder, state: NodeState) -> frozenset[int]:
 def _below(state: NodeState) -> tuple[str, ...]:
     """Groups of best-effort pods and containers below the holders, parents first."""
     held = {holder.group for holder in holders(state)}
-    groups = {entry.pod.group for entry in state.best_effort_pods()}
-    groups |= {container.group for entry in state.best_effort_pods() for container in entry.pod.containers}
+    groups = {entry.pod.group for entry in state.best_effort_pods}
+    groups |= {container.group for entry in state.best_effort_pods for container in entry.pod.containers}
     return tuple(sorted(group for group in groups - held if group))
 
 

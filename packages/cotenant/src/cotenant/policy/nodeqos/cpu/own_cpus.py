@@ -108,7 +108,7 @@ def reads(state: NodeState) -> tuple[Target, ...]:
     """The CPU lists of all services' groups and their ancestors, while any pod has own CPUs."""
     if not any(entry.pod.own_cpus for entry in state.pods):
         return ()
-    groups = {group for entry in state.services() for name in _groups(entry.pod) for group in (name, *_above(name))}
+    groups = {group for entry in state.services for name in _groups(entry.pod) for group in (name, *_above(name))}
     return tuple(Target(group, Knob.CPUSET_CPUS) for group in sorted(groups))
 
 
@@ -130,7 +130,7 @@ def _shared(
     state: NodeState, pool: frozenset[int], ours: dict[str, str], online: frozenset[int], reason: Reason
 ) -> list[SetKnob]:
     desired = []
-    for entry in state.services():
+    for entry in state.services:
         pod = entry.pod
         if (
             pod.own_cpus

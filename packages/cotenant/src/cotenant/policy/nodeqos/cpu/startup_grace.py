@@ -108,7 +108,7 @@ def raised(
     """The wanted knobs with the quotas of starting pods raised, and why. The terms of a quota's reason still add up."""
     owed = _owed(state.at_us, config, memory)
     young = _young(state, config, memory) if config.enabled else ()
-    entries = {entry.pod.uid: entry for entry in state.best_effort_pods()}
+    entries = {entry.pod.uid: entry for entry in state.best_effort_pods}
     quotas = {knob.target.group: knob for knob in wanted if knob.target.knob is Knob.CPU_MAX}
     given: dict[str, list[tuple[str, int]]] = {}
     left_m = config.max_m
@@ -149,7 +149,7 @@ def _young(state: NodeState, config: StartupGraceConfig, memory: StartupGraceMem
     passed_us = max(0, state.at_us - memory.at_us)
     before = {element.uid: element for element in memory.starting}
     found = []
-    for entry in state.best_effort_pods():
+    for entry in state.best_effort_pods:
         uid = entry.pod.uid
         if entry.pod.phase is not Phase.RUNNING or not entry.pod.group or (uid in memory.known and uid not in before):
             continue

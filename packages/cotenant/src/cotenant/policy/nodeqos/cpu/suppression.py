@@ -88,7 +88,7 @@ def allowance(state: NodeState, config: SuppressConfig) -> Allowance | None:
     """
     if state.host.cpu_m is None:
         return None
-    services = sum(entry.use.cpu_m or 0 for entry in state.services())
+    services = sum(entry.use.cpu_m or 0 for entry in state.services)
     system = system_m(state.host.cpu_m, services + best_effort_use_m(state))
     capacity = state.host.capacity_cpu_m
     left = allowance_m(capacity, config.threshold_percent, services, system, state.reserved_cpu_m)
@@ -112,7 +112,7 @@ def best_effort_use_m(state: NodeState) -> int:
     """CPU used by best-effort work, milli-CPU: the common group as a whole, and pods outside it."""
     common = state.best_effort.cpu_m if state.best_effort is not None else None
     used = common or 0
-    for entry in state.best_effort_pods():
+    for entry in state.best_effort_pods:
         inside = state.best_effort_group is not None and is_below(entry.pod.group, state.best_effort_group)
         if common is None or not inside:
             used += entry.use.cpu_m or 0

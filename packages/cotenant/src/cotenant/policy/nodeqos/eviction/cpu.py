@@ -144,7 +144,7 @@ def _sample(state: NodeState, config: CpuEvictionConfig) -> CpuSample | None:
     """The node's sample; None before the second reading."""
     if state.interval_us <= 0:
         return None
-    pods = [entry for entry in state.best_effort_pods() if entry.pod.phase is not Phase.OVER]
+    pods = [entry for entry in state.best_effort_pods if entry.pod.phase is not Phase.OVER]
     used = state.best_effort.cpu_m if state.best_effort is not None else None
     if used is None and all(entry.use.cpu_m is not None for entry in pods):
         used = sum(entry.use.cpu_m or 0 for entry in pods)

@@ -72,7 +72,7 @@ def decide(
     """Evict at most one pod. The reason gives the detectors' readings."""
     best_effort = _pressure(state, best_effort=True)
     service = _pressure(state, best_effort=False)
-    pods = [entry for entry in state.best_effort_pods() if entry.pod.phase is Phase.RUNNING]
+    pods = [entry for entry in state.best_effort_pods if entry.pod.phase is Phase.RUNNING]
     began = state.at_us - state.interval_us
     reclaimed = any((entry.use.refaults_per_s or 0) > 0 for entry in pods)
     after = MemoryPressureMemory(
@@ -103,7 +103,7 @@ def _pressure(state: NodeState, *, best_effort: bool) -> int | None:
     """Full memory stall of best effort (its group, or the worst of its pods), or of the worst service."""
     if best_effort and state.best_effort is not None and state.best_effort.memory_full_stall_ppm is not None:
         return state.best_effort.memory_full_stall_ppm
-    entries = state.best_effort_pods() if best_effort else state.services()
+    entries = state.best_effort_pods if best_effort else state.services
     known = [entry.use.memory_full_stall_ppm for entry in entries if entry.use.memory_full_stall_ppm is not None]
     return max(known, default=None)
 

@@ -69,7 +69,7 @@ def protected(state: NodeState) -> tuple[PodUse, ...]:
     """
     return tuple(
         entry
-        for entry in state.services()
+        for entry in state.services
         if (entry.pod.qos in _PROTECTED or entry.pod.objective_p99_us is not None or _measured(entry))
         and entry.pod.phase is not Phase.OVER
     )
@@ -91,7 +91,7 @@ def best_effort_blame(state: NodeState, pods: Sequence[PodUse]) -> Mapping[str, 
 
     Pods without recorded waits are left out.
     """
-    best_effort = {pod.pod.group for pod in state.best_effort_pods()} | {state.best_effort_group} - {None, ""}
+    best_effort = {pod.pod.group for pod in state.best_effort_pods} | {state.best_effort_group} - {None, ""}
     groups = {entry.pod.group for entry in pods} - {""}
     waited: dict[str, int] = {}
     blamed: dict[str, int] = {}

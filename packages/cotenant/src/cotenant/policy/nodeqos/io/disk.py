@@ -133,7 +133,7 @@ def _sharers(state: NodeState) -> int:
     """Groups among which the class's limit is divided, where it can be set on no common one."""
     return sum(
         len(disk_groups(entry.pod, state.kubelet.cgroup_version))
-        for entry in state.best_effort_pods()
+        for entry in state.best_effort_pods
         if entry.pod.phase is not Phase.OVER
     )
 
@@ -148,7 +148,7 @@ def _follow(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[IoMem
     """The following limit after this tick."""
     if not config.follow_services:
         return IoMemory(), Reason(RULE, "best effort's limit does not follow services: switched off")
-    stalls = [entry.use.io_stall_ppm for entry in state.services() if entry.use.io_stall_ppm is not None]
+    stalls = [entry.use.io_stall_ppm for entry in state.services if entry.use.io_stall_ppm is not None]
     if not stalls:
         return memory, Reason(RULE, "no service's I/O stall is known: unchanged")
     worst, now = max(stalls), state.at_us
@@ -188,7 +188,7 @@ def _follow(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[IoMem
 
 def _moved(state: NodeState) -> int | None:
     """Throughput of best effort, the larger of reads and writes, bytes per second; None = unknown."""
-    alone = (entry for entry in state.best_effort_pods() if not _covered(entry.pod.group, state.best_effort_group))
+    alone = (entry for entry in state.best_effort_pods if not _covered(entry.pod.group, state.best_effort_group))
     uses = [entry.use for entry in alone if entry.pod.phase is not Phase.OVER]
     if state.best_effort is not None:
         uses.append(state.best_effort)

@@ -88,7 +88,7 @@ def decide(state: NodeState, config: ReclaimConfig, memory: ReclaimMemory) -> tu
     knobs: list[SetKnob] = []
     reasons: list[Reason] = []
     unknown = 0
-    for entry in state.best_effort_pods():
+    for entry in state.best_effort_pods:
         use, group = entry.use, entry.pod.group
         if entry.pod.phase is Phase.OVER or not group:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from statistics import median
 
 from cotenant.model.assess.figure import Figure, unknown
@@ -14,27 +15,36 @@ Stage = Callable[[str], None]
 _MAX_REASONS = 20
 
 
-def compared(given: Given, cases: Sequence[WhatIf], seeds: Sequence[int], stage: Stage) -> WhatIfs:
+More = Callable[[Outcome, int], tuple[Figure, ...]]
+"""Figures of an outcome that only a seed decides."""
+
+
+def compared(
+    given: Given, cases: Sequence[WhatIf], seeds: Sequence[int], stage: Stage, more: More = lambda outcome, seed: ()
+) -> WhatIfs:
     """Run every case under every seed. Raises `InvalidInput` where a change names what is not there."""
     stage("the cluster as it is")
     before = as_it_is(given)
+    bases = [(*before.figures, *more(before, seed)) for seed in seeds]
     ran: list[list[Outcome]] = []
     for case in cases:
         outcomes = []
         for number, seed in enumerate(seeds, 1):
             stage(f"what if {case.text}: seed {number} of {len(seeds)}")
-            outcomes.append(outcome(given, before, case, seed))
+            found = outcome(given, before, case, seed)
+            outcomes.append(replace(found, figures=(*found.figures, *more(found, seed))))
         ran.append(outcomes)
     rows = []
-    for at, base in enumerate(before.figures):
+    for at, one in enumerate(bases[0]):
+        of_base = [figures[at] for figures in bases]
         of_cases = [[found.figures[at] for found in outcomes] for outcomes in ran]
         rows.append(
             Compared(
-                base.title,
-                base.unit,
-                base,
+                one.title,
+                one.unit,
+                one if at < len(before.figures) else over_seeds(of_base),
                 tuple(over_seeds(figures) for figures in of_cases),
-                tuple(_difference([base] * len(seeds), figures, "less what is") for figures in of_cases),
+                tuple(_difference(of_base, figures, "less what is") for figures in of_cases),
                 _difference(of_cases[0], of_cases[1], "of the second less the first") if len(cases) == 2 else None,
             )
         )

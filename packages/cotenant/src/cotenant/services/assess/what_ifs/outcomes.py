@@ -57,6 +57,7 @@ class Outcome:
     unplaced: Mapping[str, str]
     running: Mapping[str, str]  # node by namespace/name
     use: ClusterHistory
+    capacity: Mapping[str, int]  # milli-CPU of nodes
     notes: tuple[str, ...] = ()
 
 
@@ -68,7 +69,7 @@ def as_it_is(given: Given) -> Outcome:
     known = history is not None and history.nodes.steps
     use = columns.joined(history, pods) if history is not None and known else columns.moment(copy, pods)
     figures = _figures(copy, use, given, lends=True)
-    return Outcome((*figures, *_counts(copy, use, {}, 0, 0, 0)), {}, _running(copy), use)
+    return Outcome((*figures, *_counts(copy, use, {}, 0, 0, 0)), {}, _running(copy), use, _capacity(copy))
 
 
 def outcome(given: Given, before: Outcome, what_if: WhatIf, seed: int) -> Outcome:
@@ -89,7 +90,7 @@ def outcome(given: Given, before: Outcome, what_if: WhatIf, seed: int) -> Outcom
         *_figures(copy, use, given, lends),
         *_counts(copy, use, unplaced, anew, sum(key in running for key in waited), len(set(driven.evicted))),
     )
-    return Outcome(figures, unplaced, running, use, changed.notes)
+    return Outcome(figures, unplaced, running, use, _capacity(copy), changed.notes)
 
 
 def _running(copy: ClusterCopy) -> dict[str, str]:
@@ -98,6 +99,10 @@ def _running(copy: ClusterCopy) -> dict[str, str]:
         for info in copy.engine.every_pod()
         if info.seen.occupies and not info.seen.reservation
     }
+
+
+def _capacity(copy: ClusterCopy) -> dict[str, int]:
+    return {node.name: node.allocatable.get("cpu") for node in copy.engine.nodes()}
 
 
 def _unplaced(

@@ -206,20 +206,19 @@ class Binder:
 
     async def _bind(self, bind: Bind, sent: bool) -> None:
         outcomes, now = self._outcomes, self._now
-        if not sent and not outcomes.sending(bind.uid, now()):
+        begun_s = now()
+        if not sent and not outcomes.sending(bind.uid, begun_s):
             return  # withdrawn meanwhile
         namespace, _, name = bind.key.partition("/")
-        annotations = {
-            DECISION: written(bind.record, bind.waited_s, bind.attempts),
-            **written_holdings(bind.holds, bind.written),
-        }
+        annotations = {DECISION: written(bind.record, bind.waited_s, bind.attempts)}
+        if bind.written or bind.holds != NO_HOLDINGS:
+            annotations |= written_holdings(bind.holds, bind.written)
         if self._sealer is not None and replace(bind.holds, claims=()) != NO_HOLDINGS:
             annotations[SEAL] = self._sealer.seal(bind.uid, bind.node, annotations)
         if self._sealer is not None and bind.settled:
             annotations[SETTLED] = self._sealer.statement(bind.uid, bind.node, dict(bind.settled))
         pause_s = _PAUSE_S
         while True:
-            begun_s = now()
             try:
                 other = self._bound_by(bind.uid) if self._bound_by is not None else None
                 if other is not None:
@@ -234,9 +233,10 @@ class Binder:
             except Throttled as error:
                 await self._sleep(max(error.retry_after_s, pause_s))
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-                if self._may_bind():
-                    continue
-                raise
+                if not self._may_bind():
+                    raise
+                begun_s = now()
+                continue
             except Unavailable as error:
                 if not error.maybe_done:
                     raise

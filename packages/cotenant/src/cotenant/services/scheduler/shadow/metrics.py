@@ -36,6 +36,13 @@ def add_metrics(
     )
     read(
         CounterMetricFamily,
+        "cotenant_shadow_nominations",
+        "Nodes that the other scheduler nominated pods for, where it evicts others, by what we would have done",
+        ("ours",),
+        lambda: (((ours.value,), count) for ours, count in shadow.nominations.items()),
+    )
+    read(
+        CounterMetricFamily,
         "cotenant_shadow_followed",
         "Pods on another node than ours, followed for ten minutes: on which of both nodes a signal was worse",
         ("signal", "worse"),

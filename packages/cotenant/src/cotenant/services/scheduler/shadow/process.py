@@ -73,6 +73,7 @@ class ShadowProcess:
         """Raises `InvalidInput` for an address or a token file that cannot be used."""
         if options.extenders:
             _log.warning("a shadow asks no extender: %d of the configuration are left out", len(options.extenders))
+        left_out = len(options.extenders)
         parking, signals = Parking(), NodeSignals()
         self.options = options = replace(
             options,
@@ -88,7 +89,9 @@ class ShadowProcess:
             COMPONENT, identity, self.client, streaming_lists=options.streaming_lists, clock=clock
         )
         self.cluster = scheduling_engine(profile, options)
-        self.shadow = ShadowScheduler(self.cluster, parking, signals, time.thread_time, kube.now(), share=share)
+        self.shadow = ShadowScheduler(
+            self.cluster, parking, signals, time.thread_time, kube.now(), share=share, extenders_left_out=left_out
+        )
         kube.on_listed(self.shadow.listed)
         self.reports = Reports()
         self._workloads = WorkloadIndex(options.workload_kinds)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cotenant.drivers.kube.kinds.custom.service_objective import budget_ppm, read_spec, window_s
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.replica_signal import MaxAction
+from cotenant.model.traces.model_server import GoalSource, ModelGoal, ModelMeasure
 from cotenant.model.traces.objective import Indicator, Severity
 
 SPEC: dict[str, Any] = {
@@ -92,6 +93,20 @@ def test_an_absurd_window_is_refused(text: object) -> None:
         ({"indicator": {"latency": {}}}, "spec.indicator.latency.below"),
         ({"indicator": {"selfReported": "p50"}}, "spec.indicator.selfReported"),
         ({"indicator": {"saturation": {}}}, "spec.indicator"),
+        ({"indicator": {"modelServer": {}}}, "spec.indicator.modelServer"),
+        ({"indicator": {"modelServer": {"model": "llama"}}}, "spec.indicator.modelServer"),
+        ({"indicator": {"modelServer": {"ttft": "1s"}}}, "spec.indicator.modelServer"),
+        ({"indicator": {"modelServer": {"timeToFirstToken": 500}}}, "spec.indicator.modelServer.timeToFirstToken"),
+        ({"indicator": {"modelServer": {"queueTime": "1s", "source": "logs"}}}, "spec.indicator.modelServer.source"),
+        ({"indicator": {"modelServer": {"queueTime": "1s", "model": 3}}}, "spec.indicator.modelServer.model"),
+        (
+            {"indicator": {"modelServer": {"queueTime": "1s", "timeToFirstToken": "1s"}}},
+            "spec.indicator.modelServer",
+        ),
+        (
+            {"indicator": {"modelServer": {"interTokenLatency": "50ms", "source": "spans"}}},
+            "spec.indicator.modelServer",
+        ),
         ({"alerting": {"minEvents": 0}}, "spec.alerting.minEvents"),
         ({"alerting": {"severities": {"medium": "x"}}}, "spec.alerting.severities"),
         ({"protect": {"maxAction": "kill"}}, "spec.protect.maxAction"),
@@ -101,6 +116,19 @@ def test_an_absurd_window_is_refused(text: object) -> None:
 def test_an_unusable_field_is_named(change: dict[str, Any], field: str) -> None:
     wrong = read_spec("ns", "cart", {**SPEC, **change}).wrong[0]
     assert wrong.startswith(f"{field}: ")
+
+
+def test_a_model_server_s_objective() -> None:
+    limits = {"timeToFirstToken": "500ms", "timePerOutputToken": "50ms", "source": "spans", "model": "llama"}
+    found = read_spec("shop", "llm", {**SPEC, "indicator": {"modelServer": limits}})
+    ttft, tpot = ModelMeasure.TIME_TO_FIRST_TOKEN, ModelMeasure.TIME_PER_OUTPUT_TOKEN
+    assert (found.wrong, found.threshold_us, found.is_of_spans) == ((), None, True)
+    assert found.goal == ModelGoal({ttft: 500_000, tpot: 50_000}, GoalSource.SPANS, "llama")
+
+
+def test_a_single_limit_is_a_threshold_and_counted_from_metrics() -> None:
+    found = read_spec("shop", "llm", {**SPEC, "indicator": {"modelServer": {"queueTime": "300ms"}}})
+    assert (found.wrong, found.threshold_us, found.is_of_spans) == ((), 300_000, False)
 
 
 JSON = st.recursive(

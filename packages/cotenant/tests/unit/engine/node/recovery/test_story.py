@@ -112,7 +112,7 @@ def test_harm_is_charged_with_the_confidence_that_was_acted_on() -> None:
 
 def test_a_story_of_many_actions_fits_a_report() -> None:
     run = Run(replace(SETTINGS, cleared_us=2 * SECOND_US, after_us=600 * SECOND_US), stays_slow=True)
-    run.seconds(600)
+    run.seconds(300)
     state = run.node.second()
     found = story("shop/web", "n", state, run.memory, state.at_us)
     assert found is not None

@@ -248,3 +248,21 @@ def test_values_become_json_whatever_they_are_made_of() -> None:
         "colours": {"red": {"someName": 1.5, "colours": {}, "numbers": [1, 2]}},
         "numbers": [1, 2],
     }
+
+
+def test_an_explanation_has_the_terms_that_were_kept_at_its_decision_and_else_those_of_the_record() -> None:
+    c = cluster(node("a", 4000), node("b", 8000), node("c", 6000), profile_name="kube-default")
+    served = server(c)
+    c.pod_seen(pod("before", 1000), 0.0)
+    carry_out(c, c.decide(0.0), 0.0)
+    plain = served.json("/debug/explain/pods/default/before")["record"]["candidates"]
+    served.ask("/debug/flags/s", "2", "PUT")
+    assert served.json("/debug/explain/pods/default/before")["record"]["candidates"] == plain
+    c.pod_seen(pod("after", 1000), 1.0)
+    carry_out(c, c.decide(1.0), 1.0)
+    kept = served.json("/debug/explain/pods/default/after")["record"]["candidates"]
+    assert len(kept) == 2
+    assert all(candidate["parts"] for candidate in kept)
+    assert served.json("/debug/explain/pods/default/before")["record"]["candidates"] == plain
+    served.ask("/debug/flags/s", "0", "PUT")
+    assert len(served.json("/debug/explain/pods/default/after")["record"]["candidates"]) == len(plain)

@@ -19,6 +19,7 @@ from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.model.machine.replica_signal import MaxAction
+from cotenant.model.traces.model_server import GoalSource, ModelGoal, ModelMeasure
 from cotenant.model.traces.objective import (
     GROUP,
     LONGEST_THRESHOLD_US,
@@ -61,12 +62,12 @@ def read_spec(namespace: str, name: str, spec: object, *, uid: str = "", generat
     wrong: list[str] = []
     attempt = Attempt(wrong)
     none: JsonObject = {}
-    usual: tuple[Indicator, int | None] = (Indicator.LATENCY, None)
+    usual: tuple[Indicator, int | None, ModelGoal | None] = (Indicator.LATENCY, None, None)
     fields = attempt(none, lambda: _mapping(spec, "spec"))
     service = attempt(none, lambda: _mapping(fields.get("service"), "spec.service"))
     alerting = attempt(none, lambda: _mapping(fields.get("alerting") or {}, "spec.alerting"))
     protect = attempt(none, lambda: _mapping(fields.get("protect") or {}, "spec.protect"))
-    indicator, threshold_us = attempt(usual, lambda: _indicator(fields.get("indicator")))
+    indicator, threshold_us, goal = attempt(usual, lambda: _indicator(fields.get("indicator")))
     return ServiceObjective(
         key=f"{namespace}/{name}",
         service_namespace=attempt(
@@ -76,6 +77,7 @@ def read_spec(namespace: str, name: str, spec: object, *, uid: str = "", generat
         operation=attempt("", lambda: _text(service, "operation", "spec.service.operation", "", empty=True)),
         indicator=indicator,
         threshold_us=threshold_us,
+        goal=goal,
         budget_ppm=attempt(1000, lambda: budget_ppm(fields.get("target"), "spec.target")),
         window_s=attempt(28 * 86_400, lambda: window_s(fields.get("window", "28d"), "spec.window")),
         labels=attempt(dict(USUAL_LABELS), lambda: _labels(alerting)),
@@ -132,19 +134,48 @@ def window_text_s(text: str, field: str) -> float:
     return float(days[1]) * 86_400 * (7 if days[2] == "w" else 1) if days else duration_s(text, field)
 
 
-def _indicator(value: object) -> tuple[Indicator, int | None]:
+def _indicator(value: object) -> tuple[Indicator, int | None, ModelGoal | None]:
     fields = _mapping(value, "spec.indicator")
     named = [indicator for indicator in Indicator if indicator.value in fields and fields[indicator.value] is not None]
     if len(named) != 1 or len(fields) != 1:
         raise InvalidInput(
-            "spec.indicator", ", ".join(sorted(map(str, fields))) or "none", "one of latency, errors, selfReported"
+            "spec.indicator", ", ".join(sorted(map(str, fields))) or "none", "one of " + ", ".join(Indicator)
         )
     if named[0] is Indicator.SELF_REPORTED and fields["selfReported"] != "p99":
         raise InvalidInput("spec.indicator.selfReported", fields["selfReported"], "p99")
+    if named[0] is Indicator.MODEL_SERVER:
+        goal = _model_goal(_mapping(fields["modelServer"], "spec.indicator.modelServer"))
+        return Indicator.MODEL_SERVER, goal.only[1] if goal.only is not None else None, goal
     if named[0] is not Indicator.LATENCY:
-        return named[0], None
+        return named[0], None, None
     below = _mapping(fields["latency"], "spec.indicator.latency").get("below")
-    return Indicator.LATENCY, threshold_us(below, "spec.indicator.latency.below")
+    return Indicator.LATENCY, threshold_us(below, "spec.indicator.latency.below"), None
+
+
+def _model_goal(fields: JsonMapping) -> ModelGoal:
+    """Limits are named by their measures. Raises `InvalidInput`."""
+    where = "spec.indicator.modelServer"
+    measures = ", ".join(ModelMeasure)
+    if unknown := sorted(set(map(str, fields)) - {*ModelMeasure, "source", "model"}):
+        raise InvalidInput(where, ", ".join(unknown), f"limits of {measures}; source; model")
+    source = fields.get("source", GoalSource.METRICS.value)
+    if not isinstance(source, str) or source not in set(GoalSource):
+        raise InvalidInput(f"{where}.source", source, "one of " + ", ".join(GoalSource))
+    limits = {
+        measure: threshold_us(fields[measure.value], f"{where}.{measure.value}")
+        for measure in ModelMeasure
+        if fields.get(measure.value) is not None
+    }
+    given = ", ".join(limits) or "no limit"
+    if not limits:
+        raise InvalidInput(where, given, f"a limit of one of {measures}")
+    if source == GoalSource.METRICS and len(limits) > 1:
+        hint = "histograms do not say which observations are of one request; source: spans counts goodput"
+        raise InvalidInput(where, given, "one limit with source metrics", hint)
+    if source == GoalSource.SPANS and ModelMeasure.INTER_TOKEN_LATENCY in limits:
+        hint = "a span has one mean a request: timePerOutputToken"
+        raise InvalidInput(where, given, "no interTokenLatency with source spans", hint)
+    return ModelGoal(limits, GoalSource(source), _text(fields, "model", f"{where}.model", "", empty=True))
 
 
 def threshold_us(below: object, field: str) -> int:

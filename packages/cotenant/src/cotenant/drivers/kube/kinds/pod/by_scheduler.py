@@ -6,7 +6,7 @@ preferred ones are added), PodTopologySpread (defaultConstraints) and NodeResour
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, SpreadConstraint
@@ -47,13 +47,12 @@ class PodsOfScheduler:
     spread_replicas: bool = False
     constraints: tuple[SpreadConstraint, ...] = ()  # without selectors, for pods without constraints
     added_affinity: NodeAffinity | None = None
-    ignored: IgnoredResources = IgnoredResources()
+    ignored: IgnoredResources | None = None
     preempts: bool = True  # where the pod's own policy allows it
+    is_spread: bool = field(init=False)  # whether pods without constraints are spread by what selects them
 
-    @property
-    def is_spread(self) -> bool:
-        """Whether pods without constraints are spread by what selects them."""
-        return self.spread_replicas or bool(self.constraints)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_spread", self.spread_replicas or bool(self.constraints))
 
 
 def with_added(own: NodeAffinity | None, added: NodeAffinity | None) -> NodeAffinity | None:

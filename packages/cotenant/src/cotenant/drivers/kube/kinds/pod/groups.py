@@ -1,11 +1,13 @@
-"""What PodGroups of the Workload API say of their members."""
+"""What PodGroups of the Workload API, and workloads that are gangs, say of their members."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cotenant.drivers.kube.kinds.pod.schema import SchedulingGroup
 from cotenant.model.claims.needs import GroupClaim
+from cotenant.model.cluster.demands import Demands
+from cotenant.model.groups.gang import NO_NOTES, GangNotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +47,21 @@ class GroupIndex:
 
 
 NO_TERMS = GroupTerms()
+
+
+def of_group(demands: Demands, group: SchedulingGroup) -> Demands:
+    """The demands with the gang that `spec.schedulingGroup` names, unless an annotation names one."""
+    if not group.pod_group_name:
+        return demands
+    notes = demands.gang or NO_NOTES
+    if notes.name:
+        return demands
+    return replace(demands, gang=replace(notes, name=group.pod_group_name, needs_object=True))
+
+
+def of_workload(demands: Demands, gang: GangNotes) -> Demands:
+    """The demands with the gang that the pod's workload declares, unless the pod is in one."""
+    if demands.gang is not None and demands.gang.name:
+        return demands
+    notes = demands.gang or NO_NOTES
+    return replace(demands, gang=replace(notes, name=gang.name, min_available=gang.min_available))

@@ -13,7 +13,7 @@ Source: Kubernetes API reference.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from math import nan
 from typing import TypeVar
@@ -21,42 +21,29 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace as replace_fields
 
-from cotenant.drivers.kube.kinds.attempting import Attempt
 from cotenant.drivers.kube.kinds.kueue_workload import KueueIndex
 from cotenant.drivers.kube.kinds.parts import OwnerReference
-from cotenant.drivers.kube.kinds.pod.affinity import (
-    Affinity,
-    read_node_affinity,
-    read_pod_terms,
-    read_spread_constraints,
-)
 from cotenant.drivers.kube.kinds.pod.annotations import NO_HINTS, Hints, read_hints
 from cotenant.drivers.kube.kinds.pod.by_scheduler import PodsOfScheduler, with_added
-from cotenant.drivers.kube.kinds.pod.claims import extended_requests, mapped, read_needs
-from cotenant.drivers.kube.kinds.pod.groups import GroupIndex
-from cotenant.drivers.kube.kinds.pod.ports import host_ports
-from cotenant.drivers.kube.kinds.pod.resources import has_whole_cpus, read_limits, read_requests, resized
-from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, PodSpec, PodStatus, SchedulingGroup
+from cotenant.drivers.kube.kinds.pod.claims import mapped, read_needs
+from cotenant.drivers.kube.kinds.pod.groups import NO_TERMS, GroupIndex, of_group, of_workload
+from cotenant.drivers.kube.kinds.pod.resources import resized
+from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, PodSpec, PodStatus
+from cotenant.drivers.kube.kinds.pod.template import Template, read_template
 from cotenant.drivers.kube.kinds.pod.unknown_form import set_fields
 from cotenant.drivers.kube.kinds.spread_selectors import SpreadSelectors
 from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
-from cotenant.drivers.kube.kinds.taints import read_tolerations
-from cotenant.drivers.kube.kinds.workload.index import Membership, WorkloadIndex
+from cotenant.drivers.kube.kinds.workload.index import NO_MEMBERSHIP, Membership, WorkloadIndex
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
-from cotenant.model.claims.needs import ContainerRequest
-from cotenant.model.cluster.affinity import NodeAffinity, PodTerm, SpreadConstraint
+from cotenant.model.cluster.affinity import SpreadConstraint
 from cotenant.model.cluster.annotations import EXTENDED_SPEC, TENANT
 from cotenant.model.cluster.demands import NO_HOLDINGS, Demands, Holdings
 from cotenant.model.cluster.entitlement import entitled
 from cotenant.model.cluster.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels, LabelSelector
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy, Phase, VolumeNeed
-from cotenant.model.cluster.pod import HostPort, Pod
-from cotenant.model.cluster.qos import PriorityClass, QoSClass, parse_sub_priority, qos_of_label, raw_class
+from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.seal import SETTLED, SETTLED_LABELS, Standing, settled_values
-from cotenant.model.cluster.taints import Toleration
-from cotenant.model.groups.gang import NO_NOTES, GangNotes
 from cotenant.model.groups.quota import NAME as QUOTA
-from cotenant.model.resources import Amounts
 
 SPREAD_KINDS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})  # as kube-scheduler's default selector
 _UNKNOWN = "this version does not know the field, which the server describes as one about scheduling"
@@ -64,29 +51,6 @@ REMEMBERED = 16384  # templates, label sets and hints kept; all are dropped when
 T = TypeVar("T")
 K = TypeVar("K")
 _PHASES = {phase.value: phase for phase in Phase}
-
-
-@dataclass(frozen=True, slots=True)
-class _Template:
-    """What equal pods share."""
-
-    requests: Amounts
-    limits: Amounts
-    has_whole_cpus: bool
-    qos: QoSClass
-    priority_class: PriorityClass
-    sub_priority: int
-    node_selector: Labels
-    node_affinity: NodeAffinity | None
-    tolerations: tuple[Toleration, ...]
-    affinity: tuple[PodTerm, ...]
-    anti_affinity: tuple[PodTerm, ...]
-    spread: tuple[SpreadConstraint, ...]
-    host_ports: tuple[HostPort, ...]
-    images: tuple[str, ...]
-    gates: tuple[str, ...]
-    extended: tuple[ContainerRequest, ...]
-    unsupported: tuple[str, ...]
 
 
 _NOTHING_OWN = PodsOfScheduler()
@@ -122,7 +86,7 @@ class PodReader:
         self.kueue = KueueIndex()
         self._encoder = msgspec.json.Encoder()
         self._buffer = bytearray()
-        self._templates: dict[bytes, _Template] = {}
+        self._templates: dict[bytes, Template] = {}
         self._labels: dict[tuple[tuple[str, str], ...], Labels] = {}
         self._hints: dict[PodAnnotations, Hints] = {}
         self._settled: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
@@ -133,33 +97,32 @@ class PodReader:
         """Whether pods of some scheduler name are spread by what selects them."""
         return any(own.is_spread for own in self._by_scheduler.values())
 
-    def queue_of(self, obj: PodObject) -> tuple[str, ...]:
-        """The names of what Kueue says of a pod that has no node: it is read again where that changes."""
-        meta, spec = obj.metadata, obj.spec or PodSpec()
-        if spec.node_name:
-            return ()
-        annotated = (meta.annotations.kueue_workload or "") if meta.annotations is not None else ""
-        gates = [gate.name for gate in spec.scheduling_gates or ()]
-        owners, labels = meta.owner_references or (), meta.labels or {}
-        return self.kueue.depends_on(meta.namespace or "default", meta.uid or "", labels, annotated, owners, gates)
-
-    def selectors_of(self, obj: PodObject) -> tuple[str, ...]:
-        """The names of what selects a pod that is spread by default: it is read again where one changes. None once
-        the pod has a node.
+    def depends_on(self, obj: PodObject) -> tuple[str, ...]:
+        """The names of what else the reading of a pod depends on: its workload, its PodGroup, and while it has no node
+        what selects it and what Kueue says of it. It is read again where one changes.
         """
-        spec = obj.spec or PodSpec()
+        meta, spec = obj.metadata, obj.spec or PodSpec()
+        namespace, labels, owners = meta.namespace or "default", meta.labels or {}, meta.owner_references or ()
+        names = self.workloads.depends_on(namespace, labels, owners) if self.workloads.kinds else ()
+        if spec.scheduling_group is not None:
+            names = (*names, f"PodGroup {namespace}/{spec.scheduling_group.pod_group_name}")
+        if spec.node_name:
+            return names
         own = self._by_scheduler.get(spec.scheduler_name or "default-scheduler", _NOTHING_OWN)
-        if spec.node_name or not own.is_spread or not self.spread_selectors.is_on:
-            return ()
-        return self.spread_selectors.depends_on(
-            obj.metadata.namespace or "default", obj.metadata.owner_references or ()
-        )
+        if own.is_spread and self.spread_selectors.is_on:
+            names = (*names, *self.spread_selectors.depends_on(namespace, owners))
+        annotated = (meta.annotations.kueue_workload or "") if meta.annotations is not None else ""
+        if not (labels or annotated or spec.scheduling_gates):  # Kueue leaves a mark on every pod of its own
+            return names
+        gates = [gate.name for gate in spec.scheduling_gates or ()]
+        return (*names, *self.kueue.depends_on(namespace, meta.uid or "", labels, annotated, owners, gates))
 
     def pod(self, obj: PodObject) -> ObservedPod:
         """A pod. Never fails: what is not supported is named in `unsupported`."""
         meta, spec, status = obj.metadata, obj.spec or PodSpec(), obj.status or PodStatus()
         labels: Mapping[str, str] = meta.labels or {}
-        member = self.workloads.of(meta.namespace or "default", labels, meta.owner_references or ())
+        namespace, owners = meta.namespace or "default", meta.owner_references or ()
+        member = self.workloads.of(namespace, labels, owners) if self.workloads.kinds else NO_MEMBERSHIP
         if member.quota and QUOTA not in labels:
             labels = {**labels, QUOTA: member.quota}
         annotations = meta.annotations
@@ -188,17 +151,19 @@ class PodReader:
         unsupported = template.unsupported + hints.wrong if hints.wrong else template.unsupported
         if type(spec) is not PodSpec:
             unsupported += tuple(f"{path}: {_UNKNOWN}" for path in set_fields(spec))
-        by_group = self.groups.of(meta.namespace or "default", spec.scheduling_group)
+        by_group = self.groups.of(namespace, spec.scheduling_group) if spec.scheduling_group is not None else NO_TERMS
         needs: tuple[VolumeNeed, ...] = ()
         if spec.volumes:
             needs, beyond = self.volumes.needs(meta, spec.volumes)
             unsupported += beyond
-        owners = meta.owner_references or ()
-        fellows, spread = self._spread(own, meta.namespace or "default", labels, owners, template.spread)
+        fellows, spread = self._spread(own, namespace, labels, owners, template.spread)
+        responders = tuple(responder.name for responder in spec.eviction_responders) if spec.eviction_responders else ()
+        ends_s, started_s = _unix(meta.deletion_timestamp), _unix(status.start_time)
+        demands = self._demands(obj, hints, template, member, own)
         pod = Pod(
             name=meta.name or "?",
-            namespace=meta.namespace or "default",
-            requests=own.ignored.without(template.requests),
+            namespace=namespace,
+            requests=template.requests if own.ignored is None else own.ignored.without(template.requests),
             limits=template.limits,
             has_whole_cpus=template.has_whole_cpus,
             qos=template.qos,
@@ -207,7 +172,9 @@ class PodReader:
             sub_priority=template.sub_priority,
             labels=self._label_set(labels),
             node_selector=template.node_selector,
-            node_affinity=with_added(template.node_affinity, own.added_affinity),
+            node_affinity=template.node_affinity
+            if own.added_affinity is None
+            else with_added(template.node_affinity, own.added_affinity),
             tolerations=template.tolerations,
             affinity=template.affinity,
             anti_affinity=template.anti_affinity,
@@ -224,7 +191,7 @@ class PodReader:
             replica_of=_controller(owners) if own.spread_replicas and not self.spread_selectors.is_on else "",
             default_selector=fellows if own.spread_replicas else None,
             scored_by=own.scored_by,
-            is_daemon=any(owner.kind == "DaemonSet" for owner in owners),
+            is_daemon=bool(owners) and any(owner.kind == "DaemonSet" for owner in owners),
         )
         return ObservedPod(
             pod=pod,
@@ -233,28 +200,31 @@ class PodReader:
             created_s=created_s,
             node=spec.node_name or "",
             phase=_PHASES.get(status.phase or "Pending", Phase.UNKNOWN),
-            ends_s=_unix(meta.deletion_timestamp),
+            ends_s=ends_s,
             grace_s=meta.deletion_grace_period_seconds or 0,
             gates=template.gates,
             nominated_node=status.nominated_node_name or "",
             expected_room=hints.expected_room,
-            started_s=_unix(status.start_time),
+            started_s=started_s,
             preempts=own.preempts and by_group.preempts and spec.preemption_policy != "Never",
             volumes=needs,
-            demands=_beyond(self._demands(obj, hints, template, member), own.ignored.among(template.requests)),
-            holds=self._believed(meta.uid or "", spec.node_name or "", created_s, pod, hints),
+            demands=demands,
+            # without a node it holds nothing, whatever it says
+            holds=self._believed(meta.uid or "", spec.node_name, created_s, pod, hints)
+            if spec.node_name and hints.holding_texts
+            else NO_HOLDINGS,
             written=(*hints.holding_texts, *brought),
             settled=self._pairs(settled) if settled else (),
             relabelled=relabelled,
             owned_by=self._owned_by(meta.owner_references) if meta.owner_references else (),
             workload=member.workload,
-            in_queue=self.kueue.of(
-                meta.namespace or "default", meta.uid or "", labels, annotated, owners, template.gates
-            ),
+            in_queue=self.kueue.of(namespace, meta.uid or "", labels, annotated, owners, template.gates)
+            if labels or annotated or template.gates or self.kueue.known
+            else None,
             marks=hints.marks,
-            refused=_refusal(status),
+            refused=_refusal(status) if status.phase == "Failed" else "",
             evicted=status.phase == "Failed" and status.reason == "Evicted",
-            responders=tuple(responder.name for responder in spec.eviction_responders or ()),
+            responders=responders,
             unsupported=unsupported,
         )
 
@@ -274,10 +244,17 @@ class PodReader:
             return fellows, given
         return fellows, tuple(replace(constraint, selector=fellows) for constraint in own.constraints)
 
-    def _demands(self, obj: PodObject, hints: Hints, template: _Template, member: Membership) -> Demands:
+    def _demands(
+        self, obj: PodObject, hints: Hints, template: Template, member: Membership, own: PodsOfScheduler
+    ) -> Demands:
         """What a pod needs beyond its requests."""
-        spec = obj.spec or PodSpec()
-        demands = _of_workload(_of_group(hints.demands, spec.scheduling_group), member.gang)
+        spec, demands = obj.spec or PodSpec(), hints.demands
+        if spec.scheduling_group is not None:
+            demands = of_group(demands, spec.scheduling_group)
+        if member.gang is not None:
+            demands = of_workload(demands, member.gang)
+        if own.ignored is not None and (beyond := own.ignored.among(template.requests)):
+            demands = replace(demands, beyond=beyond)  # resources that only extenders look at
         if not spec.resource_claims and not template.extended:
             return demands
         terms = self.groups.of(obj.metadata.namespace or "default", spec.scheduling_group)
@@ -286,8 +263,6 @@ class PodReader:
         return demands if claims is None else replace(demands, claims=claims)
 
     def _believed(self, uid: str, node: str, created_s: float, pod: Pod, hints: Hints) -> Holdings:
-        if not hints.holding_texts or not node:  # without a node it holds nothing, whatever it says
-            return NO_HOLDINGS
         match self._seals.standing(uid, node, created_s, hints.holding_texts):
             case Standing.SEALED:
                 return hints.holds
@@ -309,7 +284,7 @@ class PodReader:
         pairs = tuple(sorted(settled.items()))
         return self._settled.get(pairs) or _remember(self._settled, pairs, pairs)
 
-    def _template(self, spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) -> _Template:
+    def _template(self, spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) -> Template:
         shared = (
             spec.containers,
             spec.init_containers,
@@ -327,13 +302,13 @@ class PodReader:
             labels.get(QOS_CLASS),
             labels.get(PRIORITY_CLASS),
             labels.get(SUB_PRIORITY),
-            resized(status),
+            resized(status) if status.container_statuses or status.init_container_statuses else None,
         )
         self._encoder.encode_into(shared, self._buffer)
         key = bytes(self._buffer)
         if b'atchLabelKeys":[' in key:  # of affinity or spread: their selectors depend on the pod's labels
             key += self._encoder.encode(labels)
-        return self._templates.get(key) or _remember(self._templates, key, _read_template(spec, status, labels))
+        return self._templates.get(key) or _remember(self._templates, key, read_template(spec, status, labels))
 
 
 def _settled(labels: Mapping[str, str], annotations: PodAnnotations | None) -> Mapping[str, str]:
@@ -352,88 +327,10 @@ def _as_settled(
     return {**others, **stated}, replace_fields(annotations or PodAnnotations(), tenant=tenant, extended_spec=extended)
 
 
-def _beyond(demands: Demands, names: tuple[str, ...]) -> Demands:
-    """The demands with the resources that only extenders look at."""
-    return replace(demands, beyond=names) if names else demands
-
-
-def _of_group(demands: Demands, group: SchedulingGroup | None) -> Demands:
-    """The demands with the gang that `spec.schedulingGroup` names, unless an annotation names one."""
-    if group is None or not group.pod_group_name:
-        return demands
-    notes = demands.gang or NO_NOTES
-    if notes.name:
-        return demands
-    return replace(demands, gang=replace(notes, name=group.pod_group_name, needs_object=True))
-
-
-def _of_workload(demands: Demands, gang: GangNotes | None) -> Demands:
-    """The demands with the gang that the pod's workload declares, unless the pod is in one."""
-    if gang is None or (demands.gang is not None and demands.gang.name):
-        return demands
-    notes = demands.gang or NO_NOTES
-    return replace(demands, gang=replace(notes, name=gang.name, min_available=gang.min_available))
-
-
-def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) -> _Template:
-    wrong: list[str] = []
-    attempt = Attempt(wrong)
-
-    affinity = spec.affinity or Affinity()
-    near, away = affinity.pod_affinity, affinity.pod_anti_affinity
-    if spec.workload_ref is not None:
-        wrong.append("spec.workloadRef: gangs of the Workload API v1alpha1 are not supported, spec.schedulingGroup is")
-    if spec.scheduling_group is not None and not spec.scheduling_group.pod_group_name:
-        wrong.append("spec.schedulingGroup: podGroupName is missing")
-    requests = read_requests(spec, status, attempt)
-    no_terms: tuple[PodTerm, ...] = ()
-    no_spread: tuple[SpreadConstraint, ...] = ()
-    no_tolerations: tuple[Toleration, ...] = ()
-    no_affinity: NodeAffinity | None = None
-    node_affinity = affinity.node_affinity
-    return _Template(
-        requests=requests,
-        limits=read_limits(spec),
-        has_whole_cpus=has_whole_cpus(spec),
-        qos=qos_of_label(labels.get(QOS_CLASS)),
-        priority_class=raw_class(labels.get(PRIORITY_CLASS), spec.priority),
-        sub_priority=attempt(0, lambda: parse_sub_priority(labels.get(SUB_PRIORITY), f"label {SUB_PRIORITY}")),
-        node_selector=attempt(NO_LABELS, lambda: Labels.of(spec.node_selector or {})),
-        node_affinity=attempt(no_affinity, lambda: read_node_affinity(node_affinity, "spec.affinity.nodeAffinity"))
-        if node_affinity is not None
-        else None,
-        tolerations=attempt(no_tolerations, lambda: read_tolerations(spec.tolerations or (), "spec.tolerations")),
-        affinity=attempt(no_terms, lambda: read_pod_terms(near, labels, "spec.affinity.podAffinity"))
-        if near is not None
-        else no_terms,
-        anti_affinity=attempt(no_terms, lambda: read_pod_terms(away, labels, "spec.affinity.podAntiAffinity"))
-        if away is not None
-        else no_terms,
-        spread=attempt(
-            no_spread,
-            lambda: read_spread_constraints(
-                spec.topology_spread_constraints or (), labels, "spec.topologySpreadConstraints"
-            ),
-        ),
-        host_ports=host_ports(spec, attempt),
-        images=tuple(
-            _with_tag(container.image or "") for container in (*(spec.init_containers or ()), *(spec.containers or ()))
-        ),
-        gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
-        extended=extended_requests(spec) if any("/" in name for name in requests.names()) else (),
-        unsupported=tuple(wrong),
-    )
-
-
 def _refusal(status: PodStatus) -> str:
-    """Why a kubelet did not start the pod for lack of something."""
+    """Why a kubelet did not start a failed pod, for lack of something."""
     reason = status.reason or ""
-    return reason if status.phase == "Failed" and reason.startswith("OutOf") else ""
-
-
-def _with_tag(image: str) -> str:
-    """The image's name as nodes report it: `latest` where it has neither tag nor digest."""
-    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
+    return reason if reason.startswith("OutOf") else ""
 
 
 def _owned(written: OwnerReference) -> OwnedBy:

@@ -1,0 +1,92 @@
+"""The stand-in for a model server (`examples/llm`) in a group of its own, judged by its time to first token.
+
+Its objective is counted from /metrics, so the limit has to be an edge of the histogram: the first one that is at least
+`MARGIN` times the 99th percentile alone, which is itself known to an edge.
+Limits: a checkout of the repository.
+"""
+
+from __future__ import annotations
+
+import sys
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import msgspec
+
+from cotenant.drivers.http.ports import free_port
+from cotenant.drivers.modelserver.exposition import read_exposition
+from cotenant.model.errors import Permanent, Unsupported
+from cotenant.model.traces.model_server import ModelMeasure, ServerHistogram
+from cotenant_lab.experiments.site.application import EXAMPLES, NAMESPACE, Application, Running, answers, serve_traces
+from cotenant_lab.experiments.site.site import Child, Site, in_plant
+
+MARGIN = 1.5
+NAME = "llm"
+OBJECTIVE = f"{NAMESPACE}/first-token"
+_SERVER = EXAMPLES / "llm" / "server.py"
+_READY_S = 60.0
+
+
+def _check() -> None:
+    if not _SERVER.exists():
+        raise Unsupported("the llm experiment", "a checkout of the repository, for examples/llm")
+
+
+def _start(site: Site) -> Running:
+    port, traces = free_port(), f"http://127.0.0.1:{free_port()}"
+    site.make_plant(NAME)
+    settings = [
+        f"OTEL_EXPORTER_OTLP_ENDPOINT={traces}",
+        f"POD_NAME={NAME}",
+        f"POD_NAMESPACE={NAMESPACE}",
+        f"SERVICE_NAMESPACE={NAMESPACE}",
+    ]
+    site.start(in_plant(NAME), ["env", *settings, sys.executable, str(_SERVER), f"127.0.0.1:{port}"], NAME)
+    site.wait_for("the model server", lambda: answers(f"http://127.0.0.1:{port}/ready"), _READY_S)
+    return Running(port, traces)
+
+
+def _start_traces(site: Site, running: Running, threshold_ms: float, target: str) -> Child:
+    """The threshold of the load is of whole answers; the objective's own is from what the server measured alone."""
+    url = f"http://127.0.0.1:{running.port}/metrics"
+    try:
+        with urlopen(url, timeout=5) as answer:
+            reading = read_exposition(answer.read().decode())
+    except (URLError, OSError) as error:
+        raise Permanent(f"the model server does not answer: {error}") from error
+    first = next(found for found in reading.histograms if found.measure is ModelMeasure.TIME_TO_FIRST_TOKEN)
+    spec = {
+        "service": {"name": NAME},
+        "indicator": {"modelServer": {"timeToFirstToken": f"{limit_us(first)}us"}},
+        "target": target,
+        "protect": {"maxAction": "idle"},
+    }
+    file = site.scratch / "model-servers.yaml"
+    file.write_bytes(msgspec.yaml.encode({"servers": [{"service": f"{NAMESPACE}/{NAME}", "url": url, "pod": NAME}]}))
+    return serve_traces(site, running, OBJECTIVE, spec, ["--model-servers", str(file)])
+
+
+def limit_us(first: ServerHistogram, share: float = 0.99) -> int:
+    """The edge that is `MARGIN` times the edge below which this share lies. Raises `Permanent` where there is none."""
+    at_share = next(
+        (edge for edge, count in zip(first.edges_us, first.at_most, strict=True) if count >= share * first.total), None
+    )
+    limit = next((edge for edge in first.edges_us if at_share is not None and edge >= MARGIN * at_share), None)
+    if limit is None or not first.total:
+        raise Permanent("the model server alone is slower than its histogram tells apart")
+    return limit
+
+
+MODEL_SERVER = Application(
+    services=(NAME,),
+    frontend=NAME,
+    path="/v1/completions?prompt_tokens=1{}&max_tokens=8",
+    objective=OBJECTIVE,
+    note=(
+        "A stand-in for a model server, continuous batching on one core without a GPU. The objective is of its time "
+        "to first token, counted from its /metrics; the latencies shown are of whole answers"
+    ),
+    check=_check,
+    start=_start,
+    start_traces=_start_traces,
+)

@@ -1,0 +1,78 @@
+"""How much of a GPU is really used, whoever measured it: DCGM's exporter, nvidia-smi, amd-smi.
+
+The usual utilisation says that some kernel ran, on however few of the multiprocessors, so it is apart from what the
+multiprocessors, the tensor units and the memory did. Shares are integers in thousandths. None: this source does not
+say, which is not 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """A process on a GPU."""
+
+    pid: int
+    memory_bytes: int | None = None
+    mps: bool = False  # a client of the Multi-Process Service: it shares the GPU's time
+
+
+@dataclass(frozen=True, slots=True)
+class GpuHolder:
+    """The container that a GPU was given to."""
+
+    pod: str  # namespace/name, or a UID where the name is not known
+    container: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUse:
+    """One GPU, or one MIG instance of it, now. Bytes a second are as the source's last period has them."""
+
+    source: str
+    index: int
+    uuid: str = ""
+    name: str = ""
+    bus: str = ""  # PCI address, as the kernel writes it
+    instance: str = ""  # of MIG; empty: the whole GPU
+    busy_permille: int | None = None  # time in which any kernel ran
+    sm_active_permille: int | None = None  # multiprocessors with a warp, averaged over all
+    tensor_active_permille: int | None = None
+    memory_active_permille: int | None = None  # of its memory's bandwidth
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    pcie_sent_bytes_per_s: int | None = None
+    pcie_received_bytes_per_s: int | None = None
+    nvlink_sent_bytes_per_s: int | None = None
+    nvlink_received_bytes_per_s: int | None = None
+    power_mw: int | None = None
+    sm_clock_mhz: int | None = None
+    throttled_by: tuple[str, ...] = ()  # other than idleness and clocks that were asked for
+    xid: int | None = None  # the last error; 0: none
+    processes: tuple[GpuProcess, ...] = ()
+    holders: tuple[GpuHolder, ...] = ()
+
+    @property
+    def active_permille(self) -> int | None:
+        """How active it is by the best that the source says: multiprocessors, else any kernel."""
+        return self.busy_permille if self.sm_active_permille is None else self.sm_active_permille
+
+
+@dataclass(frozen=True, slots=True)
+class IdleGpus:
+    """GPUs that somebody holds, and how many of them nobody uses."""
+
+    allocated: int
+    idle: int
+    unknown: int  # allocated, and the source does not say how active
+    idle_memory_bytes: int  # held on the idle ones
+    idle_holders: tuple[str, ...]  # pods, by name
+
+
+def whole_or_instances(uses: Sequence[GpuUse]) -> list[GpuUse]:
+    """What can be held: the instances of a GPU that is divided, else the GPU."""
+    divided = {use.index for use in uses if use.instance}
+    return [use for use in uses if use.instance or use.index not in divided]

@@ -1,0 +1,97 @@
+"""What a cluster's own past says of our predictions: lendable CPU, and nodes that one would have emptied."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+import numpy as np
+
+from cotenant.engine.assess.lending import Recorded as RecordedUse
+from cotenant.engine.assess.lending import replay
+from cotenant.model.assess.history import ClusterHistory
+from cotenant.model.assess.report import EmptyingTrial, EmptyingTried, PastTrial, Tried
+from cotenant.model.resources import CPU_NAME
+from cotenant.policy.assess.back_test import back_test, past_of
+from cotenant.policy.assess.emptying import Emptied, Recorded, try_emptying
+from cotenant.policy.assess.predictor import DAY_S
+from cotenant.services.assess.copying import ClusterCopy
+
+MIN_DAYS = 2  # of pods' use, for a first half of a day
+
+
+def past_trial(copy: ClusterCopy, history: ClusterHistory, risk: float) -> PastTrial | None:
+    """Predictions of nodes' CPU use from the first part of the history, judged by the rest, beside rivals'."""
+    nodes = history.nodes
+    rows = [row for row, name in enumerate(nodes.names) if name in copy.managed]
+    if nodes.steps * nodes.step_s < DAY_S or not rows:
+        return None
+    kept = nodes.of_rows(np.array(rows, np.int64))
+    capacity = np.array([copy.managed[name].capacity.cpu_m for name in kept.names], np.float64)
+    asked = dict.fromkeys(kept.names, 0)
+    for info in copy.engine.every_pod():
+        if info.node in asked and info.seen.occupies:
+            asked[info.node] += info.seen.pod.requests.get(CPU_NAME)
+    requested = np.array([asked[name] for name in kept.names], np.float64)
+    tried = back_test(past_of(kept, "cpu", requested, capacity), kept.start_s, risk=risk)
+    scores = tuple(
+        Tried(one.name, *map(_known, (one.risk_pct, one.pinball_pct, one.lent_pct, one.squeezed_pct)))
+        for one in tried.scores
+    )
+    lent = replay(RecordedUse(kept.start_s, kept.step_s, kept.cpu_m, requested, capacity))
+    whole = [day for day in lent.days if day.node_hours >= 20 * lent.nodes] or list(lent.days)
+    worst = max(whole, key=lambda day: day.touched_share, default=None)
+    told = "" if worst is None else f"{worst.told()} It was the worst of {len(whole)} days, by the manager's own rule."
+    return PastTrial("CPU of nodes", scores, tried.verdict, told)
+
+
+def emptying_trial(copy: ClusterCopy, history: ClusterHistory, risk: float) -> EmptyingTrial | None:
+    """Which nodes one would have emptied by the first half of the history, and whether the second still fitted."""
+    pods, nodes = history.pods, history.nodes
+    rows = [row for row, name in enumerate(nodes.names) if name in copy.managed]
+    is_aligned = (pods.use.steps, pods.use.start_s) == (nodes.steps, nodes.start_s)
+    if not pods.use.names or len(rows) < 2 or not is_aligned or nodes.steps * nodes.step_s < MIN_DAYS * DAY_S:
+        return None
+    kept = nodes.of_rows(np.array(rows, np.int64))
+    at = {name: row for row, name in enumerate(kept.names)}
+    tried = try_emptying(
+        Recorded(
+            kept.cpu_m,
+            pods.use.cpu_m,
+            np.array([at.get(name, -1) for name in pods.node], np.int64),
+            pods.cpu_request_m.astype(np.float64),
+            np.array([copy.managed[name].capacity.cpu_m for name in kept.names], np.float64),
+            np.array([_moves(copy, name) for name in pods.use.names], np.bool_),
+            kept.step_s,
+        ),
+        risk=risk,
+    )
+    rules = tuple(
+        EmptyingTried(one.rule, len(one.nodes), one.moved, one.squeezed_pct, one.before_pct, one.overflowed)
+        for one in tried
+    )
+    return EmptyingTrial("CPU of nodes", rules, _verdict(tried)) if rules else None
+
+
+def _moves(copy: ClusterCopy, key: str) -> bool:
+    """Daemons and static pods stay with their node; of a pod that is gone nothing is known, so it could move."""
+    info = copy.engine.find(key)
+    return info is None or not (info.seen.pod.is_daemon or copy.notes_of(key).is_static)
+
+
+def _verdict(tried: tuple[Emptied, ...]) -> str:
+    ours, rivals = tried[0], tried[1:]
+    said = (
+        f"By the first half of the history {len(ours.nodes)} nodes would have been emptied; in the second half "
+        f"{ours.squeezed_pct:.2g} % of pod time would have been on a node with more use than it has, "
+        f"{ours.before_pct:.2g} % without any move"
+    )
+    better = [one for one in rivals if len(one.nodes) >= len(ours.nodes) and one.squeezed_pct < ours.squeezed_pct]
+    better += [one for one in rivals if len(one.nodes) > len(ours.nodes) and one.squeezed_pct == ours.squeezed_pct]
+    if better:
+        best = max(better, key=lambda one: (len(one.nodes), -one.squeezed_pct))
+        return f"{said}; {best.rule} was better: {len(best.nodes)} nodes and {best.squeezed_pct:.2g} %."
+    return f"{said}; no other rule emptied as many nodes with less."
+
+
+def _known(value: float) -> float | None:
+    return value if isfinite(value) else None

@@ -1,0 +1,61 @@
+"""`cotenant node gpus` over recordings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cotenant.cli.main import main
+from cotenant.cli.node.gpus import gpus
+
+DCGM = """DCGM_FI_PROF_SM_ACTIVE{gpu="0",UUID="GPU-a"} 0.4
+DCGM_FI_PROF_SM_ACTIVE{gpu="1",UUID="GPU-b"} 0
+DCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-b"} 2048
+DCGM_FI_DEV_XID_ERRORS{gpu="1",UUID="GPU-b"} 31
+"""
+GIVEN = """{"podResources": [{"name": "train", "namespace": "ml", "containers": [
+  {"name": "x", "devices": [{"resourceName": "nvidia.com/gpu", "deviceIds": ["GPU-a", "GPU-b"]}]}]}]}"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    page, given = tmp_path / "dcgm.prom", tmp_path / "given.json"
+    page.write_text(DCGM)
+    given.write_text(GIVEN)
+    return page, given
+
+
+def test_it_says_who_holds_what_and_what_is_idle(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    page, given = map(str, files)
+    assert main(["node", "gpus", "--dcgm", page, "--pod-resources", given]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "1 of 2 allocated GPUs are idle (below 1 % active)" in told
+    assert "they hold 2.0 GiB of memory: ml/train" in told
+    assert "Xid 31" in told
+    assert main(["node", "gpus", "--dcgm", page, "--pod-resources", given, "--json"]) == 0
+    found = msgspec.json.decode(capsys.readouterr().out)
+    assert [gpu["holders"][0]["pod"] for gpu in found["gpus"]] == ["ml/train", "ml/train"]
+    assert found["idle"]["idle_holders"] == ["ml/train"]
+
+
+def test_processes_of_this_machine_name_pods_by_uid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    uid = "6f1c2d3e-0000-4000-8000-0123456789ab"
+    (tmp_path / "42").mkdir()
+    (tmp_path / "42" / "cgroup").write_text(f"0::/kubepods/pod{uid}\n")
+    log = tmp_path / "smi.xml"
+    log.write_text(
+        "<nvidia_smi_log><gpu><utilization><gpu_util>50 %</gpu_util></utilization>"
+        "<processes><process_info><pid>42</pid></process_info></processes></gpu></nvidia_smi_log>"
+    )
+    for of_this_machine, holders in ((True, [uid]), (False, [])):
+        gpus(None, log, None, None, of_this_machine, True, tmp_path)
+        (gpu,) = msgspec.json.decode(capsys.readouterr().out)["gpus"]
+        assert [holder["pod"] for holder in gpu["holders"]] == holders
+
+
+@pytest.mark.parametrize("given", [[], ["--dcgm", "/nowhere/dcgm.prom"], ["--amd-smi", __file__]])
+def test_what_cannot_be_read_is_one_line(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["node", "gpus", *given]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1

@@ -1,0 +1,52 @@
+"""Who holds a GPU, and which are held and idle."""
+
+from __future__ import annotations
+
+from cotenant.engine.node.gpu_holding import attributed, idle_gpus
+from cotenant.model.devices.gpu_use import GpuHolder, GpuProcess, GpuUse
+
+A, B = GpuHolder("ml/a", "serve"), GpuHolder("ml/b")
+
+
+def use(index: int, active: int | None = None, **more: object) -> GpuUse:
+    return GpuUse("dcgm", index, f"GPU-{index}", sm_active_permille=active, **more)  # type: ignore[arg-type]
+
+
+def test_holders_by_uuid_by_index_by_replica_and_by_process() -> None:
+    uses = [use(0), use(1), use(2), use(3, processes=(GpuProcess(42), GpuProcess(43)))]
+    found = attributed(uses, {"GPU-0": [A], "1": [A], "GPU-2::0": [A], "GPU-2::7": [B]}, {42: B})
+    assert [gpu.holders for gpu in found] == [(A,), (A,), (A, B), (B,)]
+
+
+def test_a_pod_that_several_sources_name_holds_it_once() -> None:
+    (found,) = attributed([use(0, holders=(A,))], {"GPU-0": [GpuHolder("ml/a", "other")]}, {})
+    assert found.holders == (A,)
+
+
+def test_idle_is_held_and_below_one_percent_active() -> None:
+    uses = [
+        use(0, 9, holders=(A,), memory_used_bytes=7),
+        use(1, 10, holders=(A,)),
+        use(2, 0),  # nobody's
+        use(3, None, holders=(B,), memory_used_bytes=5),  # not known: not idle
+        use(4, None, holders=(B,), busy_permille=0, memory_used_bytes=3),
+    ]
+    idle = idle_gpus(uses)
+    assert (idle.allocated, idle.idle, idle.unknown) == (4, 2, 1)
+    assert (idle.idle_memory_bytes, idle.idle_holders) == (10, ("ml/a", "ml/b"))
+
+
+def test_multiprocessors_are_believed_before_busy() -> None:
+    assert idle_gpus([use(0, 2, busy_permille=1000, holders=(A,))]).idle == 1
+
+
+def test_of_a_divided_gpu_its_instances_are_held() -> None:
+    whole = use(0, 500, holders=(A,))
+    instances = [use(0, 0, instance="1g.10gb#1", holders=(A,)), use(0, 600, instance="1g.10gb#2", holders=(B,))]
+    idle = idle_gpus([whole, *instances])
+    assert (idle.allocated, idle.idle, idle.idle_holders) == (2, 1, ("ml/a",))
+
+
+def test_an_instance_is_not_given_by_the_id_of_its_gpu() -> None:
+    (found,) = attributed([use(0, instance="1g.10gb#1")], {"GPU-0": [A]}, {})
+    assert found.holders == ()

@@ -1,0 +1,253 @@
+"""Kinds that charts bring, on every API server: defaults, rules, and what is refused in which words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+BATCH = "/apis/batch/v1/namespaces/{}/cronjobs"
+INGRESSES = "/apis/networking.k8s.io/v1/namespaces/{}/ingresses"
+CLASSES = "/apis/networking.k8s.io/v1/ingressclasses"
+CONTAINER = {"name": "c", "image": "registry.example/app:1"}
+
+
+def cron_job(**spec: Any) -> dict[str, Any]:
+    pod = {"spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}
+    return {
+        "metadata": {"name": "x"},
+        "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": pod}}, **spec},
+    }
+
+
+def ingress(*paths: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    rules = [{"host": "example.org", "http": {"paths": list(paths)}}] if paths else []
+    return {"metadata": {"name": "x"}, "spec": {"rules": rules, **spec}}
+
+
+def path(kind: str | None = "Prefix", text: str | None = "/", **port: Any) -> dict[str, Any]:
+    service = {"name": "web", "port": port or {"number": 80}}
+    found: dict[str, Any] = {"backend": {"service": service}}
+    if kind is not None:
+        found["pathType"] = kind
+    if text is not None:
+        found["path"] = text
+    return found
+
+
+def without_names(obj: Any) -> Any:
+    """An object without what each server makes up."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key in ("name", "generation", "annotations")}
+    return {**obj, "metadata": metadata}
+
+
+def test_a_cron_job_has_its_defaults(kube: Any, namespace: str) -> None:
+    stored = without_names(kube.ok("POST", BATCH.format(namespace), cron_job()))
+    pod = stored["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    assert (pod["dnsPolicy"], pod["schedulerName"]) == ("ClusterFirst", "default-scheduler")
+    del stored["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    assert stored == {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "x", "generation": 1},
+        "spec": {
+            "schedule": "* * * * *",
+            "concurrencyPolicy": "Allow",
+            "suspend": False,
+            "successfulJobsHistoryLimit": 3,
+            "failedJobsHistoryLimit": 1,
+            "jobTemplate": {"metadata": {}, "spec": {"template": {"metadata": {}}}},
+        },
+        "status": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "why"),
+    [
+        ({"schedule": "* * * *"}, "spec.schedule", "expected exactly 5 fields, found 4: [* * * *]"),
+        ({"schedule": "61 * * * *"}, "spec.schedule", "end of range (61) above maximum (59): 61"),
+        ({"schedule": "a * * * *"}, "spec.schedule", "failed to parse int from a"),
+        ({"schedule": "TZ=UTC * * * * *"}, "spec.schedule", "cannot use TZ or CRON_TZ in schedule"),
+        ({"schedule": ""}, "spec.schedule", "Required value"),
+        ({"timeZone": "Mars/Base"}, "spec.timeZone", "unknown time zone Mars/Base"),
+        ({"concurrencyPolicy": "Maybe"}, "spec.concurrencyPolicy", 'supported values: "Allow", "Forbid", "Replace"'),
+        ({"startingDeadlineSeconds": -1}, "spec.startingDeadlineSeconds", "must be greater than or equal to 0"),
+    ],
+)
+def test_a_cron_job_that_cannot_run_is_refused(
+    kube: Any, namespace: str, spec: dict[str, Any], field: str, why: str
+) -> None:
+    refused = kube.request("POST", BATCH.format(namespace), cron_job(**spec))
+    assert refused.code == 422
+    causes = {cause["field"]: cause["message"] for cause in refused.json["details"]["causes"]}
+    assert why in causes[field]
+
+
+def test_a_cron_job_s_pods_do_not_always_restart(kube: Any, namespace: str) -> None:
+    pod = {"spec": {"containers": [CONTAINER]}}
+    refused = kube.request("POST", BATCH.format(namespace), cron_job(jobTemplate={"spec": {"template": pod}}))
+    field = "spec.jobTemplate.spec.template.spec.restartPolicy"
+    assert [(one["field"], one["message"]) for one in refused.json["details"]["causes"]] == [
+        (field, 'Required value: valid values: "OnFailure", "Never"')
+    ]
+
+
+def test_an_ingress_is_stored(kube: Any, namespace: str) -> None:
+    stored = without_names(kube.ok("POST", INGRESSES.format(namespace), ingress(path(), ingressClassName="none")))
+    assert stored["status"] == {"loadBalancer": {}}
+    assert stored["metadata"] == {"name": "x", "generation": 1}
+    assert stored["spec"]["ingressClassName"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "why"),
+    [
+        (ingress(), "spec", "either `defaultBackend` or `rules` must be specified"),
+        (
+            ingress(path(kind=None)),
+            "spec.rules[0].http.paths[0].pathType",
+            "Required value: pathType must be specified",
+        ),
+        (ingress(path(text="x")), "spec.rules[0].http.paths[0].path", "must be an absolute path"),
+        (
+            ingress(path(name="", number=0)),
+            "spec.rules[0].http.paths[0].backend",
+            "port name or number is required",
+        ),
+        (ingress(path(kind="Glob")), "spec.rules[0].http.paths[0].pathType", "supported values:"),
+    ],
+)
+def test_an_ingress_that_leads_nowhere_is_refused(
+    kube: Any, namespace: str, given: dict[str, Any], field: str, why: str
+) -> None:
+    refused = kube.request("POST", INGRESSES.format(namespace), given)
+    assert refused.code == 422
+    causes = {cause["field"]: cause["message"] for cause in refused.json["details"]["causes"]}
+    assert why in causes[field]
+
+
+def test_a_default_class_is_named_and_its_controller_stays(kube: Any, namespace: str) -> None:
+    name = f"class-{namespace}"
+    metadata = {"name": name, "annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}}
+    made = {"metadata": metadata, "spec": {"controller": "example.org/x"}}
+    assert kube.request("POST", CLASSES, {"metadata": {"name": f"{name}-2"}, "spec": {}}).code == 422
+    stored = kube.ok("POST", CLASSES, made)
+    try:
+        assert stored["metadata"]["generation"] == 1
+        one = kube.ok("POST", INGRESSES.format(namespace), ingress(path()))
+        assert one["spec"]["ingressClassName"] == name
+        stored["spec"]["controller"] = "example.org/y"
+        assert "immutable" in kube.request("PUT", f"{CLASSES}/{name}", stored).message
+    finally:
+        kube.request("DELETE", f"{CLASSES}/{name}")
+
+
+RANGES = "/api/v1/namespaces/{}/limitranges"
+RANGE = {
+    "metadata": {"name": "bounds"},
+    "spec": {
+        "limits": [
+            {
+                "type": "Container",
+                "max": {"cpu": "2", "memory": "1Gi"},
+                "min": {"cpu": "50m"},
+                "default": {"cpu": "500m"},
+                "maxLimitRequestRatio": {"cpu": "10"},
+            },
+            {"type": "Pod", "max": {"cpu": "3"}},
+            {"type": "PersistentVolumeClaim", "max": {"storage": "10Gi"}},
+        ]
+    },
+}
+
+
+def bounded_pod(name: str, *resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    containers = [
+        {"name": f"c{i}", "image": "registry.example/app:1", "resources": one} for i, one in enumerate(resources)
+    ]
+    return {"metadata": {"name": name}, "spec": {"containers": containers, **spec}}
+
+
+def test_a_limit_range_has_its_defaults_and_gives_them_to_containers(kube: Any, namespace: str, pods: str) -> None:
+    limits = kube.ok("POST", RANGES.format(namespace), RANGE)["spec"]["limits"]
+    assert limits[0]["default"] == limits[0]["defaultRequest"] == {"cpu": "500m", "memory": "1Gi"}
+    assert limits[1] == {"type": "Pod", "max": {"cpu": "3"}}
+    made = kube.ok("POST", pods, bounded_pod("x", {}, {"requests": {"cpu": "100m"}}))
+    first, second = (one["resources"] for one in made["spec"]["containers"])
+    assert first == {"requests": limits[0]["default"], "limits": limits[0]["default"]}
+    assert second == {"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": {"cpu": "500m", "memory": "1Gi"}}
+    assert made["metadata"]["annotations"] == {
+        "kubernetes.io/limit-ranger": "LimitRanger plugin set: cpu, memory request for container c0; cpu, memory limit "
+        "for container c0; memory request for container c1; cpu, memory limit for container c1"
+    }
+    assert made["status"]["qosClass"] == "Burstable"
+
+
+@pytest.mark.parametrize(
+    ("resources", "why"),
+    [
+        (
+            [{"requests": {"cpu": "3"}, "limits": {"cpu": "3"}}],
+            'pods "x" is forbidden: maximum cpu usage per Container is 2, but limit is 3',
+        ),
+        (
+            [{"requests": {"cpu": "500m"}, "limits": {"cpu": "2", "memory": "2Gi"}}],
+            "maximum memory usage per Container",
+        ),
+        (
+            [{"requests": {"cpu": "10m"}, "limits": {"cpu": "1", "memory": "2Gi"}}],
+            "[minimum cpu usage per Container is 50m, but request is 10m, maximum memory usage per Container is 1Gi, "
+            "but limit is 2Gi, cpu max limit to request ratio per Container is 10, but provided ratio is 100.000000]",
+        ),
+        ([{"limits": {"cpu": "1600m"}}] * 2, "maximum cpu usage per Pod is 3, but limit is 3200m"),
+    ],
+)
+def test_a_pod_out_of_bounds_is_refused(
+    kube: Any, namespace: str, pods: str, resources: list[dict[str, Any]], why: str
+) -> None:
+    kube.ok("POST", RANGES.format(namespace), RANGE)
+    refused = kube.request("POST", pods, bounded_pod("x", *resources))
+    assert refused.code == 403
+    assert why in refused.message
+
+
+def test_a_claim_out_of_bounds_is_refused(kube: Any, namespace: str) -> None:
+    kube.ok("POST", RANGES.format(namespace), RANGE)
+    resources = {"requests": {"storage": "20Gi"}}
+    claim = {"metadata": {"name": "x"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}}
+    refused = kube.request("POST", f"/api/v1/namespaces/{namespace}/persistentvolumeclaims", claim)
+    assert refused.code == 403
+    assert refused.message == (
+        'persistentvolumeclaims "x" is forbidden: maximum storage usage per PersistentVolumeClaim is 10Gi, but request '
+        "is 20Gi"
+    )
+
+
+def test_a_limit_range_that_contradicts_itself_is_refused(kube: Any, namespace: str) -> None:
+    limits = [
+        {"type": "Container", "max": {"cpu": "1"}, "default": {"cpu": "2"}, "min": {"cpu": "3"}},
+        {"type": "Container"},
+        {"type": "Pod", "default": {"cpu": "1"}},
+        {"type": "PersistentVolumeClaim"},
+    ]
+    refused = kube.request("POST", RANGES.format(namespace), {"metadata": {"name": "x"}, "spec": {"limits": limits}})
+    assert [(one["field"], one["message"]) for one in refused.json["details"]["causes"]] == [
+        ("spec.limits[0].min[cpu]", 'Invalid value: "3": min value 3 is greater than max value 1'),
+        (
+            "spec.limits[0].defaultRequest[cpu]",
+            'Invalid value: "2": min value 3 is greater than default request value 2',
+        ),
+        (
+            "spec.limits[0].defaultRequest[cpu]",
+            'Invalid value: "2": default request value 2 is greater than max value 1',
+        ),
+        ("spec.limits[0].default[cpu]", 'Invalid value: "3": min value 3 is greater than default value 2'),
+        ("spec.limits[0].default[cpu]", 'Invalid value: "1": default value 2 is greater than max value 1'),
+        ("spec.limits[1].type", 'Duplicate value: "Container"'),
+        ("spec.limits[2].default", "Forbidden: may not be specified when `type` is 'Pod'"),
+        (
+            "spec.limits[3].limits",
+            "Required value: either minimum or maximum storage value is required, but neither was provided",
+        ),
+    ]
