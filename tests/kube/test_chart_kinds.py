@@ -251,3 +251,59 @@ def test_a_limit_range_that_contradicts_itself_is_refused(kube: Any, namespace: 
             "Required value: either minimum or maximum storage value is required, but neither was provided",
         ),
     ]
+
+
+QUOTAS = "/api/v1/namespaces/{}/resourcequotas"
+HARD = {"pods": "2", "requests.cpu": "1", "limits.memory": "3Gi", "count/configmaps": "5", "services": "1"}
+ASKS = {"requests": {"cpu": "900m"}, "limits": {"memory": "512Mi", "cpu": "2"}}
+
+
+@pytest.fixture
+def quota(kube: Any, namespace: str) -> str:
+    """A quota that a controller has seen: the local server has one, for the real one its status is written here."""
+    path = QUOTAS.format(namespace)
+    kube.ok("POST", path, {"metadata": {"name": "q"}, "spec": {"hard": HARD}})
+    if not kube.is_local:
+        status = {"hard": HARD, "used": dict.fromkeys(HARD, "0")}
+        kube.ok("PATCH", f"{path}/q/status", {"status": status}, content_type="application/merge-patch+json")
+        kube.eventually(f"{path}/q", lambda found: bool(found["status"].get("used")))
+    return f"{path}/q"
+
+
+def test_a_quota_is_stored_as_it_is_written(kube: Any, namespace: str) -> None:
+    stored = kube.ok("POST", QUOTAS.format(namespace), {"metadata": {"name": "q"}, "spec": {"hard": HARD}})
+    assert (stored["spec"], stored["status"]) == ({"hard": HARD}, {})
+    assert "generation" not in stored["metadata"]
+    wrong = {"metadata": {"name": "x"}, "spec": {"hard": {"pods": "-1"}}}
+    assert "must be greater than or equal to 0" in kube.request("POST", QUOTAS.format(namespace), wrong).message
+
+
+def test_what_exceeds_a_quota_is_refused_with_what_is_used(kube: Any, quota: str, pods: str) -> None:
+    refused = kube.request("POST", pods, bounded_pod("a", {"requests": {"cpu": "1"}}))
+    assert refused.message == 'pods "a" is forbidden: failed quota: q: must specify limits.memory for: c0'
+    kube.ok("POST", pods, bounded_pod("b", ASKS))
+    refused = kube.request("POST", pods, bounded_pod("c", ASKS))
+    assert refused.code == 403
+    assert refused.message == (
+        'pods "c" is forbidden: exceeded quota: q, requested: requests.cpu=900m, used: requests.cpu=900m, limited: '
+        "requests.cpu=1"
+    )
+    small = {"requests": {"cpu": "100m"}, "limits": {"memory": "3Gi"}}
+    assert (
+        "requested: limits.memory=3Gi, used: limits.memory=512Mi"
+        in kube.request("POST", pods, bounded_pod("d", small)).message
+    )
+    kube.ok("POST", pods, bounded_pod("e", {"requests": {"cpu": "50m"}, "limits": {"memory": "1Mi"}}))
+    tiny = {"requests": {"cpu": "1m"}, "limits": {"memory": "1Mi"}}
+    assert (
+        "requested: pods=1, used: pods=2, limited: pods=2" in kube.request("POST", pods, bounded_pod("f", tiny)).message
+    )
+
+
+def test_services_are_counted_too(kube: Any, quota: str, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/services"
+    kube.ok("POST", path, {"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}]}})
+    refused = kube.request("POST", path, {"metadata": {"name": "b"}, "spec": {"ports": [{"port": 80}]}})
+    assert refused.message == (
+        'services "b" is forbidden: exceeded quota: q, requested: services=1, used: services=1, limited: services=1'
+    )

@@ -14,6 +14,7 @@ from cotenant_local.controllers.cluster.node_lifecycle import GRACE_S
 from cotenant_local.controllers.cron_controllers import CronJobs
 from cotenant_local.controllers.device_taint_controller import DeviceTaints
 from cotenant_local.controllers.eviction_controllers import EvictionRequests, Evictions
+from cotenant_local.controllers.quota_controllers import Quotas
 from cotenant_local.controllers.runtime.actions import EVICTION_REQUESTS
 from cotenant_local.controllers.runtime.informer import Informers
 from cotenant_local.controllers.runtime.runner import Controller, Runner
@@ -43,6 +44,7 @@ def all_controllers(
         workload.DaemonSets(informers, clock),
         workload.GroupedJobs(informers, clock) if workload_with_job else workload.Jobs(informers, clock),
         CronJobs(informers, clock),
+        Quotas(informers, clock),
         cluster.NodeLifecycle(informers, clock, node_grace_s),
         cluster.TaintEviction(informers, clock),
         cluster.Budgets(informers, clock),

@@ -1,7 +1,7 @@
 """The built-in resources: URL, names for kubectl, verbs, subresources, selectable fields, and behaviour.
 
 Discovery, kubectl and controllers must find the same resources as in a real cluster. One table. Only kinds with
-behaviour are listed: those that nothing here enforces or works on (ReplicationControllers, quotas, autoscalers) are
+behaviour are listed: those that nothing here enforces or works on (ReplicationControllers, autoscalers) are
 left out, so that a client learns immediately that they are not served. The exceptions are what every chart brings:
 network policies, ingresses, roles and admission policies are stored and not enforced, since there is one user and no
 network.
@@ -101,6 +101,7 @@ BUILT_IN: tuple[Resource, ...] = (
         fields=_POD_FIELDS,
         sub=("binding", "eviction", "ephemeralcontainers", "resize", "status"),
     ),
+    resource("", "ResourceQuota", "resourcequotas", short=("quota",), sub=("status",)),
     resource("", "Secret", "secrets", fields=fields_at("type")),
     resource("", "ServiceAccount", "serviceaccounts", short=("sa",)),
     resource(
@@ -252,6 +253,7 @@ def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behavi
         ("", "persistentvolumeclaims"): VolumeClaimBehaviour(),
         ("", "persistentvolumes"): VolumeBehaviour(),
         ("", "pods"): PodBehaviour(),
+        ("", "resourcequotas"): SpecBehaviour({}, has_generation=False),
         ("", "services"): ServiceBehaviour(),
         ("apps", "controllerrevisions"): RevisionBehaviour(),
         ("apps", "daemonsets"): WorkloadBehaviour(daemon_status),

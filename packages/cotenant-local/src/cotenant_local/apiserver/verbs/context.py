@@ -87,6 +87,7 @@ class Context:
     behaviours: Mapping[tuple[str, str], Behaviour] = field(default_factory=dict)  # by storage
     patching: Patching | None = None
     admission: list[Admission] = field(default_factory=list)
+    check_room: Callable[[Target, Manifest], None] | None = None  # raises ApiError 403 for a new object beyond a quota
     clock: Callable[[], float] = time.time
     rng: random.Random = field(default_factory=random.Random)
     new_uid: Callable[[], str] = _new_uid

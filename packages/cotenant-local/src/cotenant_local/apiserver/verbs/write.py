@@ -145,6 +145,8 @@ async def create(
         warnings += await admission.validate("CREATE", target, obj, None, options)
     if context.admission:
         check_namespace(context, target)  # its deletion may have started during admission
+    if context.check_room is not None:
+        context.check_room(target, obj)
     table = context.table(resource)
     key = (target.namespace, target.name)
     attempts = 0

@@ -38,6 +38,7 @@ VIEWS: dict[ResourceName, type[object]] = {
     actions.VOLUMES: cluster_views.PersistentVolume,
     actions.STORAGE_CLASSES: cluster_views.StorageClass,
     actions.BUDGETS: cluster_views.Budget,
+    actions.QUOTAS: cluster_views.ResourceQuotaView,
     actions.DEPLOYMENTS: workload_views.Deployment,
     actions.REPLICA_SETS: workload_views.ReplicaSet,
     actions.STATEFUL_SETS: workload_views.StatefulSet,

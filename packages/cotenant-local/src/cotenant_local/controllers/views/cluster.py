@@ -6,6 +6,7 @@ from datetime import datetime
 
 from msgspec import field
 
+from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.controllers.views.core import Condition, Meta, NodeSelectorView, Resources, Selector, View
 
 
@@ -116,3 +117,26 @@ class StorageClass(View, frozen=True):
     provisioner: str = ""
     reclaim_policy: str = "Delete"
     volume_binding_mode: str = "Immediate"
+
+
+class ResourceQuotaSpec(View, frozen=True):
+    """`spec` of a ResourceQuota."""
+
+    hard: dict[str, str] = field(default_factory=dict)
+    scopes: tuple[str, ...] = ()
+    scope_selector: Manifest | None = None
+
+
+class ResourceQuotaStatus(View, frozen=True):
+    """`status` of a ResourceQuota."""
+
+    hard: dict[str, str] = field(default_factory=dict)
+    used: dict[str, str] = field(default_factory=dict)
+
+
+class ResourceQuotaView(View, frozen=True):
+    """A ResourceQuota."""
+
+    metadata: Meta
+    spec: ResourceQuotaSpec = ResourceQuotaSpec()
+    status: ResourceQuotaStatus = ResourceQuotaStatus()

@@ -18,8 +18,10 @@ _NORMAL_WAITING = frozenset({"ContainerCreating", "PodInitializing"})
 def reasons_of(
     pods: Sequence[JsonMapping], claims: Iterable[JsonMapping], warnings: Iterable[JsonMapping]
 ) -> list[str]:
-    """The reasons, most frequent first. `claims`: volume claims of the pods' namespace; `warnings`: Events about the
-    workload or its sets, which count where it has fewer pods than it wants.
+    """The reasons of pods that are not ready, most frequent first, then what was said of those that could not be made.
+
+    `claims`: volume claims of the pods' namespace; `warnings`: Events about a workload with fewer pods than it wants,
+    or about its sets.
     """
     unbound = {
         claim["metadata"]["name"]: claim for claim in claims if (claim.get("status") or {}).get("phase") == "Pending"
@@ -28,10 +30,9 @@ def reasons_of(
     for pod in pods:
         counted.update(dict.fromkeys(_of_pod(pod, unbound), 1))
     lines = [f"{why} ({count} pods)" if count > 1 else why for why, count in counted.most_common(_SHOWN)]
-    if not pods:
-        said = Counter(_shortened(f"{one.get('reason')}: {one.get('message')}") for one in warnings)
-        lines += [why for why, _ in said.most_common(_SHOWN)] or ["it has no pods"]
-    return lines
+    said = Counter(_shortened(f"{one.get('reason')}: {one.get('message')}") for one in warnings)
+    lines += [why for why, _ in said.most_common(_SHOWN)]
+    return lines or ["it has no pods"]
 
 
 def _of_pod(pod: JsonMapping, unbound: dict[str, JsonMapping]) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from cotenant.drivers.kube.client.errors import Forbidden
 from cotenant.drivers.kube.client.objects import Objects, Served
 from cotenant.engine.apps.obstacles import reasons_of
+from cotenant.engine.apps.readiness import standing_of
 from cotenant.model.apps.objects import ObjectRef, ref_of
 from cotenant.model.fleet.identity import container_guid
 from cotenant.model.json_object import JsonMapping, JsonObject
@@ -73,13 +74,13 @@ async def why_not_ready(objects: Objects, live: JsonMapping) -> list[str]:
     namespace = live["metadata"]["namespace"]
     claims = await objects.every(_CLAIMS, namespace) if any(_names_claims(pod) for pod in unready) else []
     warnings: list[JsonObject] = []
-    if not owned[0].pods:
+    if standing_of(live).wanted > len(owned[0].pods):
         try:
             events = await objects.every(_EVENTS, namespace, {"fieldSelector": "type=Warning"})
         except Forbidden:
             events = []
         warnings = [one for one in events if (one.get("involvedObject") or {}).get("uid") in owned[0].makers]
-    if owned[0].pods and not unready:
+    if owned[0].pods and not unready and not warnings:
         return []
     return reasons_of(unready, claims, warnings)
 
