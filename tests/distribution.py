@@ -82,6 +82,8 @@ LONGEST = (
     "packages/cotenant-lab/tests/lab/test_dag.py",
     "tests/property/node/test_antagonist.py",
     "tests/property/api/test_assess_copies.py",
+    "packages/cotenant/tests/unit/services/assess/test_what_ifs.py",
+    "tests/property/api/test_assess_dumps.py",
     "tests/fault/up/test_refused.py",
     "packages/cotenant-lab/tests/lab/test_tianchi.py",
     "packages/cotenant-lab/tests/lab/test_plant.py",

@@ -161,7 +161,12 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--max-tests", type=int, default=400, help="of those that a recording names, the nearest so many are run"
     )
-    parser.add_argument("--max-s", type=float, default=300.0, help="a run that takes longer counts as dead")
+    parser.add_argument(
+        "--max-s",
+        type=float,
+        default=300.0,
+        help="a run that takes longer counts as dead where the tree as it is takes less",
+    )
     parser.add_argument("--goal-pct", type=float, default=90.0, help="share of dead ones below which the status is 1")
     parser.add_argument("--json", action="store_true", help="an object a line")
     return parser

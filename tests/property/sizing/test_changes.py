@@ -97,4 +97,4 @@ def test_no_replica_is_left_between_two_sizes(seed: int) -> None:
     if last.outcome is Outcome.DONE:
         assert world.sizes() == {last.after}
     elif last.outcome in (Outcome.UNDONE, Outcome.GIVEN_UP) and "not yet back" not in last.why:
-        assert world.sizes() == {BIG}
+        assert world.sizes() <= {last.before, BIG}  # those made anew have the template's

@@ -44,16 +44,19 @@ def go_on(scene: Scene, now_s: float, stamp: Stamp) -> Stepped:
 
 
 def _foreign(scene: Scene, change: Change) -> str:
-    ours = {change.before, change.after, change.goal}
-    first = next_step(change.before, change.goal)
-    if first is not None:
-        ours.add(first)
+    ours = _sizes(change)
     for pod in _own(scene, change):
         size = pod.containers[0].size
         is_proven = change.phase is Phase.WHOLE or (change.phase is Phase.PROOF and pod.uid == change.touched[-1].uid)
         if size not in ours or (is_proven and size != change.after):
             return f"{pod.name} was given another size by somebody else"
     return ""
+
+
+def _sizes(change: Change) -> set[ContainerSize]:
+    """Those that this change gives, or finds."""
+    first = next_step(change.before, change.goal)
+    return {change.before, change.after, change.goal, *(() if first is None else (first,))}
 
 
 def _own(scene: Scene, change: Change) -> Iterator[SizedPod]:
@@ -131,8 +134,9 @@ def _resize(scene: Scene, pod: SizedPod, size: ContainerSize) -> ResizePod:
 def _next_of_rest(scene: Scene, status: SizingStatus, change: Change, now_s: float) -> SizingStatus:
     """The next replica, or the proof of all."""
     known = {one.uid for one in change.touched}
+    wanted = _sizes(change) - {change.after}  # others were made anew, from the template: they follow afterwards
     left = sorted(
-        (pod for uid, pod in scene.pods.items() if uid not in known and pod.containers[0].size != change.after),
+        (pod for uid, pod in scene.pods.items() if uid not in known and pod.containers[0].size in wanted),
         key=lambda pod: pod.name,
     )
     if left:
@@ -191,9 +195,9 @@ def _begin_undo(status: SizingStatus, change: Change, ending: Outcome, why: str,
 
 
 def _undoing(scene: Scene, status: SizingStatus, change: Change, now_s: float, stamp: Stamp) -> Stepped:
-    ours = {change.after, change.goal, next_step(change.before, change.goal)}
+    ours = _sizes(change)
     left = [pod for pod in _own(scene, change) if not is_in_place(pod, change.before, was_never_resized=True)]
-    left = [pod for pod in left if pod.containers[0].size in ours or pod.containers[0].size == change.before]
+    left = [pod for pod in left if pod.containers[0].size in ours]
     late = now_s - change.since_s > UNDO_PATIENCE * scene.sizing.patience_s
     if not left:
         return Stepped(ended(status, change, change.ending, change.why, stamp(now_s), now_s))
@@ -211,7 +215,10 @@ def spread(scene: Scene) -> tuple[ResizePod, ...]:
     applied = scene.sizing.status.applied
     if applied is None or scene.sizing.mode not in (Mode.APPROVE, Mode.ACT) or scene.refusal:
         return ()
+    made = scene.sizing.status.template or applied.before
+    if made == applied.after:
+        return ()
     for pod in sorted(scene.pods.values(), key=lambda pod: pod.name):
-        if len(pod.containers) == 1 and pod.containers[0].size == applied.before and not pod.pending:
+        if len(pod.containers) == 1 and pod.containers[0].size == made and not pod.pending:
             return (_resize(scene, pod, applied.after),)
     return ()

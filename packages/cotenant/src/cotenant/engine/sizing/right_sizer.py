@@ -8,7 +8,7 @@ Limits: one container a pod; an object costs a look once a second.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -179,10 +179,6 @@ class RightSizer:
         for key in sorted(self._sizings):
             found += self._of(self._sizings[key], now_s)
         return tuple(found)
-
-    def sizings(self) -> Mapping[str, RightSizing]:
-        """Those that are known, by key."""
-        return {key: kept.sizing for key, kept in self._sizings.items()}
 
     def _of(self, kept: _Kept, now_s: float) -> list[WriteSizing | ResizePod]:
         if kept.sent is not None:

@@ -17,6 +17,7 @@ from cotenant.engine.sizing import hourly
 from cotenant.engine.sizing.scene import Scene
 from cotenant.model.sizes.container import ContainerSize, SizedContainer, SizedPod
 from cotenant.model.sizes.right_sizing import (
+    MAX_RECEIPTS,
     Change,
     Mode,
     Outcome,
@@ -214,7 +215,7 @@ def _undo(scene: Scene, applied: Suggestion, now_s: float, why: str, by: str) ->
 def ended(status: SizingStatus, change: Change, outcome: Outcome, why: str, at: str, now_s: float) -> SizingStatus:
     """The status after a change, with its receipt."""
     receipt = Receipt(change.id, at, outcome, change.before, change.goal, why, change.allowed_by, len(change.touched))
-    receipts = (receipt, *status.receipts)[:20]
+    receipts = (receipt, *status.receipts)[:MAX_RECEIPTS]
     is_kept = outcome in (Outcome.DONE, Outcome.STOPPED)
     failures = 0
     for found in receipts:
@@ -222,16 +223,20 @@ def ended(status: SizingStatus, change: Change, outcome: Outcome, why: str, at: 
             break
         failures += 1
     quiet_s = PAUSE_S if outcome is Outcome.DONE else QUIET_S * 2 ** min(max(0, failures - 1), MAX_DOUBLINGS)
+    template, last = status.template, status.applied
+    if outcome is Outcome.DONE and not (template is not None and last is not None and last.after == change.before):
+        template = change.before
     return replace(
         status,
+        template=template,
         state=outcome.value,
         message=why,
         change=None,
         suggestion=None,
-        applied=Suggestion(change.id, change.before, change.goal) if is_kept else None,
+        applied=Suggestion(change.id, change.before, change.goal) if is_kept else status.applied,
         receipts=receipts,
         quiet_until_s=now_s + quiet_s,
         proven=change.touched if outcome is Outcome.DONE else (),
         probation_until_s=now_s + PROBATION_S if outcome is Outcome.DONE else 0.0,
-        refused=status.refused if is_kept else (change.id, *status.refused)[:20],
+        refused=status.refused if is_kept else (change.id, *status.refused)[:MAX_RECEIPTS],
     )

@@ -117,7 +117,8 @@ class SizingStatus:
     observed_generation: int = 0
     suggestion: Suggestion | None = None
     change: Change | None = None
-    applied: Suggestion | None = None  # what pods that are made anew get too
+    applied: Suggestion | None = None  # the last change that was kept; pods that are made anew get it too
+    template: ContainerSize | None = None  # what pods are made with, as the first kept change found them
     receipts: tuple[Receipt, ...] = ()  # the newest first
     history: HourlyUse = HourlyUse()
     quiet_until_s: float = 0.0  # nothing is begun before

@@ -13,13 +13,14 @@ Limits: bursts within a step, and memory between two scrapes, are covered by the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cotenant.model.assess.history import Float32
 from cotenant.model.errors import InvalidInput
+from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 from cotenant.model.sizes.container import ContainerSize
 from cotenant.model.sizes.recommendation import Basis, PastWeek
 from cotenant.policy.assess.heap_floor import MIB, NOTHING_TOLD, HeapFloor
@@ -48,6 +49,12 @@ class Held:
 
     cpu: str = ""
     memory: str = ""
+
+
+def held_by_autoscaler(name: str, resources: Collection[str]) -> Held:
+    """What stays as it is where an autoscaler of replicas goes by these resources."""
+    said = f"stays: HorizontalPodAutoscaler {name} scales by it, and another request would change its replicas"
+    return Held(f"CPU {said}" if CPU_NAME in resources else "", f"memory {said}" if MEMORY_NAME in resources else "")
 
 
 def container_size(

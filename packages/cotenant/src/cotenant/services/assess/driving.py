@@ -31,13 +31,12 @@ class Driven:
 def ask(engine: Cluster, now_s: float, rounds: int = MAX_ROUNDS) -> Driven:
     """Which waiting pods are placed without evicting others; a confirmed bind is not seen running."""
     found = Driven()
-    until_s = now_s + SETTLE_S
 
     def answer(instruction: Instruction, at_s: float) -> None:
         if isinstance(instruction, Bind) and _bound(engine, instruction, at_s):
             found.placed[instruction.uid] = instruction.node
 
-    _drive(engine, now_s, until_s, rounds, found, answer)
+    _drive(engine, now_s, rounds, found, answer, is_extended=False)
     return found
 
 
@@ -57,7 +56,7 @@ def settle(engine: Cluster, now_s: float) -> Driven:
         elif isinstance(instruction, Evict):
             _loses_its_place(engine, instruction.victim.uid, instruction.victim.key, at_s, found)
 
-    _drive(engine, now_s, now_s + 40 * SETTLE_S, most, found, answer)
+    _drive(engine, now_s, most, found, answer, is_extended=True)
     for uid in found.placed:
         found.refused.pop(uid, None)
     return found
@@ -66,11 +65,14 @@ def settle(engine: Cluster, now_s: float) -> Driven:
 def _drive(
     engine: Cluster,
     now_s: float,
-    until_s: float,
     rounds: int,
     found: Driven,
     answer: Callable[[Instruction, float], None],
+    *,
+    is_extended: bool,
 ) -> None:
+    """Until nothing is left to decide for `SETTLE_S`, counted from the last bind or eviction where `is_extended`."""
+    until_s = now_s + SETTLE_S
     for _ in range(rounds):
         given = engine.decide(now_s)
         for instruction in given:
@@ -78,6 +80,8 @@ def _drive(
                 found.refused[instruction.uid] = instruction.message
             else:
                 answer(instruction, now_s)
+                if is_extended and isinstance(instruction, Bind | Preempt | Evict):
+                    until_s = now_s + SETTLE_S
         if not given:
             next_s = engine.next_s()
             if next_s > until_s:

@@ -7,7 +7,7 @@ to the engine, which gives the change up and says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from cotenant.drivers.kube.client.client import STRATEGIC_PATCH, Client
@@ -15,14 +15,13 @@ from cotenant.drivers.kube.client.errors import Conflict, NotFound
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_node_metric
 from cotenant.drivers.kube.kinds.custom.objective_status import OBJECTIVE_STATUSES, read_objective_status
 from cotenant.drivers.kube.kinds.custom.right_sizing import RIGHT_SIZINGS, read_right_sizing, status_fields
-from cotenant.drivers.kube.kinds.namespace_limits import AUTOSCALERS, AutoscalerObject
+from cotenant.drivers.kube.kinds.namespace_limits import AUTOSCALERS, AutoscalerObject, scaled_by
 from cotenant.drivers.kube.kinds.pod.sized import SIZED_PODS, read_sized_pod, written_size
 from cotenant.drivers.kube.kinds.workloads import REPLICA_SETS, WorkloadObject
 from cotenant.engine.sizing.right_sizer import RightSizer
 from cotenant.engine.sizing.scene import ResizePod, WriteSizing
 from cotenant.model.errors import Permanent
-from cotenant.model.resources import CPU_NAME, MEMORY_NAME
-from cotenant.policy.assess.container_sizes import Held
+from cotenant.policy.assess.container_sizes import Held, held_by_autoscaler
 from cotenant.services.kube_process.statuses import Writer
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 
@@ -96,15 +95,8 @@ def held_by(scaler: AutoscalerObject) -> tuple[str, tuple[str, str, str], Held]:
     """The autoscaler's key, what it scales, and what it goes by."""
     namespace, name = scaler.metadata.namespace or "default", scaler.metadata.name or ""
     target = scaler.spec.scale_target_ref
-    by = _resources(scaler)
-    said = f"stays: HorizontalPodAutoscaler {name} scales by it, and another request would change its replicas"
-    held = Held(f"CPU {said}" if CPU_NAME in by else "", f"memory {said}" if MEMORY_NAME in by else "")
+    held = held_by_autoscaler(name, [resource for resource, _ in scaled_by(scaler)])
     return f"{namespace}/{name}", (namespace, target.kind, target.name), held
-
-
-def _resources(scaler: AutoscalerObject) -> Sequence[str]:
-    found = [metric.container_resource or metric.resource for metric in scaler.spec.metrics or ()]
-    return [metric.name for metric in found if metric is not None]
 
 
 def _owned(obj: WorkloadObject) -> _Owned:

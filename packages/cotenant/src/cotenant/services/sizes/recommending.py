@@ -14,7 +14,7 @@ from math import nan
 
 import numpy as np
 
-from cotenant.drivers.kube.kinds.namespace_limits import AutoscalerObject, LimitRangeItem, Metric
+from cotenant.drivers.kube.kinds.namespace_limits import AutoscalerObject, LimitRangeItem, scaled_by
 from cotenant.model.arrays import Float, Int
 from cotenant.model.assess.history import Float32, History, PodHistory
 from cotenant.model.assess.prices import NodePrice, PriceTable
@@ -23,7 +23,7 @@ from cotenant.model.quantities import milli, parse_quantity, whole
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 from cotenant.model.sizes.container import ContainerSize, Program, SizedPod
 from cotenant.model.sizes.recommendation import Basis, Recommendation
-from cotenant.policy.assess.container_sizes import Bounds, Held, container_size, past_week
+from cotenant.policy.assess.container_sizes import Bounds, Held, container_size, held_by_autoscaler, past_week
 from cotenant.policy.assess.heap_floor import MIB, heap_floor
 from cotenant.policy.assess.predictor import Past
 from cotenant.policy.assess.replica_sizes import replica_sizes, worst_replica
@@ -191,24 +191,14 @@ def _without(group: _Group, why: str) -> Recommendation:
 
 def _held(group: _Group, autoscalers: Sequence[AutoscalerObject]) -> Held:
     namespace, kind, name = group.workload.split("/", 2)
-    held = {CPU_NAME: "", MEMORY_NAME: ""}
+    cpu, memory = "", ""
     for scaler in autoscalers:
         target = scaler.spec.scale_target_ref
-        if (scaler.metadata.namespace, target.kind, target.name) != (namespace, kind, name):
-            continue
-        for metric in scaler.spec.metrics or ():
-            resource, container = _scaled_by(metric)
-            if resource in held and container in ("", group.container):
-                held[resource] = (
-                    f"{'CPU' if resource == CPU_NAME else resource} stays: HorizontalPodAutoscaler "
-                    f"{scaler.metadata.name} scales by it, and another request would change its replicas"
-                )
-    return Held(held[CPU_NAME], held[MEMORY_NAME])
-
-
-def _scaled_by(metric: Metric) -> tuple[str, str]:
-    found = metric.container_resource or metric.resource
-    return (found.name, found.container or "") if found is not None else ("", "")
+        if (scaler.metadata.namespace, target.kind, target.name) == (namespace, kind, name):
+            by = [resource for resource, container in scaled_by(scaler) if container in ("", group.container)]
+            held = held_by_autoscaler(scaler.metadata.name or "", by)
+            cpu, memory = cpu or held.cpu, memory or held.memory
+    return Held(cpu, memory)
 
 
 def _bounds(group: _Group, cluster: SizedCluster) -> Iterable[Bounds]:

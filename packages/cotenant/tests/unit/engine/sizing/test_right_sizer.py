@@ -358,3 +358,34 @@ def test_a_pod_made_anew_that_a_kubelet_defers_is_said() -> None:
     world.put(pod("d"))
     world.run(30)
     assert world.status.message == "pods made anew keep the template's size: d: Deferred: no room"
+
+
+def test_a_second_change_knows_what_pods_are_made_with() -> None:
+    world = World(mode=Mode.ACT)
+    assert world.run(7200, lambda: bool(world.status.receipts))
+    first = world.status.receipts[0].after
+    world.now_s += 4000
+    world.use = Use(1600, 900 * MIB)
+    assert world.run(3600, lambda: world.phase() is Phase.PROOF)
+    world.put(pod("d"))  # from the template, while the change goes on
+    assert world.run(3600, lambda: len(world.status.receipts) == 2)
+    second = world.status.receipts[0]
+    assert (second.outcome, second.before) == (Outcome.DONE, first)
+    world.run(60)
+    assert world.sizes() == {second.after}
+
+
+def test_a_second_change_that_hurts_leaves_the_first() -> None:
+    world = World(mode=Mode.ACT)
+    assert world.run(7200, lambda: bool(world.status.receipts))
+    first = world.status.receipts[0]
+    world.now_s += 90_000
+    world.use = Use(1600, 900 * MIB)
+    world.reach(Phase.PROOF)
+    of = world.pods["a"]
+    world.put(replace(of, containers=(replace(of.containers[0], restarts=1),)))
+    assert world.run(60, lambda: len(world.status.receipts) == 2)
+    assert world.sizes() == {first.after}
+    world.spec(undo=first.id)
+    assert world.run(60, lambda: len(world.status.receipts) == 3)
+    assert world.sizes() == {BIG}

@@ -126,6 +126,16 @@ def test_a_replica_burns_as_with_spans() -> None:
     assert objectives.standing(readings.tracked, now_s).burn[300] == pytest.approx(10.0)
 
 
+@pytest.mark.parametrize("limit_s", [0.02, 0.25, 0.5, 0.75, 2.5])
+def test_figures_of_good_observations_are_within_the_limit_whatever_the_sketch_rounds(limit_s: float) -> None:
+    readings = Readings(objective({TTFT: round(limit_s * 1e6)}))
+    readings.take()
+    readings.take(timeToFirstToken=(limit_s,) * 90)
+    (figures,) = readings.engine.objectives.of_replicas(readings.tracked, NOW_S + 3, 10).values()
+    assert figures.bad == 0
+    assert 0.9 * limit_s < figures.at_target_us / 1e6 <= limit_s
+
+
 def test_a_replica_of_another_namespace_counts_nothing() -> None:
     readings = Readings(objective({TTFT: 500_000}))
     readings.engine.objectives.trusts_all = False

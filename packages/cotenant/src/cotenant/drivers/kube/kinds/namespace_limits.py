@@ -79,6 +79,12 @@ class AutoscalerObject(ApiStruct, frozen=True):
     spec: _ScalerSpec = _ScalerSpec()
 
 
+def scaled_by(scaler: AutoscalerObject) -> tuple[tuple[str, str], ...]:
+    """Resources that it goes by, each with the container that it is measured of; "" = the whole pod."""
+    found = [metric.container_resource or metric.resource for metric in scaler.spec.metrics or ()]
+    return tuple((metric.name, metric.container or "") for metric in found if metric is not None)
+
+
 LIMIT_RANGES = Kind("LimitRange", "", "v1", "limitranges", True, LimitRangeObject)
 RESOURCE_QUOTAS = Kind("ResourceQuota", "", "v1", "resourcequotas", True, ResourceQuotaObject)
 AUTOSCALERS = Kind("HorizontalPodAutoscaler", "autoscaling", "v2", "horizontalpodautoscalers", True, AutoscalerObject)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import log
+from math import log, sqrt
 from statistics import pstdev
 
 from cotenant.model.machine.node_state import PPM
@@ -254,14 +254,17 @@ def by_fit(
 
 
 def rise_from(parts: Split, signal: Signal, usual_ppm: int, settings: AttributionSettings) -> int:
-    """The level above which a signal has risen: the usual one, or that of the calm samples where it is lower and
-    requests tell which are calm. A start under load spoils the usual level for long.
+    """The level that the mean of the bad samples exceeds where a signal has risen: the usual one of a single sample,
+    or, where it is lower and requests tell which samples are calm, what the means of so many bad and calm samples may
+    differ by. On a busy machine single samples scatter as widely as a culprit's harm; and a start under load spoils
+    the usual level for long.
     """
     levels = [float(service.levels[signal]) for _, service in parts.calm if signal in service.levels]
     if signal in _OF_REQUESTS or parts.signal not in _OF_REQUESTS or len(levels) < settings.usual_samples:
         return usual_ppm
-    calm_ppm = mean(levels) + settings.sigmas * pstdev(levels)
-    return min(usual_ppm, max(FLOORS_PPM[signal], round(calm_ppm)))
+    bad = sum(signal in service.levels for _, service in parts.bad)
+    scatter = pstdev(levels) * sqrt(1 / max(1, bad) + 1 / len(levels))
+    return min(usual_ppm, max(FLOORS_PPM[signal], round(mean(levels) + settings.sigmas * scatter)))
 
 
 def activity_of(parts: Split, uid: str, means: Means) -> list[float]:

@@ -19,7 +19,7 @@ MOST = 64
 def best_effort_groups(state: NodeState) -> tuple[str, ...]:
     """The groups that together have all best-effort work, none below another."""
     common = state.best_effort_group
-    pods = [use.pod.group for use in state.best_effort_pods() if use.pod.group]
+    pods = [use.pod.group for use in state.best_effort_pods if use.pod.group]
     outside = [group for group in pods if not common or not is_below(group, common)]
     return tuple(([common] if common else []) + outside)[:MOST]
 

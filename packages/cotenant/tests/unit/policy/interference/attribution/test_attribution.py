@@ -214,3 +214,39 @@ def test_a_service_in_trouble_whose_requests_grew_is_a_candidate() -> None:
     answer = attribute(history_of(states), states[-1], states[-1].pods[0], CONFIG)
     assert answer is not None
     assert "uid-api" in {candidate.uid for candidate in answer.candidates}
+
+
+def scattered(states: list[NodeState], random: Random, by_ppm: int) -> list[NodeState]:
+    """The same on a machine whose other work makes the service wait now and then, by up to `by_ppm` of its CPU time;
+    of the signals of the CPU only its waiting is known.
+    """
+    found = []
+    for state in states:
+        web = state.pods[0]
+        waited_ppm = (web.use.run_delay_ppm or 0) + round(by_ppm * random.random())
+        use = replace(web.use, cpu_stall_ppm=None, cpi_milli=None, run_delay_ppm=waited_ppm)
+        found.append(replace(state, pods=(replace(web, use=use), *state.pods[1:])))
+    return found
+
+
+@pytest.mark.parametrize("by_ppm", [0, 600_000])
+def test_a_culprit_is_named_where_single_samples_scatter_as_widely_as_its_harm(by_ppm: int) -> None:
+    right = wrong = 0
+    for seed in range(4):
+        states = list(TroubledNode(Random(seed), guilty="b", probe=False).states(40))
+        busy = scattered(states, Random(seed), by_ppm)
+        answer = attribute(history_of(busy), busy[-1], busy[-1].pods[0], CONFIG)
+        if answer is not None and answer.culprit is not None:
+            right += answer.culprit.name == "batch/b"
+            wrong += answer.culprit.name != "batch/b"
+
+    assert right == 4
+    assert wrong == 0
+
+
+def test_nobody_is_named_for_the_service_s_own_load_on_such_a_machine() -> None:
+    for seed in range(6):
+        states = list(TroubledNode(Random(seed), load_growth=2.6, probe=False).states(40))
+        busy = scattered(states, Random(seed), 900_000)
+        answer = attribute(history_of(busy), busy[-1], busy[-1].pods[0], CONFIG)
+        assert answer is None or answer.culprit is None or answer.cause is not Cause.POD

@@ -35,9 +35,12 @@ FULL = SizingStatus(
     Suggestion("s", A, B, ("why",)),
     Change("s", Phase.PROOF, 5.25, A, B, B, "ada", (Touched("u", "p", 2, 0.5, None),), 1, 1, "", Outcome.DONE),
     Suggestion("t", A, B),
+    A,
     (Receipt("t", "2026-01-01T00:00:00Z", Outcome.UNDONE, A, B, "hurt", "mode act", 3),),
     HourlyUse(490_000, (5, -1, 7), (1, -1, 2), 9.5),
     17.0,
+    (Touched("u", "p", 2),),
+    99.5,
     ("x",),
 )
 
