@@ -65,6 +65,8 @@ LONGEST = (
     "tests/fault/up/test_ends.py",
     "tests/node/test_fleet_control.py",
     "tests/kube/test_second_scheduler.py",
+    "tests/kube/test_assess_role.py",
+    "packages/cotenant/tests/unit/drivers/prometheus/test_real_meters.py",
     "tests/kube/test_shadow.py",
     "tests/kube/test_scheduler_config.py",
     "tests/kube/test_upstream_scores.py",
