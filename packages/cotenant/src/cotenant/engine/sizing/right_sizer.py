@@ -55,6 +55,7 @@ class RightSizer:
     def __init__(self, stamp: Stamp) -> None:
         self._stamp = stamp
         self._sizings: dict[str, _Kept] = {}
+        self._of_target: dict[_Owner, set[str]] = {}  # keys of objects
         self._pods: dict[str, SizedPod] = {}  # by UID
         self._uid_of: dict[str, str] = {}  # by namespace/name
         self._above: dict[_Owner, _Owner] = {}  # of ReplicaSets: their controllers
@@ -71,6 +72,9 @@ class RightSizer:
     def sizing_seen(self, sizing: RightSizing) -> None:
         """An object as it is stored."""
         kept = self._sizings.get(sizing.key)
+        if kept is None or _target(kept.sizing) != _target(sizing):
+            self._forget_target(sizing.key)
+            self._of_target.setdefault(_target(sizing), set()).add(sizing.key)
         if kept is None or kept.sizing.uid != sizing.uid:
             self._sizings[sizing.key] = _Kept(sizing, sizing.status.history)
             return
@@ -82,7 +86,16 @@ class RightSizer:
 
     def sizing_gone(self, key: str) -> None:
         """Deleted, or unreadable: its pods keep what they have."""
+        self._forget_target(key)
         self._sizings.pop(key, None)
+
+    def _forget_target(self, key: str) -> None:
+        kept = self._sizings.get(key)
+        if kept is not None:
+            of = self._of_target[_target(kept.sizing)]
+            of.discard(key)
+            if not of:
+                del self._of_target[_target(kept.sizing)]
 
     def pod_seen(self, pod: SizedPod) -> None:
         """A pod as it is now."""
@@ -119,20 +132,17 @@ class RightSizer:
         """
         if not self._sizings or metric.pods is None or not metric.age_s <= MAX_AGE_S:
             return
-        wanted: dict[_Owner, list[_Kept]] = {}
-        for kept in self._sizings.values():
-            wanted.setdefault(_target(kept.sizing), []).append(kept)
         for key, measured in metric.pods.items():
             pod = self._pods.get(self._uid_of.get(key, ""))
             known = self._measured.get(key)
             if pod is None or not pod.is_running or (known is not None and known[0] == metric.updated_s):
                 continue
             owner = (pod.namespace, pod.owner_kind, pod.owner_name)
-            of = wanted.get(owner) or wanted.get(self._above.get(owner, owner))
+            of = self._of_target.get(owner) or self._of_target.get(self._above.get(owner, owner))
             if not of:
                 continue
             self._measured[key] = (metric.updated_s, measured)
-            for kept in of:
+            for kept in (self._sizings[name] for name in of):
                 kept.fresh.add(pod.uid)
                 kept.history = hourly.observed(kept.history, (measured.use,), now_s)
 
@@ -203,7 +213,7 @@ class RightSizer:
         sizing, status = scene.sizing, scene.sizing.status
         if sizing.wrong:
             return Stepped(replace(status, state="invalid", message="; ".join(sizing.wrong)))
-        first = min(key for key, kept in self._sizings.items() if _target(kept.sizing) == _target(sizing))
+        first = min(self._of_target[_target(sizing)])
         if first != sizing.key:
             return Stepped(replace(status, state="invalid", message=f"its workload is sized by {first}"))
         if status.change is not None:

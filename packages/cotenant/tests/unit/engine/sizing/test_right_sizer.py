@@ -338,6 +338,24 @@ def test_a_second_object_of_a_workload_does_nothing() -> None:
     assert said["ns/z"] == "its workload is sized by ns/web"
 
 
+def test_an_object_that_turns_to_another_workload_leaves_the_first_to_the_second() -> None:
+    world = World(mode=Mode.SUGGEST)
+    other = replace(world.sizing, key="ns/z", uid="z")
+    world.engine.sizing_seen(other)
+    world.engine.sizing_seen(replace(world.sizing, workload_name="elsewhere"))
+
+    def said_of_the_second(now_s: float) -> str:
+        writes = [write for write in world.engine.decide(now_s) if isinstance(write, WriteSizing)]
+        return {write.sizing: write.status.message for write in writes}["ns/z"]
+
+    assert "is sized by" not in said_of_the_second(NOW_S + 1)
+    world.engine.sizing_seen(world.sizing)
+    world.engine.sizing_seen(other)
+    assert said_of_the_second(NOW_S + 60) == "its workload is sized by ns/web"
+    world.engine.sizing_gone("ns/web")
+    assert "is sized by" not in said_of_the_second(NOW_S + 120)
+
+
 def test_a_nodes_clock_does_not_matter() -> None:
     world = World(mode=Mode.SUGGEST)
     for minute in range(5):
