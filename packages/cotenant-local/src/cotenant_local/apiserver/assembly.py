@@ -52,6 +52,6 @@ def assemble(
     will run.
     """
     api = Api(store, Registry(built_in()), patching=patching, clock=clock, rng=rng, taints_new_nodes=taints_new_nodes)
-    quotas = ResourceQuotas()
+    quotas = ResourceQuotas(api.context.quota_sums)
     api.context.check_room = lambda target, obj: quotas.check(target, obj, api.context)
     return api

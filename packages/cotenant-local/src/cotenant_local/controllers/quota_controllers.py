@@ -10,7 +10,6 @@ from __future__ import annotations
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.apiserver.contract import Scope
 from cotenant_local.apiserver.kinds.quota_usage import count_name, shown
-from cotenant_local.apiserver.kinds.quotas import used_of
 from cotenant_local.controllers.runtime.actions import CLAIMS, PODS, QUOTAS, Patch, Plan
 from cotenant_local.controllers.runtime.cache import Key, Named
 from cotenant_local.controllers.runtime.controller import GONE, ResourceController
@@ -37,13 +36,13 @@ class Quotas(ResourceController):
         quota: ResourceQuotaView | None = self._own.store.get(*key)
         if quota is None or quota.metadata.terminating:
             return GONE
-        context = self._informers.api.context
+        sums = self._informers.api.context.quota_sums
         hard = quota.spec.hard
         as_stored: Manifest = {
             "metadata": {"namespace": key[0]},
             "spec": {"scopes": list(quota.spec.scopes), "scopeSelector": quota.spec.scope_selector},
         }
-        counts = [used_of(as_stored, group, plural, context) for group, plural in self._kinds(hard)]
+        counts = [sums.used_of(as_stored, group, plural) for group, plural in self._kinds(hard)]
         used = {name: amount for of_kind in counts for name, amount in of_kind.items() if name in hard}
         known = {name for name in hard if name in used or not name.startswith("count/") or self._is_served(name)}
         status = {"hard": dict(hard), "used": {name: shown(name, used.get(name, 0)) for name in sorted(known)}}

@@ -11,6 +11,7 @@ from __future__ import annotations
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
 from cotenant_local.apiserver.contract import Target
 from cotenant_local.apiserver.kinds.behaviour import ObjectLookup
+from cotenant_local.apiserver.kinds.quota_sums import QuotaSums
 from cotenant_local.apiserver.kinds.quota_usage import is_about, lacking, shown, usage_of
 from cotenant_local.apiserver.schema.kinds.field_errors import nano
 
@@ -20,7 +21,8 @@ _STORAGE = ("", "resourcequotas")
 class ResourceQuotas:
     """The quotas of each namespace, cached until one changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, sums: QuotaSums) -> None:
+        self._sums = sums
         self._version = -1
         self._by_namespace: dict[str, list[Manifest]] = {}
 
@@ -42,7 +44,7 @@ class ResourceQuotas:
             counted = {key: amount for key, amount in wanted.items() if key in hard}
             if not counted:
                 continue
-            used = used_of(quota, group, plural, world)
+            used = self._sums.used_of(quota, group, plural)
             over = [key for key, amount in sorted(counted.items()) if used.get(key, 0) + amount > nano(hard[key])]
             if over:
                 listed = [
@@ -59,17 +61,8 @@ class ResourceQuotas:
             for found in world.scan(*_STORAGE):
                 self._by_namespace.setdefault(found["metadata"]["namespace"], []).append(found)
             self._version = version
+            self._sums.keep(quota for quotas in self._by_namespace.values() for quota in quotas)
         return self._by_namespace.get(namespace, []) if namespace else []
-
-
-def used_of(quota: Manifest, group: str, plural: str, world: ObjectLookup) -> dict[str, int]:
-    """What the stored objects of a kind use of a quota, in nano units by name."""
-    used: dict[str, int] = {}
-    for stored in world.scan(group, plural, quota["metadata"]["namespace"]):
-        if is_about(quota, group, plural, stored):
-            for name, amount in usage_of(group, plural, stored).items():
-                used[name] = used.get(name, 0) + amount
-    return used
 
 
 def _forbidden(target: Target, why: str) -> ApiError:

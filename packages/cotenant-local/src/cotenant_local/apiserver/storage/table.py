@@ -10,13 +10,14 @@ Limits: one event loop.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from cotenant_local.apiserver.storage.history import Bounds, History, HistoryEvent
 from cotenant_local.apiserver.storage.stored import Key, Selectable, Stored
 from cotenant_local.apiserver.storage.watching import Channel, Convert, Predicate
 
 Storage = tuple[str, str]  # (group, plural)
+Observer = Callable[[Stored | None, Stored | None], None]  # what stood before a write, and what stands after it
 _MIN_REMOVED = 256  # removed names that an order may hold whatever the size of the namespace
 
 
@@ -71,6 +72,7 @@ class Table:
         self.selectable: Selectable = ()
         self.history = History(compacted, bounds)
         self.channels: dict[object, Channel] = {}
+        self.observers: list[Observer] = []  # told of each write at once, reverted ones included
         self._namespaces: dict[str, _NamespaceTable] = {}
         self._order: list[str] | None = None
         self.count = 0
@@ -88,18 +90,24 @@ class Table:
             entries = self._namespaces[stored.key[0]] = _NamespaceTable()
             self._order = None
         self.changes += 1
+        old = entries.objects.get(stored.key[1]) if self.observers else None
         if entries.put(stored):
             self.count += 1
+        for observer in self.observers:
+            observer(old, stored)
 
     def drop(self, key: Key) -> None:
         """Remove an object; the key must exist."""
         entries = self._namespaces[key[0]]
+        old = entries.objects[key[1]]
         entries.drop(key[1])
         self.changes += 1
         self.count -= 1
         if not entries.objects:
             del self._namespaces[key[0]]
             self._order = None
+        for observer in self.observers:
+            observer(old, None)
 
     def size(self, namespace: str = "") -> int:
         """The number of objects in a namespace; in all namespaces if it is empty."""

@@ -17,6 +17,7 @@ from typing import Protocol
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.apiserver.contract import Admission, Resource, Schema, Target
 from cotenant_local.apiserver.kinds.behaviour import Behaviour, CustomBehaviour
+from cotenant_local.apiserver.kinds.quota_sums import QuotaSums
 from cotenant_local.apiserver.registry import Registry
 from cotenant_local.apiserver.storage.store import Store
 from cotenant_local.apiserver.storage.stored import Key, Stored
@@ -92,9 +93,13 @@ class Context:
     rng: random.Random = field(default_factory=random.Random)
     new_uid: Callable[[], str] = _new_uid
     bookmark_period_s: float = 60.0
+    quota_sums: QuotaSums = field(init=False)
     _custom: dict[bool, Behaviour] = field(default_factory=dict)
     _plain: Behaviour = field(default_factory=Behaviour)
     _ready_tables: dict[tuple[str, str], tuple[int, Table]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.quota_sums = QuotaSums(self.store)
 
     def table(self, resource: Resource) -> Table:
         """The table of a resource, with its selectable fields declared."""
