@@ -43,7 +43,7 @@ def ask(engine: Cluster, now_s: float, rounds: int = MAX_ROUNDS) -> Driven:
 def settle(engine: Cluster, now_s: float) -> Driven:
     """Place all that waits, with evictions, until nothing changes; pods then run on their nodes."""
     found = Driven()
-    most = 64 + 4 * sum(1 for _ in engine.every_pod())
+    max_rounds = 64 + 4 * sum(1 for _ in engine.every_pod())
 
     def answer(instruction: Instruction, at_s: float) -> None:
         if isinstance(instruction, Bind):

@@ -1,7 +1,7 @@
 """Looks between two ticks: what best-effort work uses, and a tick at once where that changed.
 
 It needs no privilege and no pressure information, so it is there on every node; a trigger of the kernel is quicker
-where it is granted. At most `MOST` groups are looked at, the common one of all best-effort work first.
+where it is granted. At most `MAX_GROUPS` groups are looked at, the common one of all best-effort work first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cotenant.engine.node.bursts import Bursts, BurstSettings
 from cotenant.model.machine.node_state import NodeState
 from cotenant.policy.nodeqos.cpu.suppression import is_below
 
-MOST = 64
+MAX_GROUPS = 64
 
 
 def best_effort_groups(state: NodeState) -> tuple[str, ...]:
@@ -21,7 +21,7 @@ def best_effort_groups(state: NodeState) -> tuple[str, ...]:
     common = state.best_effort_group
     pods = [use.pod.group for use in state.best_effort_pods if use.pod.group]
     outside = [group for group in pods if not common or not is_below(group, common)]
-    return tuple(([common] if common else []) + outside)[:MOST]
+    return tuple(([common] if common else []) + outside)[:MAX_GROUPS]
 
 
 class Looks:

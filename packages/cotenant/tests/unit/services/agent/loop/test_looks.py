@@ -10,7 +10,7 @@ from tests.fakes.node.node_pods import node, pod, using
 from cotenant.engine.node.bursts import BurstSettings
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.machine.node_state import NodeState
-from cotenant.services.agent.loop.looks import MOST, Looks, best_effort_groups
+from cotenant.services.agent.loop.looks import MAX_GROUPS, Looks, best_effort_groups
 
 WEB = using(pod("web", QoSClass.LS), cpu_m=500)
 
@@ -25,11 +25,11 @@ def test_all_best_effort_work_is_looked_at_once() -> None:
 
 
 def test_of_very_many_groups_the_common_one_is_looked_at() -> None:
-    pods = [using(pod(f"job-{number}"), cpu_m=10) for number in range(2 * MOST)]
+    pods = [using(pod(f"job-{number}"), cpu_m=10) for number in range(2 * MAX_GROUPS)]
     groups = best_effort_groups(node(pods, best_effort_group="be"))
 
     assert groups[0] == "be"
-    assert len(groups) == MOST
+    assert len(groups) == MAX_GROUPS
 
 
 class Looked:
