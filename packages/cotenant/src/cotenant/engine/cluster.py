@@ -24,7 +24,6 @@ from cotenant.engine.cluster_state import ClusterState
 from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.eviction.preemption import Budgets
 from cotenant.engine.cycle.history import DecisionHistory
-from cotenant.engine.cycle.ordering import check_states, rank
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.queue import SchedulingQueue
 from cotenant.engine.cycle.rounds import Rounds
@@ -446,15 +445,8 @@ class Cluster(ClusterState):
         assignments.estimates.adopt(before.estimates.learned())
         for uid, _ in waiting:
             entry = self._pods.by_uid[uid]
-            self._components.queue.add(
-                uid,
-                self._pods.kind_of(entry),
-                entry.seen.pod.priority,
-                entry.shape,
-                rank(entry.seen, self.profile, entry.advance_s),
-                "Rebuild",
-                self._components.budget.is_large(entry.seen),
-            )
+            is_large = self._components.budget.is_large(entry.seen)
+            self._pods.queued(entry, self._pods.kind_of(entry), "Rebuild", is_large)
         self._components.queue.incoming = queue.incoming
         self._outbox.count("rebuilt")
 
@@ -472,6 +464,4 @@ class Cluster(ClusterState):
         for name, node in self._nodes.items():
             if self._components.assignments.encoder.node(rows[name]) != node:
                 raise Permanent(f"node {name} is not encoded as it was last seen")
-        check_states(self._pods.by_uid, self._components.queue, self._pods.answers, self._pods.held)
-        if set(self._pods.by_key.values()) != set(self._pods.by_uid):
-            raise Permanent("names and UIDs disagree")
+        self._pods.validate()

@@ -9,7 +9,6 @@ Limits: plugins that place whole groups apply what they found by `assume`.
 from __future__ import annotations
 
 from cotenant.engine.cycle.components import Components
-from cotenant.engine.cycle.ordering import rank
 from cotenant.engine.cycle.outcomes import Nominated, Outcome, Placed, Rejected
 from cotenant.engine.cycle.placing import Judgement
 from cotenant.engine.cycle.pods import Pods
@@ -143,15 +142,7 @@ class Applying:
         for other in nominations.add(entry, found.node, victims):
             self._pods.drop_nomination(self._pods.by_uid[other])
             self._pods.requeue(self._pods.by_uid[other], now_s)
-        group = queue.add(
-            uid,
-            uid,
-            entry.seen.pod.priority,
-            entry.shape,
-            rank(entry.seen, self._profile, entry.advance_s),
-            "Preempted",
-            self._components.budget.is_large(entry.seen),
-        )
+        group = self._pods.queued(entry, uid, "Preempted", self._components.budget.is_large(entry.seen))
         if before is not None and not victims:
             group.refusals = before.refusals  # a repeated failure increases its back-off
         queue.refuse(group, verdict, now_s)

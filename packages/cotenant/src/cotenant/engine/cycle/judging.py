@@ -81,7 +81,8 @@ class Judging:
         """Place each of these that can be placed."""
         if not pods:
             return
-        pods = in_order(pods, self._profile, self._components.assignments.ledger.shapes, now_s)
+        if len(pods) > 1:
+            pods = in_order(pods, self._profile, self._components.assignments.ledger.shapes, now_s)
         for segment in self._segments(pods):
             left = [(entry, group) for entry, group in segment.pods if id(group) not in refused]
             left = self._admitted(left, refused, now_s)

@@ -1,37 +1,20 @@
-"""The order of pending pods, and the check that every pod is where its state says.
+"""The order of the pods of a batch, where the profile's own considers more than the queue's (`queue.rank`).
 
-Priority comes first, as in Kubernetes, then Koordinator's sub-priority (label koordinator.sh/priority); after both the
-profile's order may consider more than age. A rank orders the queue (sub-priority, services, then by deadline if the
-profile asks for it, then by age), and the profile's own keys order each batch.
 Limits: an order by slack is exact within a batch only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from cotenant.engine.cycle.queue import SchedulingQueue
-from cotenant.engine.framework.pod_state import ASSIGNED, PodInfo, State
-from cotenant.engine.framework.queueing import Group, Rank
+from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.framework.queueing import Group
 from cotenant.model.arrays import Param, PendingArrays, ShapeArrays
-from cotenant.model.cluster.observed import ObservedPod
-from cotenant.model.errors import Permanent
 from cotenant.policy.placement.codes import Order
 from cotenant.policy.placement.order import keys
 from cotenant.policy.placement.profiles import PlacementProfile
-
-
-def rank(seen: ObservedPod, profile: PlacementProfile, advance_s: float = 0.0) -> Rank:
-    """The order within equal priority, lower goes first: Koordinator's sub-priority, then as the profile has it.
-
-    `advance_s`: the pod counts as having arrived so much earlier (`PodInfo.advance_s`).
-    """
-    pod = seen.pod
-    by = pod.deadline_s if profile.order is not Order.ARRIVAL else 0.0
-    arrived_s = seen.created_s - advance_s
-    return (-float(pod.sub_priority), 0.0 if pod.is_service else 1.0, 0.0 if pod.is_service else by, arrived_s)
 
 
 def in_order(
@@ -40,7 +23,7 @@ def in_order(
     """The pods of a batch, within equal priority in the profile's own order if that considers more than age and
     deadline.
     """
-    if profile.order is not Order.SLACK or len(pods) < 2:
+    if profile.order is not Order.SLACK:
         return pods
     pending = pending_arrays([entry for entry, _ in pods], shapes)
     key = keys(profile.order, pending, shapes, now_s, profile.knobs)
@@ -71,25 +54,3 @@ def pending_arrays(entries: Sequence[PodInfo], shapes: ShapeArrays) -> PendingAr
         path_s=np.fromiter((pod.path_s for pod in pods), dtype=np.float64, count=size),
         work=np.array([0.0 if s is None else s.work for s in stages], dtype=np.float64),
     )
-
-
-def obstacle(seen: ObservedPod) -> str:
-    """Why the pod cannot be scheduled at all, empty if it can."""
-    reasons = (*seen.unsupported, *(need.waits_for for need in seen.volumes if need.waits_for))
-    return "; ".join(dict.fromkeys(reasons))
-
-
-def check_states(
-    pods: Mapping[str, PodInfo], queue: SchedulingQueue, answers: Collection[str], held: Collection[PodInfo]
-) -> None:
-    """Check that every pod is where its state says. Raises `Permanent`."""
-    for uid, entry in pods.items():
-        where = f"pod {entry.seen.pod.key}, {entry.state.name.lower()}:"
-        if (entry.state in ASSIGNED) != bool(entry.node):
-            raise Permanent(f"{where} its node is {entry.node or 'none'}")
-        if (entry.state is State.QUEUED) != (uid in queue):
-            raise Permanent(f"{where} it is {'' if uid in queue else 'not '}in the queue")
-        if (entry.state in (State.ASSUMED, State.BINDING)) != (uid in answers):
-            raise Permanent(f"{where} an answer is {'' if uid in answers else 'not '}awaited")
-        if (entry.state is State.HELD) != (entry in held):
-            raise Permanent(f"{where} it is {'' if entry in held else 'not '}in back-off")

@@ -14,16 +14,17 @@ from math import inf
 
 from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.eviction.nominated_pods import NominatedPods
-from cotenant.engine.cycle.ordering import obstacle, rank
+from cotenant.engine.cycle.queue import rank
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.instructions import ClearNomination
 from cotenant.engine.framework.outbox import Outbox
 from cotenant.engine.framework.pod_state import ASSIGNED, DECIDED, PodInfo, State
-from cotenant.engine.framework.queueing import Standing, Whole
+from cotenant.engine.framework.queueing import Group, Standing, Whole
 from cotenant.engine.framework.settings import Settings
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.decisions.record import DecisionRecord
+from cotenant.model.errors import Permanent
 from cotenant.policy.placement.profiles import PlacementProfile
 
 _MAX_REMOVED = 20_000
@@ -213,7 +214,7 @@ class Pods:
         if seen.gates:
             entry.move(State.GATED, now_s)
             return
-        why, later = obstacle(seen), False
+        why, later = seen.obstacle, False
         for plugin in entry.calls.pre_enqueue:
             if why:
                 break
@@ -228,20 +229,18 @@ class Pods:
         entry.move(State.QUEUED, now_s)
         is_large = self._components.budget.is_large(seen)
         entry.advance_s = sum([call(entry) for call in entry.calls.queue_sort])
-        group = self._components.queue.add(
-            seen.uid,
-            self.kind_of(entry),
-            seen.pod.priority,
-            entry.shape,
-            rank(entry.seen, self._profile, entry.advance_s),
-            event,
-            is_large,
-        )
+        group = self.queued(entry, self.kind_of(entry), event, is_large)
         if group.whole:
             self._components.queue.wake(group, now_s, event)  # it may be the missing member
         if group.verdict is not None and (group.standing is Standing.UNSCHEDULABLE or group.overruns):
             verdict = group.verdict  # valid for all
             self._outbox.waits(entry, verdict.message, verdict.record, verdict.missing, held=verdict.is_held)
+
+    def queued(self, entry: PodInfo, kind: Hashable, event: str, is_large: bool) -> Group:
+        """Put a pod into the queue, among those of its kind; its group there."""
+        seen = entry.seen
+        order = rank(seen, self._profile, entry.advance_s)
+        return self._components.queue.add(seen.uid, kind, seen.pod.priority, entry.shape, order, event, is_large)
 
     def _surcharge(self, seen: ObservedPod) -> float:
         return max([plugin.pre_score(seen) for plugin in self._roster.pre_score if not plugin.is_idle], default=0.0)
@@ -379,3 +378,19 @@ class Pods:
             waiting_because=why,
             policy=self._profile.name,
         )
+
+    def validate(self) -> None:
+        """Check that every pod is where its state says. Raises `Permanent`."""
+        queue = self._components.queue
+        for uid, entry in self.by_uid.items():
+            where = f"pod {entry.seen.pod.key}, {entry.state.name.lower()}:"
+            if (entry.state in ASSIGNED) != bool(entry.node):
+                raise Permanent(f"{where} its node is {entry.node or 'none'}")
+            if (entry.state is State.QUEUED) != (uid in queue):
+                raise Permanent(f"{where} it is {'' if uid in queue else 'not '}in the queue")
+            if (entry.state in (State.ASSUMED, State.BINDING)) != (uid in self.answers):
+                raise Permanent(f"{where} an answer is {'' if uid in self.answers else 'not '}awaited")
+            if (entry.state is State.HELD) != (entry in self.held):
+                raise Permanent(f"{where} it is {'' if entry in self.held else 'not '}in back-off")
+        if set(self.by_key.values()) != set(self.by_uid):
+            raise Permanent("names and UIDs disagree")

@@ -4,6 +4,8 @@ Ten thousand pods that fit nowhere must cost nothing, and must be tried when an 
 cannot distinguish form one *group*, in order of arrival; a verdict belongs to the group, so one evaluation is valid for
 all of it. A group is active, in back-off (it was refused, and an event has happened since), or unschedulable (no event
 has happened). Source of the three queues, the times and their names: kube-scheduler's scheduling queue.
+Priority comes first, as in Kubernetes, then a `rank`: Koordinator's sub-priority (label koordinator.sh/priority),
+services, the deadline if the profile asks for it, and age.
 Limits: a refusal sets the back-off of the whole group, so pods that join it meanwhile share it; order is exact between
 groups by their first pod, and inside a group by arrival.
 """
@@ -17,11 +19,25 @@ from itertools import count
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.framework.budget import ASIDE
 from cotenant.engine.framework.queueing import Group, Rank, Standing, Verdict, Whole
+from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.errors import Permanent
+from cotenant.policy.placement.codes import Order
+from cotenant.policy.placement.profiles import PlacementProfile
 
 _SLACK = 1024
 
 FLUSH_S = 300.0  # an unschedulable group is tried again after this long, even without an event
+
+
+def rank(seen: ObservedPod, profile: PlacementProfile, advance_s: float = 0.0) -> Rank:
+    """The order within equal priority, lower goes first: Koordinator's sub-priority, then as the profile has it.
+
+    `advance_s`: the pod counts as having arrived so much earlier (`PodInfo.advance_s`).
+    """
+    pod = seen.pod
+    by = pod.deadline_s if profile.order is not Order.ARRIVAL else 0.0
+    arrived_s = seen.created_s - advance_s
+    return (-float(pod.sub_priority), 0.0 if pod.is_service else 1.0, 0.0 if pod.is_service else by, arrived_s)
 
 
 class SchedulingQueue:

@@ -18,8 +18,8 @@ from typing import Protocol
 import numpy as np
 
 from cotenant.engine.cycle.components import Components
-from cotenant.engine.cycle.ordering import rank
 from cotenant.engine.cycle.pods import Pods
+from cotenant.engine.cycle.queue import rank
 from cotenant.engine.framework.contracts import Evicting
 from cotenant.engine.framework.instructions import Instruction
 from cotenant.engine.framework.pod_state import DECIDED, PodInfo, State

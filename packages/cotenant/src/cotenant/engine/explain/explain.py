@@ -20,7 +20,6 @@ import numpy as np
 from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.eviction.preemption import Budgets
 from cotenant.engine.cycle.history import DecisionHistory
-from cotenant.engine.cycle.ordering import obstacle
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.score_parts import Ranking, ranking
 from cotenant.engine.explain.concerns import concerns, gang_concern, lent_concerns, quota_concern, quota_room
@@ -144,7 +143,7 @@ class Explain:
         waiting: Waiting | None = None
         if entry.state not in ASSIGNED:
             group = self._components.queue.group_of(entry.seen.uid)
-            because = obstacle(entry.seen) or entry.last_message or TOO_EXPENSIVE
+            because = entry.seen.obstacle or entry.last_message or TOO_EXPENSIVE
             promised = bool(self._components.nominations.node_of(entry.seen.uid))
             waiting = Waiting(
                 because,
@@ -380,7 +379,7 @@ class Explain:
             because = f"its scheduling gates are closed: {', '.join(entry.seen.gates)}"
             because = "; ".join(part for part in (because, why_gated(entry)) if part)
         elif entry.state is State.BLOCKED:
-            because = obstacle(entry.seen) or entry.last_message or holding
+            because = entry.seen.obstacle or entry.last_message or holding
         elif what_if.changes:
             because = holding
         else:

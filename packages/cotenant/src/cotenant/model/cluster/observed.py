@@ -185,10 +185,15 @@ class ObservedPod:
     # What follows from these and is asked of every pod:
     terminating: bool = field(init=False, repr=False)  # its deletion has been requested
     has_ended: bool = field(init=False, repr=False)  # its containers have terminated for good: it uses no resources
+    obstacle: str = field(init=False, repr=False)  # why it cannot be scheduled at all, empty if it can
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "terminating", self.ends_s == self.ends_s)
         object.__setattr__(self, "has_ended", self.phase is Phase.SUCCEEDED or self.phase is Phase.FAILED)
+        why = self.unsupported
+        if self.volumes:
+            why += tuple(need.waits_for for need in self.volumes if need.waits_for)
+        object.__setattr__(self, "obstacle", "; ".join(dict.fromkeys(why)) if why else "")
 
     def __eq__(self, other: object) -> bool:
         """Field by field; times that are not given (NaN) are equal."""

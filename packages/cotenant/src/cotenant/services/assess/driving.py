@@ -56,7 +56,7 @@ def settle(engine: Cluster, now_s: float) -> Driven:
         elif isinstance(instruction, Evict):
             _loses_its_place(engine, instruction.victim.uid, instruction.victim.key, at_s, found)
 
-    _drive(engine, now_s, most, found, answer, is_extended=True)
+    _drive(engine, now_s, max_rounds, found, answer, is_extended=True)
     for uid in found.placed:
         found.refused.pop(uid, None)
     return found

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from tests.unit.engine.rules.test_devices import cluster, decided, gpus, pod
 
-from cotenant.engine.cycle.ordering import in_order, rank
+from cotenant.engine.cycle.ordering import in_order
+from cotenant.engine.cycle.queue import rank
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import Group
