@@ -17,7 +17,6 @@ from cotenant.model.json_object import JsonObject
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, RDMA, Amounts
 
 MEMORY_BYTES = 80 << 30
-MAX_GPUS = 16
 _GPUS_PER_SWITCH = 2
 _VIRTUAL_FUNCTIONS = 4
 

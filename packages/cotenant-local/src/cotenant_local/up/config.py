@@ -12,8 +12,7 @@ from pathlib import Path
 
 from cotenant.model.errors import InvalidInput
 from cotenant.services.logs import FORMATS, TEXT
-from cotenant_local.nodes.accelerators import MAX_GPUS
-from cotenant_local.nodes.devices.shapes import NO_DEVICES, DeviceShape
+from cotenant_local.nodes.devices.shapes import MAX_GPUS, NO_DEVICES, DeviceShape
 from cotenant_local.nodes.fleet import Shape
 from cotenant_local.nodes.topologies import CpuShape
 

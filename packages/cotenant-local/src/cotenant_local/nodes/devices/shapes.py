@@ -20,6 +20,7 @@ from cotenant.model.json_object import JsonObject
 
 GPU_DRIVER = "gpu.cotenant.io"
 MAX_DEVICES = 1024  # of a driver on a node
+MAX_GPUS = 16  # of a node
 _OPTION = "--dra"
 _MAX_SETS, _MAX_DEVICES, _MAX_ADVANCED = 8, 128, 64  # of a slice
 _NUMBER_FIELDS = frozenset({"int"})

@@ -7,15 +7,17 @@ quick.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from cotenant.cli.access import check_access
 from cotenant.cli.options import Json
-from cotenant.model.assess.what_if import Asked
 from cotenant.services.assess.arguments import ReadArguments, check, check_output, check_risk
 from cotenant.services.options import GIVEN
+
+if TYPE_CHECKING:
+    from cotenant.model.assess.what_if import Asked
 
 app = App(
     name="assess",
@@ -113,6 +115,8 @@ def report(
 
 
 def _what_ifs(written: tuple[str, ...], seeds: int) -> Asked:
+    from cotenant.model.assess.what_if import Asked
+
     if not written:
         return Asked((), ())
     from cotenant.services.assess.what_ifs.writing import check_seeds, read_what_ifs

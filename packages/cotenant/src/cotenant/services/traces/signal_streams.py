@@ -181,6 +181,7 @@ def replica_signal(
     found = objectives.replicas.figures(objective.key, source, objective.target, now_s)
     if found is None:
         return None
+    may_act = objectives.may_act(tracked)
     return ReplicaSignal(
         objective=objective.key,
         service=objective.qualified_service,
@@ -188,8 +189,8 @@ def replica_signal(
         pod_uid=source.pod_uid,
         threshold_us=objective.threshold_us,
         budget_ppm=objective.budget_ppm,
-        max_action=objective.max_action if objectives.may_act(tracked) else MaxAction.OBSERVE,
-        guard=objectives.may_act(tracked),
+        max_action=objective.max_action if may_act else MaxAction.OBSERVE,
+        guard=may_act,
         window_us=round(found.window_s * 1_000) * 1_000,
         requests=found.requests,
         bad=found.bad,
