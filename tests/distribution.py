@@ -33,8 +33,10 @@ TOGETHER = (
 )
 # What `make test` leaves to `make test-all`: emulated machines, whole experiments, the loop in a whole cluster and
 # benchmarks take half of the time for one case in a hundred. So do kills at every step on real cgroups, which
-# tests/fault/keeper has on folders, and whole clusters for the manager and the rebalancer, whose processes have tests.
+# tests/fault/keeper has on folders, and whole clusters for the manager, the
+# rebalancer and releases, whose parts have tests.
 LONG = (
+    "tests/e2e/test_app.py",
     "tests/e2e/test_loop.py",
     "tests/e2e/test_manager.py",
     "tests/e2e/test_rebalancer.py",
