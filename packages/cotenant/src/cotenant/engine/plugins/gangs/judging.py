@@ -5,8 +5,9 @@ no use. One transaction per bundle and round: the plugins admit every member, al
 does anything count. If every gang that must be satisfied is, the members with a node are bound and the others are
 placed alone later. Otherwise ledger, narrowing, node rules, admissions and nominations are as before, and the bundle
 gets one verdict: which member failed, and why, beside those that were placed. It is tried again like every rejected
-group, after events that may help a member. Nothing is held meanwhile, so there is no time-out. Members with the largest
-requests go first. A gang with a topology is tried in the domains of its keys (engine/plugins/gangs/topology.py).
+group, after events that may help a member. Nothing is held meanwhile, so there is no time-out. The minimum of each gang
+goes before other members, and among these the largest requests. A gang with a topology is tried in the domains of its
+keys (engine/plugins/gangs/topology.py).
 
 Limits: one order of members and the profile's own choice of nodes: a gang that would fit in another arrangement may be
 rejected.
@@ -71,7 +72,7 @@ class GangJudging:
             words = "; ".join(self._short(tally.key, tally.lacks()) for tally in lacking)
             self._rejected.append(_Rejected(group, self._unevaluated(entries[0], Refused(NAME, words), now_s), False))
             return
-        entries = self._largest_first(entries)
+        entries = self._in_order(keys, entries)
         admitted, why = self._admitted(entries, now_s)
         if why is not None and (not admitted or self._gangs.lacking(keys, admitted)):
             self._withdraw(admitted)
@@ -255,14 +256,8 @@ class GangJudging:
         self, keys: tuple[str, ...], entries: list[PodInfo], admitted: list[PodInfo], verdict: Verdict, now_s: float
     ) -> None:
         """Let the plugin that rejected the gang free resources for as many members as must be placed together."""
-        missing = {tally.key: tally.lacks() for tally in self._gangs.lacking(keys, ())}
         admitted_uids = {entry.seen.uid for entry in admitted}
-        needed: list[PodInfo] = []
-        for entry in sorted(entries, key=lambda pod_info: pod_info.seen.uid not in admitted_uids):
-            key = self._gangs.key_of(entry.seen.uid)
-            if missing.get(key, 0) > 0:
-                missing[key] -= 1
-                needed.append(entry)
+        needed, _ = self._needed(keys, sorted(entries, key=lambda pod_info: pod_info.seen.uid not in admitted_uids))
         if needed and not self._gangs.lacking(keys, needed):
             for plugin in entries[0].calls.post_filter:
                 if plugin.name in verdict.filters:
@@ -272,6 +267,29 @@ class GangJudging:
         for entry in entries:
             for call in entry.calls.withdraw:
                 call(entry)
+
+    def _in_order(self, keys: tuple[str, ...], entries: list[PodInfo]) -> list[PodInfo]:
+        """The largest first, and of several gangs the minimum of each before the rest of any: a gang's further members
+        must not take what another cannot do without.
+        """
+        ordered = self._largest_first(entries)
+        if len(keys) < 2:
+            return ordered
+        needed, others = self._needed(keys, ordered)
+        return [*needed, *others]
+
+    def _needed(self, keys: tuple[str, ...], entries: Sequence[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
+        """The first members of each gang up to its minimum, and the others."""
+        missing = {tally.key: tally.lacks() for tally in self._gangs.lacking(keys, ())}
+        needed: list[PodInfo] = []
+        others: list[PodInfo] = []
+        for entry in entries:
+            key = self._gangs.key_of(entry.seen.uid)
+            is_needed = missing.get(key, 0) > 0
+            if is_needed:
+                missing[key] -= 1
+            (needed if is_needed else others).append(entry)
+        return needed, others
 
     def _largest_first(self, entries: list[PodInfo]) -> list[PodInfo]:
         """By request, as a share of all that is requested; equal ones in order of arrival."""
@@ -311,7 +329,9 @@ class GangJudging:
             off.remove(
                 pod_info for pod_info in leaving if pod_info.node and (overdue or not preempting.is_overdue(pod_info))
             )
-            found = self._try(group, self._keys(entries), entries, now_s)
+            keys = self._keys(entries)
+            entries = self._in_order(keys, entries)
+            found = self._try(group, keys, entries, now_s)
             if not isinstance(found, Verdict):
                 placing.undo(
                     [entry for entry, judgement in zip(entries, found, strict=True) if judgement.row >= 0], mark
@@ -326,7 +346,8 @@ class GangJudging:
 
     def _plan(self, entries: list[PodInfo], now_s: float) -> tuple[Plan | None, str]:
         with self._without_nominations(entries):
-            found = self._preempting.attempt(self._keys(entries), self._largest_first(entries), now_s)
+            keys = self._keys(entries)
+            found = self._preempting.attempt(keys, self._in_order(keys, entries), now_s)
         return (found, "") if isinstance(found, Plan) else (None, found)
 
     def _preempt(self, plan: Plan, now_s: float) -> None:

@@ -48,7 +48,7 @@ def place_nested(
         gang = gangs.get(key)
         assert gang is not None
         found.update(_placed_in_one(components, placer, gang, by_gang[key], only, now_s))
-    others = [entry for key, members in by_gang.items() if key not in keyed for entry in members]
+    others = [entry for entry in entries if entry.seen.uid not in found]
     if others:
         judged = placer.place(others, now_s, only, False)
         found.update((entry.seen.uid, judgement) for entry, judgement in zip(others, judged, strict=True))
