@@ -90,10 +90,10 @@ def check_side_by_side(first: int, second: int) -> None:
     time.sleep(0.1)
     before = ran_s(first), ran_s(second)
     places = []
-    for _ in range(15):
+    for _ in range(30):
         time.sleep(0.02)
         places.append({cpu_of(first), cpu_of(second)})
-    assert places.count({SHARED, OWN}) >= 10, places
+    assert places.count({SHARED, OWN}) > 15, places  # a CPU that the host takes away sends its process to the other
     ran = ran_s(first) - before[0], ran_s(second) - before[1]
     assert min(ran) > 0.05, ran
 
