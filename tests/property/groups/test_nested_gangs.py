@@ -1,5 +1,5 @@
-"""Gangs of one bundle, with topology keys of their own and without: against the documented rule, worked out on counts of
-slots, and its invariants where pods come and go.
+"""Gangs of one bundle, with topology keys of their own and without: against the documented rule, worked out on counts
+of slots, and its invariants where pods come and go.
 """
 
 from __future__ import annotations
