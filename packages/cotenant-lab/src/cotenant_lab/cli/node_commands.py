@@ -29,6 +29,7 @@ _LIMIT = Parameter(
     help="Minutes after which no further round begins; default: three times as long as on a quiet machine."
 )
 Limit = Annotated[float | None, _LIMIT]
+Once = Annotated[bool, Parameter(negative=(), help="Each block once, whatever else runs on this machine.")]
 
 
 @app.command
@@ -80,7 +81,7 @@ def culprit(
     rounds: Rounds = None,
     out: Out = None,
     seed: Seed = 1,
-    once: Annotated[bool, Parameter(negative=(), help="Each block once, whatever else runs on this machine.")] = False,
+    once: Once = False,
     json: Json = False,
 ) -> int:
     """A service in trouble for a neighbour, its own load or its own quota: is the right cause named, and no
@@ -97,7 +98,7 @@ def recovery(
     rounds: Rounds = None,
     out: Out = None,
     seed: Seed = 1,
-    once: Annotated[bool, Parameter(negative=(), help="Each block once, whatever else runs on this machine.")] = False,
+    once: Once = False,
     json: Json = False,
 ) -> int:
     """A hog arrives beside a service: does the agent name it, limit only it, and does the service recover within 20
@@ -114,7 +115,7 @@ def llm(
     rounds: Rounds = None,
     out: Out = None,
     seed: Seed = 1,
-    once: Annotated[bool, Parameter(negative=(), help="Each block once, whatever else runs on this machine.")] = False,
+    once: Once = False,
     limit: Limit = None,
     json: Json = False,
 ) -> int:
@@ -132,7 +133,7 @@ def loop(
     rounds: Rounds = None,
     out: Out = None,
     seed: Seed = 1,
-    once: Annotated[bool, Parameter(negative=(), help="Each block once, whatever else runs on this machine.")] = False,
+    once: Once = False,
     limit: Limit = None,
     json: Json = False,
 ) -> int:
