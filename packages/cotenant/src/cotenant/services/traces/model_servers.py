@@ -1,8 +1,9 @@
 """Reading the metrics of model servers, so that objectives are counted where no spans come.
 
 Which servers, the operator of this process says in a file: an address out of a tenant's object could be anything that
-this process reaches. Each server is read by itself every `PERIOD_S`, so a slow one delays no other; one that fails is
-asked less often. Its counts are those of the namespace that the file gives it, as if a sender had proven it.
+this process reaches. Each server is read by itself every `PERIOD_S`, `_AT_ONCE` at a time, so a few slow ones delay no
+other; one that fails is asked less often. Its counts are those of the namespace that the file gives it, as if a sender
+had proven it.
 """
 
 from __future__ import annotations
