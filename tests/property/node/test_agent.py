@@ -260,15 +260,15 @@ def churn(node: FakeNode, policy: FixedPolicy, first: int, last: int, at_once: i
 
 @pytest.mark.slow
 @pytest.mark.parametrize("refuses", [False, True])
-def test_five_thousand_groups_that_come_and_go_leave_no_more_than_two_thousand(refuses: bool) -> None:
+def test_ten_thousand_groups_that_come_and_go_leave_no_more_than_two_thousand(refuses: bool) -> None:
     policy = FixedPolicy("only")
     chosen = AgentSettings(roots=ROOTS, decisions_kept=100, max_series=100, series_points=300)
     keeper = FakeKeeper(refuses=lambda setting: "EINVAL" if refuses else "")
     node = FakeNode(Agent(chosen, "node-1", [*enabled_policies(chosen.policies), policy.entry()]), keeper=keeper)
-    churn(node, policy, 0, 2000)
+    churn(node, policy, 0, 5000)
     early = reachable(node.agent)
     node.said.clear()
-    churn(node, policy, 2000, 7000)
+    churn(node, policy, 5000, 10_000)
     assert reachable(node.agent) <= early * 1.05
 
 
