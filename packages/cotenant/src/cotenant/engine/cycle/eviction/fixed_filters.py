@@ -59,11 +59,12 @@ def passing(encoder: Encoder, k: int) -> Mask:
 
 def _repelled(encoder: Encoder, k: int) -> Iterator[FixedFilter]:
     """Nodes by the first of their taints that repels the shape."""
-    numbers, tolerations = encoder.taint_lists(), encoder.shape(k).tolerations
+    numbers, shape = encoder.taint_lists(), encoder.shape(k)
     tainted = np.flatnonzero(numbers)
     found, first = np.unique(numbers[tainted], return_index=True)
     for number, index in zip(found.tolist(), first.tolist(), strict=True):
-        taint = first_repelling(encoder.node(int(tainted[index])).effective_taints, tolerations)
+        on_node = encoder.node(int(tainted[index])).effective_taints
+        taint = first_repelling(on_node, shape.tolerations, shape.unfiltered)
         if taint is None:
             continue
         if taint.key == UNSCHEDULABLE_TAINT:
