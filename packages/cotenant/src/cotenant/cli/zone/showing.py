@@ -26,6 +26,9 @@ def inspected(state: JsonObject) -> list[str]:
             "MiB,"
             f" ready in {vm['bootSeconds']} s, host group {vm['group'] or 'of the keeper'}"
         )
+        if "preempt" in vm:
+            lines.append(f"  kernel: preempt={vm['preempt'] or 'unknown'}, {vm['hz']} ticks a second")
+    lines += [_pod(name, pod) for name, pod in state.get("pods", {}).items()]
     reading = state["reading"]
     if not state["rows"]:
         lines.append("  no pod of this node is selected now")
@@ -35,6 +38,15 @@ def inspected(state: JsonObject) -> list[str]:
         lines.append(f"  {group}: {_row(row)}{use}")
     lines += [f"  not tried again for {left:.0f} s: {setting}" for setting, left in state["banned"].items()]
     return lines
+
+
+def _pod(name: str, pod: JsonObject) -> str:
+    if pod["running"]:
+        now = "runs, ready" if pod["ready"] else "runs, not ready"
+    else:
+        now = "not started" if pod["exit"] is None else f"ended with status {pod['exit']}"
+    last = f"; {pod['log'][-1]}" if pod["log"] and not pod["running"] else ""
+    return f"  pod {name}: {now}, started again {pod['restarts']} times{last}"
 
 
 def story(change: JsonObject) -> list[str]:
