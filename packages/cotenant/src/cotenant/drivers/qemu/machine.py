@@ -160,15 +160,26 @@ class Machine:
         assert self._qemu is not None
         return await self._qemu.wait()
 
-    async def control(self, command: str) -> object:
-        """Run one QMP command without arguments. Raises `Transient` where the machine does not answer."""
+    @property
+    def share_pid(self) -> int:
+        """Virtiofsd's process."""
+        assert self._share is not None
+        return self._share.pid
+
+    @property
+    def trace_log(self) -> Path:
+        """Where QEMU writes the events that are traced."""
+        return self.spec.folder / "trace.log"
+
+    async def control(self, command: str, **arguments: object) -> object:
+        """Run one QMP command. Raises `Transient` where the machine does not answer."""
         try:
             async with asyncio.timeout(5):
                 reader, writer = await asyncio.open_unix_connection(self.spec.folder / "qmp.sock")
                 try:
                     await reader.readline()  # its greeting
-                    for name in ("qmp_capabilities", command):
-                        writer.write(json.dumps({"execute": name}).encode() + b"\n")
+                    for name, given in (("qmp_capabilities", {}), (command, arguments)):
+                        writer.write(json.dumps({"execute": name, "arguments": given}).encode() + b"\n")
                         answer = json.loads(await reader.readline())
                         while "event" in answer:
                             answer = json.loads(await reader.readline())
@@ -229,6 +240,7 @@ class Machine:
             *("-m", memory, "-object", f"memory-backend-memfd,id=mem,size={memory},share=on", "-smp", str(spec.cpus)),
             *("-display", "none", "-nodefaults", "-no-user-config", "-no-reboot"),
             *("-chardev", "file,id=console,path=/dev/fd/1,append=on", "-serial", "chardev:console"),
+            *("-D", str(self.trace_log)),
             *("-qmp", f"unix:{folder / 'qmp.sock'},server=on,wait=off"),
             *("-chardev", f"socket,id=agent,path={self.agent_socket},server=on,wait=off"),
             *("-device", "virtio-serial-pci", "-device", f"virtserialport,chardev=agent,name={AGENT_PORT}"),

@@ -30,6 +30,14 @@ def check_digest(field_name: str, sha256: str) -> None:
         raise InvalidInput(field_name, sha256, "64 hexadecimal digits, as sha256sum prints them")
 
 
+def check_host_path(field_name: str, path: str) -> None:
+    """Refuse a path that a guest cannot see, or that is another than it looks like."""
+    if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
+        raise InvalidInput(field_name, path, "an absolute path without ..")
+    if PurePosixPath(path).parts[1:2] in (("proc",), ("sys",), ("dev",), ("run",)):
+        raise InvalidInput(field_name, path, "a path that is not the guest's own: /proc, /sys, /dev and /run are")
+
+
 @dataclass(frozen=True, slots=True)
 class PodImage:
     """A saved image: `docker save -o ARCHIVE IMAGE`. `archive`: beside the zone's file, or absolute; `sha256`: of the
@@ -108,8 +116,8 @@ class PodVolume:
             raise InvalidInput("name", self.name, "a name, or host: a folder of this host")
         if self.name and not NAME.fullmatch(self.name):
             raise InvalidInput("name", self.name, "1 to 40 of a-z, 0-9 and -")
-        if self.host and (not self.host.startswith("/") or ".." in self.host.split("/") or "\0" in self.host):
-            raise InvalidInput("host", self.host, "an absolute path without ..")
+        if self.host:
+            check_host_path("host", self.host)
         if not 1 <= self.mib <= 4096:
             raise InvalidInput("mib", self.mib, "1 to 4096")
 

@@ -23,11 +23,17 @@ _LINES, _LONGEST_LINE = 20, 500  # of what a pod's program wrote
 
 class GuestState:
     """What the guest said last, shared by its back ends. `used_us`: CPU time by group; `pods`: of each its state;
-    `log`: called with what changed of a pod.
+    `log`: called with what changed of a pod; `counted`: with the counters of the guest's kernel.
     """
 
-    def __init__(self, link: GuestLink, log: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(
+        self,
+        link: GuestLink,
+        log: Callable[[str], None] = lambda text: None,
+        counted: Callable[[Mapping[str, object]], None] = lambda counters: None,
+    ) -> None:
         self.link = link
+        self._counted = counted
         self.pods: dict[str, JsonObject] = {}
         self._log = log
         self.rows: dict[str, ZoneRow] = {}
@@ -49,6 +55,7 @@ class GuestState:
                 before = self.late.get(group, (0, 0))
                 self.late[group] = before[0] + int(number), max(before[1], int(worst))
             self.exit = None if answer["exit"] is None else SchedulerExit(*answer["exit"])
+            self._counted(dict(answer.get("counters", {})))
             self._pods_seen({str(name): pod_shown(pod) for name, pod in answer.get("pods", {}).items()})
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise Permanent(f"the guest's answer is not a reading: {error!r}") from None

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, Target
-from cotenant.services.zones.pods import check_digest
+from cotenant.services.zones.pods import check_digest, check_host_path
 
 MIN_MEMORY_MIB, MAX_MEMORY_MIB = 256, 16_384
 MAX_CPUS = 16
@@ -91,5 +91,4 @@ class VmDefinition:
         if len(self.host_paths) > MAX_HOST_PATHS:
             raise InvalidInput("host_paths", len(self.host_paths), f"at most {MAX_HOST_PATHS}")
         for path in self.host_paths:
-            if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
-                raise InvalidInput("host_paths", path, "absolute paths without ..")
+            check_host_path("host_paths", path)

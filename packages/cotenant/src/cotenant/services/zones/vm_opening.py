@@ -23,6 +23,7 @@ from cotenant.drivers.qemu.machine import Forward, Machine, MachineSpec, missing
 from cotenant.drivers.qemu.packages import Kernel
 from cotenant.model.errors import CotenantError, Permanent, Transient, Unsupported
 from cotenant.model.json_object import JsonObject
+from cotenant.model.zones.reading import MachineSigns
 from cotenant.model.zones.setting import Backend
 from cotenant.model.zones.state import ZoneChange
 from cotenant.services.running import cancelled
@@ -34,6 +35,7 @@ from cotenant.services.zones.vm_backend import GuestBackend, GuestState
 from cotenant.services.zones.vm_definition import PACKAGE, KernelDefinition, VmDefinition
 from cotenant.services.zones.vm_images import beside, checked, unpack_images
 from cotenant.services.zones.vm_link import GuestLink
+from cotenant.services.zones.vm_monitor import monitored
 from cotenant.services.zones.vm_root import FIRST_LINE, first_root, shared_paths
 
 PROBE_S = 10.0
@@ -77,14 +79,14 @@ async def opened_vm(
     assert vm is not None
     kernel = check_vm(definition, source)
     started_s = time.monotonic()
-    with _host_group(host, vm, folder / f"{definition.zone}.groups") as procs:
+    async with contextlib.AsyncExitStack() as exits:
+        procs = exits.enter_context(_host_group(host, vm, folder / f"{definition.zone}.groups"))
         machine, link = None, GuestLink()
         try:
             place, network = folder / "vm" / definition.zone, bool(definition.pods)
-            initrd = first_root(kernel.modules, network)
-            shared = shared_paths(
-                (*vm.host_paths, *(volume.host for pod in definition.pods for volume in pod.volumes if volume.host))
-            )
+            volumes = [volume.host for pod in definition.pods for volume in pod.volumes if volume.host]
+            shared = shared_paths((*vm.host_paths, *volumes))
+            initrd = first_root(kernel.modules, network, shared)
             pods: list[JsonObject] = []
 
             def fill(making: Path) -> list[tuple[str, Path]]:
@@ -111,7 +113,8 @@ async def opened_vm(
                 f"{time.monotonic() - started_s:.1f} s"
             )
             _check_kernel(vm.kernel, hello)
-            state = GuestState(link, log)
+            monitor = await exits.enter_async_context(monitored(machine))
+            state = GuestState(link, log, monitor.seen)
             backends = {
                 backend: GuestBackend(state, backend, definition.modes, definition.exclusive)
                 for backend in (Backend.ROOT, Backend.WEIGHTS)
@@ -129,7 +132,8 @@ async def opened_vm(
                 "group": vm.group,
                 "bootSeconds": round(time.monotonic() - started_s, 1),
             }
-            runner.details = {"vm": details, "pods": state.pods}
+            runner.details = {"vm": details, "pods": state.pods, "monitors": monitor.figures}
+            runner.signs = lambda: MachineSigns(vm.cpus, monitor.softirq_cpus)
             runner.execute = _executor(link)
             if pods:
                 await link.ask("pods", PODS_WITHIN_S, pods=pods)

@@ -61,7 +61,7 @@ def shared_paths(host_paths: Sequence[str]) -> tuple[Path, ...]:
     return (interpreter, standard, _package(), *_packages(), *libraries(programs), *named)
 
 
-def first_root(modules: Sequence[Path], network: bool) -> bytes:
+def first_root(modules: Sequence[Path], network: bool, shared: Sequence[Path]) -> bytes:
     """The first root: busybox, the kernel's modules, and what starts the agent."""
     code = os.pathsep.join(map(str, (_package().parent, *_packages())))
     run = (
@@ -69,8 +69,8 @@ def first_root(modules: Sequence[Path], network: bool) -> bytes:
         f" PYTHONPATH={shlex.quote(code)} PYTHONDONTWRITEBYTECODE=1 {shlex.quote(os.path.realpath(sys.executable))}"
         " -S -u -m cotenant.services.zones.vm_guest_agent\n"
     )
-    # a temporary folder of the guest's own, unless Python or this package is in this host's
-    in_tmp = any(path.is_relative_to("/tmp") for path in (_package(), Path(sys.executable), Path(sys.base_prefix)))
+    # a temporary folder of the guest's own, unless something that it sees is in this host's
+    in_tmp = any(path.is_relative_to("/tmp") for path in (*shared, _package(), Path(sys.executable)))
     replaced = {
         "@own_tmp@": "" if in_tmp else "/busybox mount -t tmpfs tmpfs /host/tmp",
         "@modules@": "\n".join(f"/busybox insmod /modules-{number}" for number in range(len(modules))),
