@@ -7,6 +7,8 @@ again each time the scene's readings have doubled: so of N readings in a scene w
 (K-1) * TRIAL * (1 + log2(N / (K * TRIAL))), rounded up by a trial, are of modes that are known to be worse. A new scene
 tries first what was best in the nearest one. Old outcomes fade, so a program that changed is learned anew.
 Outcomes are between 0 and 1: services on time count most, batch's CPU time the rest.
+Limits: signs are of the CPU time that was used, which the running mode shares out, so they are coarse: a service that
+always runs counts as heavy while batch leaves it a quarter of the CPUs, and batch is there with one short turn a second.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from cotenant.model.zones.reading import ZoneReading
 from cotenant.model.zones.setting import Mode
 from cotenant.model.zones.table import ZoneClass
 
-_PRESENT_CPUS = 0.01  # a class that uses less is not there
-_LOW, _HIGH = 0.3, 0.7  # of the machine's CPUs
+_LEAST = {ZoneClass.SERVICE: 0.005, ZoneClass.BATCH: 0.002}  # CPUs; a group that uses less is not there
+_HEAVY = 0.25  # of the machine's CPUs
 _NETWORK_CPUS = 0.15  # of the machine's CPUs, in soft interrupts
 _SIBLINGS = 0.25  # of the time, both threads of a core are busy
 SERVICE_PART = 0.75  # of an outcome; the rest is batch's
@@ -32,22 +34,21 @@ _REMEMBERED = 64  # outcomes that a mean is of, about
 
 
 class Band(IntEnum):
-    """How much of the machine's CPUs something uses."""
+    """How much of the machine's CPUs services use."""
 
     NONE = 0
-    LOW = 1
-    MIDDLE = 2
-    HIGH = 3
+    LIGHT = 1
+    HEAVY = 2
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Scene:
-    """What is to be told apart. `services`, `batch`: their bands; `several`: more than one service is there;
-    `network`: soft interrupts take a part; `siblings`: both threads of cores are busy at once.
+    """What is to be told apart. `batch`: there is some; `several`: more than one service is there; `network`: soft
+    interrupts take a part; `siblings`: both threads of cores are busy at once.
     """
 
     services: Band
-    batch: Band
+    batch: bool
     several: bool = False
     network: bool = False
     siblings: bool = False
@@ -55,17 +56,16 @@ class Scene:
     def __str__(self) -> str:
         parts = [
             f"{'several services' if self.several else 'services'} {self.services.name.lower()}",
-            f"batch {self.batch.name.lower()}",
+            "batch" if self.batch else "no batch",
         ]
         return ", ".join(
             (*parts, *(["network-bound"] if self.network else []), *(["siblings busy"] if self.siblings else []))
         )
 
     def distance(self, other: Scene) -> int:
-        """How different two scenes are: a band's step is 1, another kind of pressure 2."""
-        bands = abs(self.services - other.services) + abs(self.batch - other.batch)
+        """How different two scenes are: a step of services' band is 1, whether there is batch 2, any other sign 1."""
         kinds = (self.several != other.several) + (self.network != other.network) + (self.siblings != other.siblings)
-        return bands + 2 * kinds
+        return abs(self.services - other.services) + 2 * (self.batch != other.batch) + kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,20 +107,17 @@ def recognise(reading: ZoneReading) -> tuple[Scene, Reason]:
     """The scene of a reading, with its evidence."""
     signs = reading.signs
     cpus = signs.cpus if signs is not None else 1
-    used = {
-        kind: [
-            group.cpu_us / 1e6 / reading.length_s
-            for group in reading.groups
-            if group.zone_class is kind and group.cpu_us / 1e6 / reading.length_s >= _PRESENT_CPUS
-        ]
-        for kind in (ZoneClass.SERVICE, ZoneClass.BATCH)
-    }
+    used: dict[ZoneClass, list[float]] = {ZoneClass.SERVICE: [], ZoneClass.BATCH: []}
+    for group in reading.groups:
+        used_cpus = group.cpu_us / 1e6 / reading.length_s
+        if group.zone_class in used and used_cpus >= _LEAST[group.zone_class]:
+            used[group.zone_class].append(used_cpus)
     services, batch = sum(used[ZoneClass.SERVICE]), sum(used[ZoneClass.BATCH])
     softirq = signs.softirq_cpus if signs is not None else 0.0
     siblings = (signs.siblings_busy or 0.0) if signs is not None else 0.0
     scene = Scene(
-        _band(services / cpus),
-        _band(batch / cpus),
+        Band.NONE if not services else Band.HEAVY if services / cpus >= _HEAVY else Band.LIGHT,
+        batch > 0,
         len(used[ZoneClass.SERVICE]) > 1,
         softirq / cpus > _NETWORK_CPUS,
         siblings > _SIBLINGS,
@@ -134,12 +131,6 @@ def recognise(reading: ZoneReading) -> tuple[Scene, Reason]:
         Term("CPUs", cpus, ""),
     )
     return scene, Reason("zone-scene", f"{scene}", terms)
-
-
-def _band(share: float) -> Band:
-    if share < _PRESENT_CPUS:
-        return Band.NONE
-    return Band.LOW if share < _LOW else Band.MIDDLE if share < _HIGH else Band.HIGH
 
 
 def outcome_of(reading: ZoneReading, late_limit_per_s: float, burn_limit: float = 1.0) -> float:

@@ -6,11 +6,12 @@ at least a + b - 1 was together, and a * b where neither knows of the other. The
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from cotenant.drivers.proc.topology import read_topology
 from cotenant.model.cpus.topology import CpuTopology
+from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.errors import CotenantError
 from cotenant.model.zones.reading import MachineSigns
 
@@ -21,11 +22,11 @@ class SignReader:
     """`read`: since the last call; None at the first, and where this machine's counters cannot be read."""
 
     def __init__(
-        self, proc: Path = Path("/proc"), topology: Callable[[], CpuTopology] = read_topology
+        self, proc: Path = Path("/proc"), topology: Callable[[], Iterable[LogicalCpu]] = read_topology
     ) -> None:
         self._proc = proc
         try:
-            cores = topology().cores
+            cores = CpuTopology.of(topology()).cores
         except CotenantError:
             cores = ()
         self._pairs = [

@@ -21,7 +21,7 @@ from cotenant.policy.zone.scenes import (
     wanted_readings,
 )
 
-SCENE = Scene(Band.LOW, Band.HIGH)
+SCENE = Scene(Band.LIGHT, True)
 
 
 def reading(services: tuple[float, ...], batch: float, signs: MachineSigns | None = None, late: int = 0) -> ZoneReading:
@@ -36,13 +36,13 @@ def reading(services: tuple[float, ...], batch: float, signs: MachineSigns | Non
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
-        (reading((), 0.0), Scene(Band.NONE, Band.NONE)),
-        (reading((0.1,), 0.9), Scene(Band.LOW, Band.HIGH)),
-        (reading((0.4, 0.2), 0.0), Scene(Band.MIDDLE, Band.NONE, several=True)),
-        (reading((0.4, 0.001), 0.0), Scene(Band.MIDDLE, Band.NONE)),  # the other service is not there
-        (reading((0.9,), 0.9, MachineSigns(4)), Scene(Band.LOW, Band.LOW)),  # of four CPUs
-        (reading((0.2,), 0.0, MachineSigns(1, 0.3)), Scene(Band.LOW, Band.NONE, network=True)),
-        (reading((0.2,), 0.0, MachineSigns(2, 0.0, 0.4)), Scene(Band.LOW, Band.NONE, siblings=True)),
+        (reading((), 0.0), Scene(Band.NONE, False)),
+        (reading((0.1,), 0.004), Scene(Band.LIGHT, True)),  # one short turn a second is batch that waits
+        (reading((0.4, 0.2), 0.0), Scene(Band.HEAVY, False, several=True)),
+        (reading((0.4, 0.001), 0.0), Scene(Band.HEAVY, False)),  # the other service is not there
+        (reading((0.9,), 0.9, MachineSigns(4)), Scene(Band.LIGHT, True)),  # of four CPUs
+        (reading((0.2,), 0.0, MachineSigns(1, 0.3)), Scene(Band.LIGHT, False, network=True)),
+        (reading((0.2,), 0.0, MachineSigns(2, 0.0, 0.4)), Scene(Band.LIGHT, False, siblings=True)),
     ],
 )
 def test_a_scene_is_who_is_there_and_how_busy(seen: ZoneReading, expected: Scene) -> None:
@@ -96,14 +96,14 @@ def test_a_trial_goes_on_to_its_end_and_ties_keep_what_runs() -> None:
 
 def test_a_new_scene_begins_with_the_best_of_the_nearest() -> None:
     table = SceneTable()
-    for scene, best in ((SCENE, Mode.LATENCY), (Scene(Band.HIGH, Band.NONE, several=True), Mode.THROUGHPUT)):
+    for scene, best in ((SCENE, Mode.LATENCY), (Scene(Band.HEAVY, False, several=True), Mode.THROUGHPUT)):
         for mode in USUAL_MODES:
             table = table.learned(scene, mode, 0.9 if mode is best else 0.2)
-    found = choose(table, Scene(Band.MIDDLE, Band.HIGH), USUAL_MODES, Mode.WEIGHTED)
+    found = choose(table, Scene(Band.HEAVY, True), USUAL_MODES, Mode.WEIGHTED)
     assert found is not None
     assert found[0] is Mode.LATENCY
-    assert "nearest scene (services low, batch high)" in found[1].text
-    found = choose(table, Scene(Band.HIGH, Band.LOW, several=True), USUAL_MODES, Mode.WEIGHTED)
+    assert "nearest scene (services light, batch)" in found[1].text
+    found = choose(table, Scene(Band.LIGHT, False, several=True), USUAL_MODES, Mode.WEIGHTED)
     assert found is not None
     assert found[0] is Mode.THROUGHPUT
 
