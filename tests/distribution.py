@@ -102,6 +102,7 @@ LONGEST = (
     "tests/conformance/test_runner.py",
     "tests/node/test_fleet_terminal.py",
     "tests/fleet/test_programs.py",
+    "packages/cotenant/tests/unit/services/profiling/test_slow.py",
     "tests/fleet/test_prometheus.py",
     "tests/kube/claims/test_new_objects.py",
     "tests/kube/feasible/test_generating.py",
