@@ -101,6 +101,7 @@ LONGEST = (
     "tests/property/groups/test_quota.py",
     "tests/conformance/test_runner.py",
     "tests/node/test_fleet_terminal.py",
+    "tests/fleet/test_split_brain.py",
     "tests/fleet/test_programs.py",
     "packages/cotenant/tests/unit/services/profiling/test_slow.py",
     "tests/fleet/test_prometheus.py",
