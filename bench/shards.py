@@ -7,10 +7,10 @@ binds one round later. `us_a_pod`: CPU time of the busiest shard over all pods, 
 (`decide`, `events`, `protocol`: its parts; an event begins with the pod as a value: reading it from JSON comes on top
 in each shard). `times` is that of one scheduler over it, `times_decide` that of decisions alone. It is the throughput
 of so many machines as there are shards, each with a core: this bench runs them one after the other and measures the CPU
-time of each, it does not show wall time. `violating`: percent of the services whose slowdown, 1 + sensitivity x the pressure of
-the others over half a node (the lab's linear law), is beyond what they tolerate, all services of the cluster counted.
-`foreign`: percent of pods on borrowed nodes. `conflicts`: percent of binds that the server refused, and of nodes asked
-for that were not lent.
+time of each, it does not show wall time. `violating`: percent of the services whose slowdown, 1 + sensitivity x the
+pressure of the others over half a node (the lab's linear law), is beyond what they tolerate, all services of the
+cluster counted. `foreign`: percent of pods on borrowed nodes. `conflicts`: percent of binds that the server refused,
+and of nodes asked for that were not lent.
 """
 
 from __future__ import annotations

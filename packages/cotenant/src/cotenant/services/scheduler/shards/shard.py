@@ -39,6 +39,7 @@ from cotenant.services.scheduling.custom_kinds import CustomKind
 _QUICK_S, _SLOW_S = 0.05, 0.5  # between two steps: while something is under way, and else
 _HOLDERS_S = 1.0
 _WANTED_S = 0.5
+_IDLE_S = 3.0
 _MAX_SHAPES = 4  # of waiting pods, for which nodes are looked for in one step
 _GROUPS_CHANGE = (ELASTIC_QUOTAS, X_ELASTIC_QUOTAS, POD_GROUPS, X_POD_GROUPS)
 
@@ -77,6 +78,7 @@ class Shard:
         self._holders: dict[str, str] = {}
         self._wanted: tuple[str, ...] = ()
         self._wanted_at_s = self._held_at_s = -1e9
+        self._used: dict[str, tuple[int, float]] = {}  # borrowed: how many pods, and since when
         self._must_sort = False
         self._fencing: dict[str, asyncio.Task[None]] = {}
         self.loans = self.rings = 0  # so far
@@ -256,11 +258,24 @@ class Shard:
         if self._now() < self._wanted_at_s + _WANTED_S or member.standing():
             return ()
         self._wanted_at_s = self._now()
+        self._give_back_idle(member)
         wanted: dict[str, None] = {}
         for pods, rooms in self._cluster.closed.helpful(_MAX_SHAPES):
             left = (Room(node, room) for node, room in rooms.items() if node not in wanted)
             wanted.update(dict.fromkeys(choose(left, pods)))
         return tuple(wanted)
+
+    def _give_back_idle(self, member: ShardMember) -> None:
+        """Return borrowed nodes on which nothing was placed for a while."""
+        now_s = self._now()
+        used = {node: len(self._cluster.pods_on(node)) for node in self.territory.borrowed}
+        self._used = {
+            node: self._used[node] if node in self._used and self._used[node][0] == pods else (pods, now_s)
+            for node, pods in used.items()
+        }
+        for node, (_, since_s) in self._used.items():
+            if now_s >= since_s + _IDLE_S:
+                member.give_back(node)
 
     def _may_lend(self, node: str) -> bool:
         away = len(self.territory.away)
