@@ -47,6 +47,7 @@ _Key = tuple[
     tuple[str, ...],
     str,
     LabelSelector | None,
+    frozenset[str],
 ]
 
 
@@ -142,6 +143,7 @@ class PodCounts:
             pod.images,
             pod.replica_of,
             pod.default_selector,
+            pod.unfiltered,
         )
         kind = self._kinds.get(key)
         if kind is None:
