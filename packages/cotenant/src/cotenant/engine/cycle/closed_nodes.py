@@ -64,6 +64,12 @@ class ClosedNodes:
         self._pods.forget(entry, now_s)
         return True
 
+    def waiting(self) -> PodInfo | None:
+        """Any pod that waits in the queue."""
+        groups = (group for group in self._components.queue.groups() if group.pods)
+        group = next(groups, None)
+        return self._pods.by_uid[next(iter(group.pods))] if group is not None else None
+
     def deciding(self) -> Iterator[PodInfo]:
         """Pods whose bind is decided and not answered."""
         return iter(self._pods.answers.values())
