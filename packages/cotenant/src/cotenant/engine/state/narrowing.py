@@ -386,7 +386,8 @@ class Narrowing:
         if number in self.volumes:
             for rule in self.volumes.rules(number, self.terms.check):
                 self.terms.check()
-                yield rule
+                if rule.plugin not in kind.pod.unfiltered:
+                    yield rule
         yield from self.terms.domain_rules(kind, k)
         for node_rules, known_as in self.applying(number):
             yield from node_rules.rules(known_as)

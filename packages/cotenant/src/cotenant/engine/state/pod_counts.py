@@ -86,6 +86,7 @@ class PodCounts:
             pod.images,
             pod.replica_of,
             pod.default_selector,
+            pod.unfiltered,
         )
         kind = self._kinds.get(key)
         if kind is None:

@@ -28,6 +28,7 @@ KindKey = tuple[
     tuple[str, ...],
     str,
     LabelSelector | None,
+    frozenset[str],
 ]
 FEW_TERMS = 64
 NO_TERMS: Mapping[PodsWithTerm, int] = MappingProxyType({})

@@ -1,8 +1,8 @@
-"""The program of a zone's guest: groups, weights, schedulers and commands, by requests from the host.
+"""The program of a zone's guest: groups, weights, schedulers, pods and commands, by requests from the host.
 
-The guest has no network and its root is read-only, and Python starts slowly under emulation. One process of the
-standard library, started by the initial root, which answers JSON lines on a virtio-serial port: `{"id", "do", ...}`
-with `{"id", "ok"}` or `{"id", "error"}`. Each request has a thread, so that a long command delays no reading. Kernel
+The guest's root is read-only, its network reaches the host only where the zone says so, and Python starts slowly under
+emulation. One process of the standard library, started by the initial root, which answers JSON lines on a virtio-serial
+port: `{"id", "do", ...}` with `{"id", "ok"}` or `{"id", "error"}`. Each request has a thread, so that a long command delays no reading. Kernel
 schedulers are those of the host's package, imported when one is asked for.
 Limits: the output of a command is kept to `MAX_OUTPUT` bytes a stream.
 """
@@ -21,19 +21,24 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.model.json_object import JsonObject, JsonValue
+from cotenant.services.zones import vm_guest_monitor
+from cotenant.services.zones.vm_guest_pods import Pods
 
 TREE = Path("/sys/fs/cgroup")
 PORTS = Path("/sys/class/virtio-ports")
 PORT_NAME = "cotenant.agent"
 MAX_OUTPUT = 1 << 20
 LONGEST_COMMAND_S = 600.0
+_COARSE_CLOCK = 6  # CLOCK_MONOTONIC_COARSE, whose resolution is a tick
+_PREEMPTION = Path("/sys/kernel/debug/sched/preempt")
 
 
 class Guest:
     """The state of this guest's zone."""
 
-    def __init__(self, tree: Path = TREE) -> None:
+    def __init__(self, tree: Path = TREE, pods: Pods | None = None) -> None:
         self.tree = tree
+        self.pods = pods or Pods(tree)
         self.rows: dict[str, JsonObject] = {}
         self.schedulers: Any = None  # services/zones/backends.RootBackend, once one is asked for
         self._lock = threading.Lock()
@@ -53,6 +58,9 @@ class Guest:
                     return self.reading()
                 case "detach":
                     self.attach(None)
+                    return None
+                case "pods":
+                    self.pods.start(request["pods"])
                     return None
         raise ValueError(f"unknown request {request['do']}")
 
@@ -97,15 +105,16 @@ class Guest:
         for group in self.rows:
             first = (self.tree / group / "cpu.stat").read_text().split()
             used[group] = int(first[1])
+        also = {"cpuUs": used, "pods": self.pods.shown(), "counters": vm_guest_monitor.counters()}
         if self.schedulers is None:
-            return {"cpuUs": used, "runs": None, "late": {}, "exit": None}
+            return {**also, "runs": None, "late": {}, "exit": None}
         from cotenant.drivers.ebpf.sched_ext import read_state
 
         asyncio.run(self.schedulers.refresh())
         state, last = read_state(), self.schedulers.last_exit()
         found = None if last is None else [last.at_us, last.kind, last.reason, last.message]
         runs = (state.name or "").removeprefix("cotenant_") if state.state == "enabled" else ""
-        return {"cpuUs": used, "runs": runs, "late": self.schedulers.late(), "exit": found}
+        return {**also, "runs": runs, "late": self.schedulers.late(), "exit": found}
 
     def execute(self, group: str, command: list[str]) -> JsonObject:
         """Run a command in a group and wait."""
@@ -162,7 +171,7 @@ def serve(port: Path, guest: Guest) -> None:
             except Exception as error:  # every failure is the request's
                 send({"id": request["id"], "error": f"{type(error).__name__}: {error}"[:2000]})
 
-        send({"id": 0, "ok": {"kernel": platform.release(), "python": platform.python_version()}})
+        send({"id": 0, "ok": greeting()})
         rest = b""
         while True:
             data = line.read(1 << 16)
@@ -172,6 +181,17 @@ def serve(port: Path, guest: Guest) -> None:
             *requests, rest = (rest + data).split(b"\n")
             for text in requests:
                 threading.Thread(target=answer, args=(json.loads(text),), daemon=True).start()
+
+
+def greeting() -> dict[str, Any]:
+    """What the guest is: its kernel, the preemption model that is in force, and the timer's ticks a second."""
+    try:
+        # the model in force is in brackets
+        preempt = _PREEMPTION.read_text().partition("(")[2].partition(")")[0]
+    except OSError:
+        preempt = ""
+    hz = round(1 / time.clock_getres(_COARSE_CLOCK))
+    return {"kernel": platform.release(), "python": platform.python_version(), "preempt": preempt, "hz": hz}
 
 
 def port_of(ports: Path = PORTS) -> Path:

@@ -36,6 +36,7 @@ class _BindingMeta(msgspec.Struct, omit_defaults=True):
     uid: str = ""
     annotations: Mapping[str, str] | None = None
     labels: Mapping[str, str] | None = None
+    resourceVersion: str = ""  # noqa: N815  # as the API writes it
 
 
 class _Listed(msgspec.Struct):
@@ -186,12 +187,14 @@ class Client(Transport):
         node: str,
         annotations: Mapping[str, str] | None = None,
         labels: Mapping[str, str] | None = None,
+        resource_version: str = "",
     ) -> None:
-        """Bind a pod to a node. Annotations and labels are merged into the pod atomically with it.
+        """Bind a pod to a node, only in this version if one is given. Annotations and labels are merged into the pod
+        atomically with it.
 
         `Conflict`: bound already, gated, or another pod of that name. The server does not check that the node exists.
         """
-        meta = _BindingMeta(pod, namespace, uid, annotations, labels)
+        meta = _BindingMeta(pod, namespace, uid, annotations, labels, resource_version)
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/binding"
         await self.request("POST", path, _Binding("v1", "Binding", meta, _Target("Node", node)))
 
