@@ -35,7 +35,7 @@ TOGETHER = (
 # benchmarks take half of the time for one case in a hundred. So do kills at every step on real cgroups, which
 # tests/fault/keeper has on folders; whole clusters for the manager, the rebalancer, releases and charts, whose parts
 # have tests, and for gangs and quotas, which tests/kube has; elections among real processes, which
-# tests/fault/drivers/kube has on a clock of its own; and limits of a fleet over kills of its processes.
+# tests/fault/drivers/kube has on a server of its own; and limits of a fleet over kills of its processes.
 LONG = (
     "tests/e2e/test_app.py",
     "tests/e2e/test_charts.py",
