@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from cotenant.engine.cycle.components import Components
-from cotenant.engine.cycle.eviction.fixed_filters import CLOSED
+from cotenant.engine.cycle.eviction.fixed_filters import SHARD
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.pod_state import PodInfo, State
@@ -64,6 +64,12 @@ class ClosedNodes:
         self._pods.forget(entry, now_s)
         return True
 
+    def waiting(self) -> PodInfo | None:
+        """Any pod that waits in the queue."""
+        groups = (group for group in self._components.queue.groups() if group.pods)
+        group = next(groups, None)
+        return self._pods.by_uid[next(iter(group.pods))] if group is not None else None
+
     def deciding(self) -> Iterator[PodInfo]:
         """Pods whose bind is decided and not answered."""
         return iter(self._pods.answers.values())
@@ -80,7 +86,7 @@ class ClosedNodes:
         if not assignments.encoder.closed:
             return
         for group in self._components.queue.groups():
-            if group.verdict is None or CLOSED not in group.verdict.filters:
+            if group.verdict is None or SHARD not in group.verdict.filters:
                 continue
             for uid in group.pods:
                 entry = self._pods.by_uid[uid]

@@ -113,6 +113,12 @@ class ShardMember:
             return "waits for its watch of pods"
         return ""
 
+    def lags(self, pods_version: int) -> bool:
+        """Whether something is its own as soon as it has seen newer changes of pods."""
+        waits = (*self._back_at.values(), *self._lent_at.values())
+        is_behind = self._settled_at > pods_version and self.is_member and self._table.is_settled
+        return is_behind or any(version > pods_version for version in waits)
+
     # ---- facts
 
     def table_seen(self, table: ShardTable, version: int) -> None:

@@ -16,6 +16,8 @@ from cotenant.model.shards.table import Loan, Member, Ring, ShardTable
 TABLE = "cotenant.io/shards"
 FENCED = "cotenant.io/shard-fence"  # of pods: the term of a member whose last binds must not count
 
+STIRRED = "cotenant.io/shard-version"  # of pods: changed so that watches deliver a newer version
+
 
 class _Written(msgspec.Struct, frozen=True):
     rings: tuple[tuple[int, tuple[int, ...]], ...] = ()

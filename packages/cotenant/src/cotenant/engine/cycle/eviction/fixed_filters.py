@@ -21,9 +21,9 @@ from cotenant.model.decisions.reasons import NOT_READY
 from cotenant.policy.placement.filters import node_affinity, taints
 
 UNSCHEDULABLE = "node(s) were unschedulable"
-CLOSED = "Shard"  # of nodes on which another scheduler of the same name places
+SHARD = "Shard"  # of nodes on which another scheduler of the same name places
 NOT_OURS = "node(s) belonged to another shard"
-PLUGINS = (CLOSED, "NodeReady", "NodeUnschedulable", "TaintToleration", "NodeAffinity")  # in kube-scheduler's order
+PLUGINS = (SHARD, "NodeReady", "NodeUnschedulable", "TaintToleration", "NodeAffinity")  # in kube-scheduler's order
 
 
 class FixedFilter(NamedTuple):
@@ -40,7 +40,7 @@ def fixed_filters(encoder: Encoder, k: int) -> Iterator[FixedFilter]:
     every = np.arange(len(nodes.ready))
     if encoder.closed:
         closed = encoder.closed_rows()
-        yield FixedFilter(CLOSED, NOT_OURS, closed)
+        yield FixedFilter(SHARD, NOT_OURS, closed)
         yield FixedFilter("NodeReady", NOT_READY, ~nodes.ready & ~closed)
     else:
         yield FixedFilter("NodeReady", NOT_READY, ~nodes.ready)

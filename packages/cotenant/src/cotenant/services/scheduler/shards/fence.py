@@ -10,12 +10,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from secrets import token_hex
 
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import Conflict, NotFound
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
-from cotenant.drivers.kube.kinds.shard_table import FENCED
+from cotenant.drivers.kube.kinds.shard_table import FENCED, STIRRED
 from cotenant.engine.sharding.member import FenceLost
 from cotenant.engine.sharding.territory import Territory
 from cotenant.model.cluster.observed import ObservedPod
@@ -55,6 +56,15 @@ class Fence:
                 group.create_task(change(pod))
         self.changed += len(named)
         _log.warning("no bind of lost shard %d counts any more: %d pending pods were changed", member.slot, len(named))
+
+    async def stir(self, pod: ObservedPod) -> None:
+        """Change a pending pod, so that the watch of pods delivers a version of now: where no pod changes by itself,
+        the next bookmark may be a minute away. A bind of it that is under way is sent again. Raises the errors of the
+        client.
+        """
+        patch = {"metadata": {"uid": pod.uid, "annotations": {STIRRED: token_hex(4)}}}
+        with suppress(Conflict, NotFound):
+            await self._client.patch_status(PODS, pod.pod.namespace, pod.pod.name, patch, content_type=MERGE_PATCH)
 
     def _may_be_of(self, pod: PodObject, lost: Territory) -> bool:
         seen = self._reader.pod(pod)

@@ -74,6 +74,11 @@ class PodsOfShard:
             else:
                 self.pod_seen(entry.seen, self.now())
 
+    def pending(self) -> ObservedPod | None:
+        """Any pod that waits, our own first."""
+        own = self._cluster.closed.waiting()
+        return own.seen if own is not None else next(iter(self.others.values()), None)
+
     def find(self, key: str) -> ObservedPod | None:
         """A pod by namespace/name, of whatever shard."""
         seen = self.others.get(self.by_key.get(key, ""))

@@ -40,6 +40,7 @@ _QUICK_S, _SLOW_S = 0.05, 0.5  # between two steps: while something is under way
 _HOLDERS_S = 1.0
 _WANTED_S = 0.5
 _IDLE_S = 3.0
+_STIR_S = 0.3
 _MAX_SHAPES = 4  # of waiting pods, for which nodes are looked for in one step
 _GROUPS_CHANGE = (ELASTIC_QUOTAS, X_ELASTIC_QUOTAS, POD_GROUPS, X_POD_GROUPS)
 
@@ -79,6 +80,7 @@ class Shard:
         self._wanted: tuple[str, ...] = ()
         self._wanted_at_s = self._held_at_s = -1e9
         self._used: dict[str, tuple[int, float]] = {}  # borrowed: how many pods, and since when
+        self._lags_since_s = -1e9
         self._must_sort = False
         self._fencing: dict[str, asyncio.Task[None]] = {}
         self.loans = self.rings = 0  # so far
@@ -179,6 +181,7 @@ class Shard:
                 self.rings += 1
                 _log.info("ring %d: shards %s", member.table.epoch, ", ".join(map(str, member.table.slots)) or "none")
             await self._read_holders(member)
+            await self._stir(member)
             return await self._step(member) if self._leads() else True
         except CotenantError as error:
             _log.warning("shard %d: %s", member.slot, error)
@@ -232,6 +235,16 @@ class Shard:
         found = [other for other in member.table.members if other.token != member.token]
         holders = await asyncio.gather(*(self._agreement.holder(other) for other in found))
         self._holders = {other.token: holder for other, holder in zip(found, holders, strict=True)}
+
+    async def _stir(self, member: ShardMember) -> None:
+        """Have the watch of pods deliver something, where that is all that is waited for and pods wait."""
+        if not member.lags(self._pods_version()):
+            self._lags_since_s = self._now()
+        elif self._leads() and self._now() >= self._lags_since_s + _STIR_S:
+            self._lags_since_s = self._now()
+            pending = self.pods.pending()
+            if pending is not None:
+                await self._fence.stir(pending)
 
     # ---- what follows for the engine
 
