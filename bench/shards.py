@@ -7,10 +7,11 @@ binds one round later. `us_a_pod`: CPU time of the busiest shard over all pods, 
 (`decide`, `events`, `protocol`: its parts; an event begins with the pod as a value: reading it from JSON comes on top
 in each shard). `times` is that of one scheduler over it, `times_decide` that of decisions alone. It is the throughput
 of so many machines as there are shards, each with a core: this bench runs them one after the other and measures the CPU
-time of each, it does not show wall time; the first third of the pods is not timed. `violating`: percent of the services whose slowdown, 1 + sensitivity x the
-pressure of the others over half a node (the lab's linear law), is beyond what they tolerate, all services of the
-cluster counted. `foreign`: percent of pods on borrowed nodes. `conflicts`: percent of binds that the server refused,
-and of nodes asked for that were not lent.
+time of each, it does not show wall time; the first third of the pods is not timed.
+
+`violating`: percent of the services whose slowdown, 1 + sensitivity x the pressure of the others over half a node (the
+lab's linear law), is beyond what they tolerate, all services of the cluster counted. `foreign`: percent of pods on
+borrowed nodes. `conflicts`: percent of binds that the server refused, and of nodes asked for that were not lent.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import asyncio
 import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import process_time
 from typing import Any
 
@@ -252,7 +254,7 @@ async def measure(given: World, shards: int, by: str, per_round: int) -> dict[st
         for one in all_of:
             one.now_s += 0.5 if not arriving else 0.02
             for pod in news:
-                one.timer.run("events", lambda one=one, pod=pod: one.seen(pod))
+                one.timer.run("events", partial(one.seen, pod))
             if shards > 1:
                 begun = process_time()
                 await one.turn()
@@ -264,7 +266,7 @@ async def measure(given: World, shards: int, by: str, per_round: int) -> dict[st
                 if not server.bind(bind, pod):
                     one.cluster.bind_failed(bind.uid, "Conflict", one.now_s)
                     continue
-                one.timer.run("events", lambda one=one, bind=bind: one.cluster.bound(bind.uid, one.now_s))
+                one.timer.run("events", partial(one.cluster.bound, bind.uid, one.now_s))
                 if one.shard is not None and bind.node in one.shard.territory.borrowed:
                     foreign += 1
                 told.append(replace(pod, node=bind.node))
