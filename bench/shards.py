@@ -309,7 +309,7 @@ def rows_for(nodes: int, pods: int, shards: Sequence[int], by: str, per_round: i
     """One size, with each number of schedulers."""
     given, rows = world(nodes, pods, seed), []
     for count in shards:
-        row = asyncio.run(measure(given, count, by, per_round))
+        row = asyncio.run(measure(given, count, by, per_round * count))
         gc.unfreeze()
         gc.collect()
         rows.append(row)
@@ -324,7 +324,9 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--shards", type=int, nargs="+", default=[1, 4])
     parser.add_argument("--pods", type=int, default=10_000)
-    parser.add_argument("--per-round", type=int, default=512, help="pods that arrive in one round")
+    parser.add_argument(
+        "--per-round", type=int, default=BATCH, help="pods that arrive in one round, for each scheduler"
+    )
     parser.add_argument("--profile", default="cotenant-requests")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
