@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from bench.shards import One, OneOf, Server, Table, violating, world
 
 from cotenant.engine.framework.instructions import Bind
 from cotenant.engine.plugins.quotas.status import QuotaStatus
+from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy
 from cotenant.model.cluster.pod import Pod
+from cotenant.model.groups.gang import GangNotes
 from cotenant.model.resources import Amounts
 
 GIB = 1 << 30
@@ -84,6 +87,20 @@ def test_a_shard_whose_nodes_are_full_borrows_and_returns() -> None:
     assert not shards.table.table.loans
     for one in shards.all:
         one.cluster.validate()
+
+
+def test_a_gang_that_needs_nodes_of_others_starts_whole() -> None:
+    shards = Together(2)
+    notes = GangNotes(name="g", min_available=15)
+    members = [replace(pod(f"g{i}", "job"), demands=Demands(gang=notes)) for i in range(15)]
+    shards.submit(*members)
+    before = 0
+    for _ in range(60):
+        shards.turn()
+        assert len(shards.server.bound) in (before, 15)
+        before = len(shards.server.bound)
+    assert before == 15
+    assert {one.slot for one in shards.all if one.shard is not None and one.shard.loans}
 
 
 def test_who_asks_for_a_pod_of_another_shard_is_told_which_it_is() -> None:
