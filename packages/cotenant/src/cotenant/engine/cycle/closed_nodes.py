@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from cotenant.engine.cycle.components import Components
-from cotenant.engine.cycle.eviction.fixed_filters import CLOSED
+from cotenant.engine.cycle.eviction.fixed_filters import SHARD
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.pod_state import PodInfo, State
@@ -86,7 +86,7 @@ class ClosedNodes:
         if not assignments.encoder.closed:
             return
         for group in self._components.queue.groups():
-            if group.verdict is None or CLOSED not in group.verdict.filters:
+            if group.verdict is None or SHARD not in group.verdict.filters:
                 continue
             for uid in group.pods:
                 entry = self._pods.by_uid[uid]

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotenant.engine.cycle.eviction.fixed_filters import CLOSED as CLOSED_FILTER
-from cotenant.engine.cycle.eviction.fixed_filters import NOT_OURS
+from cotenant.engine.cycle.eviction.fixed_filters import NOT_OURS, SHARD
 from cotenant.engine.cycle.rejections import Checked, Rejector
 from cotenant.engine.cycle.runs import place_in_runs
 from cotenant.engine.cycle.score_parts import ScoreListener, Seen
@@ -49,9 +48,7 @@ _REQUEST_CAP = column("request_cap")
 
 # Filters whose verdict on a node depends on its row alone; NodeUnschedulable is counted apart from TaintToleration, and
 # devices are columns of the row.
-ROW_LOCAL = frozenset(
-    {filter_.plugin for filter_ in FILTERS.values()} | {"NodeUnschedulable", "DeviceShare", CLOSED_FILTER}
-)
+ROW_LOCAL = frozenset({filter_.plugin for filter_ in FILTERS.values()} | {"NodeUnschedulable", "DeviceShare", SHARD})
 _REPORTED = tuple(FILTERS[verdict] for verdict in Reject)  # in the order of an evaluation's counts
 
 
@@ -333,7 +330,7 @@ class Placing:
         if self._assignments.encoder.closed:
             closed = self._assignments.encoder.closed_count()
             counts[Reject.NOT_READY] -= closed
-            found.append(Rejection(CLOSED_FILTER, NOT_OURS, closed))
+            found.append(Rejection(SHARD, NOT_OURS, closed))
         if judgement.allowed >= 0:
             narrowed = min(max(0, there - judgement.allowed), max(0, counts[Reject.NOT_READY]))
             counts[Reject.NOT_READY] -= narrowed

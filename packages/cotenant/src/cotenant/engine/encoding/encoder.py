@@ -30,7 +30,8 @@ from cotenant.engine.encoding.shape_params import write_shape_params
 from cotenant.engine.encoding.taints import TaintBits
 from cotenant.model.arrays import Int, Mask, NodeArrays, ShapeArrays
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.pod import Pod, Shape
+from cotenant.model.cluster.pod import NODE_AFFINITY, Pod, Shape
+from cotenant.model.cluster.taints import first_repelling
 from cotenant.model.cluster.topology import Domains
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import ResourceAxis
@@ -347,7 +348,7 @@ class Encoder:
         own = self.shape(k)
         if shape != own:
             made._write_params(row, shape)
-        if shape.node_selector != own.node_selector:
+        if shape.node_selector != own.node_selector and NODE_AFFINITY not in shape.unfiltered:
             self._demands.select_instead(made._arrays, row, own.node_selector, shape.node_selector)
         return made, len(self._pods)
 
@@ -412,6 +413,20 @@ class Encoder:
         """The demand bits of all PreferNoSchedule taints in the cluster that shape k does not tolerate."""
         return self._taints.untolerated_soft(self.shape(k).tolerations)
 
+    def own_terms_mask(self, k: int) -> tuple[Mask, Mask]:
+        """`bool[N]` twice: rows that shape k selects, and those whose taints it tolerates, whatever it is filtered
+        by.
+        """
+        shape = self.shape(k)
+        selectors = [shape.node_selector] if shape.node_selector else []
+        required = shape.node_affinity.required if shape.node_affinity is not None else None
+        selected = np.zeros(len(self._arrays.row_nodes), dtype=np.bool_)
+        selected[self._demands.satisfying(*selectors, *(() if required is None else (required,)))] = True
+        tolerated = np.zeros(len(selected), dtype=np.bool_)
+        for row in self.node_rows.values():
+            tolerated[row] = first_repelling(self.node(row).effective_taints, shape.tolerations) is None
+        return selected, tolerated
+
     def _use_shape(self, shape: Shape) -> int:
         row = self._shape_rows.get(shape)
         if row is None:
@@ -455,10 +470,11 @@ class Encoder:
         self._taints.write_shape(row, shape)
         arrays.selector[row] = 0
         affinity = shape.node_affinity
-        if shape.node_selector:
-            self._demands.require(row, shape.node_selector)
-        if affinity is not None and affinity.required is not None:
-            self._demands.require(row, affinity.required)
+        if NODE_AFFINITY not in shape.unfiltered:
+            if shape.node_selector:
+                self._demands.require(row, shape.node_selector)
+            if affinity is not None and affinity.required is not None:
+                self._demands.require(row, affinity.required)
         if affinity is not None and affinity.preferred:
             bits = self._demands.prefer(row, [preferred.term for preferred in affinity.preferred])
             weights = [preferred.weight for preferred in affinity.preferred]

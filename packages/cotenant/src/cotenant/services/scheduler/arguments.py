@@ -211,7 +211,7 @@ class SchedulerArguments:
         Parameter(
             help=(
                 "Spread of replicas without topologySpreadConstraints over hosts and zones: system (as "
-                "kube-scheduler), none, or profile (system for kube-default, none for others)."
+                "kube-scheduler), none, or profile (system for kube-default and kube-1.36, none for others)."
             ),
             group=WORK,
         ),

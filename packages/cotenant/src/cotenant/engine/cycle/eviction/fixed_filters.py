@@ -21,9 +21,9 @@ from cotenant.model.decisions.reasons import NOT_READY
 from cotenant.policy.placement.filters import node_affinity, taints
 
 UNSCHEDULABLE = "node(s) were unschedulable"
-CLOSED = "Shard"  # of nodes on which another scheduler of the same name places
+SHARD = "Shard"  # of nodes on which another scheduler of the same name places
 NOT_OURS = "node(s) belonged to another shard"
-PLUGINS = (CLOSED, "NodeReady", "NodeUnschedulable", "TaintToleration", "NodeAffinity")  # in kube-scheduler's order
+PLUGINS = (SHARD, "NodeReady", "NodeUnschedulable", "TaintToleration", "NodeAffinity")  # in kube-scheduler's order
 
 
 class FixedFilter(NamedTuple):
@@ -40,7 +40,7 @@ def fixed_filters(encoder: Encoder, k: int) -> Iterator[FixedFilter]:
     every = np.arange(len(nodes.ready))
     if encoder.closed:
         closed = encoder.closed_rows()
-        yield FixedFilter(CLOSED, NOT_OURS, closed)
+        yield FixedFilter(SHARD, NOT_OURS, closed)
         yield FixedFilter("NodeReady", NOT_READY, ~nodes.ready & ~closed)
     else:
         yield FixedFilter("NodeReady", NOT_READY, ~nodes.ready)
@@ -66,11 +66,12 @@ def passing(encoder: Encoder, k: int) -> Mask:
 
 def _repelled(encoder: Encoder, k: int) -> Iterator[FixedFilter]:
     """Nodes by the first of their taints that repels the shape."""
-    numbers, tolerations = encoder.taint_lists(), encoder.shape(k).tolerations
+    numbers, shape = encoder.taint_lists(), encoder.shape(k)
     tainted = np.flatnonzero(numbers)
     found, first = np.unique(numbers[tainted], return_index=True)
     for number, index in zip(found.tolist(), first.tolist(), strict=True):
-        taint = first_repelling(encoder.node(int(tainted[index])).effective_taints, tolerations)
+        on_node = encoder.node(int(tainted[index])).effective_taints
+        taint = first_repelling(on_node, shape.tolerations, shape.unfiltered)
         if taint is None:
             continue
         if taint.key == UNSCHEDULABLE_TAINT:
