@@ -86,8 +86,8 @@ class World:
     arrivals: tuple[ObservedPod, ...]
 
 
-def world(nodes: int, pods: int, seed: int) -> World:
-    """A cluster and its arrivals."""
+def world(nodes: int, pods: int, seed: int, workloads: int = 0) -> World:
+    """A cluster and its arrivals, of so many workloads; 0 = of ten pods each."""
     rng = np.random.default_rng(seed)
     size = Amounts.of({"cpu": CORES * 1000, "memory": 32 * GIB})
     made = tuple(Node(f"n{i}", size, Labels.of({HOSTNAME: f"n{i}"})) for i in range(nodes))
@@ -98,7 +98,14 @@ def world(nodes: int, pods: int, seed: int) -> World:
     )
     service, kind, asked = rng.random(pods) < 0.2, rng.integers(0, KINDS, pods), rng.integers(1, 3, pods)
     arrivals = tuple(
-        _pod(f"a{i}", int(asked[i]), int(kind[i]), bool(service[i]), f"workload-{i // 10}") for i in range(pods)
+        _pod(
+            f"a{i}",
+            int(asked[i]),
+            int(kind[i]),
+            bool(service[i]),
+            f"workload-{i % workloads if workloads else i // 10}",
+        )
+        for i in range(pods)
     )
     return World(made, residents, arrivals)
 
@@ -305,9 +312,9 @@ def violating(given: World, bound: dict[str, str]) -> float:
     return float(100.0 * (excess[service] > allowance[service]).mean())
 
 
-def rows_for(nodes: int, pods: int, shards: Sequence[int], by: str, per_round: int, seed: int) -> list[dict[str, Any]]:
-    """One size, with each number of schedulers."""
-    given, rows = world(nodes, pods, seed), []
+def rows_for(given: World, shards: Sequence[int], by: str, per_round: int) -> list[dict[str, Any]]:
+    """One cluster, with each number of schedulers."""
+    rows: list[dict[str, Any]] = []
     for count in shards:
         row = asyncio.run(measure(given, count, by, per_round * count))
         gc.unfreeze()
@@ -327,13 +334,17 @@ def main() -> None:
     parser.add_argument(
         "--per-round", type=int, default=BATCH, help="pods that arrive in one round, for each scheduler"
     )
+    parser.add_argument(
+        "--workloads", type=int, default=0, help="few of them load shards unevenly; 0: of ten pods each"
+    )
     parser.add_argument("--profile", default="cotenant-requests")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     rows = []
     for nodes in given.nodes:
-        rows += rows_for(nodes, given.pods, given.shards, given.profile, given.per_round, given.seed)
+        made = world(nodes, given.pods, given.seed, given.workloads)
+        rows += rows_for(made, given.shards, given.profile, given.per_round)
     show(rows, given.json, (f"profile {given.profile}", f"peak memory {peak_memory_mib():.0f} MiB"))
 
 
