@@ -46,6 +46,7 @@ LONG = (
     "tests/e2e/test_rebalancer.py",
     "tests/e2e/test_right_sizing.py",
     "tests/fault/up/test_schedulers.py",
+    "tests/property/shards/test_trials.py",
     "tests/fleet/test_prometheus.py",
     "tests/kube/test_assess.py::test_a_cluster_and_its_prometheus_end_to_end",
     "tests/node/test_fleet_control.py",
