@@ -169,7 +169,7 @@ class ContainerFunction:
                 if (entry.labels.get(names.GROUP), entry.labels.get(names.APPKEY)) == (request.fence.group, appkey):
                     raise Permanent(f"{appkey} of group {request.fence.group} is here already, as {entry.name}")
             self._keep_room(request, listed)
-            environment = names.environment_of(request.container, self._environment)
+            environment = names.environment_of(request.container, self._environment, request.credentials)
             try:
                 await self._runtime.create(
                     guid, request.container.template, environment, names.labels_of(request.container, request.fence)
