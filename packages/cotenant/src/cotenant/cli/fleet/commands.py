@@ -74,6 +74,12 @@ class Host:
     docker: Annotated[Path, Parameter(help="Socket of Docker's API, of dockerd or podman.")] = Path(
         "/var/run/docker.sock"
     )
+    cri: Annotated[
+        Path | None,
+        Parameter(
+            help="Socket of a runtime by CRI instead, as /run/containerd/containerd.sock.", show_default=False
+        ),
+    ] = None
 
 
 _BUS, _HOST = Bus(), Host()
@@ -402,4 +408,5 @@ def _agent_options(given: Host, bus: Bus) -> AgentOptions:
         given.config,
         given.docker,
         bus.state_dir,
+        given.cri,
     )

@@ -69,7 +69,8 @@ class OtlpGrpcServer:
             ("grpc.so_reuseport", 0),
         )
         self._server = grpc.aio.server(options=options, maximum_concurrent_rpcs=max_calls)
-        answers = {METHOD: self._answer, **{name: partial(self._asked, asked) for name, asked in further.items()}}
+        answers: dict[str, Callable[..., Any]] = {METHOD: self._answer}
+        answers |= {name: partial(self._asked, asked) for name, asked in further.items()}
         self._server.add_generic_rpc_handlers((_Handler(answers),))
         try:
             if tls is None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.drivers.docker.containers import Container
+from cotenant.model.fleet.containers import Container
 from cotenant.drivers.nats.contract import Message
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.fleet.configuration import AgentConfiguration

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
-from cotenant.drivers.docker.containers import Container
+from cotenant.model.fleet.containers import Container
 from cotenant.drivers.nats.contract import Message
 from cotenant.drivers.stacks.processes import python_processes
 from cotenant.drivers.stacks.py_spy import record, record_timeline

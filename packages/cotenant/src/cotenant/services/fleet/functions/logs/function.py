@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from cotenant.drivers.docker.containers import Container
+from cotenant.model.fleet.containers import Container
 from cotenant.drivers.logs.patterns import searcher
 from cotenant.drivers.logs.pods import PodLog, pod_logs
 from cotenant.drivers.nats.contract import Message
