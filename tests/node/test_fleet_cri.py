@@ -35,7 +35,14 @@ Ask = Callable[..., Awaitable[GroupOutcome]]
 
 def one(appkey: str, *command: str, after: tuple[str, ...] = (), **more: object) -> ContainerTemplate:
     return ContainerTemplate(
-        appkey, IMAGE, command, ("/busybox",), network="host", stop_grace_s=0, after=after, **more  # type: ignore[arg-type]
+        appkey,
+        IMAGE,
+        command,
+        ("/busybox",),
+        network="host",
+        stop_grace_s=0,
+        after=after,
+        **more,  # type: ignore[arg-type]
     )
 
 
@@ -45,7 +52,9 @@ def played(folder: Path, scene: Callable[[Ask, ContainerFunction, CriContainers,
     async def play(socket: str) -> None:
         bus, store = MemoryBus(), FileStore(folder / "store")
         runtime = CriContainers(Path(socket), folder / "logs")
-        function = ContainerFunction("agent-a", folder, folder, opened=lambda: CriContainers(Path(socket), folder / "logs"))
+        function = ContainerFunction(
+            "agent-a", folder, folder, opened=lambda: CriContainers(Path(socket), folder / "logs")
+        )
         registration = Registration("agent-a", "host-a", "0", cpu_milli=4000, memory_bytes=8 << 30)
         agent = FleetAgent(registration, bus, (function,), AgentConfiguration(heartbeat_s=0.1))
         controller = Controller(bus, store, ControllerSettings(is_alone=True))
@@ -129,10 +138,12 @@ def test_a_pod_whose_maker_was_killed_is_seen_and_removed(tmp_path: Path) -> Non
     async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: Controller) -> None:
         labels = {"cotenant.io/agent": "agent-a", "cotenant.io/guid": "web-1"}
         await runtime.create("web-1", one("web", "sleep", "600"), {}, labels)
-        assert (created := await runtime.inspect("web-1")) is not None
+        created = await runtime.inspect("web-1")
+        assert created is not None
         assert created.status == "created"
         await asyncio.to_thread(runtime._client.call, "RemoveContainer", container_id=created.id)
-        assert (left := await runtime.inspect("web-1")) is not None
+        left = await runtime.inspect("web-1")
+        assert left is not None
         assert (left.status, left.error) == ("dead", "its pod was made, and no container")
         assert [listed.status for listed in await runtime.list("cotenant.io/guid=web-1")] == ["dead"]
         await runtime.remove("web-1")
@@ -142,3 +153,30 @@ def test_a_pod_whose_maker_was_killed_is_seen_and_removed(tmp_path: Path) -> Non
 
     played(tmp_path, scene)
 
+
+def test_a_terminal_that_is_closed_leaves_no_command_behind(tmp_path: Path) -> None:
+    async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: Controller) -> None:
+        outcome = await ask("up", Up(GroupTemplate("shop", (one("web", "sleep", "600"),))))
+        for command in (("sh",), ("sh", "-c", "trap '' HUP; while :; do /busybox sleep 1; done")):
+            line = await function.command(outcome.guids["web"], ("/busybox", *command), Size(80, 24))
+            if len(command) == 1:
+                await line.write(b"/busybox sleep 611\n")
+                assert await line.read(4096)
+            await soon("it runs", lambda: len(commands(outcome.guids["web"])) > 1)
+            await line.close()
+            await soon("only the container's own is left", lambda: len(commands(outcome.guids["web"])) == 1)
+        await ask("down", Down("shop"))
+
+    played(tmp_path, scene)
+
+
+def commands(guid: str) -> list[str]:
+    """What runs with this guid in its environment."""
+    found = []
+    for process in Path("/proc").iterdir():
+        try:
+            if process.name.isdecimal() and f"COTENANT_GUID={guid}".encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_text())
+        except OSError:
+            continue  # it has ended
+    return found

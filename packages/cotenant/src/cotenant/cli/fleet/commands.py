@@ -76,9 +76,7 @@ class Host:
     )
     cri: Annotated[
         Path | None,
-        Parameter(
-            help="Socket of a runtime by CRI instead, as /run/containerd/containerd.sock.", show_default=False
-        ),
+        Parameter(help="Socket of a runtime by CRI instead, as /run/containerd/containerd.sock.", show_default=False),
     ] = None
 
 

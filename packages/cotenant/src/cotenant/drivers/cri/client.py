@@ -74,9 +74,7 @@ class CriClient:
     not support CRI v1.
     """
 
-    def __init__(
-        self, socket: str, timeout_s: float = 5.0, kinds: Callable[[], JsonMapping] = messages
-    ) -> None:
+    def __init__(self, socket: str, timeout_s: float = 5.0, kinds: Callable[[], JsonMapping] = messages) -> None:
         """`kinds`: the messages that are known."""
         self.socket = socket
         self._timeout_s = timeout_s

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.drivers.cri.client import CriClient
-from cotenant.drivers.cri.exec import CriExec, open_cri_exec
+from cotenant.drivers.cri.exec import CriExec, children, open_cri_exec, parent_of
 from cotenant.drivers.cri.making import IMAGES, making_messages
 from cotenant.drivers.cri.messages import NETWORK_OF_NODE
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
@@ -43,6 +43,7 @@ class CriContainers:
     def __init__(self, socket: Path, logs: Path = LOGS) -> None:
         self._client = CriClient(str(socket), kinds=making_messages)
         self._logs = logs
+        self._opening = asyncio.Lock()  # terminals, one after another
 
     async def close(self) -> None:
         """As the Protocol."""
@@ -135,9 +136,7 @@ class CriContainers:
         }
         (folder / template.appkey).mkdir(parents=True, exist_ok=True)
         made = await self._made("RunPodSandbox", config=pod)
-        await self._made(
-            "CreateContainer", pod_sandbox_id=made.pod_sandbox_id, config=container, sandbox_config=pod
-        )
+        await self._made("CreateContainer", pod_sandbox_id=made.pod_sandbox_id, config=container, sandbox_config=pod)
 
     async def start(self, name: str) -> None:
         """As the Protocol."""
@@ -150,9 +149,7 @@ class CriContainers:
         for container in (await self._both({NAME: name}))[1]:
             grace_s = int(dict(container.labels).get(GRACE, "10"))
             with suppress(Vanished):
-                await self._ask(
-                    "StopContainer", grace_s + _STOP_MARGIN_S, container_id=container.id, timeout=grace_s
-                )
+                await self._ask("StopContainer", grace_s + _STOP_MARGIN_S, container_id=container.id, timeout=grace_s)
 
     async def remove(self, name: str) -> None:
         """As the Protocol."""
@@ -164,8 +161,14 @@ class CriContainers:
     async def command(self, container: str, command: Sequence[str], columns: int, rows: int) -> CriExec:
         """As the Protocol."""
         streams = {"tty": True, "stdin": True, "stdout": True}
-        answer = await self._made("Exec", container_id=container, cmd=list(command), **streams)
-        return await open_cri_exec(str(answer.url), columns, rows)
+        async with self._opening:
+            first = (await asyncio.to_thread(self._client.limits, container)).pid or 0
+            shim = parent_of(first)
+            before = await asyncio.to_thread(children, shim)
+            answer = await self._made("Exec", container_id=container, cmd=list(command), **streams)
+            opened = await open_cri_exec(str(answer.url), columns, rows)
+            await opened.hold(shim, before, command)
+            return opened
 
     async def _both(self, labels: Mapping[str, str]) -> tuple[list[Any], list[Any]]:
         """Pods and containers with these labels."""

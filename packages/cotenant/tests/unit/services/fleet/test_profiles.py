@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.model.fleet.containers import Container
 from cotenant.drivers.nats.contract import Message
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.fleet.configuration import AgentConfiguration
+from cotenant.model.fleet.containers import Container
 from cotenant.model.fleet.profiles import Profile, Profiled
 from cotenant.model.fleet.refusal import NoSuchGuid
 from cotenant.model.machine.stacks import Frame, Stack

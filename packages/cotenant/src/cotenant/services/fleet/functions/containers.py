@@ -15,11 +15,11 @@ from pathlib import Path
 
 from cotenant.drivers.cri.exec import CriExec
 from cotenant.drivers.docker.client import InUse, NotThere
-from cotenant.model.fleet.containers import Container, Listed
 from cotenant.drivers.docker.exec import Exec
 from cotenant.drivers.nats.contract import Message
 from cotenant.model.errors import CotenantError, Permanent, Transient
 from cotenant.model.fleet.configuration import AgentConfiguration
+from cotenant.model.fleet.containers import Container, Listed
 from cotenant.model.fleet.group import Step
 from cotenant.model.fleet.host import ContainerStatus
 from cotenant.model.fleet.refusal import NoSuchGuid
