@@ -14,13 +14,14 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cotenant.drivers.cri.client import CriClient
 from cotenant.drivers.cri.exec import CriExec, children, open_cri_exec, parent_of
 from cotenant.drivers.cri.making import IMAGES, making_messages
-from cotenant.drivers.cri.messages import NETWORK_OF_NODE
+from cotenant.drivers.cri.messages import NETWORK_OF_NODE, SERVICE
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
 from cotenant.model.fleet.containers import Container, Listed
 from cotenant.model.fleet.template import ContainerTemplate
@@ -170,13 +171,13 @@ class CriContainers:
             await opened.hold(shim, before, command)
             return opened
 
-    async def _both(self, labels: Mapping[str, str]) -> tuple[list[Any], list[Any]]:
+    async def _both(self, labels: Mapping[str, str]) -> tuple[Sequence[Any], Sequence[Any]]:
         """Pods and containers with these labels."""
         pods, containers = await asyncio.gather(
             self._ask("ListPodSandbox", filter={"label_selector": dict(labels)}),
             self._ask("ListContainers", filter={"label_selector": dict(labels)}),
         )
-        return list(pods.items), list(containers.containers)
+        return pods.items, containers.containers
 
     async def _status(self, container: str) -> Any:
         try:
@@ -201,7 +202,7 @@ class CriContainers:
             raise Permanent(str(error)) from error
 
     async def _ask(self, method: str, timeout_s: float = 0.0, **fields: object) -> Any:
-        return await asyncio.to_thread(self._client.call, method, timeout_s=timeout_s, **fields)
+        return await asyncio.to_thread(partial(self._client.call, method, SERVICE, timeout_s, **fields))
 
 
 def _pod(name: str, template: ContainerTemplate, labels: Mapping[str, str], folder: Path) -> JsonObject:
