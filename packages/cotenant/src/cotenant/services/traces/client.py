@@ -22,7 +22,8 @@ from cotenant.drivers.http.trust import trusting
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.services.traces.channel_pages import ChannelsPage, CloseRequest
 from cotenant.services.traces.objective_board import ObjectiveView
-from cotenant.services.traces.pages import PREFIX, CriticalPage, EdgeRow, ServicesPage, TracePage, TracesPage
+from cotenant.services.traces.page_forms import CriticalPage, EdgeRow, ServicesPage, TracePage, TracesPage
+from cotenant.services.traces.pages import PREFIX
 from cotenant.services.traces.request_pages import RequestsPage
 from cotenant.services.traces.story_board import StoryRow
 
