@@ -111,6 +111,7 @@ LONGEST = (
     "packages/cotenant/tests/unit/engine/test_churn.py",
     "tests/property/groups/test_quota.py",
     "tests/conformance/test_runner.py",
+    "tests/node/test_fleet_cri.py",
     "tests/node/test_fleet_terminal.py",
     "tests/fleet/test_split_brain.py",
     "tests/fleet/test_programs.py",
