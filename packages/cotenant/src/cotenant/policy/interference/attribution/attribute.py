@@ -78,6 +78,7 @@ class Candidate:
         ""  # the candidate is all best-effort pods of this workload; `uid` and `name` are the most active one's
     )
     by_disk: bool = False  # the larger part of its share is explained by what it reads and writes
+    owner: str = ""  # of a best-effort pod that is meant alone: what made it, "Job shop/hogs"
 
     @property
     def identity(self) -> str:
@@ -87,7 +88,7 @@ class Candidate:
     @property
     def called(self) -> str:
         """For people."""
-        return self.workload or self.name
+        return self.workload or (f"{self.name} of {self.owner}" if self.owner else self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,8 @@ def _found(
     # Where calls explain the latency, it shows nothing about the neighbours; waiting for a CPU still does, and a
     # service that is called may be on the same node.
     evidence = _evidence(history, parts, settings, set(_OF_REQUESTS) if callee is not None else set())
-    candidates = _ranked(evidence, keys, leaders)
+    owners = {uid: name for sample, _ in parts.bad for uid, name in sample.workloads.items()}
+    candidates = _ranked(evidence, keys, leaders, owners)
     if callee is not None and not (candidates and _is_culprit(parts, candidates, evidence, settings)):
         return _answer(parts, state, victim, callee, (callee, *candidates), callee.cause)
     if not candidates:
@@ -230,7 +232,9 @@ def _on_cpu(found: Collection[Signal]) -> Means:
     return Means.WORK if Signal.CPI in found and _WAITING.isdisjoint(found) else Means.CPU
 
 
-def _ranked(evidence: list[Evidence], keys: Mapping[str, str], leaders: Mapping[str, str]) -> tuple[Candidate, ...]:
+def _ranked(
+    evidence: list[Evidence], keys: Mapping[str, str], leaders: Mapping[str, str], owners: Mapping[str, str]
+) -> tuple[Candidate, ...]:
     """All candidates with evidence, by their weighted mean share; a signal without a share of a candidate counts as
     0.
     """
@@ -249,7 +253,8 @@ def _ranked(evidence: list[Evidence], keys: Mapping[str, str], leaders: Mapping[
             uid = leaders[name]
             found = Candidate(Cause.POD, uid, keys.get(uid, name), round(share * PPM), terms, name, by_disk)
         else:
-            found = Candidate(Cause.POD, name, keys.get(name, name), round(share * PPM), terms, by_disk=by_disk)
+            pod, owner = keys.get(name, name), owners.get(name, "")
+            found = Candidate(Cause.POD, name, pod, round(share * PPM), terms, by_disk=by_disk, owner=owner)
         if found.confidence_ppm:
             candidates.append(found)
     return tuple(sorted(candidates, key=lambda candidate: (-candidate.confidence_ppm, candidate.cause, candidate.uid)))
