@@ -30,6 +30,7 @@ from cotenant.policy.interference.attribution.evidence import (
     activity_of,
     by_blame,
     by_fit,
+    highest_of,
     mean,
     min_activity,
     rise_from,
@@ -312,7 +313,9 @@ def _may_be_the_change(parts: Split, top: Candidate, evidence: list[Evidence], s
     during = mean([active[sample.at_us] for sample, _ in parts.bad])
     if during - before < max(min_activity(settings, means), before * settings.min_rise_ppm / PPM):
         return False
-    absent = sum(active[sample.at_us] < (before + during) / 2 for sample, _ in parts.bad)
+    # The first latency of a trouble is of a window most of which was calm: what counts is whether it ran in it at all.
+    highest = dict(zip(active, highest_of(parts, suspect, means), strict=True))
+    absent = sum(highest[sample.at_us] < (before + during) / 2 for sample, _ in parts.bad)
     if absent * PPM > settings.max_absent_ppm * len(parts.bad):
         return False
     if any(entry.signal in _SLOWED or entry.signal is Signal.IO_STALL for entry in evidence):
