@@ -111,7 +111,11 @@ def first_repelling(
     """
     kept = tuple(tolerations)
     return next(
-        (taint for taint in taints if taint.repels and not (is_unfiltered(taint, unfiltered) or tolerated(taint, kept))),
+        (
+            taint
+            for taint in taints
+            if taint.repels and not (is_unfiltered(taint, unfiltered) or tolerated(taint, kept))
+        ),
         None,
     )
 
