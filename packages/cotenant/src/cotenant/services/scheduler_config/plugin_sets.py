@@ -1,8 +1,8 @@
 """Which plugins a profile scores by, and with which weights; and what else its plugin sets ask for.
 
 Scores can be chosen and weighed, preemption and most filters can be left out. Fit, the binding of volumes and claims
-and the points around binding are built in: one that is switched off stays on, and is named. Source: kube-scheduler's merging of plugin sets (apis/config/v1) and of
-MultiPoint (framework/runtime), v1.36.
+and the points around binding are built in: one that is switched off stays on, and is named. Source: kube-scheduler's
+merging of plugin sets (apis/config/v1) and of MultiPoint (framework/runtime), v1.36.
 """
 
 from __future__ import annotations
