@@ -196,7 +196,7 @@ class SchedulingQueue:
         group.verdict = None
 
     def refuse(self, group: Group, verdict: Verdict, now_s: float) -> None:
-        """No feasible node for the group: it waits until it is woken. One that waits for a moment only does not rest."""
+        """No feasible node for the group: it waits until it is woken, without a rest where that is in a moment."""
         if verdict.is_told:
             group.refusals += 1
         group.until_s = now_s + self._backoff.rest_s(group.refusals) if verdict.is_told else now_s
