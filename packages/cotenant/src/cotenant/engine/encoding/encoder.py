@@ -60,6 +60,8 @@ class Encoder:
         self._free_tenants: list[int] = []
         self.groups: dict[str, int] = {}
         self.node_rows: dict[str, int] = {}
+        self.closed: set[str] = set()  # names of nodes on which this engine must not place; they need not be known
+        self._closed_rows: Mask | None = None
         self.labels_revision = 0  # increases when a node is added or removed, or its labels change
         self.on_row_changed: Callable[[int], None] = (
             _ignored  # called with a row that changed other than by its Node object
@@ -201,6 +203,7 @@ class Encoder:
         self._arrays.row_nodes[row] = None
         self._demands.labels_changed()
         nodes.ready[row] = False
+        self._closed_rows = None
         nodes.labels[row] = 0
         self._free_rows.append(row)
         return row
@@ -245,10 +248,30 @@ class Encoder:
 
     def _write_node(self, row: int, node: Node) -> None:
         self._changes.note(row)
+        self._closed_rows = None
         self._arrays.row_nodes[row] = node
         self._extend_axis(node.allocatable.names())
         self._capacity.write(row, node)
-        self._arrays.nodes.ready[row] = node.takes_pods
+        self._arrays.nodes.ready[row] = node.takes_pods and node.name not in self.closed
+
+    def set_closed(self, name: str, is_closed: bool) -> None:
+        """Exclude a node from placement, whatever its object says, or no longer."""
+        (self.closed.add if is_closed else self.closed.discard)(name)
+        self._closed_rows = None
+        row = self.node_rows.get(name)
+        if row is not None:
+            self._changes.note(row)
+            self._arrays.nodes.ready[row] = self.node(row).takes_pods and not is_closed
+
+    def closed_rows(self) -> Mask:
+        """`bool[N]`: nodes that would take pods but for being closed; read only."""
+        if self._closed_rows is None or len(self._closed_rows) != self.all_rows:
+            self._closed_rows = rows = np.zeros(self.all_rows, dtype=np.bool_)
+            for name in self.closed:
+                row = self.node_rows.get(name)
+                if row is not None:
+                    rows[row] = self.node(row).takes_pods
+        return self._closed_rows
 
     # ---- pods
 

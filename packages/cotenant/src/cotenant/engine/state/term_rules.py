@@ -18,7 +18,8 @@ from cotenant.engine.framework.budget import LARGE, rule_elements
 from cotenant.engine.framework.node_rules import Rule
 from cotenant.engine.state.count_queries import Count, SelectedPods, TermType
 from cotenant.engine.state.images import NodeImages
-from cotenant.engine.state.pod_counts import PodCounts, PodKind
+from cotenant.engine.state.pod_counts import PodCounts
+from cotenant.engine.state.pod_kind import PodKind
 from cotenant.engine.state.pod_terms import (
     INTER_POD_AFFINITY,
     NODE_PORTS,

@@ -28,7 +28,7 @@ from cotenant.engine.framework.node_rules import Clearing, Vacating
 from cotenant.engine.state.count_queries import Count
 from cotenant.engine.state.ledger import Ledger
 from cotenant.engine.state.narrowing import EVERYWHERE, Narrowing
-from cotenant.engine.state.pod_counts import PodKind
+from cotenant.engine.state.pod_kind import PodKind
 from cotenant.engine.state.storage import attach_limits, inline_disks
 from cotenant.engine.state.storage.volumes import REASON_EXCLUSIVE
 from cotenant.engine.state.term_rules import REASON_PORTS
