@@ -12,8 +12,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from cotenant.engine.state.pod_terms import INTER_POD_AFFINITY, NODE_PORTS, POD_TOPOLOGY_SPREAD
-from cotenant.model.cluster.pod import NODE_AFFINITY, NODE_NAMED
+from cotenant.model.cluster.pod import (
+    INTER_POD_AFFINITY,
+    NODE_AFFINITY,
+    NODE_NAMED,
+    NODE_PORTS,
+    POD_TOPOLOGY_SPREAD,
+)
 from cotenant.model.cluster.taints import NODE_UNSCHEDULABLE, TAINT_TOLERATION
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.kube_scoring import Weights
