@@ -101,11 +101,13 @@ class Extenders(Plugin):
         """See `Plugin`."""
         uid = entry.seen.uid
         self._entries.pop(uid, None)
+        self._forget(uid)
         if members := self._gangs.get(gang := _gang_of(entry)):
             members.pop(uid, None)
-            if not members:
+            if members:
+                self._reconsider(next(iter(members)))  # it may have been the last one that was waited for
+            else:
                 del self._gangs[gang]
-        self._forget(uid)
         self._failures.pop(uid, None)
         for waiting in self._queued.values():
             waiting.pop(uid, None)

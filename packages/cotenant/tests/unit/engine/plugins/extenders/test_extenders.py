@@ -189,6 +189,18 @@ def test_a_gang_is_placed_when_its_last_member_has_an_answer() -> None:
     world.cluster.validate()
 
 
+def test_a_member_that_goes_is_not_waited_for() -> None:
+    world = World()
+    notes = Demands(gang=GangNotes(name="g", min_available=2))
+    for uid in ("g0", "g1", "g2"):
+        world.pod(uid, demands=notes)
+    for question in world.asked(1.0)[:2]:
+        world.plugin.answered(question.uid, question.number, Answer(frozenset({"a"})), 1.0)
+    assert world.bound(1.0) == {}
+    world.cluster.pod_gone("g2", 1.0)
+    assert world.bound(1.0) == {"g0": "a", "g1": "a"}
+
+
 def test_the_first_answer_serves_a_gang_until_the_last() -> None:
     world = World()
     gang(world, 3)
