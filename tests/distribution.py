@@ -107,6 +107,7 @@ LONGEST = (
     "tests/property/placement/test_extenders.py",
     "tests/property/node/test_same_in_both_worlds.py",
     "tests/property/placement/test_claims_kept.py",
+    "packages/cotenant/tests/unit/engine/rules/test_claims_limit.py",
     "tests/property/placement/test_why.py",
     "packages/cotenant/tests/unit/engine/test_churn.py",
     "tests/property/groups/test_quota.py",
