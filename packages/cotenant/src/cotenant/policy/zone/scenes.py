@@ -144,7 +144,7 @@ def outcome_of(reading: ZoneReading, late_limit_per_s: float, burn_limit: float 
 
 def choose(table: SceneTable, scene: Scene, modes: Iterable[Mode], current: Mode | None) -> tuple[Mode, Reason] | None:
     """The mode to run in a scene, None where there is none to choose from. The one that runs wins ties."""
-    choices = sorted(set(modes) | ({current} if current is not None else set()))
+    choices: list[Mode] = sorted({*modes} if current is None else {*modes, current})
     if not choices:
         return None
     outcomes = table.of(scene)
@@ -164,7 +164,7 @@ def choose(table: SceneTable, scene: Scene, modes: Iterable[Mode], current: Mode
     chosen = max(
         waiting,
         key=lambda mode: (
-            mode is current and number[mode] % TRIAL != 0,
+            mode is current and bool(number[mode] % TRIAL),
             lent[mode].mean if mode in lent and not number[mode] else -1.0,
             -number[mode],
             mode is current,

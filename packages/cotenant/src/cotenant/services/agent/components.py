@@ -24,6 +24,7 @@ from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import Allocatable
 from cotenant.services.agent.loop.actor import Evictor
 from cotenant.services.agent.loop.triggers import TriggerSource
+from cotenant.services.nodeview.stalls import StallWatch
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
     from cotenant.drivers.kube.client.client import Client
@@ -91,6 +92,7 @@ class Components:
         None
     )  # received and sent in a network of the pod's own
     placers: Sequence[Placer] = ()
+    stalls: StallWatch | None = None  # what groups wait for besides a CPU
     traces: TraceLink | None = None  # the trace process
     holdings: str = ""  # how far pods' holdings are believed, where that is not by the scheduler's seal
     gaps: tuple[Gap, ...] = ()  # what this machine or set-up lacks, determined at the start

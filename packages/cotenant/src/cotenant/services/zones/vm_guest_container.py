@@ -71,9 +71,9 @@ def _become(spec: dict[str, Any]) -> None:
     environment |= dict(word.partition("=")[::2] for word in spec["env"])
     Path(spec["workdir"]).mkdir(parents=True, exist_ok=True)
     os.chdir(spec["workdir"])
-    for number in range(_last_capability() + 1):
-        if number not in _KEPT:
-            _check(_libc.prctl(_CAPABILITY_BOUND_DROP, number, 0, 0, 0), "prctl")
+    for capability in range(_last_capability() + 1):
+        if capability not in _KEPT:
+            _check(_libc.prctl(_CAPABILITY_BOUND_DROP, capability, 0, 0, 0), "prctl")
     os.setgroups([group])
     os.setgid(group)
     os.setuid(user)
