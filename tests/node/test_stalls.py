@@ -1,5 +1,6 @@
-"""The probe of waits in this kernel: a task that waits for its disk is found with who ended its wait, and the kernel says what
-the probe costs. Skipped where the object is not built or not accepted.
+"""The probe of waits in this kernel: a task that waits for its disk is found with who ended its wait, a group at its
+memory limit by its reclaim, and the kernel says what the probe costs. Skipped where the object is not built or not
+accepted.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def test_a_writer_is_found_with_its_waits_and_where_it_waited(
     assert later.blocked.count >= found.blocked.count
 
 
-# Joins the groups, then writes and reads a file that is larger than its memory: its pages are those of who had them first.
+# Joins the groups, then writes and reads a file that is larger than its memory: pages are those of who had them first.
 READER = """
 import os, sys
 for procs in sys.argv[2:]:
@@ -162,7 +163,8 @@ def test_the_kernel_says_what_the_probe_costs(probe: Stalls) -> None:
     assert after["on_switch"].runs > before["on_switch"].runs
     assert after["on_waking"].runs > before["on_waking"].runs
     assert spent_ns > 0
-    print(f"{spent_ns / runs:.0f} ns a run, {runs / length_s:.0f} runs a second: {spent_ns / 1e7 / length_s:.3f} % of a core")
+    share = spent_ns / 1e7 / length_s
+    print(f"{spent_ns / runs:.0f} ns a run, {runs / length_s:.0f} runs a second: {share:.3f} % of a core")
 
 
 def test_a_probe_is_gone_after_its_end(probe: Stalls) -> None:

@@ -51,7 +51,6 @@ period_ms: 300
 SERVE = "echo $GREETING of $(id -u) > /data/index.html; exec httpd -f -p 8080 -h /data"
 
 
-
 def fetched(port: int) -> str:
     """The page at the pod's port, as this host reaches it."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))

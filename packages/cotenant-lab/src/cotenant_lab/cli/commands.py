@@ -299,7 +299,9 @@ def scenes(
     *,
     seed: Annotated[int, Parameter(help="Of the wake-ups.")] = 1,
     readings: Annotated[int, Parameter(help="Readings, of a second each, in each phase.")] = 120,
-    rules: Annotated[bool, Parameter(help="The zone follows its rules instead of what it learned.", negative=())] = False,
+    rules: Annotated[
+        bool, Parameter(help="The zone follows its rules instead of what it learned.", negative=())
+    ] = False,
     json: Json = False,
 ) -> int:
     """A day of changing phases on one simulated CPU: a Control Zone that learns which scheduler serves each scene,

@@ -116,7 +116,9 @@ def _carry_out(zone: Zone, instructions: tuple[ZoneInstruction, ...], now_s: flo
 def table(phases: Iterable[PhaseOutcome]) -> list[str]:
     """One line a phase, the fixed schedulers beside the zone."""
     modes = sorted(USUAL_MODES)
-    lines = [f"{'phase':36}" + "".join(f"{mode.value:>12}" for mode in modes) + f"{'zone':>9}{'settled':>9}{'regret':>9}"]
+    lines = [
+        f"{'phase':36}" + "".join(f"{mode.value:>12}" for mode in modes) + f"{'zone':>9}{'settled':>9}{'regret':>9}"
+    ]
     for phase in phases:
         fixed = "".join(f"{phase.fixed[mode]:12.3f}" for mode in modes)
         lines.append(f"{phase.phase:36}{fixed}{phase.learned:9.3f}{phase.settled:9.3f}{phase.regret:9.1f}")

@@ -115,8 +115,8 @@ def _waits(waits: WaitHistogram) -> tuple[str, str]:
 def _print_waits(waits: list[LongWait]) -> None:
     for wait in waits[-20:]:
         tables.print_line(
-            f"{wait.kind.name.lower()} {wait.wait_us / 1000:.1f} ms: {wait.command} ({wait.pid}) of {wait.group or '/'}, "
-            f"ended by {wait.waker} ({wait.waker_pid}) of {wait.waker_group or '/'}"
+            f"{wait.kind.name.lower()} {wait.wait_us / 1000:.1f} ms: {wait.command} ({wait.pid}) of "
+            f"{wait.group or '/'}, ended by {wait.waker} ({wait.waker_pid}) of {wait.waker_group or '/'}"
         )
         if wait.stack:
             tables.print_line(f"    {' < '.join(wait.stack[:8])}")

@@ -88,7 +88,9 @@ def unpack_image(path: Path, target: Path, limits: ImageLimits | None = None) ->
                 raise
             return _config(name, config, archive, path)
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-        raise InvalidInput(str(path), str(error) or type(error).__name__, "an image saved by docker or podman") from error
+        raise InvalidInput(
+            str(path), str(error) or type(error).__name__, "an image saved by docker or podman"
+        ) from error
 
 
 def _documents(archive: tarfile.TarFile, path: Path) -> tuple[str, dict[str, object], list[str]]:

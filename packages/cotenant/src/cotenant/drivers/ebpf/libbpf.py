@@ -314,7 +314,9 @@ class LoadedObject:
         return int(start)
 
     def iterator(self, name: str) -> int:
-        """A descriptor whose reading runs the attached iterator of this name; the caller closes it. Raises `Permanent`."""
+        """A descriptor whose reading runs the attached iterator of this name; the caller closes it. Raises
+        `Permanent`.
+        """
         names = [program for program, _ in self.programs()]
         if name not in names or len(self._links) != len(names):
             raise Permanent(f"eBPF object: no attached iterator named {name}")

@@ -80,7 +80,9 @@ def _fetch(folder: Path, package: str) -> None:
         images = sorted((place / "unpacked").rglob("vmlinuz*"))
         if not images:
             raise Unavailable(f"linux-binary-{found[1]} has no kernel in it")
-        packed = {module_name(path.name): path for path in (place / "unpacked").rglob("*.ko*") if module_name(path.name)}
+        packed = {
+            module_name(path.name): path for path in (place / "unpacked").rglob("*.ko*") if module_name(path.name)
+        }
 
         def load(module: str) -> bytes | None:
             path = packed.get(module)

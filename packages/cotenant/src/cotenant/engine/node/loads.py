@@ -40,7 +40,9 @@ class LoadAverages:
         found = {}
         for group in self._loads.keys() | counts.keys():
             before, (runnable, blocked) = self._loads.get(group, Loads()), counts.get(group, (0, 0))
-            after = Loads(_averaged(before.runnable, runnable, passed_s), _averaged(before.uninterruptible, blocked, passed_s))
+            after = Loads(
+                _averaged(before.runnable, runnable, passed_s), _averaged(before.uninterruptible, blocked, passed_s)
+            )
             if group in counts or max(*after.runnable, *after.uninterruptible) >= 0.01:
                 found[group] = after
         self._loads = found

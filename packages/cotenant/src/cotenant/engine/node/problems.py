@@ -64,9 +64,7 @@ class Problems:
         return self._problem("BlockedTasks", total / self._cpus, "TasksWaitForDevices", "FewTasksWait", message)
 
     def _slow_waits(self, blocked: Mapping[str, WaitHistogram]) -> NodeProblem:
-        late = {
-            group: waits.percentile_us(99) or 0 for group, waits in blocked.items() if waits.count >= _MIN_WAITS
-        }
+        late = {group: waits.percentile_us(99) or 0 for group, waits in blocked.items() if waits.count >= _MIN_WAITS}
         worst = max(late, key=lambda group: late[group], default="")
         slowest_us = late.get(worst, 0)
         message = f"99 of 100 waits of {worst or '/'} end within {slowest_us / 1000:.1f} ms"
@@ -83,4 +81,3 @@ class Problems:
         is_true = of_limit >= (0.5 if self._true.get(kind) else 1.0)
         self._true[kind] = is_true
         return NodeProblem(kind, is_true, bad if is_true else good, message)
-

@@ -1,4 +1,4 @@
-"""What the tasks of groups wait for besides a CPU, as values: uninterruptible sleep, direct reclaim, and how many wait now.
+"""What tasks of groups wait for besides a CPU, as values: uninterruptible sleep, direct reclaim, and how many wait.
 
 Monotonic counters in the buckets of `run_queue.WaitHistogram`, levels of tasks, and single long waits with who ended
 them and where in the kernel they were.

@@ -1,14 +1,15 @@
 """Which scene a zone is in, and which scheduler serves that scene best by what was measured.
 
 The right scheduler depends on who is there and how busy: what helps a light service beside batch harms two services of
-which one never sleeps. A scene is a few coarse signs of a reading, each with its evidence. For each scene a table has
-the outcomes that each mode brought. Each mode is tried for `TRIAL` readings, the best runs, and the others are tried
-again each time the scene's readings have doubled: so of N readings in a scene with K modes at most
+which one never sleeps. A scene is a few coarse signs of a reading, each with its evidence; for each, a table has the
+outcomes that each mode brought. Each mode is tried for `TRIAL` readings, the best runs, and the others are tried again
+each time the scene's readings have doubled: so of N readings in a scene with K modes at most
 (K-1) * TRIAL * (1 + log2(N / (K * TRIAL))), rounded up by a trial, are of modes that are known to be worse. A new scene
 tries first what was best in the nearest one. Old outcomes fade, so a program that changed is learned anew.
 Outcomes are between 0 and 1: services on time count most, batch's CPU time the rest.
 Limits: signs are of the CPU time that was used, which the running mode shares out, so they are coarse: a service that
-always runs counts as heavy while batch leaves it a quarter of the CPUs, and batch is there with one short turn a second.
+always runs counts as heavy while batch leaves it a quarter of the CPUs, and batch is there with one short turn a
+second.
 """
 
 from __future__ import annotations

@@ -66,7 +66,9 @@ class StallMetrics(Collector):
             ("type", "reason"),
             [((problem.type, problem.reason), int(problem.is_true)) for problem in view.problems],
         )
-        yield counter("cotenant_long_waits_lost", "Long waits that found no room in the kernel's ring", (), [((), view.lost)])
+        yield counter(
+            "cotenant_long_waits_lost", "Long waits that found no room in the kernel's ring", (), [((), view.lost)]
+        )
 
 
 def _within(group: str, pod: str) -> bool:

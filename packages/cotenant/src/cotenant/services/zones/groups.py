@@ -45,5 +45,3 @@ class ZoneGroup:
     def row(self) -> ZoneRow:
         """The row of the policy table."""
         return ZoneRow(ZoneClass[self.kind.name], self.weight, self.slice_us, late_us_of(self.late_ms))
-
-

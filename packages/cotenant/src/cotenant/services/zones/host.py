@@ -26,13 +26,13 @@ from cotenant.model.zones.setting import Backend, Mode, Setting
 from cotenant.model.zones.state import ZoneChange
 from cotenant.services.zones.definition import ZoneDefinition
 from cotenant.services.zones.executing import group_for
-from cotenant.services.zones.pods import NAME
-from cotenant.services.zones.vm_definition import VmDefinition
 from cotenant.services.zones.log_file import ZoneLog
 from cotenant.services.zones.opening import Host, check_host, opened
+from cotenant.services.zones.pods import NAME
 from cotenant.services.zones.reading import definition_of
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.state_file import read_state, read_states, remove_state, state_of, write_state
+from cotenant.services.zones.vm_definition import VmDefinition
 from cotenant.services.zones.vm_opening import check_vm, opened_vm
 
 _log = logging.getLogger(__name__)
@@ -250,9 +250,7 @@ class ZoneHost:
             self._zones.pop(zone, None)
             running.started.set()
 
-    def _open(
-        self, running: _Running, agent: str | None, log: ZoneLog
-    ) -> AbstractAsyncContextManager[ZoneRunner]:
+    def _open(self, running: _Running, agent: str | None, log: ZoneLog) -> AbstractAsyncContextManager[ZoneRunner]:
         definition = running.definition
 
         def changed(change: ZoneChange) -> None:

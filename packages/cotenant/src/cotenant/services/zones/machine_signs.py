@@ -11,8 +11,8 @@ from pathlib import Path
 
 from cotenant.drivers.proc.topology import read_topology
 from cotenant.model.cpus.topology import CpuTopology
-from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.errors import CotenantError
+from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.zones.reading import MachineSigns
 
 _SOFTIRQ, _IDLE, _IO_WAIT, _FIELDS = 6, 3, 4, 8
@@ -62,4 +62,3 @@ class SignReader:
 def _by_cpu(text: str) -> dict[int, tuple[int, ...]]:
     rows = (line.split() for line in text.splitlines() if line.startswith("cpu") and not line.startswith("cpu "))
     return {int(row[0][3:]): tuple(map(int, row[1 : 1 + _FIELDS])) for row in rows}
-

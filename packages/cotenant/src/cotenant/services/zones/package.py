@@ -51,9 +51,7 @@ def pack(file: Path, target: Path) -> Packed:
         raise InvalidInput(str(file), "a ControlZone", "a plain zone's file", "a cluster's nodes pull their images")
     members: dict[str, Path] = {}
     for pod, written in zip(definition.pods, document.get("pods") or (), strict=True):
-        archive = checked(
-            beside(pod.image.archive, source), pod.image.sha256, f"pods.{pod.name}.image.archive"
-        )
+        archive = checked(beside(pod.image.archive, source), pod.image.sha256, f"pods.{pod.name}.image.archive")
         name = _member_of(archive, "images", members)
         written["image"] = {"archive": name, "sha256": digest_of(archive)}
     kernel = definition.vm.kernel if definition.vm is not None else None

@@ -36,7 +36,8 @@ class ZoneRunner:
     """A zone with its back ends. `burns`: burn rates of objectives by group, and `members`: the zone's groups where
     they come and go, both asked once a period; `log`: called with a line for each event; `execute`: runs a command
     in a group, where the zone's tasks are not this host's; `details`: more of the zone's state; `cpu_us`: CPU time
-    used by each group; `signs`: of the machine since the last reading; `changed`: called with every change once it is settled; `clock`: monotonic.
+    used by each group; `signs`: of the machine since the last reading; `changed`: called with every change once it
+    is settled; `clock`: monotonic.
     """
 
     zone: Zone

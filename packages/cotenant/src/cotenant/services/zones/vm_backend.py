@@ -60,7 +60,6 @@ class GuestState:
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise Permanent(f"the guest's answer is not a reading: {error!r}") from None
 
-
     def _pods_seen(self, pods: dict[str, JsonObject]) -> None:
         for name, pod in pods.items():
             before = self.pods.get(name, {})

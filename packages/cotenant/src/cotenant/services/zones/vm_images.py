@@ -73,8 +73,7 @@ def _spec(pod: ZonePod, config: ImageConfig) -> JsonObject:
         "cpuMilli": pod.cpu_milli,
         "writesMib": pod.writes_mib,
         "volumes": [
-            {"path": volume.path, "name": volume.name, "mib": volume.mib, "host": volume.host}
-            for volume in pod.volumes
+            {"path": volume.path, "name": volume.name, "mib": volume.mib, "host": volume.host} for volume in pod.volumes
         ],
         "probe": None
         if probe is None

@@ -74,9 +74,7 @@ class VmMonitor:
         queues = self._queues
         return BackEnd(
             vcpu_cpus=cpus("vcpu_us"),
-            stolen=stolen_share(
-                max(0, now.vcpu_us - before.vcpu_us), max(0, now.vcpu_wait_us - before.vcpu_wait_us)
-            ),
+            stolen=stolen_share(max(0, now.vcpu_us - before.vcpu_us), max(0, now.vcpu_wait_us - before.vcpu_wait_us)),
             device_cpus=cpus("device_us"),
             share_cpus=cpus("share_us"),
             vhost_cpus=cpus("vhost_us"),
@@ -103,9 +101,6 @@ def shown(front: FrontEnd, back: BackEnd) -> JsonObject:
     ratio = back.kicks_per_notification
 
     def rounded(figures: Mapping[str, float | int | None]) -> JsonObject:
-        return {
-            name: round(value, 4) if isinstance(value, float) else value
-            for name, value in figures.items()
-        }
+        return {name: round(value, 4) if isinstance(value, float) else value for name, value in figures.items()}
 
     return {"frontEnd": rounded(asdict(front)), "backEnd": rounded({**asdict(back), "kicks_per_notification": ratio})}

@@ -32,7 +32,9 @@ def shown(root: Path) -> dict[str, str]:
 @root_only
 def test_layers_are_merged_and_the_configuration_is_read(tmp_path: Path) -> None:
     first = layer_of({"bin": None, "bin/sh": b"one", "etc/old": b"x", "data/a": b"a", "data/b": b"b", "l": "-> /etc"})
-    second = layer_of({"etc/.wh.old": b"", "data/.wh..wh..opq": b"", "data/c": b"c", "bin/sh2": "=> bin/sh", "l/in": b"i"})
+    second = layer_of(
+        {"etc/.wh.old": b"", "data/.wh..wh..opq": b"", "data/c": b"c", "bin/sh2": "=> bin/sh", "l/in": b"i"}
+    )
     started = {"Entrypoint": ["/bin/sh"], "Cmd": ["-c", "x"], "Env": ["A=1"], "WorkingDir": "/data", "User": "7:8"}
     archive = save_image(tmp_path / "image.tar", [first, second], started)
     config = unpack_image(archive, tmp_path / "root")

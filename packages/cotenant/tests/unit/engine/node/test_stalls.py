@@ -20,9 +20,7 @@ def test_averages_are_those_of_the_kernels_recurrence(counts: list[tuple[int, in
     found: dict[str, Loads] = {}
     for at, (runnable, blocked) in enumerate(counts):
         found = loads.seen(at * 5_000_000, {"a": (runnable, blocked)})
-        for index, (now, minutes) in enumerate(
-            (now, minutes) for now in (runnable, blocked) for minutes in (1, 5, 15)
-        ):
+        for index, (now, minutes) in enumerate((now, minutes) for now in (runnable, blocked) for minutes in (1, 5, 15)):
             kept = exp(-5 / 60 / minutes) if at else 1.0
             expected[index] = expected[index] * kept + now * (1 - kept)
     assert [*found["a"].runnable, *found["a"].uninterruptible] == pytest.approx(expected)

@@ -66,8 +66,9 @@ def test_metrics_are_of_pods_with_all_their_groups() -> None:
     assert value("cotenant_pod_waits_total", kind="blocked") == 8
     assert value("cotenant_pod_waited_seconds_total", kind="blocked") == 6.0
     assert value("cotenant_pod_waits_total", kind="reclaim") == 0
-    running, blocked = value("cotenant_pod_load", state="R", minutes="1"), value(
-        "cotenant_pod_load", state="D", minutes="1"
+    running, blocked = (
+        value("cotenant_pod_load", state="R", minutes="1"),
+        value("cotenant_pod_load", state="D", minutes="1"),
     )
     assert running is not None
     assert blocked is not None

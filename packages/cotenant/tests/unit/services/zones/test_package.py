@@ -101,7 +101,10 @@ def manifest_with(change: Callable[[dict[str, object]], object]) -> Callable[[st
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda name, data: (name, data.replace(b"kernel", b"KERNEL") if name == "kernel/vmlinux" else data), "SHA-256"),
+        (
+            lambda name, data: (name, data.replace(b"kernel", b"KERNEL") if name == "kernel/vmlinux" else data),
+            "SHA-256",
+        ),
         (lambda name, data: None if name == "images/web.tar" else (name, data), "missing or of another size"),
         (lambda name, data: None if name == MANIFEST else (name, data), "zone's package"),
         (manifest_with(lambda document: document.update(version=2)), "expected 1"),

@@ -26,7 +26,6 @@ from cotenant.services.sockets.peers import Peers
 from cotenant.services.zones.backends import BackendLost
 from cotenant.services.zones.client import ZoneClient
 from cotenant.services.zones.definition import ZoneDefinition
-from cotenant.services.zones.vm_definition import VmDefinition
 from cotenant.services.zones.host import ZoneHost, ZoneQuota
 from cotenant.services.zones.log_file import read_log
 from cotenant.services.zones.opening import Host
@@ -34,6 +33,7 @@ from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.server import ZoneServer
 from cotenant.services.zones.state_file import read_state
 from cotenant.services.zones.vm_backend import GuestBackend, GuestState
+from cotenant.services.zones.vm_definition import VmDefinition
 from cotenant.services.zones.vm_guest_agent import Guest, port_of
 from cotenant.services.zones.vm_link import GuestLink
 from cotenant.services.zones.vm_opening import _host_group, first_booted
