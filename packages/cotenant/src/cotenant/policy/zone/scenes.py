@@ -165,10 +165,10 @@ def choose(table: SceneTable, scene: Scene, modes: Iterable[Mode], current: Mode
     chosen = max(
         waiting,
         key=lambda mode: (
-            mode is current and bool(number[mode] % TRIAL),
+            mode == current and bool(number[mode] % TRIAL),
             lent[mode].mean if mode in lent and not number[mode] else -1.0,
             -number[mode],
-            mode is current,
+            mode == current,
         ),
     )
     like = f", first as in the nearest scene ({nearest})" if chosen in lent and not number[chosen] else ""
