@@ -113,6 +113,8 @@ def _row(row: dict[str, object]) -> str:
     return (
         f"{row['class']}, weight {row['weight'] or 'own'}, slice {row['sliceUs'] or 'usual'} us,"
         f" late above {row['lateUs'] or '-'} us"
+        + (f", memory.low {int(str(row['memoryLowBytes'])) >> 20} MiB" if "memoryLowBytes" in row else "")
+        + (f", io.weight {row['ioWeight']}" if "ioWeight" in row else "")
     )
 
 

@@ -22,7 +22,12 @@ from cotenant.services.zones.reading import definition_of
 from cotenant.services.zones.vm_guest_pods import Pods, answers
 from cotenant.services.zones.vm_images import program_of
 
-BOX = "zone: box\nvm: {VM}\npods:\n  - {name: web, image: {archive: web.tar}, POD}\n  - {name: job, kind: batch, image: {archive: job.tar}, JOB}\n"
+BOX = """zone: box
+vm: {VM}
+pods:
+  - {name: web, image: {archive: web.tar}, POD}
+  - {name: job, kind: batch, image: {archive: job.tar}, JOB}
+"""
 
 
 def box(pod: str = "", job: str = "", vm: str = "memory_mib: 512") -> str:
