@@ -1,8 +1,8 @@
 """Protection of pressed services beyond the CPU: memory that is reclaimed last, and a larger share of the disk.
 
-A service that waits for its pages or its disk is late whatever schedules its tasks. What it waits for is told by its own
-pressure; only that is raised, by one step, in the same kind of change as any row: on trial, and given back when the zone
-is calm. Memory that is protected for a service is taken from batch first, since batch has none.
+A service that waits for its pages or its disk is late whatever schedules its tasks. What it waits for is told by its
+own pressure; only that is raised, by one step, in the same kind of change as any row: on trial, and given back when the
+zone is calm. Memory that is protected for a service is taken from batch first, since batch has none.
 """
 
 from __future__ import annotations

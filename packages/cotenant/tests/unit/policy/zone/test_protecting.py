@@ -1,4 +1,4 @@
-"""Services that wait for memory or disk are protected beyond the CPU, on trial as any change, and until they are calm."""
+"""Services that wait for memory or disk are protected beyond the CPU: on trial as any change, until they are calm."""
 
 from __future__ import annotations
 
