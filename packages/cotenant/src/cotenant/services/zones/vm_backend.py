@@ -16,8 +16,9 @@ from cotenant.model.errors import Permanent
 from cotenant.model.json_object import JsonObject
 from cotenant.model.zones.setting import Backend, ExclusiveCpus, Mode, Setting
 from cotenant.model.zones.table import SchedulerExit, ZoneRow
-from cotenant.services.zones.vm_link import GuestLink
+from cotenant.services.zones.vm_link import ANSWER_S, GuestLink
 
+ATTACH_S = 110.0  # the first one loads the schedulers, which an emulated CPU beside pods takes a while for
 _LINES, _LONGEST_LINE = 20, 500  # of what a pod's program wrote
 
 
@@ -42,9 +43,10 @@ class GuestState:
         self.late: dict[str, tuple[int, int]] = {}
         self.exit: SchedulerExit | None = None
 
-    async def ask(self, do: str, **fields: Any) -> None:
+    async def ask(self, do: str, timeout_s: float = ANSWER_S, **fields: Any) -> None:
         """A request that a reading answers. Raises as `GuestLink.ask`, `Permanent` for an answer that is not one."""
-        answer = await self.link.ask(do, rows={group: _row(row) for group, row in self.rows.items()}, **fields)
+        rows = {group: _row(row) for group, row in self.rows.items()}
+        answer = await self.link.ask(do, timeout_s, rows=rows, **fields)
         try:
             self.used_us = {str(group): int(used) for group, used in answer["cpuUs"].items()}
             mode = answer["runs"]
@@ -102,7 +104,7 @@ class GuestBackend:
         """As the Protocol."""
         mode = None if setting.mode is None else setting.mode.value
         modes = [entry.value for entry in self._modes]
-        await self._state.ask("attach", mode=mode, modes=modes, exclusive=asdict(self._exclusive))
+        await self._state.ask("attach", ATTACH_S, mode=mode, modes=modes, exclusive=asdict(self._exclusive))
         self._attached = True
 
     def runs(self, setting: Setting) -> bool:
