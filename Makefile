@@ -32,10 +32,10 @@ compare: setup ## the founding comparison in the lab: policies on one co-located
 # Tests start hundreds of Python processes. Without compiled bytecode on disk, each of them and each worker compiles every source again.
 test test-long check: export PYTHONDONTWRITEBYTECODE =
 
-# A worker a core; every second one takes cases that wait for processes first (tests/distribution.py). Each collects 12,000 cases for 15 s of CPU.
+# A worker a core; every second one takes cases that wait for processes first (tests/distribution.py). Each collects 17,000 cases for 30 s of CPU.
 WORKERS ?= 2
 CHECKERS ?= 2
-ROUNDS ?= 10
+ROUNDS ?= 20
 
 test: setup ## every test but the long ones; prints what was skipped and why
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -rs -m 'not long'

@@ -13,10 +13,9 @@ import json
 import logging
 import os
 from pathlib import Path
-from typing import Any
 
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent
-from cotenant.model.json_object import JsonObject
+from cotenant.model.json_object import JsonObject, JsonValue
 from cotenant.services.running import cancelled
 from cotenant.services.sockets.peers import Peers, RefusalLog, credentials
 from cotenant.services.sockets.unix_socket import listening_socket
@@ -92,7 +91,7 @@ class ZoneServer:
         except CotenantError as error:
             return {"error": str(error), "invalid": False}
 
-    async def _carry_out(self, request: JsonObject, user: int) -> Any:
+    async def _carry_out(self, request: JsonObject, user: int) -> JsonValue:
         match request.get("do"):
             case "create":
                 agent, text, name = request.get("agent"), _text(request, "text"), _text(request, "name")

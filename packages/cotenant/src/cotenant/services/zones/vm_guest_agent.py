@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from cotenant.model.json_object import JsonObject, JsonValue
 from cotenant.services.zones import vm_guest_monitor
 from cotenant.services.zones.vm_guest_pods import Pods
 
@@ -38,11 +39,11 @@ class Guest:
     def __init__(self, tree: Path = TREE, pods: Pods | None = None) -> None:
         self.tree = tree
         self.pods = pods or Pods(tree)
-        self.rows: dict[str, dict[str, Any]] = {}
+        self.rows: dict[str, JsonObject] = {}
         self.schedulers: Any = None  # services/zones/backends.RootBackend, once one is asked for
         self._lock = threading.Lock()
 
-    def carry_out(self, request: dict[str, Any]) -> Any:
+    def carry_out(self, request: JsonObject) -> JsonValue:
         """The answer to one request. Raises what goes wrong."""
         if request["do"] == "exec":
             return self.execute(request["group"], request["command"])
@@ -63,7 +64,7 @@ class Guest:
                     return None
         raise ValueError(f"unknown request {request['do']}")
 
-    def put(self, rows: dict[str, dict[str, Any]]) -> None:
+    def put(self, rows: dict[str, JsonObject]) -> None:
         """The rows of all groups: groups that do not exist are made, and weights written."""
         for group, row in rows.items():
             if self.rows.get(group) == row:
@@ -80,7 +81,7 @@ class Guest:
         if self.schedulers is not None:
             self.schedulers.put(self._kernel_rows())
 
-    def attach(self, mode: str | None, modes: tuple[str, ...] = (), exclusive: dict[str, Any] | None = None) -> None:
+    def attach(self, mode: str | None, modes: tuple[str, ...] = (), exclusive: JsonObject | None = None) -> None:
         """Run this scheduler of our own; None: the kernel's fair class with the rows' weights. `exclusive`: fields
         of `ExclusiveCpus`.
         """
@@ -98,7 +99,7 @@ class Guest:
             self.schedulers.put(self._kernel_rows())
         asyncio.run(self.schedulers.attach(Setting(Backend.ROOT, Mode(mode))))
 
-    def reading(self) -> dict[str, Any]:
+    def reading(self) -> JsonObject:
         """CPU time of each group, and what the scheduler reports."""
         used = {}
         for group in self.rows:
@@ -115,7 +116,7 @@ class Guest:
         runs = (state.name or "").removeprefix("cotenant_") if state.state == "enabled" else ""
         return {**also, "runs": runs, "late": self.schedulers.late(), "exit": found}
 
-    def execute(self, group: str, command: list[str]) -> dict[str, Any]:
+    def execute(self, group: str, command: list[str]) -> JsonObject:
         """Run a command in a group and wait."""
         procs = self.tree / group / "cgroup.procs"
         joining = ["/bin/sh", "-c", 'echo $$ > "$1" && shift && exec "$@"', "sh", str(procs)]
@@ -144,7 +145,7 @@ class Guest:
         texts = [text.decode(errors="replace") for text in kept]
         return {"exit": status if status >= 0 else 128 - status, "stdout": texts[0], "stderr": texts[1]}
 
-    def _kernel_rows(self) -> dict[str, Any]:
+    def _kernel_rows(self) -> JsonObject:
         from cotenant.model.zones.table import ZoneClass, ZoneRow
 
         return {
@@ -158,13 +159,13 @@ def serve(port: Path, guest: Guest) -> None:
     lock = threading.Lock()
     with port.open("r+b", buffering=0) as line:
 
-        def send(value: dict[str, Any]) -> None:
+        def send(value: JsonObject) -> None:
             data = json.dumps(value).encode() + b"\n"
             with lock:
                 while data:
                     data = data[line.write(data) or 0 :]
 
-        def answer(request: dict[str, Any]) -> None:
+        def answer(request: JsonObject) -> None:
             try:
                 send({"id": request["id"], "ok": guest.carry_out(request)})
             except Exception as error:  # every failure is the request's
