@@ -8,7 +8,7 @@ Limits: a change of rows is up to a period late; weights in a guest count no lat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -23,18 +23,21 @@ _LINES, _LONGEST_LINE = 20, 500  # of what a pod's program wrote
 
 
 class GuestState:
-    """What the guest said last, shared by its back ends. `used_us`: CPU time by group; `pods`: of each its state;
-    `log`: called with what changed of a pod; `counted`: with the counters of the guest's kernel.
+    """What the guest said last, shared by its back ends. `used_us`: CPU time by group; `pods`: of each its state, of
+    those that are in `names`, since a guest may say anything; `log`: called with what changed of a pod; `counted`:
+    with the counters of the guest's kernel.
     """
 
     def __init__(
         self,
         link: GuestLink,
+        names: Collection[str] = (),
         log: Callable[[str], None] = lambda text: None,
         counted: Callable[[Mapping[str, object]], None] = lambda counters: None,
     ) -> None:
         self.link = link
         self._counted = counted
+        self._names = frozenset(names)
         self.pods: dict[str, JsonObject] = {}
         self._log = log
         self.rows: dict[str, ZoneRow] = {}
@@ -58,7 +61,8 @@ class GuestState:
                 self.late[group] = before[0] + int(number), max(before[1], int(worst))
             self.exit = None if answer["exit"] is None else SchedulerExit(*answer["exit"])
             self._counted(dict(answer.get("counters", {})))
-            self._pods_seen({str(name): pod_shown(pod) for name, pod in answer.get("pods", {}).items()})
+            pods = answer.get("pods", {})
+            self._pods_seen({name: pod_shown(pod) for name, pod in pods.items() if name in self._names})
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise Permanent(f"the guest's answer is not a reading: {error!r}") from None
 

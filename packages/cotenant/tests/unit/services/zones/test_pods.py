@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.server
 import io
 import socket
@@ -15,12 +16,14 @@ import pytest
 from tests.fakes.waiting import eventually
 
 from cotenant.drivers.docker.archive import ImageConfig
-from cotenant.model.errors import InvalidInput
+from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.zones.table import ZoneClass
 from cotenant.services.zones.pods import PodImage, ZonePod
 from cotenant.services.zones.reading import definition_of
+from cotenant.services.zones.vm_backend import GuestState
 from cotenant.services.zones.vm_guest_pods import Pods, answers
 from cotenant.services.zones.vm_images import program_of
+from cotenant.services.zones.vm_link import GuestLink
 
 BOX = """zone: box
 vm: {VM}
@@ -252,3 +255,30 @@ def test_a_service_that_stops_answering_is_started_again(place: Path, page: tupl
     answer_with(200)
     eventually("it is ready again", lambda: pods.shown()["web"]["ready"])
     started.programs[1].end(0)
+
+
+def test_a_guest_tells_of_the_zones_pods_only_and_changes_are_logged(tmp_path: Path) -> None:
+    lines: list[str] = []
+    counted: list[object] = []
+    state = GuestState(GuestLink(), {"web"}, lines.append, counted.append)
+    told = {"running": True, "ready": False, "restarts": 0, "exit": None, "log": ["x" * 9999] * 99}
+
+    async def ask(pods: object, counters: object = None) -> None:
+        answer = {"cpuUs": {}, "runs": None, "late": {}, "exit": None, "pods": pods, "counters": counters or {}}
+
+        async def answered(do: str, timeout_s: float = 0, **fields: object) -> object:
+            return answer
+
+        state.link.ask = answered  # type: ignore[method-assign]
+        await state.ask("read")
+
+    asyncio.run(ask({"web": told, "other": told}, {"runnable": 1}))
+    assert state.pods.keys() == {"web"}
+    assert [len(line) for line in state.pods["web"]["log"]] == [500] * 20
+    asyncio.run(ask({"web": {**told, "ready": True}}))
+    asyncio.run(ask({"web": {**told, "running": False, "exit": 3, "log": ["why"]}}))
+    assert lines == ["pod web runs", "pod web is ready", "pod web is not ready", "pod web ended with status 3: why"]
+    assert counted[0] == {"runnable": 1}
+    for wrong in ([], {"web": 3}, {"web": {}}, {"web": {**told, "restarts": "many"}}):
+        with pytest.raises(Permanent, match="not a reading"):
+            asyncio.run(ask(wrong))
