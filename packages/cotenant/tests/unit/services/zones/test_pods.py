@@ -70,6 +70,8 @@ def test_pods_are_groups_with_rows() -> None:
         (box(vm="kernel: {sha256: abc}"), "64 hexadecimal"),
         (box(vm="host_paths: [/proc/1]"), "guest's own"),
         (box(vm="host_paths: [/a/../b]"), "without"),
+        (box(vm="host_paths: [//]"), "without"),
+        (box(vm="host_paths: [/]"), "below it"),
         ("zone: a\npods: [{name: web, image: {archive: a}}]\n", "none without vm"),
         (box().replace("name: job", "name: web"), "not listed twice"),
     ],
