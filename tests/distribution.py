@@ -34,13 +34,15 @@ TOGETHER = (
 # What `make test` leaves to `make test-all`: emulated machines, whole experiments, the loop in a whole cluster and
 # benchmarks take half of the time for one case in a hundred. So do kills at every step on real cgroups, which
 # tests/fault/keeper has on folders; whole clusters for the manager, the rebalancer, releases and charts, whose parts
-# have tests; elections among real processes, which tests/fault/scheduler has on a clock of its own; and a controller
-# of a fleet that is killed over real limits.
+# have tests, and for gangs and quotas, which tests/kube has; elections among real processes, which
+# tests/fault/drivers/kube has on a server of its own; and limits of a fleet over kills of its processes.
 LONG = (
     "tests/e2e/test_app.py",
     "tests/e2e/test_charts.py",
+    "tests/e2e/test_gangs.py",
     "tests/e2e/test_loop.py",
     "tests/e2e/test_manager.py",
+    "tests/e2e/test_quota.py",
     "tests/e2e/test_rebalancer.py",
     "tests/e2e/test_right_sizing.py",
     "tests/fault/up/test_schedulers.py",
