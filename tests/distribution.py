@@ -53,6 +53,7 @@ LONG = (
     "tests/node/test_keeper_kill.py",
     "tests/node/guest/",
     "tests/node/kubelet/test_installed_loop.py",
+    "tests/node/test_zone_pods.py",
     "tests/node/test_experiments.py",
     "tests/node/test_profile_run.py",
     "tests/node/test_zone_vm.py",
@@ -72,6 +73,7 @@ LONGEST = (
     "tests/browser/test_report.py",
     "tests/browser/test_fleet.py",
     "tests/browser/test_tabs.py",
+    "tests/node/test_zone_pods.py",
     "tests/node/test_experiments.py",
     "tests/unit/test_bench.py",
     "tests/fault/up/test_schedulers.py",
@@ -127,6 +129,7 @@ LONGEST = (
     "tests/property/placement/test_compiled_placement.py",
     "tests/property/node/test_agent_and_keeper.py",
     "tests/property/node/test_leases.py",
+    "packages/cotenant-lab/tests/lab/test_zone_day.py",
 )
 _RANK = {unit: rank for rank, unit in enumerate(LONGEST)}
 
