@@ -24,6 +24,7 @@ from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS
 from cotenant.drivers.kube.kinds.custom.elastic_quota_profile import QUOTA_PROFILES
+from cotenant.drivers.parquet.use_history import UseHistory
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.engine.manager.gpu_nodes import GpuNodes
 from cotenant.engine.manager.manager import Manager
@@ -38,6 +39,7 @@ from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.kube_process.span_export import exporter
 from cotenant.services.kube_process.span_target import SpanTarget
 from cotenant.services.manager import metrics
+from cotenant.services.manager.kept_use import KeptUse
 from cotenant.services.manager.right_sizing import RightSizing
 from cotenant.services.manager.watches import ConfigSource, ManagerWatches
 from cotenant.services.manager.write_spans import KeyedWrite, WriteSpans
@@ -61,6 +63,7 @@ class ManagerOptions:
     span_target: SpanTarget | None = None  # of writes; None = no spans
     seals: Seals = NO_SEALS
     right_sizing: bool = False  # resize pods in place, by RightSizings
+    history: UseHistory | None = None  # of use by the hour; None = none is kept
 
 
 class Deciding(Protocol):
@@ -96,6 +99,8 @@ class ManagerProcess:
             COMPONENT, identity, self.client, leadership=leadership(self.client), events_per_s=5.0, clock=clock
         )
         self.manager = Manager(options.settings)
+        self.kept_use = KeptUse(options.history, self.manager.lending.prediction)
+        self.kept_use.replay(kube.now())
         self.profiles = QuotaProfiles(options.settings.confirm_s)
         self.ratios = NodeRatioKeeper(options.settings.confirm_s)
         self.gpus = GpuNodes(options.settings.confirm_s)
@@ -140,6 +145,8 @@ class ManagerProcess:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set. Errors of the API server never end it; a defect of ours does."""
+        if self.kept_use.is_on:
+            self.kube.background("history", self.kept_use.run)
         await self.kube.run(stop, self._work, on_synced=self._synced)
 
     def _synced(self) -> None:

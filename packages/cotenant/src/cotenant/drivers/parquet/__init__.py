@@ -1,0 +1,1 @@
+"""Tables in Parquet files. Needs polars, which is loaded when it is used (`cotenant[history]`)."""

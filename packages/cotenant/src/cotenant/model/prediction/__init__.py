@@ -1,0 +1,1 @@
+"""Use by the hour, as it is learned, stored and read again."""
