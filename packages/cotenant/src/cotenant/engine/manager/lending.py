@@ -221,6 +221,12 @@ def predicted_resources(strategy: Strategy) -> tuple[str, ...]:
     return tuple(resource for policy, resource in _policies(strategy) if policy == Policy.PREDICTED)
 
 
+def not_raised(computed: Computed, lent: Mapping[str, int], why: str) -> Computed:
+    """While frozen no amount is raised; what services need back is still taken away."""
+    amounts = tuple(amount.then(why, min(amount.value, lent.get(amount.resource, 0))) for amount in computed.amounts)
+    return replace(computed, amounts=amounts)
+
+
 def annotation_of(computed: Computed) -> str | None:
     """The node's annotation for what is written; None where nothing is lent."""
     if not computed.amounts:

@@ -1,0 +1,1 @@
+"""The Autonomy objects of a cluster, asked by every mover before it acts."""

@@ -1,0 +1,1 @@
+"""What the parts that act on their own may do: rungs, windows, freezes."""
