@@ -222,10 +222,12 @@ def spread(scene: Scene) -> tuple[ResizePod, ...]:
     applied = scene.sizing.status.applied
     if applied is None or scene.mode not in (Mode.APPROVE, Mode.ACT) or scene.refusal or scene.permission.is_frozen:
         return ()
-    made = scene.sizing.status.template or applied.before
-    if made == applied.after:
-        return ()
+    # what pods are made with, and what earlier changes gave: the template may be either by now
+    status = scene.sizing.status
+    kept = [receipt for receipt in status.receipts if receipt.outcome is Outcome.DONE]
+    made = {status.template, applied.before, *(size for receipt in kept for size in (receipt.before, receipt.after))}
+    made.discard(applied.after)
     for pod in sorted(scene.pods.values(), key=lambda pod: pod.name):
-        if len(pod.containers) == 1 and pod.containers[0].size == made and not pod.pending:
+        if len(pod.containers) == 1 and pod.containers[0].size in made and not pod.pending:
             return (_resize(scene, pod, applied.after),)
     return ()
