@@ -39,10 +39,11 @@ from cotenant.model.resources import Amounts
 from cotenant.services.console.access import Session, Sessions
 from cotenant.services.console.app import Application
 from cotenant.services.console.encoding import snapshot
-from cotenant.services.console.fleet import Fleet, Kind, PodRow
+from cotenant.services.console.fleet import Fleet
 from cotenant.services.console.history import History
 from cotenant.services.console.hosts.terminals import Terminals
 from cotenant.services.console.live import Live
+from cotenant.services.console.pod_rows import Kind, PodRow
 from cotenant.services.console.sources import Sources
 
 GIB = 1 << 30

@@ -33,18 +33,28 @@ TOGETHER = (
 )
 # What `make test` leaves to `make test-all`: emulated machines, whole experiments, the loop in a whole cluster and
 # benchmarks take half of the time for one case in a hundred. So do kills at every step on real cgroups, which
-# tests/fault/keeper has on folders, and whole clusters for the manager, the
-# rebalancer and releases, whose parts have tests.
+# tests/fault/keeper has on folders; whole clusters for the manager, the rebalancer, releases and charts, whose parts
+# have tests, and for gangs and quotas, which tests/kube has; elections among real processes, which
+# tests/fault/drivers/kube has on a server of its own; and limits of a fleet over kills of its processes.
 LONG = (
     "tests/e2e/test_app.py",
+    "tests/e2e/test_charts.py",
+    "tests/e2e/test_gangs.py",
     "tests/e2e/test_loop.py",
     "tests/e2e/test_manager.py",
+    "tests/e2e/test_quota.py",
     "tests/e2e/test_rebalancer.py",
     "tests/e2e/test_right_sizing.py",
+    "tests/fault/up/test_schedulers.py",
+    "tests/fleet/test_prometheus.py",
+    "tests/kube/test_assess.py::test_a_cluster_and_its_prometheus_end_to_end",
+    "tests/node/test_fleet_control.py",
     "tests/node/test_keeper_kill.py",
     "tests/node/guest/",
     "tests/node/kubelet/test_installed_loop.py",
     "tests/node/test_experiments.py",
+    "tests/node/test_profile_run.py",
+    "tests/node/test_zone_vm.py",
     "tests/unit/test_bench.py",
 )
 # Units that take more than five seconds, the longest first.
@@ -101,7 +111,9 @@ LONGEST = (
     "tests/property/groups/test_quota.py",
     "tests/conformance/test_runner.py",
     "tests/node/test_fleet_terminal.py",
+    "tests/fleet/test_split_brain.py",
     "tests/fleet/test_programs.py",
+    "packages/cotenant/tests/unit/services/profiling/test_slow.py",
     "tests/fleet/test_prometheus.py",
     "tests/kube/claims/test_new_objects.py",
     "tests/kube/feasible/test_generating.py",

@@ -307,3 +307,100 @@ def test_services_are_counted_too(kube: Any, quota: str, namespace: str) -> None
     assert refused.message == (
         'services "b" is forbidden: exceeded quota: q, requested: services=1, used: services=1, limited: services=1'
     )
+
+
+SCALERS = "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers"
+
+
+def scaler(*metrics: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    given = {"scaleTargetRef": target, "maxReplicas": 5, **spec}
+    return {"metadata": {"name": "web"}, "spec": {**given, "metrics": list(metrics)} if metrics else given}
+
+
+def of_cpu(kind: str = "Utilization", name: str = "cpu", **target: Any) -> dict[str, Any]:
+    return {"type": "Resource", "resource": {"name": name, "target": {"type": kind, **target}}}
+
+
+def test_an_autoscaler_has_its_defaults(kube: Any, namespace: str) -> None:
+    stored = without_names(kube.ok("POST", SCALERS.format(namespace), scaler()))
+    assert stored == {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web"},
+        "spec": {**scaler(of_cpu(averageUtilization=80))["spec"], "minReplicas": 1},
+        "status": {"currentMetrics": None, "desiredReplicas": 0},
+    }
+    slow = {"scaleUp": {"stabilizationWindowSeconds": 60}, "scaleDown": {"selectPolicy": "Disabled"}}
+    made = scaler(behavior=slow)
+    made["metadata"]["name"] = "slow"
+    full = {"type": "Percent", "value": 100, "periodSeconds": 15}
+    assert kube.ok("POST", SCALERS.format(namespace), made)["spec"]["behavior"] == {
+        "scaleUp": {
+            "stabilizationWindowSeconds": 60,
+            "selectPolicy": "Max",
+            "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}, full],
+        },
+        "scaleDown": {"selectPolicy": "Disabled", "policies": [full]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "causes"),
+    [
+        (scaler(maxReplicas=0), {"spec.maxReplicas": "must be set and greater than 0"}),
+        (scaler(minReplicas=7), {"spec.maxReplicas": "must be greater than or equal to `minReplicas`"}),
+        (
+            scaler(minReplicas=0),
+            {
+                "spec.minReplicas": "must be greater than or equal to 1",
+                "spec.metrics": "must specify at least one Object or External metric to support scaling to zero",
+            },
+        ),
+        (
+            scaler(scaleTargetRef={"kind": "Deployment", "name": ""}),
+            {
+                "spec.scaleTargetRef.name": "Required value",
+                "spec.scaleTargetRef.apiVersion": "apiVersion must specify API group",
+            },
+        ),
+        (
+            scaler(of_cpu(averageUtilization=50, averageValue="1")),
+            {"spec.metrics[0].resource.target.averageValue": "may not set both a target raw value and a target"},
+        ),
+        (
+            scaler(of_cpu()),
+            {"spec.metrics[0].resource.target.averageUtilization": "must set either a target raw value"},
+        ),
+        (
+            scaler({"type": "Pods"}, {"type": "Other"}),
+            {
+                "spec.metrics[0].pods": "must populate information for the given metric source",
+                "spec.metrics[1].type": 'Unsupported value: "Other"',
+            },
+        ),
+        (
+            scaler(behavior={"scaleUp": {"stabilizationWindowSeconds": 3601}}),
+            {"spec.behavior.scaleUp.stabilizationWindowSeconds": "must be less than or equal to 3600"},
+        ),
+        (
+            scaler(behavior={"scaleUp": {"policies": [{"type": "Sets", "value": 0, "periodSeconds": 1801}]}}),
+            {
+                "spec.behavior.scaleUp.policies[0].type": 'supported values: "Percent", "Pods"',
+                "spec.behavior.scaleUp.policies[0].value": "must be greater than zero",
+                "spec.behavior.scaleUp.policies[0].periodSeconds": "must be less than or equal to 1800",
+            },
+        ),
+    ],
+)
+def test_an_autoscaler_that_cannot_scale_is_refused(
+    kube: Any, namespace: str, given: dict[str, Any], causes: dict[str, str]
+) -> None:
+    refused = kube.request("POST", SCALERS.format(namespace), given)
+    assert refused.code == 422
+    found: dict[str, str] = {}
+    for cause in refused.json["details"]["causes"]:
+        found[cause["field"]] = f"{found.get(cause['field'], '')}{cause['message']}\n"
+    assert found.keys() == causes.keys()
+    for field, why in causes.items():
+        assert why in found[field]

@@ -24,7 +24,9 @@ from cotenant.drivers.docker.exec import open_exec
 
 pytestmark = pytest.mark.slow
 CONFIGURATION = "functions: [containers, figures, limits, logs, terminals]\n"
-GROUP = "services: {web: {image: 'localhost/cotenant-test:latest', network_mode: host, command: sleep 1000}}\n"
+GROUP = """services:
+  web: {image: 'localhost/cotenant-test:latest', network_mode: host, command: sleep 1000, stop_grace_period: 0s}
+"""
 SHELL = ("/busybox", "sh")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import json
 import queue
 import random
@@ -16,7 +18,7 @@ from pathlib import Path
 from tools.mutation.distance import has_slow_cases, import_graph, nearest_files, stages
 from tools.mutation.operators import changes
 from tools.mutation.reach import FAST, SLOW, SOURCES, Reach, nearest, read, record
-from tools.mutation.trials import Mutant, Outcome, copied, failing, try_one
+from tools.mutation.trials import Interpreter, Mutant, Outcome, copied, failing, try_one
 
 ROOT = Path(__file__).parents[2]
 MAX_SLOW_FILES = 8
@@ -91,28 +93,30 @@ class Choice:
         return [path for path in near if has_slow_cases(ROOT, path)][:MAX_SLOW_FILES]
 
 
-def tried(tree: Path, mutant: Mutant, choice: Choice, max_s: float) -> Outcome:
+def tried(tree: Path, mutant: Mutant, choice: Choice, max_s: float, interpreter: Interpreter) -> Outcome:
     """Whether a test notices this change."""
     outcome = Outcome(mutant, False, 0, "no test reaches it")
     for tests in choice.fast(mutant):
-        found = try_one(tree, mutant, tests, max_s, FAST)
+        found = try_one(tree, mutant, tests, max_s, FAST, interpreter)
         outcome = replace(found, tests=outcome.tests + found.tests)
         if outcome.dead:
             return outcome
     slow = choice.slow_files(mutant)
     if slow:
-        found = try_one(tree, mutant, slow, max_s, SLOW)
+        found = try_one(tree, mutant, slow, max_s, SLOW, interpreter)
         outcome = replace(found, tests=outcome.tests, by_slow=found.dead)
     return outcome
 
 
-def believed(tree: Path, outcomes: Sequence[Outcome], max_s: float) -> list[Outcome]:
+def believed(
+    tree: Path, outcomes: Sequence[Outcome], max_s: float, interpreter: Interpreter | None = None
+) -> list[Outcome]:
     """The outcomes without deaths by a test that fails in the tree as it is."""
     checked: list[Outcome] = []
     for by_slow, options in ((False, FAST), (True, SLOW)):
         dead = [outcome for outcome in outcomes if outcome.dead and outcome.by_slow is by_slow]
         noticed = sorted({test for outcome in dead for test in outcome.noticed})
-        broken = failing(tree, noticed, max_s * max(1, len(noticed) // 20), options)
+        broken = failing(tree, noticed, max_s * max(1, len(noticed) // 20), options, interpreter)
         for outcome in dead:
             untrue = sorted(set(outcome.noticed) & broken)
             checked.append(
@@ -167,6 +171,13 @@ def arguments() -> argparse.ArgumentParser:
         default=300.0,
         help="a run that takes longer counts as dead where the tree as it is takes less",
     )
+    parser.add_argument(
+        "--trees",
+        type=Path,
+        default=None,
+        metavar="FOLDER",
+        help="keep the copies of the tree there: what was compiled for them is used by the next command",
+    )
     parser.add_argument("--goal-pct", type=float, default=90.0, help="share of dead ones below which the status is 1")
     parser.add_argument("--json", action="store_true", help="an object a line")
     return parser
@@ -209,17 +220,29 @@ def main() -> int:
     choice = chosen_by(options)
     mutants = drawn(list(options.floors), options.only, options.sample, options.seed)
     outcomes: list[Outcome] = []
-    with tempfile.TemporaryDirectory(prefix="cotenant-mutation-") as folder:
-        trees: queue.SimpleQueue[Path] = queue.SimpleQueue()
+    with contextlib.ExitStack() as held:
+        kept: Path | None = options.trees
+        folder = kept or Path(held.enter_context(tempfile.TemporaryDirectory(prefix="cotenant-mutation-")))
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = held.enter_context((folder / "lock").open("w"))
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            print(f"another command makes its changes in {folder}", file=sys.stderr)
+            return 2
+        trees: queue.SimpleQueue[tuple[Path, Interpreter]] = queue.SimpleQueue()
         for number in range(options.jobs):
-            trees.put(copied(ROOT, Path(folder, str(number))))
+            tree = copied(ROOT, folder.resolve() / str(number))
+            interpreter = Interpreter(tree, ["model"] if "model" not in options.floors else [])
+            held.callback(interpreter.close)
+            trees.put((tree, interpreter))
 
         def trial(mutant: Mutant) -> Outcome:
-            tree = trees.get()
+            tree, interpreter = trees.get()
             try:
-                return tried(tree, mutant, choice, options.max_s)
+                return tried(tree, mutant, choice, options.max_s, interpreter)
             finally:
-                trees.put(tree)
+                trees.put((tree, interpreter))
 
         with ThreadPoolExecutor(options.jobs) as pool:
             for done in as_completed([pool.submit(trial, mutant) for mutant in mutants]):
@@ -227,7 +250,8 @@ def main() -> int:
                 told(outcomes[-1], options.json)
                 print(f"\r{len(outcomes)} of {len(mutants)}", end="", file=sys.stderr, flush=True)
         dead_before = {outcome.mutant for outcome in outcomes if outcome.dead}
-        outcomes = believed(trees.get(), outcomes, options.max_s)
+        tree, interpreter = trees.get()
+        outcomes = believed(tree, outcomes, options.max_s, interpreter)
     for outcome in outcomes:
         if not outcome.dead and outcome.mutant in dead_before:
             told(outcome, options.json)

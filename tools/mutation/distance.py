@@ -7,11 +7,11 @@ as a process, or names in a text, is not seen.
 
 from __future__ import annotations
 
-import ast
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cotenant.model.compiled_sources import imports
 from tools.tree import PACKAGES, ROOT
 
 _TESTS = ("tests", *(str(folder.relative_to(ROOT).parents[1] / "tests") for folder in PACKAGES.values()))
@@ -33,7 +33,7 @@ def import_graph(root: Path) -> Mapping[str, frozenset[str]]:
         }
     found: defaultdict[str, set[str]] = defaultdict(set)
     for file in modules.values():
-        for name in _imported((root / file).read_text()):
+        for name in imports((root / file).read_bytes()):
             while name and name not in modules:
                 name = name.rpartition(".")[0]
             if name and modules[name] != file:
@@ -103,14 +103,3 @@ def _module(path: Path) -> str:
 
 def _below(path: Path, root: Path) -> str:
     return path.relative_to(root).as_posix()
-
-
-def _imported(source: str) -> set[str]:
-    """The names that could be modules: what is imported from one may be one itself."""
-    names = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names

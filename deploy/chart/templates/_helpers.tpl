@@ -271,7 +271,7 @@ rules:
     verbs: [create]
   - apiGroups: [coordination.k8s.io]
     resources: [leases]
-    resourceNames: [{{ .lease }}]
+    resourceNames: [{{ .lease }}{{ range .more }}, {{ . }}{{ end }}]
     verbs: [get, update]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -411,7 +411,18 @@ koord-free: {value: 3000, description: work without any claim}
 
 {{/* The Leases that replicas made, of all parts: one that is off now may have been on. */}}
 {{- define "cotenant.leases" -}}
-[{{ include "cotenant.schedulerLease" . }}, cotenant-manager, cotenant-webhook, cotenant-rebalancer, cotenant-extended, cotenant-credit]
+[{{ include "cotenant.schedulerLease" . }}, cotenant-manager, cotenant-webhook, cotenant-rebalancer, cotenant-extended, cotenant-credit{{ range include "cotenant.shardLeases" . | fromJsonArray }}, {{ . }}{{ end }}]
+{{- end }}
+
+{{/* The Leases of several schedulers that all act, as JSON: their table, and one for each. */}}
+{{- define "cotenant.shardLeases" -}}
+{{- $lease := include "cotenant.schedulerLease" . | trim -}}
+{{- $made := list -}}
+{{- if gt (int .Values.scheduler.shards) 1 -}}
+{{- $made = append $made (printf "%s-shards" $lease) -}}
+{{- range $slot := until (int .Values.scheduler.shards) -}}{{- $made = append $made (printf "%s-shard-%d" $lease $slot) -}}{{- end -}}
+{{- end -}}
+{{- toJson $made -}}
 {{- end }}
 
 {{/* The names that pods' spec.schedulerName has, as JSON: those of the profiles where there is a configuration. */}}

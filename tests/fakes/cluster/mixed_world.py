@@ -21,7 +21,7 @@ from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.load.rules import LoadAware
-from cotenant.engine.state.pod_counts import PodKind
+from cotenant.engine.state.pod_kind import PodKind
 from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint, WhenUnsatisfiable
 from cotenant.model.cluster.demands import NO_DEMANDS, Demands
 from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector

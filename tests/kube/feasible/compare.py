@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.kube.claims.upstream import upstream, why_not
 from tests.kube.feasible.ours import Engines, Own
 from tests.kube.feasible.pods import pods
-from tests.kube.feasible.upstream_side import Judged, Server, judging
+from tests.kube.feasible.upstream_side import Judged, Server, judging, plugins
 from tests.kube.feasible.vocabulary import Manifest
 from tests.kube.feasible.worlds import world
 
@@ -58,12 +58,21 @@ def difference(theirs: frozenset[str] | None, own: Own) -> str:
     return ""
 
 
-def batch(server: Server, seed: int, count: int) -> Batch:
-    """Judge a seed's pods on its world."""
+def config(unfiltered: Sequence[str]) -> Manifest:
+    """The configuration that kube-scheduler runs with, as far as this scheduler is to honour it."""
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "default-scheduler", "plugins": plugins(unfiltered)}],
+    }
+
+
+def batch(server: Server, seed: int, count: int, unfiltered: Sequence[str] = ()) -> Batch:
+    """Judge a seed's pods on its world; these plugins do not filter."""
     found = world(seed)
     wanted = {obj["metadata"]["name"]: obj for obj in pods(seed, found, count)}
     with server.world(found):
-        engines = Engines(server.objects(found))
+        engines = Engines(server.objects(found), config(unfiltered))
         judged, refused = server.judged(tuple(wanted.values()))
         own = {name: engines.judge(one.pod) for name, one in judged.items()}
         differing = {name for name, one in judged.items() if difference(one.nodes, own[name])}
@@ -94,9 +103,9 @@ def _shown(pod: Manifest) -> Manifest:
 
 
 @contextmanager
-def servers(folder: Path) -> Iterator[Server]:
-    """An API server and a kube-scheduler that tells what its filters pass."""
-    with upstream(folder) as found, judging(found) as server:
+def servers(folder: Path, unfiltered: Sequence[str] = ()) -> Iterator[Server]:
+    """An API server and a kube-scheduler that tells what its filters pass, without those of these plugins."""
+    with upstream(folder) as found, judging(found, unfiltered) as server:
         yield server
 
 
@@ -105,6 +114,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=400, help="how many pods are judged, at least")
     parser.add_argument("--seed", type=int, default=0, help="of the first world; the next has the next")
+    parser.add_argument("--without", nargs="*", default=[], help="plugins whose filters the configuration disables")
     parser.add_argument("--folder", type=Path, default=None, help="where processes write; kept")
     asked = parser.parse_args()
     if why := why_not():
@@ -115,9 +125,9 @@ def main() -> int:
         folder = asked.folder or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         began_s, cases, refused, seed = time.monotonic(), list[Case](), dict[str, str](), asked.seed
-        with servers(folder) as server:
+        with servers(folder, asked.without) as server:
             while len(cases) < asked.cases:
-                found = batch(server, seed, PODS_A_WORLD)
+                found = batch(server, seed, PODS_A_WORLD, asked.without)
                 for case in found.cases:
                     if case.difference:
                         print(f"{case.name}: {case.difference}", flush=True)

@@ -15,6 +15,7 @@ from tests.kube.feasible.vocabulary import Manifest
 
 from cotenant.drivers.kube.kinds.namespace import NAMESPACES
 from cotenant.drivers.kube.kinds.node import NODES
+from cotenant.drivers.kube.kinds.pod.by_scheduler import PodsOfScheduler
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.drivers.kube.kinds.storage.persistent_volume import PERSISTENT_VOLUMES
@@ -27,6 +28,7 @@ from cotenant.engine.state.reports import Reports
 from cotenant.model.cluster.extender import Extender
 from cotenant.model.decisions.answers import WhatIf
 from cotenant.policy.placement.profiles import profile
+from cotenant.services.scheduler_config.reading import convert_config
 from cotenant.services.scheduling.claims import ClaimBinder
 from cotenant.services.scheduling.engine import scheduling_engine
 from cotenant.services.scheduling.options import Options
@@ -48,13 +50,16 @@ class Own:
 
 
 class _Engine:
-    def __init__(self, objects: Mapping[str, Sequence[Manifest]], extenders: tuple[Extender, ...]) -> None:
+    def __init__(
+        self, objects: Mapping[str, Sequence[Manifest]], extenders: tuple[Extender, ...], config: Manifest | None
+    ) -> None:
         placement = replace(profile("kube-default"), default_spread=False)
         options = Options(schedulers=(SCHEDULER,), profiles={SCHEDULER: placement}, extenders=extenders)
         self.cluster = scheduling_engine(placement, options)
         self.watches = ToldWatches()
         self.now_s = 0.0
-        reader = PodReader()
+        pods = convert_config(config).profiles[SCHEDULER].pods if config is not None else PodsOfScheduler()
+        reader = PodReader(by_scheduler={SCHEDULER: PodsOfScheduler(unfiltered=pods.unfiltered)})
         EngineWatches(
             self.watches, self.cluster, reader, ClaimBinder(nobody(), reader.volumes), Reports(), lambda: self.now_s
         )
@@ -75,9 +80,10 @@ class _Engine:
 class Engines:
     """The engine's two views of the objects of one world."""
 
-    def __init__(self, objects: Mapping[str, Sequence[Manifest]]) -> None:
+    def __init__(self, objects: Mapping[str, Sequence[Manifest]], config: Manifest | None = None) -> None:
+        """`config`: of a kube-scheduler, whose filters alone count."""
         noting = Extender("http://127.0.0.1:1", filter_verb="filter", caches_nodes=True)
-        self._asking, self._placing = _Engine(objects, (noting,)), _Engine(objects, ())
+        self._asking, self._placing = _Engine(objects, (noting,), config), _Engine(objects, (), config)
 
     def judge(self, pod: Manifest) -> Own:
         """A pod that has no node."""

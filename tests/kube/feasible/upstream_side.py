@@ -69,15 +69,19 @@ class Extender:
             self._server.shutdown()
             self._server.server_close()
 
-    def configuration(self) -> Mapping[str, Any]:
-        """What a kube-scheduler that asks it has in its configuration."""
+    def configuration(self, unfiltered: Sequence[str]) -> Mapping[str, Any]:
+        """What a kube-scheduler that asks it, and leaves out these plugins, has in its configuration."""
         return {
             "percentageOfNodesToScore": 100,
             "extenders": [{"urlPrefix": self.url, "filterVerb": "filter", "nodeCacheCapable": True}],
-            "profiles": [
-                {"schedulerName": "default-scheduler", "plugins": {"postFilter": {"disabled": [{"name": "*"}]}}}
-            ],
+            "profiles": [{"schedulerName": "default-scheduler", "plugins": plugins(unfiltered)}],
         }
+
+
+def plugins(unfiltered: Sequence[str]) -> Mapping[str, Any]:
+    """A profile's sets without preemption, and without the filters of these plugins."""
+    off = {"disabled": [{"name": name} for name in unfiltered]}
+    return {"postFilter": {"disabled": [{"name": "*"}]}, "preFilter": off, "filter": off}
 
 
 class Server:
@@ -174,10 +178,10 @@ class Server:
 
 
 @contextmanager
-def judging(found: Upstream) -> Iterator[Server]:
-    """A kube-scheduler that asks, on a running API server."""
+def judging(found: Upstream, unfiltered: Sequence[str] = ()) -> Iterator[Server]:
+    """A kube-scheduler that asks, on a running API server; these plugins do not filter."""
     extender = Extender()
-    with extender.serving(), found.scheduler(extender.configuration()):
+    with extender.serving(), found.scheduler(extender.configuration(unfiltered)):
         server = Server(found.client(), extender)
         server.prepare()
         yield server

@@ -18,6 +18,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from cotenant.drivers.qemu.modules import in_order
 from cotenant.drivers.qemu.packages import META, Kernel, Unavailable, command, keep, kept_or_fetched
 
 MODULES = ("virtio_pci", "virtio_blk", "fuse", "virtiofs")
@@ -46,8 +47,7 @@ def _fetch(folder: Path) -> None:
     if "vmlinuz" not in found:
         raise Unavailable(f"{package} has no kernel in it")
     files["vmlinux"] = _unpacked(found["vmlinuz"])
-    for name in _in_order(found):
-        files[f"{name}.ko"] = found[name]
+    files |= {f"{name}.ko": data for name, data in in_order(found.get, MODULES).items()}
     keep(folder / package.removeprefix("linux-image-"), files)
 
 
@@ -71,20 +71,3 @@ def _unpacked(image: bytes) -> bytes:
             return kernel
         at = image.find(b"\xfd7zXZ\x00", at + 1)
     return image
-
-
-def _in_order(found: dict[str, bytes]) -> list[str]:
-    """The modules wanted, each after those that it needs. What is not there is built in."""
-    order: list[str] = []
-
-    def add(name: str) -> None:
-        if name in order or name not in found:
-            return
-        depends = re.search(rb"\0depends=([^\0]*)\0", found[name])
-        for needed in depends[1].decode().split(",") if depends is not None else ():
-            add(needed.replace("-", "_"))
-        order.append(name)
-
-    for name in MODULES:
-        add(name)
-    return order

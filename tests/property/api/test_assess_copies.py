@@ -69,7 +69,7 @@ PLACES = [(at, path) for at, obj in enumerate(CLUSTER) for path in places(obj)]
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.sampled_from(PLACES), ODD), min_size=1, max_size=4))
 def test_anything_may_stand_anywhere(changes: list[tuple[tuple[int, tuple[Any, ...]], Any]]) -> None:
     objects = deepcopy(CLUSTER)

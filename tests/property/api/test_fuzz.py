@@ -12,7 +12,7 @@ from bench.fuzz.__main__ import SLOW_S, fuzz
 from bench.fuzz.reader import Reader
 from bench.fuzz.readers import all_readers
 
-INPUTS = 10_000
+INPUTS = (1000, pytest.param(20_000, marks=pytest.mark.long))
 
 
 @pytest.fixture(autouse=True)
@@ -23,10 +23,11 @@ def quiet() -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_every_reader_survives_random_input(tmp_path: Path) -> None:
+@pytest.mark.parametrize("inputs", INPUTS)
+def test_every_reader_survives_random_input(inputs: int, tmp_path: Path) -> None:
     """In one case: the readers of Kubernetes objects share an engine, whose state the earlier ones made."""
     for reader in all_readers(tmp_path):
-        found = fuzz(reader, INPUTS, seed=0)
+        found = fuzz(reader, inputs, seed=0)
         assert not found.failures, found.first_failure
         assert found.accepted, f"{reader.name} accepts nothing: its examples are not valid"
         assert found.refused or not reader.errors

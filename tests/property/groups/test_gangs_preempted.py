@@ -31,7 +31,7 @@ from cotenant.policy.placement.profiles import profile
 NODES, CPU = 4, 3000
 GANGS = ("a", "b", "c")
 _OURS = LabelSelector.of({"app": "x"})
-_SLOW = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_SLOW = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def cluster(quotas: Quotas | None = None) -> Cluster:

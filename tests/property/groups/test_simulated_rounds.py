@@ -71,7 +71,7 @@ def compare(seed: int) -> int:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32 - 1))
 def test_an_engine_is_afterwards_as_its_twin(seed: int) -> None:
     compare(seed)

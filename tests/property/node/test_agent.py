@@ -265,10 +265,10 @@ def test_ten_thousand_groups_that_come_and_go_leave_no_more_than_two_thousand(re
     chosen = AgentSettings(roots=ROOTS, decisions_kept=100, max_series=100, series_points=300)
     keeper = FakeKeeper(refuses=lambda setting: "EINVAL" if refuses else "")
     node = FakeNode(Agent(chosen, "node-1", [*enabled_policies(chosen.policies), policy.entry()]), keeper=keeper)
-    churn(node, policy, 0, 8000)
+    churn(node, policy, 0, 5000)
     early = reachable(node.agent)
     node.said.clear()
-    churn(node, policy, 8000, 18_000)
+    churn(node, policy, 5000, 10_000)
     assert reachable(node.agent) <= early * 1.05
 
 

@@ -15,7 +15,7 @@ from cotenant.policy.interference.antagonist import CauseHistory, decide
 from cotenant.policy.interference.correlation import score_ppm
 from cotenant.policy.interference.settings import MAX_SLICES, InterferenceSettings, SuspectSignal, VictimSignal
 
-SEEDS = range(50)
+SEEDS = range(25)
 LEARNING_S = 6000  # a hundred samples, one a minute
 HALF_HOUR_S = 1800
 SIGNALS = [SuspectSignal.CPU, SuspectSignal.BLAME]

@@ -199,4 +199,4 @@ class KeeperMachine(RuleBasedStateMachine):
 
 
 TestKeeperMachine = pytest.mark.slow(KeeperMachine.TestCase)
-TestKeeperMachine.settings = settings(max_examples=250, stateful_step_count=30, deadline=None)
+TestKeeperMachine.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)

@@ -267,7 +267,7 @@ def test_a_value_of_one_lease_is_never_the_original_of_another(kind: str, name: 
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(owner=owners(V1_FILES), steps=st.lists(steps, min_size=2, max_size=14))
 def test_on_v1_what_stood_before_stands_again(owner: dict[tuple[str, str], str], steps: list[Step]) -> None:
     def exists(what: Sequence[SetKnob] | Sequence[Target] | int | None) -> bool:
@@ -278,7 +278,7 @@ def test_on_v1_what_stood_before_stands_again(owner: dict[tuple[str, str], str],
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(owner=owners(V2_FILES), steps=st.lists(steps, min_size=2, max_size=14))
 def test_on_v2_what_stood_before_stands_again(owner: dict[tuple[str, str], str], steps: list[Step]) -> None:
     lives("v2", owner, steps)

@@ -67,7 +67,7 @@ def differences(events: tuple[Event, ...], form: Form) -> list[tuple[str, str, s
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.sampled_from(list(Form)), st.sampled_from([1, 2, 4]), st.integers(0, 4), SEEDS)
 def test_a_recording_read_from_disk_gives_the_same_instructions(form: Form, cpus: int, hogs: int, seed: int) -> None:
     events = recorded(form, cpus, hogs, seed)

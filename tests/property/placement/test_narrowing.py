@@ -197,7 +197,7 @@ def _large_pod(rng: np.random.Generator) -> Pod:
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 def test_allowed_rows_and_preferences_are_those_of_the_rules(seed: int) -> None:
     world = run(np.random.default_rng(seed), 25, check=True)
     for number in world.pods:
@@ -223,7 +223,7 @@ def everything_is_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_same_for_pods_with_long_lists(everything_is_many: None, seed: int) -> None:
     world = run(np.random.default_rng(seed), 25, True, _large_pod)
     for number in world.pods:

@@ -125,8 +125,9 @@ def _selector(rng: np.random.Generator) -> str:
     return f"selector.{rng.choice([rule_worlds.ZONE, 'disk', HOSTNAME])}={rng.choice(['-', 'a', 'ssd', 'n1'])}"
 
 
-def ask_everything(world: World, rng: np.random.Generator) -> None:
-    for seen in list(world.pods.values()):
+def ask_everything(world: World, rng: np.random.Generator, max_pods: int = 1000) -> None:
+    before = arrays(world.c)
+    for seen in list(world.pods.values())[:max_pods]:
         if world.c.find(seen.pod.key) is None:
             continue  # it was ending, and no node had it
         changes = [
@@ -135,11 +136,10 @@ def ask_everything(world: World, rng: np.random.Generator) -> None:
             ("nvidia.com/gpu=1", f"priority={int(rng.integers(-5, 20))}"),
             (f"node=n{int(rng.integers(5))}", "memory=10", _selector(rng)),
         ]
-        before = arrays(world.c)
         for texts in changes:
             answer = world.c.why.pod(seen.pod.key, world.now_s, WhatIf.parse(texts))
             assert answer is not None
-        assert arrays(world.c) == before
+    assert arrays(world.c) == before
 
 
 @pytest.mark.slow
@@ -148,11 +148,11 @@ def ask_everything(world: World, rng: np.random.Generator) -> None:
 def test_a_question_changes_no_bit_and_no_later_decision(seed: int, name: str) -> None:
     asked, left_alone = World(seed, name), World(seed, name)
     rng = np.random.default_rng(seed)
-    for _ in range(6):
+    for _ in range(5):
         assert asked.happen() == left_alone.happen()
         ask_everything(asked, rng)
         before = residents(asked.c)
-        ask_everything(asked, rng)
+        ask_everything(asked, rng, 3)
         assert residents(asked.c) == before
         assert arrays(asked.c) == arrays(left_alone.c)
         asked.c.validate()

@@ -42,8 +42,8 @@ PAGES = [ROOT / "CONTRIBUTING.md", *sorted(FOLDER.glob("*.md"))]
 
 
 def copied(folder: Path, applied: Mapping[str, tuple[Block, ...]]) -> Path:
-    """A copy of the sources with these recipes applied."""
-    left_out = shutil.ignore_patterns("__pycache__", "*.egg-info", "node_modules")
+    """A copy of the sources with these recipes applied; compiled bytecode stays valid with the times of its files."""
+    left_out = shutil.ignore_patterns("*.egg-info", "node_modules")
     for package in PACKAGES.values():
         shutil.copytree(package, folder / package.relative_to(ROOT), ignore=left_out)
     shutil.copytree(ROOT / "console", folder / "console", ignore=left_out)

@@ -11,7 +11,8 @@ import pytest
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.results.forms import Series
 from cotenant_lab import experiment, registry
-from cotenant_lab.comparison import compare, to_object
+from cotenant_lab.comparison import compare
+from cotenant_lab.comparison_object import to_object
 from cotenant_lab.contract import MachineMap, Measures, RunResult, RunSpec
 from cotenant_lab.experiment import Plan, RunProgress
 

@@ -21,7 +21,8 @@ from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, LeaseS
 from cotenant.model.zones.setting import Backend, Mode
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.services.zones.backends import RootBackend, SubBackend, WeightsBackend, can_load_sub
-from cotenant.services.zones.definition import BackendChoice, GroupClass, ZoneDefinition, ZoneGroup
+from cotenant.services.zones.definition import BackendChoice, ZoneDefinition
+from cotenant.services.zones.groups import GroupClass, ZoneGroup
 from cotenant.services.zones.runner import ZoneRunner
 
 pytestmark = pytest.mark.skipif(

@@ -23,7 +23,8 @@ from cotenant.model.zones.setting import Backend, Mode
 from cotenant.model.zones.state import ZoneState
 from cotenant.policy.zone.deciding import ZoneConfig
 from cotenant.services.zones.backends import RootBackend, can_load
-from cotenant.services.zones.definition import BackendChoice, GroupClass, ZoneDefinition, ZoneGroup
+from cotenant.services.zones.definition import BackendChoice, ZoneDefinition
+from cotenant.services.zones.groups import GroupClass, ZoneGroup
 from cotenant.services.zones.runner import ZoneRunner
 
 pytestmark = pytest.mark.skipif(

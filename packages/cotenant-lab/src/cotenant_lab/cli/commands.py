@@ -292,3 +292,21 @@ def explain(
     from cotenant_lab.cli import explaining
 
     return explaining.explain(run, task, policy, seed, load, json)
+
+
+@app.command
+def scenes(
+    *,
+    seed: Annotated[int, Parameter(help="Of the wake-ups.")] = 1,
+    readings: Annotated[int, Parameter(help="Readings, of a second each, in each phase.")] = 120,
+    rules: Annotated[
+        bool, Parameter(help="The zone follows its rules instead of what it learned.", negative=())
+    ] = False,
+    json: Json = False,
+) -> int:
+    """A day of changing phases on one simulated CPU: a Control Zone that learns which scheduler serves each scene,
+    against every fixed one. Outcomes are 0 to 1; regret is what the best fixed one of a phase had more, summed.
+    """
+    from cotenant_lab.cli import scene_day
+
+    return scene_day.report(seed, readings, scenes=not rules, as_json=json)

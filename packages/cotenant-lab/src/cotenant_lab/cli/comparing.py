@@ -19,8 +19,9 @@ from cotenant_lab.cli.comparison_tables import print_comparison
 from cotenant_lab.cli.naming import COMPARE, as_typed
 from cotenant_lab.cli.progress import progress
 from cotenant_lab.cli.values import check_jobs, check_law, check_number, read_loads, read_override
-from cotenant_lab.comparison import OURS, to_object
+from cotenant_lab.comparison import OURS
 from cotenant_lab.comparison import compare as gather
+from cotenant_lab.comparison_object import to_object
 from cotenant_lab.contract import RunSpec, Scenario
 from cotenant_lab.experiment import Plan
 from cotenant_lab.provenance import provenance, save_experiment

@@ -8,14 +8,26 @@ Limits: the rules use the lab's metrics only; remarks about the workload are in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite, isnan
+from math import isfinite
 from typing import Literal
 
-from cotenant_lab.comparison import Comparison, Paired, Row
-from cotenant_lab.metric import Metric
+from cotenant_lab.comparison import Comparison, Row
 from cotenant_lab.metrics import SUSTAINED_LOAD
+from cotenant_lab.report.wording import (
+    bounded,
+    by_direction,
+    counted,
+    gap,
+    how_many,
+    is_better,
+    lowered,
+    percent,
+    points,
+    policies_of,
+    signed,
+)
 
 Kind = Literal["lead", "loss", "caution", "fact"]
 
@@ -54,22 +66,24 @@ def _leading_figure(c: Comparison) -> list[Finding]:
     if not metric.ranks:
         return []
     pairs = [p for p in c.paired if p.metric == metric.name and p.load == c.focus]
-    head = f"On {_lower(metric.title)} at {_percent(c.focus)} load, paired by seed, {c.ours} "
+    head = f"On {lowered(metric.title)} at {percent(c.focus)} load, paired by seed, {c.ours} "
     found = []
     for role, noun, good, bad in _GROUPS:
         group = [p for p in pairs if c.roles[p.policy] == role]
-        ahead, tied, behind = _split(group, metric)
+        ahead, tied, behind = by_direction(group, metric)
         if ahead:
             closest = min(ahead, key=lambda p: abs(p.difference.mean))
-            near = f" The closest of them is {closest.policy}, {_gap(closest, metric)} away." if len(ahead) > 1 else ""
-            by = f" by {_gap(closest, metric)}" if len(ahead) == 1 else ""
-            found.append(Finding(good, f"{head}is ahead of {_count(ahead, group, noun)}: {_names(ahead)}{by}.{near}"))
+            near = f" The closest of them is {closest.policy}, {gap(closest, metric)} away." if len(ahead) > 1 else ""
+            by = f" by {gap(closest, metric)}" if len(ahead) == 1 else ""
+            found.append(
+                Finding(good, f"{head}is ahead of {counted(ahead, group, noun)}: {policies_of(ahead)}{by}.{near}")
+            )
         if tied:
-            listed = "; ".join(f"{p.policy} ({_gap(p, metric)})" for p in tied)
-            found.append(Finding(bad, f"{head}is not separated from {_some(tied, noun)} {listed}."))
+            listed = "; ".join(f"{p.policy} ({gap(p, metric)})" for p in tied)
+            found.append(Finding(bad, f"{head}is not separated from {how_many(tied, noun)} {listed}."))
         if behind:
-            listed = "; ".join(f"{p.policy} by {_gap(p, metric)}" for p in behind)
-            found.append(Finding(bad, f"{head}loses to {_some(behind, noun)} {listed}."))
+            listed = "; ".join(f"{p.policy} by {gap(p, metric)}" for p in behind)
+            found.append(Finding(bad, f"{head}loses to {how_many(behind, noun)} {listed}."))
     return found
 
 
@@ -90,10 +104,10 @@ def _sustained_load(c: Comparison) -> list[Finding]:
     pair = next(p for p in c.paired if p.metric == SUSTAINED_LOAD.name and p.policy == best.policy)
     lead = -pair.difference.mean
     words = (
-        f"{c.ours} sustains {_bounded(mine.bound)}{_percent(mine.mean.mean)} load with both classes at 1 % violation "
+        f"{c.ours} sustains {bounded(mine.bound)}{percent(mine.mean.mean)} load with both classes at 1 % violation "
         "or less; the best "
-        f"rival, {best.policy}, {_bounded(best.bound)}{_percent(best.mean.mean)}. Paired by seed the lead is "
-        f"{_points(lead, pair.difference.half_width)}"
+        f"rival, {best.policy}, {bounded(best.bound)}{percent(best.mean.mean)}. Paired by seed the lead is "
+        f"{points(lead, pair.difference.half_width)}"
     )
     if pair.difference.excludes_zero:
         kind: Kind = "lead" if lead > 0 else "loss"
@@ -102,8 +116,8 @@ def _sustained_load(c: Comparison) -> list[Finding]:
         found = [Finding("loss", f"{words}: the interval includes zero, so it may be chance.")]
     if variants:
         listed = "; ".join(
-            f"{p.policy} {_bounded(row.bound)}{_percent(row.mean.mean)} "
-            f"({_points(p.difference.mean, p.difference.half_width)} from ours)"
+            f"{p.policy} {bounded(row.bound)}{percent(row.mean.mean)} "
+            f"({points(p.difference.mean, p.difference.half_width)} from ours)"
             for row in variants
             for p in c.paired
             if p.metric == SUSTAINED_LOAD.name and p.policy == row.policy
@@ -115,7 +129,7 @@ def _sustained_load(c: Comparison) -> list[Finding]:
         found.append(
             Finding(
                 "caution",
-                f"The sweep ends at {_percent(min(c.loads))} and {_percent(max(c.loads))}; beyond it a sustained load "
+                f"The sweep ends at {percent(min(c.loads))} and {percent(max(c.loads))}; beyond it a sustained load "
                 "is only bounded, and the "
                 f"sweep's end was counted: {listed}.",
             )
@@ -146,19 +160,19 @@ def _losses(c: Comparison) -> list[Finding]:
         ]
         if name == c.leading or not pairs:
             continue
-        _, _, behind = _split(pairs, metric)
+        _, _, behind = by_direction(pairs, metric)
         if behind:
             worst = max(behind, key=lambda p: abs(p.difference.mean))
-            names = _names(sorted(behind, key=lambda p: p.policy), c)
-            listed.append(f"{_lower(metric.title)}: to {names} (most to {worst.policy}, {_gap(worst, metric)})")
+            names = policies_of(sorted(behind, key=lambda p: p.policy), c)
+            listed.append(f"{lowered(metric.title)}: to {names} (most to {worst.policy}, {gap(worst, metric)})")
     if listed:
-        return [Finding("loss", f"Where {c.ours} loses at {_percent(c.focus)} load: {'; '.join(listed)}.")]
+        return [Finding("loss", f"Where {c.ours} loses at {percent(c.focus)} load: {'; '.join(listed)}.")]
     if len(c.seeds) > 1 and any(p.load == c.focus and c.roles[p.policy] in ("rival", "variant") for p in c.paired):
         return [
             Finding(
                 "lead",
                 f"In no other figure that ranks policies is a rival ahead of {c.ours} beyond its interval at "
-                f"{_percent(c.focus)} load.",
+                f"{percent(c.focus)} load.",
             )
         ]
     return []
@@ -170,12 +184,12 @@ def _ablations(c: Comparison) -> list[Finding]:
     if not pairs:
         return []
     listed = "; ".join(
-        f"{p.policy} {_signed(p, metric)}{'' if p.difference.excludes_zero else ' (may be chance)'}" for p in pairs
+        f"{p.policy} {signed(p, metric)}{'' if p.difference.excludes_zero else ' (may be chance)'}" for p in pairs
     )
     return [
         Finding(
             "fact",
-            f"What the parts of {c.ours} are worth in {_lower(metric.title)} at {_percent(c.focus)} load (without it, "
+            f"What the parts of {c.ours} are worth in {lowered(metric.title)} at {percent(c.focus)} load (without it, "
             f"minus with it): {listed}.",
         )
     ]
@@ -188,10 +202,10 @@ def _bound(c: Comparison) -> list[Finding]:
         Finding(
             "fact",
             f"{p.policy} knows more than any scheduler can ({c.summaries[p.policy]}): what is left to gain over "
-            f"{c.ours} is {_gap(p, metric)}."
-            if _better(p, metric)
+            f"{c.ours} is {gap(p, metric)}."
+            if is_better(p, metric)
             else f"{p.policy} is a frame, not a rival ({c.summaries[p.policy]}); {c.ours} is not behind it here "
-            f"({_gap(p, metric)}).",
+            f"({gap(p, metric)}).",
         )
         for p in pairs
     ]
@@ -265,10 +279,10 @@ def _utilisation(c: Comparison) -> list[Finding]:
         Finding(
             "caution",
             "Utilisation follows from the load. Where it differs it is no merit: slowed pods stay longer. The highest, "
-            f"{top.policy} with {_percent(top.get('utilisation').mean, 1)} of CPU requested, has "
-            f"{_percent(top.get('violation').mean)} violation; "
-            f"the lowest, {low.policy} with {_percent(low.get('utilisation').mean, 1)}, has "
-            f"{_percent(low.get('violation').mean)}.",
+            f"{top.policy} with {percent(top.get('utilisation').mean, 1)} of CPU requested, has "
+            f"{percent(top.get('violation').mean)} violation; "
+            f"the lowest, {low.policy} with {percent(low.get('utilisation').mean, 1)}, has "
+            f"{percent(low.get('violation').mean)}.",
         )
     ]
 
@@ -278,13 +292,13 @@ def _saturated(c: Comparison) -> list[Finding]:
     for name in ("success", "granted_fairness"):
         rows = [row for row in c.rows if row.load == c.focus and isfinite(row.get(name).mean)]
         if len(rows) > 1 and min(row.get(name).mean for row in rows) > 0.99:
-            saturated.append(_lower(c.metrics[name].title))
+            saturated.append(lowered(c.metrics[name].title))
     if not saturated:
         return []
     return [
         Finding(
             "caution",
-            f"At {_percent(c.focus)} load {' and '.join(saturated)} {'is' if len(saturated) == 1 else 'are'} above "
+            f"At {percent(c.focus)} load {' and '.join(saturated)} {'is' if len(saturated) == 1 else 'are'} above "
             f"0.99 for every policy and {'does' if len(saturated) == 1 else 'do'} not separate them.",
         )
     ]
@@ -352,66 +366,4 @@ def _target_met(row: Row, name: str, side: str, value: float) -> bool:
 
 
 def _missed(row: Row, c: Comparison) -> list[str]:
-    return [_lower(c.metrics[target[0]].title) for target in FOUNDING_TARGETS if not _target_met(row, *target)]
-
-
-def _split(pairs: Sequence[Paired], metric: Metric) -> tuple[list[Paired], list[Paired], list[Paired]]:
-    """Pairs in which ours is ahead, not separated, and behind."""
-    ahead = [p for p in pairs if p.difference.excludes_zero and not _better(p, metric)]
-    behind = [p for p in pairs if p.difference.excludes_zero and _better(p, metric)]
-    tied = [p for p in pairs if p.difference.count > 1 and not p.difference.excludes_zero]
-    return ahead, tied, behind
-
-
-def _better(pair: Paired, metric: Metric) -> bool:
-    """Whether the other policy has the better mean."""
-    return pair.difference.mean < 0 if metric.better == "lower" else pair.difference.mean > 0
-
-
-def _gap(pair: Paired, metric: Metric) -> str:
-    return _amount(abs(pair.difference.mean), pair.difference.half_width, metric)
-
-
-def _signed(pair: Paired, metric: Metric) -> str:
-    return ("+" if pair.difference.mean >= 0 else "-") + _amount(
-        abs(pair.difference.mean), pair.difference.half_width, metric
-    )
-
-
-def _amount(value: float, half: float, metric: Metric) -> str:
-    if metric.unit == "fraction":
-        return _points(value, half)
-    unit = f" {metric.suffix}" if metric.suffix else ""
-    return f"{value:.3g}{unit}" if isnan(half) else f"{value:.3g} ± {half:.2g}{unit}"
-
-
-def _points(value: float, half: float) -> str:
-    return f"{value * 100:.2f} points" if isnan(half) else f"{value * 100:.2f} ± {half * 100:.2f} points"
-
-
-def _percent(value: float, places: int | None = None) -> str:
-    return f"{value * 100:.3g} %" if places is None else f"{value * 100:.{places}f} %"
-
-
-def _bounded(bound: str) -> str:
-    return {"above": "at least ", "below": "less than ", "exact": ""}[bound]
-
-
-def _count(some: Sequence[object], every: Sequence[object], noun: str) -> str:
-    if len(every) == 1:
-        return f"its one {noun}"
-    return f"all {len(every)} {noun}s" if len(some) == len(every) else f"{len(some)} of {len(every)} {noun}s"
-
-
-def _some(pairs: Sequence[object], noun: str) -> str:
-    return f"the {noun}" if len(pairs) == 1 else f"the {noun}s"
-
-
-def _names(pairs: Sequence[Paired], c: Comparison | None = None) -> str:
-    """The policies' names; with `c` given, variants are marked as such."""
-    names = [f"{p.policy} (variant)" if c and c.roles[p.policy] == "variant" else p.policy for p in pairs]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _lower(title: str) -> str:
-    return title if title.startswith(("SLO", "GPU", "CPU")) else title[0].lower() + title[1:]
+    return [lowered(c.metrics[target[0]].title) for target in FOUNDING_TARGETS if not _target_met(row, *target)]

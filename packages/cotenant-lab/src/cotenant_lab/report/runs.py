@@ -20,7 +20,8 @@ import numpy as np
 
 from cotenant.model.results.forms import MachineFrames
 from cotenant.model.results.views import MachineFramesView, curve_view, frames_view
-from cotenant_lab.comparison import Comparison, to_object
+from cotenant_lab.comparison import Comparison
+from cotenant_lab.comparison_object import to_object
 from cotenant_lab.contract import RunResult
 from cotenant_lab.report.views import EmbeddedPage, EmbeddedRuns, metric_views
 

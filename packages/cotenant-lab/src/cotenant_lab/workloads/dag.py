@@ -42,9 +42,7 @@ NODES = 249
 NODE_MILLI_CPU = 96_000
 GIB = 1 << 30
 NODE_MEMORY = 512 * GIB  # the trace gives memory in percent of a machine, so the size only sets the unit
-WIDEST = (
-    1 / 3
-)  # of the cluster's CPU, for one task; the widest of the trace requested a sixth of its own, much larger cluster
+WIDEST = 1 / 3  # of the cluster's CPU, for one task; the trace's widest requested a sixth of a much larger cluster
 LONGEST_S = 3_600.0  # isolated time; longer jobs would outlast any measurable window
 WARM_UP_S, MEASURED_S, TAIL_S = 3_600.0, 14_400.0, 1_800.0  # arrivals over all three, counted in the second
 TIGHTNESS = (1.5, 2.0, 3.0)
@@ -66,9 +64,8 @@ TASKS_PER_JOB = (
 )
 PODS_PER_TASK = ((1, 0.338), (10, 0.181), (100, 0.067), (1_000, 0.0082), (10_000, 0.00026), (70_000, 1e-6))
 DURATION_MU, DURATION_SIGMA = 2.15, 1.71  # of the logarithm of seconds
-WIDE_IS_LONG = (
-    0.5  # correlation behind width and duration; assumed, so that pods' mean duration is several times the tasks'
-)
+# Correlation behind width and duration; assumed, so that pods' mean duration is several times the tasks'.
+WIDE_IS_LONG = 0.5
 
 
 class Graph(NamedTuple):

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.model.json_object import JsonValue
 
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"
@@ -35,7 +36,7 @@ class Column:
 
     name: str
     type: str  # string, integer, number, boolean, date
-    value: Callable[[Manifest, float], Any]
+    value: Callable[[Manifest, float], JsonValue]
     format: str = ""
     description: str = ""
     priority: int = 0  # above 0 is shown by `-o wide` only

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from cotenant_local.controllers import claim_controllers as claims
 from cotenant_local.controllers import cluster_controllers as cluster
 from cotenant_local.controllers import workload_controllers as workload
+from cotenant_local.controllers.autoscaler_controllers import Autoscalers, PodUses, nothing_measured
 from cotenant_local.controllers.cleanup.event_expiry import EventExpiry
 from cotenant_local.controllers.cleanup.garbage_controller import GarbageCollector
 from cotenant_local.controllers.cluster.node_lifecycle import GRACE_S
@@ -27,11 +28,13 @@ def all_controllers(
     served: tuple[str, ...] = (),
     *,
     workload_with_job: bool = False,
+    uses: PodUses = nothing_measured,
 ) -> tuple[Controller, ...]:
     """One of each.
 
     `node_grace_s`: seconds without a heartbeat until a node counts as dead. `served`: the names of the cluster's
     scheduler; empty = it has none. `workload_with_job`: each Job gets a Workload and a PodGroup.
+    `uses`: what autoscalers go by.
     """
     registry = informers.api.registry
     serves_requests = any((found.group, found.plural) == EVICTION_REQUESTS for found in registry.resources())
@@ -44,6 +47,7 @@ def all_controllers(
         workload.DaemonSets(informers, clock),
         workload.GroupedJobs(informers, clock) if workload_with_job else workload.Jobs(informers, clock),
         CronJobs(informers, clock),
+        Autoscalers(informers, clock, uses),
         Quotas(informers, clock),
         cluster.NodeLifecycle(informers, clock, node_grace_s),
         cluster.TaintEviction(informers, clock),
@@ -71,8 +75,11 @@ def controller_manager(
     served: tuple[str, ...] = (),
     *,
     workload_with_job: bool = False,
+    uses: PodUses = nothing_measured,
     cpu_s: Callable[[], float] = time.thread_time,
 ) -> Runner:
     """A runner of all controllers, ready to start. `cpu_s`: what their plans cost is measured with."""
-    controllers = all_controllers(informers, clock, node_grace_s, served, workload_with_job=workload_with_job)
+    controllers = all_controllers(
+        informers, clock, node_grace_s, served, workload_with_job=workload_with_job, uses=uses
+    )
     return Runner(informers, controllers, clock, cpu_s)

@@ -1,4 +1,4 @@
-"""What simulated nodes and pods use, for `kubectl top`.
+"""What simulated nodes and pods use, for `kubectl top` and autoscalers.
 
 The API shows usage by container, the world computes it by pod. The world's present figures; a pod's usage is divided
 among its containers by their requests, equally where there are none.
@@ -7,7 +7,8 @@ Limits: a node's usage is that of its pods; a simulated system uses nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, NOTHING, Amounts
@@ -15,16 +16,27 @@ from cotenant_local.apiserver.http.resource_metrics import Measured, Usage
 from cotenant_local.controllers.runtime.actions import NODES, PODS
 from cotenant_local.controllers.runtime.informer import Informers
 from cotenant_local.controllers.views.core import NodeView, Pod
+from cotenant_local.controllers.workloads.replica_count import PodUse
 from cotenant_local.nodes.kubelets import Kubelets
 
 
 class FleetUsage:
     """The usage of a fleet (a `UsageSource`). Reads the informers' caches."""
 
-    def __init__(self, informers: Informers, kubelets: Kubelets) -> None:
+    def __init__(self, informers: Informers, kubelets: Kubelets, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
         self._informers = informers
         self._kubelets = kubelets
         self.window_s = 1.0  # the figures are of this moment; the API has no shorter window
+
+    def uses(self, namespace: str) -> Iterator[tuple[str, PodUse]]:
+        """What autoscalers go by: each running pod's use now, by name."""
+        for pod in self.pods(namespace):
+            amounts = {
+                name: {CPU_NAME: round(usage.cpu_cores * 1e3), MEMORY_NAME: round(usage.memory_bytes) * 1000}
+                for name, usage in pod.usage.items()
+            }
+            yield pod.name, PodUse(amounts, self._clock(), self.window_s)
 
     def nodes(self) -> Iterator[Measured]:
         """Every simulated node that is powered on, in order of name."""

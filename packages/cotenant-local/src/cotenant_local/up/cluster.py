@@ -83,6 +83,7 @@ class LocalCluster:
         self.endpoints: Endpoints
         self.children: list[Child] = []
         self.nodes: SimulatedNodes
+        self._usage: FleetUsage | None = None
         self.submitter: Submitter | None = None
         self.news: Callable[[], list[str]] = list  # what happened to services since the last call, a line an event
         self._agents_port = 0
@@ -228,6 +229,7 @@ class LocalCluster:
             node_grace_s=self.config.node_grace_s,
             served=self.config.scheduler_names(),
             workload_with_job=self.config.has_workloads,
+            uses=lambda namespace: self._usage.uses(namespace) if self._usage is not None else (),
         )
         await runner.start()
         self._stack.push_async_callback(runner.stop)
@@ -241,7 +243,8 @@ class LocalCluster:
         self.nodes = SimulatedNodes(
             self._informers, fleet, speed=config.speed, reporter=reporter, cpus=config.cpus(), seed=config.seed
         )
-        self._app.serve_usage(FleetUsage(self._informers, self.nodes.kubelets))
+        self._usage = FleetUsage(self._informers, self.nodes.kubelets)
+        self._app.serve_usage(self._usage)
         await self.nodes.start()
         self._stack.push_async_callback(self.nodes.stop)
         if config.device_shape.drivers:

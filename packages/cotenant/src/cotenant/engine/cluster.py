@@ -21,6 +21,7 @@ from math import inf
 import numpy as np
 
 from cotenant.engine.cluster_state import ClusterState
+from cotenant.engine.cycle.closed_nodes import ClosedNodes
 from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.eviction.preemption import Budgets
 from cotenant.engine.cycle.history import DecisionHistory
@@ -83,6 +84,7 @@ class Cluster(ClusterState):
         self.profile = profile = self._components.profile
         self._pods = Pods(self._components, profile, self.settings, self._outbox)
         super().__init__(self._components, self._pods, self._nodes, self._namespaces, self._budgets)
+        self.closed = ClosedNodes(self._components, self._pods)
         self._roster = self._components.roster
         self._rounds = Rounds(self._components, self._pods, self._outbox, self.settings.schedulers)
         self._measured = MeasuredPods(profile, self._components, self._pods, self._outbox, self._nodes)
@@ -423,6 +425,7 @@ class Cluster(ClusterState):
             plugin.attach(self._host)
         self._components.start_empty()
         assignments = self._components.assignments
+        assignments.encoder.closed |= before.encoder.closed
         for node in self._nodes.values():
             assignments.set_node(node)
         for facts in self._namespaces.values():

@@ -13,7 +13,7 @@ from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.eviction.preemption import Budgets
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.framework.pod_state import PodInfo, State
-from cotenant.engine.state.pod_counts import PodKind
+from cotenant.engine.state.pod_kind import PodKind
 from cotenant.model.arrays import Float, Int
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, NamespaceFacts

@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 
 from cotenant.model.errors import InvalidInput
 
-JsonObject: TypeAlias = dict[str, Any]  # parsed, or about to be written: whoever reads a field checks what it is
-JsonMapping: TypeAlias = Mapping[str, Any]  # the same, read only
+JsonValue: TypeAlias = Any  # parsed, or about to be written: whoever reads it checks what it is
+JsonObject: TypeAlias = dict[str, JsonValue]
+JsonMapping: TypeAlias = Mapping[str, JsonValue]  # the same, read only
 
 
 def json_object(field: str, text: str, expected: str = "a JSON object") -> JsonObject:

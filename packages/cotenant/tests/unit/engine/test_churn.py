@@ -72,9 +72,9 @@ def assert_rows_say_what_their_pods_are(c: Cluster, live: list[int]) -> None:
 
 
 @pytest.mark.slow
-def test_twenty_thousand_pods_and_as_many_shapes_leave_nothing_behind() -> None:
+def test_six_thousand_pods_and_as_many_shapes_leave_nothing_behind() -> None:
     c, now_s = cluster(), 0.0
-    for start in range(0, 20_000, AT_ONCE):
+    for start in range(0, 6000, AT_ONCE):
         now_s += 1.0
         for i in range(start, start + AT_ONCE):
             c.pod_seen(pod(i), now_s)
@@ -83,7 +83,7 @@ def test_twenty_thousand_pods_and_as_many_shapes_leave_nothing_behind() -> None:
         for instruction in bound:
             assert c.sending(instruction.uid, now_s)
             c.bound(instruction.uid, now_s)
-        if start % 4000 == 0:
+        if start % 1500 == 0:
             c.validate()
             assert_rows_say_what_their_pods_are(c, list(range(start, start + AT_ONCE)))
         for i in range(start, start + AT_ONCE):

@@ -30,7 +30,8 @@ from cotenant.model.zones.setting import USUAL_MODES, Backend, Mode
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.policy.zone.deciding import ZoneConfig
 from cotenant.services.zones.backends import RootBackend, can_load, can_load_sub
-from cotenant.services.zones.definition import BackendChoice, GroupClass, ZoneDefinition, ZoneGroup
+from cotenant.services.zones.definition import BackendChoice, ZoneDefinition
+from cotenant.services.zones.groups import GroupClass, ZoneGroup
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant_lab.experiments.outcome import Check, Findings
 from cotenant_lab.experiments.site.task_group import TaskGroup, end, preempted, read_delays

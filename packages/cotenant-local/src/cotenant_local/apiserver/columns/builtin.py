@@ -9,6 +9,7 @@ pods.
 from __future__ import annotations
 
 from cotenant_local.apiserver.columns import claims, cluster, workloads
+from cotenant_local.apiserver.columns.autoscalers import AUTOSCALER
 from cotenant_local.apiserver.columns.formatting import CREATED_AT, NAME
 from cotenant_local.apiserver.columns.pods import POD
 from cotenant_local.apiserver.contract import Column
@@ -34,6 +35,7 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("apps", "StatefulSet"): workloads.STATEFUL_SET,
     ("batch", "Job"): workloads.JOB,
     ("batch", "CronJob"): workloads.CRON_JOB,
+    ("autoscaling", "HorizontalPodAutoscaler"): AUTOSCALER,
     ("networking.k8s.io", "Ingress"): cluster.INGRESS,
     ("networking.k8s.io", "IngressClass"): cluster.INGRESS_CLASS,
     ("policy", "PodDisruptionBudget"): workloads.DISRUPTION_BUDGET,

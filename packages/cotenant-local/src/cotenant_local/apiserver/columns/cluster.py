@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from cotenant.drivers.kube.manifests.errors import Manifest
+from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.columns.formatting import (
     AGE,
     NAME,
@@ -63,7 +63,7 @@ def _info(name: str, key: str) -> Column:
     return field(name, "status", "nodeInfo", key, default=UNKNOWN, wide=True)
 
 
-def _modes(modes: Iterable[Any]) -> str:
+def _modes(modes: Iterable[JsonValue]) -> str:
     given = set(modes)
     return ",".join(short for mode, short in _MODES.items() if mode in given)
 
@@ -163,7 +163,7 @@ def _event_source(obj: Manifest, now: float) -> str:
     return f"{component}, {host}" if host else str(component)
 
 
-def _event_count(obj: Manifest, now: float) -> Any:
+def _event_count(obj: Manifest, now: float) -> JsonValue:
     return at(obj, "series", "count") or obj.get("count") or obj.get("deprecatedCount") or 1
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import calendar
 import time
 from collections.abc import Callable
-from typing import Any
 
 from cotenant.drivers.kube.manifests.errors import Manifest
+from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.contract import Column
 
 NONE = "<none>"
@@ -20,9 +20,9 @@ UNSET = "<unset>"
 _YEAR_DAYS = 365
 
 
-def at(obj: Manifest, *path: str) -> Any:
+def at(obj: Manifest, *path: str) -> JsonValue:
     """The value at a path, None if absent."""
-    value: Any = obj
+    value: JsonValue = obj
     for part in path:
         if not isinstance(value, dict):
             return None
@@ -36,7 +36,7 @@ def mapping(obj: Manifest, *path: str) -> Manifest:
     return value if isinstance(value, dict) else {}
 
 
-def sequence(obj: Manifest, *path: str) -> list[Any]:
+def sequence(obj: Manifest, *path: str) -> list[JsonValue]:
     """The list at a path, empty if absent."""
     value = at(obj, *path)
     return value if isinstance(value, list) else []
@@ -128,7 +128,7 @@ def images(obj: Manifest, now: float) -> str:
 
 def text(
     name: str,
-    value: Callable[[Manifest, float], Any],
+    value: Callable[[Manifest, float], JsonValue],
     *,
     wide: bool = False,
     type: str = "string",

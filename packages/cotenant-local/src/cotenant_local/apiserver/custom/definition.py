@@ -7,10 +7,9 @@ reference apiextensions.k8s.io/v1.
 
 from __future__ import annotations
 
-from typing import Any
-
 from cotenant.drivers.kube.manifests import decoding, openapi
 from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.custom.jsonpath import compile_path
 from cotenant_local.apiserver.custom.schema_rules import check_root, uses_cel
 from cotenant_local.apiserver.custom.structural import MAX_DEPTH
@@ -217,7 +216,7 @@ def _check_selectable(fields: list[Manifest] | tuple[()], schema: Manifest, fiel
         if not _check_path(path, here, causes):
             continue
         names = compile_path(path).names
-        found: Any = schema
+        found: JsonValue = schema
         for name in names or ("",):
             properties = found.get("properties", {}) if isinstance(found, dict) else {}
             found = properties.get(name)

@@ -13,9 +13,10 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 from cotenant.drivers.kube.manifests.errors import Manifest
+from cotenant.model.json_object import JsonValue
 
 _TOKEN = re.compile(
     r"\.(?P<name>(?:[A-Za-z0-9_$-]|\\.)+)"
@@ -24,7 +25,7 @@ _TOKEN = re.compile(
     r"|(?P<all>\[\s*\*\s*\]|\.\*)"
     r"|\[\?\(\s*@\.(?P<field>[A-Za-z0-9_.\\/-]+)\s*(?P<sign>==|!=|<=|>=|<|>)\s*(?P<value>'[^']*'|\"[^\"]*\"|[^)\s]+)\s*\)\]"
 )
-_SIGNS: dict[str, Callable[[Any, Any], bool]] = {
+_SIGNS: dict[str, Callable[[JsonValue, JsonValue], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -38,7 +39,7 @@ _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
 class _Filter:
     field: tuple[str, ...]
     sign: str
-    value: Any
+    value: JsonValue
 
     def holds(self, item: object) -> bool:
         for name in self.field:
@@ -54,23 +55,27 @@ class _Filter:
 _ALL = object()
 
 
+_Step: TypeAlias = str | int | _Filter | object  # the last: `_ALL`
+
+
 @dataclass(frozen=True, slots=True)
 class JsonPath:
     """A compiled path."""
 
     text: str
-    steps: tuple[Any, ...]
+    steps: tuple[_Step, ...]
 
     @property
     def names(self) -> tuple[str, ...] | None:
         """The field names of a path that has only field names, else None."""
-        return self.steps if all(isinstance(step, str) for step in self.steps) else None
+        names = tuple(step for step in self.steps if isinstance(step, str))
+        return names if len(names) == len(self.steps) else None
 
     def find(self, obj: Manifest) -> list[object]:
         """All values at the path, in order."""
-        found: list[Any] = [obj]
+        found: list[JsonValue] = [obj]
         for step in self.steps:
-            below: list[Any] = []
+            below: list[JsonValue] = []
             for value in found:
                 if isinstance(step, str):
                     if isinstance(value, dict) and step in value:
@@ -80,7 +85,7 @@ class JsonPath:
                         below.append(value[step])
                 elif isinstance(value, list | dict):
                     entry = value if isinstance(value, list) else list(value.values())
-                    below += entry if step is _ALL else [one for one in entry if step.holds(one)]
+                    below += [one for one in entry if step.holds(one)] if isinstance(step, _Filter) else entry
             found = below
         return found
 
@@ -95,7 +100,7 @@ def compile_path(text: str) -> JsonPath:
     body = body.removeprefix("$")
     if not body.startswith((".", "[")):
         raise ValueError(f"{text}: a path must begin with '.'")
-    steps: list[Any] = []
+    steps: list[_Step] = []
     at = 0
     if body == ".":
         return JsonPath(text, ())

@@ -7,9 +7,9 @@ kind without columns shows its age.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from cotenant.drivers.kube.manifests.errors import Manifest
+from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.columns.formatting import NAME, since
 from cotenant_local.apiserver.contract import Column, Resource, Scope
 from cotenant_local.apiserver.custom.jsonpath import JsonPath, compile_path
@@ -69,7 +69,7 @@ def _column(entry: Manifest) -> Column:
     path = compile_path(entry["jsonPath"])
     kind: str = entry["type"]
 
-    def value(obj: Manifest, now: float) -> Any:
+    def value(obj: Manifest, now: float) -> JsonValue:
         found = path.find(obj)
         if not found or found[0] is None:
             return None

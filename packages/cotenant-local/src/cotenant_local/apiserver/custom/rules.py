@@ -11,11 +11,11 @@ Source: Kubernetes documentation of CustomResourceDefinition validation; the mes
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import msgspec
 
 from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.custom.formats import FORMATS, fits
 from cotenant_local.apiserver.schema.kinds import field_errors
 
@@ -59,7 +59,7 @@ class Rule:
         """Compile a schema that has passed the validation of its definition."""
         self.type: str = "int-or-string" if schema.get("x-kubernetes-int-or-string") else schema.get("type", "")
         self.nullable = bool(schema.get("nullable"))
-        self.enum: list[Any] | None = schema.get("enum")
+        self.enum: list[JsonValue] | None = schema.get("enum")
         self.form: str = schema.get("format", "") if schema.get("format") in FORMATS else ""
         self.pattern_text: str = schema.get("pattern", "")
         self.pattern = compile_pattern(self.pattern_text) if self.pattern_text else None
@@ -86,7 +86,7 @@ class Rule:
             if schema.get(key) is not None
         }
 
-    def check(self, value: Any, path: str, causes: list[Cause]) -> None:
+    def check(self, value: JsonValue, path: str, causes: list[Cause]) -> None:
         """Append the validation errors of a value."""
         if value is None and self.nullable:
             return
@@ -147,7 +147,7 @@ class Rule:
             if maximum is not None and len(value) > maximum:
                 causes.append(_too_many(path, len(value), maximum))
 
-    def _check_list(self, value: list[Any], path: str, causes: list[Cause]) -> None:
+    def _check_list(self, value: list[JsonValue], path: str, causes: list[Cause]) -> None:
         minimum, maximum = self.sizes.get("minItems"), self.sizes.get("maxItems")
         if minimum is not None and len(value) < minimum:
             causes.append(
@@ -247,7 +247,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
         raise re.error(str(wrong)) from None
 
 
-def _is_type(value: Any, type_name: str) -> bool:
+def _is_type(value: JsonValue, type_name: str) -> bool:
     kind = type(value)
     if type_name == "int-or-string":
         return kind is str or kind is int

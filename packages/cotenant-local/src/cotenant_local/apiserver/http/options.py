@@ -8,10 +8,10 @@ Source: Kubernetes API reference, common parameters; messages as a real server g
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import parse_qsl
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
+from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.contract import DeleteOptions, ListOptions, WriteOptions
 from cotenant_local.apiserver.verbs.numbers import MAX_DIGITS, MAX_INTEGER, parse_version, shortened
 
@@ -175,7 +175,9 @@ def delete_options(query: Query, body: Manifest | None) -> DeleteOptions:
     return _deletion(grace, query.get("propagationPolicy", ""), orphan, query.get("dryRun"), {})
 
 
-def _deletion(grace: Any, propagation: Any, orphan: object, dry_run: object, preconditions: Manifest) -> DeleteOptions:
+def _deletion(
+    grace: JsonValue, propagation: JsonValue, orphan: object, dry_run: object, preconditions: Manifest
+) -> DeleteOptions:
     if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool) or abs(grace) > MAX_INTEGER):
         raise ApiError(400, "BadRequest", "gracePeriodSeconds: expected an integer of 64 bits")
     if propagation and propagation not in _PROPAGATIONS:

@@ -1,8 +1,8 @@
 """The built-in resources: URL, names for kubectl, verbs, subresources, selectable fields, and behaviour.
 
 Discovery, kubectl and controllers must find the same resources as in a real cluster. One table. Only kinds with
-behaviour are listed: those that nothing here enforces or works on (ReplicationControllers, autoscalers) are
-left out, so that a client learns immediately that they are not served. The exceptions are what every chart brings:
+behaviour are listed: those that nothing here enforces or works on (ReplicationControllers) are left
+out, so that a client learns immediately that they are not served. The exceptions are what every chart brings:
 network policies, ingresses, roles and admission policies are stored and not enforced, since there is one user and no
 network.
 Source: Kubernetes API reference and `kubectl api-resources` of v1.36.
@@ -128,6 +128,15 @@ BUILT_IN: tuple[Resource, ...] = (
     resource("apps", "StatefulSet", "statefulsets", short=("sts",), categories=_CATEGORY_ALL, sub=("scale", "status")),
     resource("batch", "Job", "jobs", categories=_CATEGORY_ALL, sub=("status",), fields=fields_at("status.successful")),
     resource("batch", "CronJob", "cronjobs", short=("cj",), categories=_CATEGORY_ALL, sub=("status",)),
+    resource(
+        "autoscaling",
+        "HorizontalPodAutoscaler",
+        "horizontalpodautoscalers",
+        version="v2",
+        short=("hpa",),
+        categories=_CATEGORY_ALL,
+        sub=("status",),
+    ),
     resource("policy", "PodDisruptionBudget", "poddisruptionbudgets", short=("pdb",), sub=("status",)),
     resource("coordination.k8s.io", "Lease", "leases"),
     resource("scheduling.k8s.io", "PriorityClass", "priorityclasses", _CLUSTER, short=("pc",)),
@@ -262,6 +271,9 @@ def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behavi
         ("apps", "statefulsets"): StatefulSetBehaviour({"replicas": 0, "availableReplicas": 0}),
         ("batch", "jobs"): JobBehaviour(),
         ("batch", "cronjobs"): SpecBehaviour({}, needs_version=True),
+        ("autoscaling", "horizontalpodautoscalers"): SpecBehaviour(
+            {"currentMetrics": None, "desiredReplicas": 0}, has_generation=False
+        ),
         ("policy", "poddisruptionbudgets"): SpecBehaviour(budget_status, needs_version=True),
         ("coordination.k8s.io", "leases"): Behaviour(needs_version=True, may_create_on_update=True),
         ("scheduling.k8s.io", "priorityclasses"): PriorityClassBehaviour(),

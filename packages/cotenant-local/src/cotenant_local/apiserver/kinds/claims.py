@@ -5,9 +5,8 @@ Admin access is for namespaces with a label. Source: KEP-4381, KEP-5018, KEP-505
 
 from __future__ import annotations
 
-from typing import Any
-
 from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.kinds.behaviour import Behaviour, ObjectLookup, SpecBehaviour
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.claims import allocations, slices
@@ -79,7 +78,7 @@ class TaintRuleBehaviour(SpecBehaviour):
             taint["timeAdded"] = timestamp(world.now())
 
 
-def _admin_causes(asked: list[Any], field: str, obj: Manifest, world: ObjectLookup) -> list[Cause]:
+def _admin_causes(asked: list[JsonValue], field: str, obj: Manifest, world: ObjectLookup) -> list[Cause]:
     index = next((index for index, one in enumerate(asked) if one.get("adminAccess")), None)
     if index is None:
         return []

@@ -5,9 +5,8 @@ Source: Kubernetes API reference, Scale v1 autoscaling; CustomResourceDefinition
 
 from __future__ import annotations
 
-from typing import Any
-
 from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
+from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.contract import Resource
 from cotenant_local.apiserver.kinds import shapes
 from cotenant_local.apiserver.verbs.errors import bad_request, conflict, shown
@@ -21,7 +20,7 @@ def _parts(path: str) -> list[str]:
 
 
 def _read(obj: Manifest, path: str) -> object:
-    value: Any = obj
+    value: JsonValue = obj
     for part in _parts(path):
         if not isinstance(value, dict):
             return None
@@ -90,7 +89,7 @@ def with_scale(obj: Manifest, scale: Manifest, resource: Resource) -> Manifest:
             kind="Scale",
             causes=(Cause("FieldValueInvalid", why, "spec.replicas"),),
         )
-    at: Any = obj
+    at: JsonValue = obj
     *parents, last = _parts(resource.scale_paths[0])
     for part in parents:
         at = at.setdefault(part, {})

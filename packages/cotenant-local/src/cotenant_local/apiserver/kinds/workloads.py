@@ -7,9 +7,8 @@ limitations).
 
 from __future__ import annotations
 
-from typing import Any
-
 from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
+from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.kinds.behaviour import ObjectLookup, SpecBehaviour
 from cotenant_local.apiserver.selectors import label_selector
 from cotenant_local.apiserver.verbs.errors import bad_request, immutable, shown
@@ -185,10 +184,10 @@ class JobBehaviour(SpecBehaviour):
         return causes
 
 
-def _only_directives(new: Any, old: Any) -> bool:
+def _only_directives(new: JsonValue, old: JsonValue) -> bool:
     """Whether two pod templates differ only in scheduling directives, resources, labels and annotations."""
 
-    def without_directives(template: Any) -> object:
+    def without_directives(template: JsonValue) -> object:
         spec = {
             name: value
             for name, value in (template.get("spec") or {}).items()

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from cotenant.drivers.kube.manifests import tree
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.drivers.kube.manifests.tree import DEDUCED, SchemaNode
+from cotenant.model.json_object import JsonValue
 
 FieldSet = Manifest
 
@@ -131,7 +131,7 @@ class _SetCache:
         return found
 
     def _of(
-        self, key: str, value: object, node: SchemaNode, compute: Callable[[str, Any, SchemaNode], FieldSet]
+        self, key: str, value: object, node: SchemaNode, compute: Callable[[str, JsonValue, SchemaNode], FieldSet]
     ) -> FieldSet:
         identity = (node, key, _encode(value))
         found = self.sets.get(identity)
@@ -230,7 +230,7 @@ def changes(old: Manifest, new: Manifest, root: SchemaNode, skipped: frozenset[s
 
 
 def _record_change(
-    key: str, name: str, before: Any, after: Any, node: SchemaNode, set_: FieldSet, removed_set: FieldSet
+    key: str, name: str, before: JsonValue, after: JsonValue, node: SchemaNode, set_: FieldSet, removed_set: FieldSet
 ) -> None:
     """Record the difference of two unequal values under `name`."""
     kind = type(after)
@@ -284,7 +284,9 @@ def _map_changes(before: Manifest, after: Manifest, node: SchemaNode, set_: Fiel
             removed_set["f:" + key] = written(value, node.fields.get(key, DEDUCED) if is_struct else item)
 
 
-def _list_changes(before: list[Any], after: list[Any], node: SchemaNode, set_: FieldSet, removed_set: FieldSet) -> None:
+def _list_changes(
+    before: list[JsonValue], after: list[JsonValue], node: SchemaNode, set_: FieldSet, removed_set: FieldSet
+) -> None:
     earlier = {element_key(entry, node): entry for entry in before}
     later = {element_key(entry, node): entry for entry in after}
     for name, value in later.items():

@@ -11,12 +11,12 @@ Source: kube-apiserver's `JSONPatchMaxCopyBytes` (3 MiB).
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import msgspec
 
 from cotenant.drivers.kube.manifests.document import copied, read_document, refuse_deep
 from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
+from cotenant.model.json_object import JsonValue
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = 3 << 20  # by all `copy` operations of a patch, as JSON
@@ -34,7 +34,7 @@ def json_patch(obj: Manifest, body: bytes | list[Manifest]) -> Manifest:
     """The patched object; `obj` and the values of a patch that is no bytes are changed or shared. Raises ApiError 400
     for a malformed patch, 413 for too many operations, 422 if it does not apply.
     """
-    operations: Any = read_document(body)  # type: ignore[arg-type]
+    operations: JsonValue = read_document(body)  # type: ignore[arg-type]
     if not isinstance(operations, list) or not all(isinstance(operation, dict) for operation in operations):
         raise _malformed("json: cannot unmarshal the body into Go value of type jsonpatch.Patch")
     if len(operations) > MAX_OPERATIONS:
@@ -96,7 +96,7 @@ class _Patched:
             self._shift(len(parent) - index)
             parent.insert(index, value)
 
-    def _remove(self, path: str) -> Any:
+    def _remove(self, path: str) -> JsonValue:
         parts = _parts(path)
         if not parts:
             raise _NotApplicable("the whole document cannot be removed")
@@ -136,10 +136,10 @@ class _Patched:
             )
         self._add(path, copied(value))
 
-    def _at(self, path: str) -> Any:
+    def _at(self, path: str) -> JsonValue:
         return self._walk(_parts(path), path)
 
-    def _walk(self, parts: list[str], path: str) -> Any:
+    def _walk(self, parts: list[str], path: str) -> JsonValue:
         found = self.root
         for part in parts:
             found = _child(found, part, path)
@@ -158,7 +158,7 @@ def _parts(path: str) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
 
 
-def _child(parent: Any, part: str, path: str) -> Any:
+def _child(parent: JsonValue, part: str, path: str) -> JsonValue:
     if isinstance(parent, dict):
         if part not in parent:
             raise _NotApplicable(f"doc is missing path: {path}: missing value")

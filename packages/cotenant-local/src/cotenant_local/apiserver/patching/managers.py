@@ -12,9 +12,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 from cotenant.drivers.kube.manifests.errors import Manifest
+from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.patching.fieldsets import FieldSet, union
 
 APPLY = "Apply"
@@ -59,7 +59,7 @@ def read(obj: Manifest | None, *, is_stored: bool = False) -> Managers:
     """
     found: Managers = {}
     metadata = obj.get("metadata") if obj else None
-    entries: Any = metadata.get("managedFields") if isinstance(metadata, dict) else None
+    entries: JsonValue = metadata.get("managedFields") if isinstance(metadata, dict) else None
     if not isinstance(entries, list):
         return found
     for raw in entries:

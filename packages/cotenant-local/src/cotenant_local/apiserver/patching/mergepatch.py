@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cotenant.drivers.kube.manifests.document import copy_value, read_mapping, refuse_deep
 from cotenant.drivers.kube.manifests.errors import Manifest
+from cotenant.model.json_object import JsonValue
 
 
 def merge_patch(obj: Manifest, body: bytes | Manifest) -> Manifest:
@@ -21,7 +20,7 @@ def _merge(target: Manifest, patch: Manifest) -> None:
         if value is None:
             target.pop(key, None)
         elif type(value) is dict:
-            inner: Any = target.get(key)
+            inner: JsonValue = target.get(key)
             if type(inner) is not dict:
                 inner = target[key] = {}
             _merge(inner, value)

@@ -9,17 +9,17 @@ Source: Kubernetes' "merge strategy" of server-side apply.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from cotenant.drivers.kube.manifests import tree
 from cotenant.drivers.kube.manifests.document import copy_value
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.drivers.kube.manifests.ordering import interleave
 from cotenant.drivers.kube.manifests.tree import DEDUCED, SchemaNode
+from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.patching.fieldsets import FieldSet, element_key
 
 
-def merge(live: object, config: object, node: SchemaNode) -> Any:
+def merge(live: object, config: object, node: SchemaNode) -> JsonValue:
     """The live value overlaid with the configuration; shares parts with `live`, nothing with the configuration."""
     if type(config) is dict and type(live) is dict and not node.atomic:
         result: Manifest = dict(live)
@@ -48,7 +48,7 @@ def child_of(node: SchemaNode, key: str) -> SchemaNode:
     return node.item if node.kind == tree.MAP else DEDUCED
 
 
-def remove(value: object, owned: FieldSet, kept: FieldSet, others: Sequence[FieldSet], node: SchemaNode) -> Any:
+def remove(value: object, owned: FieldSet, kept: FieldSet, others: Sequence[FieldSet], node: SchemaNode) -> JsonValue:
     """The value without the fields of `owned` that are neither in `kept` nor in any of `others` (a struct counts as
     owned if a part is).
     """

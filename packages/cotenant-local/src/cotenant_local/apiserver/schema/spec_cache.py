@@ -10,11 +10,11 @@ Limits: `MAX_SPECS` entries, the oldest is evicted first; specs longer than `MAX
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
 from cotenant.drivers.kube.manifests.errors import Manifest
+from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.schema.kinds.field_errors import label_problem, subdomain_problem
 
 MAX_SPECS = 1024
@@ -36,7 +36,7 @@ class SpecCache:
 
     def key(self, obj: Manifest) -> bytes | None:
         """The cache key of an object's spec; None if it must be checked."""
-        spec: Any = obj.get("spec")
+        spec: JsonValue = obj.get("spec")
         if type(spec) is not dict:
             return None
         varying = spec.keys() & _VARYING.keys()

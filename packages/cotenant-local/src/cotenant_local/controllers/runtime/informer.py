@@ -21,6 +21,7 @@ from cotenant_local.apiserver.verbs.api import Api
 from cotenant_local.controllers.runtime import actions
 from cotenant_local.controllers.runtime.actions import ResourceName
 from cotenant_local.controllers.runtime.cache import Index, Key, Named, Store
+from cotenant_local.controllers.views import autoscaling as autoscaling_views
 from cotenant_local.controllers.views import claims as claim_views
 from cotenant_local.controllers.views import cluster as cluster_views
 from cotenant_local.controllers.views import core as views
@@ -46,6 +47,7 @@ VIEWS: dict[ResourceName, type[object]] = {
     actions.REVISIONS: workload_views.ControllerRevision,
     actions.JOBS: workload_views.Job,
     actions.CRON_JOBS: scheduled_views.CronJob,
+    actions.AUTOSCALERS: autoscaling_views.Autoscaler,
     actions.POD_GROUPS: workload_views.PodGroupView,
     actions.RESOURCE_CLAIMS: claim_views.ResourceClaimView,
     actions.CLAIM_TEMPLATES: claim_views.ClaimTemplate,

@@ -10,6 +10,7 @@ and otherwise ignored.
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
@@ -59,7 +60,7 @@ class Writer:
         )
         self._targets: dict[tuple[ResourceName, int], Target] = {}
         self._recent_events: dict[tuple[str, str, str], float] = {}
-        self._serial = 0
+        self._serial = zlib.crc32(name.encode())  # two controllers may speak of namesakes at one instant
         self.writes = 0
         self.failed_events = 0
 

@@ -7,11 +7,11 @@ Choice and limits as in `views/core.py`: frozen structs of the fields acted on; 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from msgspec import field
 
 from cotenant.drivers.kube.manifests.errors import Manifest
+from cotenant.model.json_object import JsonValue
 from cotenant_local.controllers.views.core import Condition, Meta, PodClaim, PodClaimStatus, Selector, View
 
 
@@ -180,7 +180,7 @@ class ControllerRevision(View, frozen=True):
 
     metadata: Meta
     revision: int = 0
-    data: Any = None
+    data: JsonValue = None
 
 
 class JobSpec(View, frozen=True):

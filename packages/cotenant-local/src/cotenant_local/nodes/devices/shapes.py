@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.model.errors import InvalidInput
-from cotenant.model.json_object import JsonObject
+from cotenant.model.json_object import JsonObject, JsonValue
 
 GPU_DRIVER = "gpu.cotenant.io"
 MAX_DEVICES = 1024  # of a driver on a node
@@ -142,7 +141,7 @@ def _numbered(given: Manifest, node: str) -> list[Manifest]:
     return found
 
 
-def _filled(value: object, words: dict[str, str], name: str) -> Any:
+def _filled(value: object, words: dict[str, str], name: str) -> JsonValue:
     if isinstance(value, dict):
         return {key: _filled(part, words, key) for key, part in value.items()}
     if isinstance(value, list):

@@ -6,13 +6,18 @@ quick.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from cotenant.cli.options import Json
 from cotenant.services.options import Context, Kubeconfig
+
+if TYPE_CHECKING:
+    from cotenant.services.apps.command import Where
+    from cotenant.services.apps.releases import How
 
 app = App(
     name="app",
@@ -20,30 +25,87 @@ app = App(
     "YAML, and see their pods, objectives and cost.",
     help_format="plaintext",
 )
-Namespace = Annotated[str, Parameter(name=["--namespace", "-n"], help="Default: the kubeconfig's.")]
-Timeout = Annotated[float, Parameter(name="--timeout-s", help="Seconds to wait until everything is ready.")]
-Wait = Annotated[bool, Parameter(help="Wait until everything is ready, and say why it is not.")]
-RollsBack = Annotated[
-    bool, Parameter(negative=(), help="Where it fails, go back to what was there before; of a new release, remove it.")
-]
-Adopt = Annotated[bool, Parameter(negative=(), help="Take over objects that are there and belong to no release.")]
-Class = Annotated[
-    str,
-    Parameter(
-        name="--class",
-        help="Class of its pods: prod, mid, batch or free, by a ClusterColocationProfile for each workload, which "
-        "`cotenant webhook` acts on. Default: none.",
-    ),
-]
-Values = Annotated[
-    tuple[str, ...],
-    Parameter(name=["--values", "-f"], negative=(), show_default=False, help="A chart's file of values; repeatable."),
-]
-Set = Annotated[
-    tuple[str, ...],
-    Parameter(name="--set", negative=(), show_default=False, help="A chart's value, KEY=VALUE; repeatable."),
-]
-Version = Annotated[str, Parameter(help="A chart's version. Default: the newest.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """What a chart is rendered with, and the class of what comes out."""
+
+    values: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--values", "-f"], negative=(), show_default=False, help="A chart's file of values; repeatable."
+        ),
+    ] = ()
+    set_: Annotated[
+        tuple[str, ...],
+        Parameter(name="--set", negative=(), show_default=False, help="A chart's value, KEY=VALUE; repeatable."),
+    ] = ()
+    version: Annotated[str, Parameter(help="A chart's version. Default: the newest.")] = ""
+    class_: Annotated[
+        str,
+        Parameter(
+            name="--class",
+            help="Class of its pods: prod, mid, batch or free, by a ClusterColocationProfile for each workload, which "
+            "`cotenant webhook` acts on. Default: none.",
+        ),
+    ] = ""
+
+    def helm_options(self) -> list[str]:
+        """The options that helm gets."""
+        options = [f"--values={file}" for file in self.values] + [f"--set={one}" for one in self.set_]
+        return [*options, f"--version={self.version}"] if self.version else options
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How long a change is waited for."""
+
+    wait: Annotated[bool, Parameter(help="Wait until everything is ready, and say why it is not.")] = True
+    timeout_s: Annotated[float, Parameter(name="--timeout-s", help="Seconds to wait until everything is ready.")] = (
+        300.0
+    )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """What happens where a change fails, or meets what is there."""
+
+    rollback_on_failure: Annotated[
+        bool,
+        Parameter(negative=(), help="Where it fails, go back to what was there before; of a new release, remove it."),
+    ] = False
+    adopt: Annotated[
+        bool, Parameter(negative=(), help="Take over objects that are there and belong to no release.")
+    ] = False
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where a release is."""
+
+    namespace: Annotated[str, Parameter(name=["--namespace", "-n"], help="Default: the kubeconfig's.")] = ""
+    kubeconfig: Kubeconfig = None
+    context: Context = ""
+
+    def where(self) -> Where:
+        """The same for what carries commands out."""
+        from cotenant.services.apps.command import Where
+
+        return Where(self.kubeconfig, self.context, self.namespace)
+
+
+_CHART, _WAITING, _FAILING, _CLUSTER = Chart(), Waiting(), Failing(), Cluster()
+
+
+def _how(waiting: Waiting, failing: Failing = _FAILING) -> How:
+    from cotenant.cli.cluster import app_running
+
+    return app_running.how(waiting.timeout_s, waiting.wait, failing.rollback_on_failure, failing.adopt)
 
 
 @app.command
@@ -52,18 +114,11 @@ def install(
     source: Annotated[str, Parameter(help="A file or folder of YAML, a kustomization, a chart, or - for stdin.")],
     /,
     *,
-    values: Values = (),
-    set_: Set = (),
-    version: Version = "",
-    class_: Class = "",
+    chart: Chart = _CHART,
     create_namespace: Annotated[bool, Parameter(negative=(), help="Make the namespace where it is not there.")] = False,
-    wait: Wait = True,
-    timeout_s: Timeout = 300.0,
-    rollback_on_failure: RollsBack = False,
-    adopt: Adopt = False,
-    namespace: Namespace = "",
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    waiting: Waiting = _WAITING,
+    failing: Failing = _FAILING,
+    cluster: Cluster = _CLUSTER,
 ) -> int:
     """Install a new release.
 
@@ -71,10 +126,8 @@ def install(
     """
     from cotenant.cli.cluster import app_running
 
-    where = app_running.place(kubeconfig, context, namespace)
-    how = app_running.manner(timeout_s, wait, rollback_on_failure, adopt)
     return app_running.install(
-        where, name, source, app_running.helm_options(values, set_, version), how, class_, create_namespace
+        cluster.where(), name, source, chart.helm_options(), _how(waiting, failing), chart.class_, create_namespace
     )
 
 
@@ -84,17 +137,10 @@ def upgrade(
     source: Annotated[str, Parameter(help="As of install, and of the same form.")],
     /,
     *,
-    values: Values = (),
-    set_: Set = (),
-    version: Version = "",
-    class_: Class = "",
-    wait: Wait = True,
-    timeout_s: Timeout = 300.0,
-    rollback_on_failure: RollsBack = False,
-    adopt: Adopt = False,
-    namespace: Namespace = "",
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    chart: Chart = _CHART,
+    waiting: Waiting = _WAITING,
+    failing: Failing = _FAILING,
+    cluster: Cluster = _CLUSTER,
 ) -> int:
     """Apply a release's next revision; what it no longer names is deleted once the rest is ready.
 
@@ -102,9 +148,9 @@ def upgrade(
     """
     from cotenant.cli.cluster import app_running
 
-    where = app_running.place(kubeconfig, context, namespace)
-    how = app_running.manner(timeout_s, wait, rollback_on_failure, adopt)
-    return app_running.upgrade(where, name, source, app_running.helm_options(values, set_, version), how, class_)
+    return app_running.upgrade(
+        cluster.where(), name, source, chart.helm_options(), _how(waiting, failing), chart.class_
+    )
 
 
 @app.command
@@ -113,11 +159,8 @@ def rollback(
     /,
     *,
     to: Annotated[int, Parameter(help="A revision's number. Default: the one that was deployed before.")] = 0,
-    wait: Wait = True,
-    timeout_s: Timeout = 300.0,
-    namespace: Namespace = "",
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    waiting: Waiting = _WAITING,
+    cluster: Cluster = _CLUSTER,
 ) -> int:
     """Apply an earlier revision of a release again.
 
@@ -125,8 +168,7 @@ def rollback(
     """
     from cotenant.cli.cluster import app_running
 
-    where = app_running.place(kubeconfig, context, namespace)
-    return app_running.roll_back(where, name, to, app_running.manner(timeout_s, wait))
+    return app_running.roll_back(cluster.where(), name, to, _how(waiting))
 
 
 @app.command
@@ -137,11 +179,8 @@ def uninstall(
     data: Annotated[
         bool, Parameter(negative=(), help="Also volume claims, namespaces and definitions, with all that is in them.")
     ] = False,
-    wait: Wait = True,
-    timeout_s: Timeout = 300.0,
-    namespace: Namespace = "",
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    waiting: Waiting = _WAITING,
+    cluster: Cluster = _CLUSTER,
 ) -> int:
     """Delete a release; what holds data stays, and is named.
 
@@ -149,8 +188,7 @@ def uninstall(
     """
     from cotenant.cli.cluster import app_running
 
-    where = app_running.place(kubeconfig, context, namespace)
-    return app_running.uninstall(where, name, app_running.manner(timeout_s, wait), data)
+    return app_running.uninstall(cluster.where(), name, _how(waiting), data)
 
 
 @app.command
@@ -158,11 +196,8 @@ def stop(
     name: str,
     /,
     *,
-    wait: Wait = True,
-    timeout_s: Timeout = 300.0,
-    namespace: Namespace = "",
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    waiting: Waiting = _WAITING,
+    cluster: Cluster = _CLUSTER,
 ) -> int:
     """Let no pod of a release run; how many there were is kept on each object.
 
@@ -170,8 +205,7 @@ def stop(
     """
     from cotenant.cli.cluster import app_running
 
-    where = app_running.place(kubeconfig, context, namespace)
-    return app_running.stop(where, name, app_running.manner(timeout_s, wait))
+    return app_running.stop(cluster.where(), name, _how(waiting))
 
 
 @app.command
@@ -179,11 +213,8 @@ def start(
     name: str,
     /,
     *,
-    wait: Wait = True,
-    timeout_s: Timeout = 300.0,
-    namespace: Namespace = "",
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    waiting: Waiting = _WAITING,
+    cluster: Cluster = _CLUSTER,
 ) -> int:
     """Start a stopped release as it was.
 
@@ -191,8 +222,7 @@ def start(
     """
     from cotenant.cli.cluster import app_running
 
-    where = app_running.place(kubeconfig, context, namespace)
-    return app_running.start(where, name, app_running.manner(timeout_s, wait))
+    return app_running.start(cluster.where(), name, _how(waiting))
 
 
 @app.command(name="list")
@@ -202,9 +232,7 @@ def list_(
         bool, Parameter(name=["--all-namespaces", "-A"], negative=(), help="Of every namespace.")
     ] = False,
     json: Json = False,
-    namespace: Namespace = "",
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    cluster: Cluster = _CLUSTER,
 ) -> int:
     """List releases: ours, and Helm's where helm is on the path.
 
@@ -212,7 +240,7 @@ def list_(
     """
     from cotenant.cli.cluster import app_running
 
-    return app_running.every(app_running.place(kubeconfig, context, namespace), everywhere, json)
+    return app_running.every(cluster.where(), everywhere, json)
 
 
 @app.command
@@ -222,9 +250,7 @@ def show(
     *,
     prices: Annotated[Path | None, Parameter(help="A file of prices: what its running pods request costs.")] = None,
     json: Json = False,
-    namespace: Namespace = "",
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    cluster: Cluster = _CLUSTER,
 ) -> int:
     """Show a release: objects, pods by guid with their nodes, objectives, quotas and cost.
 
@@ -232,4 +258,4 @@ def show(
     """
     from cotenant.cli.cluster import app_running
 
-    return app_running.show(app_running.place(kubeconfig, context, namespace), name, prices, json)
+    return app_running.show(cluster.where(), name, prices, json)

@@ -19,24 +19,13 @@ from cotenant.services.apps.viewing import ReleaseView
 from cotenant.services.prices import price_table
 
 
-def place(kubeconfig: Path | None, context: str, namespace: str) -> Where:
-    """The cluster and namespace that a command is about."""
-    return Where(kubeconfig, context, namespace)
-
-
-def manner(timeout_s: float, waits: bool, rolls_back: bool = False, adopts: bool = False) -> How:
+def how(timeout_s: float, waits: bool, rolls_back: bool, adopts: bool) -> How:
     """How a change is made. Raises `InvalidInput`."""
     if not (isfinite(timeout_s) and timeout_s > 0):
         raise InvalidInput("--timeout-s", timeout_s, "seconds above 0")
     if rolls_back and not waits:
         raise InvalidInput("--rollback-on-failure", "--no-wait", "waiting", "what is not waited for cannot fail")
     return How(timeout_s, waits, rolls_back, adopts)
-
-
-def helm_options(values: Sequence[str], settings: Sequence[str], version: str) -> list[str]:
-    """The options that a chart's are passed on as."""
-    options = [f"--values={file}" for file in values] + [f"--set={one}" for one in settings]
-    return [*options, f"--version={version}"] if version else options
 
 
 def install(

@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 
 from cotenant.services.assess.arguments import USE, ReadArguments
 from cotenant.services.options import GIVEN, Context, Kubeconfig
+from cotenant.services.profiling.arguments import SlowArguments
 
 app = App(
     name="profile",
@@ -191,21 +192,29 @@ def code(
     seconds: Annotated[int, Parameter(help="How long.")] = 10,
     rate: Annotated[int, Parameter(help="Samples a second.")] = 100,
     out: Annotated[
-        Path | None, Parameter(help="Also write the stacks as pprof (gzipped): for `go tool pprof`, Speedscope.")
+        Path | None, Parameter(help="Also write the stacks: FILE.otlp as OTLP profiles, else as pprof (gzipped).")
     ] = None,
+    otlp: Annotated[
+        str, Parameter(help="Also send them to this collector (OTLP/HTTP profiles), as http://HOST:4318.")
+    ] = "",
     idle: Annotated[bool, Parameter(negative=(), help="Count threads that wait, too.")] = False,
+    sent: Annotated[
+        bool, Parameter(negative=(), help="The last cProfile that the program sent, instead of sampling.")
+    ] = False,
+    slow: Annotated[SlowArguments, GIVEN] = SlowArguments(),
     rows: Annotated[int, Parameter(help="Lines of the table.")] = 20,
     json: Json = False,
 ) -> int:
     """In which lines a running Python program spends its time, without a change of it.
 
     Samples by py-spy, which needs root for another user's process. A guid or pod is found by its containers'
-    environment on this host.
+    environment on this host. With --slow the stacks are joined with the spans of the requests that `cotenant traces`
+    kept meanwhile: which frames hold the slow ones' time.
     """
-    from cotenant.cli.cluster.profile_code_showing import show_code
-    from cotenant.services.profiling.code import profile_code
+    from cotenant.cli.cluster.profile_code_running import code as run_code
+    from cotenant.services.profiling.output import Output
 
-    return show_code(profile_code(target, seconds, rate, out, idle), rows, json)
+    return run_code(target, seconds, rate, Output(out, otlp), idle, sent, slow, rows, json)
 
 
 @app.command

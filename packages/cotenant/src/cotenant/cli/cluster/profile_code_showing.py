@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
+from cotenant.model.machine.stacks import Frame
 from cotenant.model.printable import printable
 from cotenant.services.profiling.code import CodeProfile
+from cotenant.services.profiling.slow import SlowProfile
 
 _MAX_FUNCTION, _MAX_PLACE = 32, 50  # columns
 
@@ -15,22 +19,65 @@ def show_code(found: CodeProfile, rows: int, as_json: bool) -> int:
     if as_json:
         print(msgspec.json.encode(found).decode())
         return 0
-    pids = ", ".join(str(pid) for pid in found.pids)
-    print(f"{found.samples} samples of {printable(found.target)} (pid {pids}) in {found.seconds} s")
+    if found.seconds:
+        print(f"{found.samples} samples of {printable(found.target)} (pid {_pids(found.pids)}) in {found.seconds} s")
+    else:
+        print(f"{found.samples / found.rate_hz:.3f} s of {printable(found.target)}, as it sent them by cProfile")
     if not found.samples:
-        print("it did nothing: --idle counts waiting threads too")
+        print("it did nothing: --idle counts waiting threads too" if found.seconds else "it did nothing")
     else:
         print(" own %  total %  frame")
     for hot in found.frames[:rows]:
         own, total = 100 * hot.own / found.samples, 100 * hot.total / found.samples
-        place = printable(f"{hot.frame.file}:{hot.frame.line}" if hot.frame.file else "")
-        place = place if len(place) <= _MAX_PLACE else "..." + place[-_MAX_PLACE + 3 :]
-        function = printable(hot.frame.function)
-        function = function if len(function) <= _MAX_FUNCTION else function[: _MAX_FUNCTION - 3] + "..."
-        print(f"{own:6.1f}  {total:7.1f}  {function} {place}")
+        print(f"{own:6.1f}  {total:7.1f}  {_shown(hot.frame)}")
     left = len(found.frames) - rows
     if left > 0:
         print(f"{left} more frames")
     if found.written:
-        print(f"stacks as pprof: {found.written}")
+        print(f"stacks: {found.written}")
     return 0
+
+
+def show_slow(profile: SlowProfile, rows: int, as_json: bool) -> int:
+    """Print the frames that hold the time of slow requests."""
+    if as_json:
+        print(msgspec.json.encode(_without_stacks(profile)).decode())
+        return 0
+    found = profile.found
+    print(
+        f"{found.requests} requests of {printable(profile.of)} (pid {_pids(profile.pids)}) in {profile.seconds} s; "
+        f"{found.slow} slow ones, from {found.min_slow_ns / 1e6:.1f} ms"
+    )
+    for count, why in (
+        (found.unmatched, "slow ones fit no thread, so their time is not in the table"),
+        (found.outside, "began before or ended after the sampling"),
+        (profile.more, "more were not looked at"),
+    ):
+        if count:
+            print(f"{count} {why}")
+    if found.frames:
+        print(f"{100 * found.certain:.0f} % of the slow ones' time is theirs for certain, the rest was shared out")
+        print(" own %  total %  others' own %  frame")
+    for hot in found.frames[:rows]:
+        print(f"{100 * hot.own:6.1f}  {100 * hot.total:7.1f}  {100 * hot.own_of_others:13.1f}  {_shown(hot.frame)}")
+    if len(found.frames) > rows:
+        print(f"{len(found.frames) - rows} more frames")
+    if profile.written:
+        print(f"stacks: {profile.written}")
+    return 0
+
+
+def _without_stacks(profile: SlowProfile) -> SlowProfile:
+    return replace(profile, found=replace(profile.found, stacks=()))
+
+
+def _pids(pids: tuple[int, ...]) -> str:
+    return ", ".join(str(pid) for pid in pids)
+
+
+def _shown(frame: Frame) -> str:
+    place = printable(f"{frame.file}:{frame.line}" if frame.file else "")
+    place = place if len(place) <= _MAX_PLACE else "..." + place[-_MAX_PLACE + 3 :]
+    function = printable(frame.function)
+    function = function if len(function) <= _MAX_FUNCTION else function[: _MAX_FUNCTION - 3] + "..."
+    return f"{function} {place}"

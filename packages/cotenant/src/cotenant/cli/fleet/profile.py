@@ -9,6 +9,8 @@ from cyclopts import Parameter
 
 from cotenant.cli.fleet.commands import Bus, app, bus_options
 from cotenant.cli.options import Json
+from cotenant.services.options import GIVEN
+from cotenant.services.profiling.arguments import SlowArguments
 
 _BUS = Bus()
 
@@ -21,9 +23,13 @@ def profile(
     seconds: Annotated[int, Parameter(help="How long.")] = 10,
     rate: Annotated[int, Parameter(help="Samples a second.")] = 100,
     out: Annotated[
-        Path | None, Parameter(help="Also write the stacks as pprof (gzipped): for `go tool pprof`, Speedscope.")
+        Path | None, Parameter(help="Also write the stacks: FILE.otlp as OTLP profiles, else as pprof (gzipped).")
     ] = None,
+    otlp: Annotated[
+        str, Parameter(help="Also send them to this collector (OTLP/HTTP profiles), as http://HOST:4318.")
+    ] = "",
     idle: Annotated[bool, Parameter(negative=(), help="Count threads that wait, too.")] = False,
+    slow: Annotated[SlowArguments, GIVEN] = SlowArguments(),
     rows: Annotated[int, Parameter(help="Lines of the table.")] = 20,
     connection: Bus = _BUS,
     json: Json = False,
@@ -31,17 +37,10 @@ def profile(
     """In which lines the Python programs of a container spend their time, without a change of them.
 
     Needs the verb `profile`, the agent's function `profiles`, which is off unless its configuration names it, and
-    py-spy there.
+    py-spy there. With --slow the stacks are joined with the spans of the requests that `cotenant traces` kept
+    meanwhile: which frames hold the slow ones' time.
     """
-    import sys
+    from cotenant.cli.fleet.profile_running import profile as run_profile
+    from cotenant.services.profiling.output import Output
 
-    from cotenant.cli.cluster.profile_code_showing import show_code
-    from cotenant.model.fleet.profiles import Profile, Profiled
-    from cotenant.services.fleet.operator import ask_controller
-    from cotenant.services.profiling.code import merged
-
-    request = Profile(guid, seconds, rate, idle)
-    found = ask_controller(bus_options(connection), "profile", request, Profiled, seconds + 45.0)
-    if found.left_out:
-        print(f"cotenant: {found.left_out} samples of rare stacks are left out", file=sys.stderr)
-    return show_code(merged(guid, found.pids, found.stacks, found.at_s, seconds, rate, out), rows, json)
+    return run_profile(bus_options(connection), guid, seconds, rate, Output(out, otlp), idle, slow, rows, json)

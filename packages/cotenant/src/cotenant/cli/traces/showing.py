@@ -16,16 +16,8 @@ import msgspec
 from cotenant.cli import tables
 from cotenant.cli.traces.asking import client
 from cotenant.model.errors import InvalidInput
-from cotenant.services.traces.pages import (
-    LIMITS,
-    MIN_MS,
-    SHARES,
-    ServicesPage,
-    SilentRow,
-    SpanRow,
-    TracePage,
-    checked_number,
-)
+from cotenant.services.traces.page_forms import ServicesPage, SilentRow, SpanRow, TracePage
+from cotenant.services.traces.pages import LIMITS, MIN_MS, SHARES, checked_number
 
 _BAR = 24  # columns
 

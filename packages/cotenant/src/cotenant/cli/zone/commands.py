@@ -59,9 +59,12 @@ def run(
 
 @app.command
 def create(
-    file: Annotated[Path, Parameter(help="The zone's definition (YAML): a plain file or a ControlZone.")],
+    file: Annotated[Path, Parameter(help="The zone's definition (YAML): a plain file, a ControlZone, or a package.")],
     /,
     *,
+    packages_dir: Annotated[
+        Path, Parameter(help="Where packages are unpacked, each into a folder of its zone's name and its sum.")
+    ] = Path("/var/lib/cotenant/zones"),
     agent: Annotated[
         str | None,
         Parameter(
@@ -80,11 +83,13 @@ def create(
     """
     from cotenant.cli.zone.showing import summary
     from cotenant.services.zones.client import ZoneClient
+    from cotenant.services.zones.package import definition_file
     from cotenant.services.zones.reading import definition_of, read_text
 
+    file = definition_file(file, packages_dir)
     text = read_text(file)
     definition_of(text, str(file))
-    state = ZoneClient(socket).create(text.decode(), str(file), agent)
+    state = ZoneClient(socket).create(text.decode(), str(file.absolute()), agent)
     print(_json.dumps(state) if json else summary({**state, "running": True}))
     if not json and state["state"] == "failed" and state["history"]:
         print(f"  {state['history'][-1]['reason']}; tried again later")
@@ -160,19 +165,71 @@ def why(name: Name, /, *, state_dir: Annotated[Path, _STATE] = _STATE_DIR, json:
 
 
 @app.command
-def kernel(*, json: Json = False) -> int:
-    """Fetch the kernel of zones in virtual machines: the newest cloud kernel of Debian's trixie-backports, through
-    apt (amd64; 60 MB are kept under COTENANT_CACHE or ~/.cache/cotenant).
+def kernel(
+    *,
+    package: Annotated[
+        str, Parameter(help="The kernel's meta-package, as in a zone's vm.kernel.package: cloud, plain or rt.")
+    ] = "linux-image-cloud-amd64",
+    json: Json = False,
+) -> int:
+    """Fetch a kernel of zones in virtual machines: the newest of Debian's trixie-backports, through apt (amd64; 60 MB
+    and the modules that a guest loads are kept under COTENANT_CACHE or ~/.cache/cotenant).
     """
     from cotenant.drivers.qemu.kernel import zone_kernel
 
-    found = zone_kernel()
+    found = zone_kernel(package)
     print(
         _json.dumps({"version": found.version, "image": str(found.image)})
         if json
         else f"{found.version}: {found.image}"
     )
     return 0
+
+
+@app.command
+def pack(
+    file: Annotated[Path, Parameter(help="The zone's definition (YAML).")],
+    package: Annotated[
+        Path | None, Parameter(help="The package's file; default: the zone's name with .zone.tar.", show_default=False)
+    ] = None,
+    /,
+    *,
+    json: Json = False,
+) -> int:
+    """Write a zone as one file: its definition, the images of its pods, a kernel's file, and the SHA-256 sum of each.
+    `cotenant zone create` starts it.
+    """
+    from cotenant.services.zones.package import SUFFIX, pack
+    from cotenant.services.zones.reading import read_definition
+
+    target = package or Path(f"{read_definition(file).zone}{SUFFIX}")
+    _show_package(target, pack(file, target).files, json)
+    return 0
+
+
+@app.command
+def unpack(
+    package: Annotated[Path, Parameter(help="A package of `cotenant zone pack`.")],
+    folder: Annotated[Path, Parameter(help="The folder to make.")],
+    /,
+    *,
+    json: Json = False,
+) -> int:
+    """Check a package and put its files into a new folder."""
+    from cotenant.services.zones.package import look, unpack
+
+    unpack(package, folder)
+    _show_package(folder, look(package).files, json)
+    return 0
+
+
+def _show_package(place: Path, files: dict[str, tuple[str, int]], as_json: bool) -> None:
+    if as_json:
+        print(_json.dumps({"path": str(place), "files": {name: found[0] for name, found in files.items()}}))
+        return
+    print(place)
+    for name, (digest, size) in files.items():
+        print(f"  {digest[:12]} {size / 1e6:9.1f} MB  {name}")
 
 
 def explain_zone(name: str, state_dir: Path, as_json: bool) -> int:

@@ -26,6 +26,10 @@ def inspected(state: JsonObject) -> list[str]:
             "MiB,"
             f" ready in {vm['bootSeconds']} s, host group {vm['group'] or 'of the keeper'}"
         )
+        if "preempt" in vm:
+            lines.append(f"  kernel: preempt={vm['preempt'] or 'unknown'}, {vm['hz']} ticks a second")
+    lines += monitors(state.get("monitors", {}))
+    lines += [_pod(name, pod) for name, pod in state.get("pods", {}).items()]
     reading = state["reading"]
     if not state["rows"]:
         lines.append("  no pod of this node is selected now")
@@ -33,8 +37,57 @@ def inspected(state: JsonObject) -> list[str]:
         seen = (reading or {"groups": {}})["groups"].get(group)
         use = f"; {seen['late']} late dispatches, {seen['cpuUs'] / 1e6 / reading['seconds']:.2f} CPUs" if seen else ""
         lines.append(f"  {group}: {_row(row)}{use}")
+    lines += _scenes(state["scenes"]) if "scenes" in state else []
     lines += [f"  not tried again for {left:.0f} s: {setting}" for setting, left in state["banned"].items()]
     return lines
+
+
+def monitors(figures: JsonObject) -> list[str]:
+    """A line for the guest's side of a machine and one for the host's; none before the second reading."""
+    if not figures:
+        return []
+    front, back = figures["frontEnd"], figures["backEnd"]
+    kicks = ", queues not traced"
+    if back["kicks_per_s"] is not None:
+        ratio = back["kicks_per_notification"]
+        each = "" if ratio is None else f", {ratio:.2f} kicks a notification"
+        kicks = f", {back['kicks_per_s']:.0f} kicks and {back['notifications_per_s']:.0f} notifications a second{each}"
+    exits = "" if back["exits_per_s"] is None else f", {back['exits_per_s']:.0f} exits a second"
+    return [
+        f"  front end: {_shown(front['runnable'], '')} runnable, {_shown(front['wait_ms'], ' ms')} waited a turn, softirq "
+        f"{_shown(front['softirq_cpus'], ' CPUs')}, pressure of CPU {_percent(front['cpu_pressure'])}, memory "
+        f"{_percent(front['memory_pressure'])}, io {_percent(front['io_pressure'])}",
+        f"  back end: vCPUs {back['vcpu_cpus']:.2f} CPUs, {_percent(back['stolen'])} stolen, devices "
+        f"{back['device_cpus']:.2f}, virtiofsd {back['share_cpus']:.2f}, vhost {back['vhost_cpus']:.2f}{kicks}{exits}",
+    ]
+
+
+def _shown(value: float | None, unit: str) -> str:
+    return "?" if value is None else f"{value:g}{unit}"
+
+
+def _percent(share: float | None) -> str:
+    return "?" if share is None else f"{100 * share:.1f} %"
+
+
+def _scenes(scenes: JsonObject) -> list[str]:
+    """The scene now with its evidence, and what each mode brought in each scene."""
+    evidence = ", ".join(f"{name} {value}" for name, value in scenes["evidence"].items())
+    lines = [f"  scene: {scenes['now']} ({evidence})"] if scenes["now"] else []
+    for scene, modes in scenes["learned"].items():
+        found = sorted(modes.items(), key=lambda pair: -float(pair[1]["outcome"]))
+        told = ", ".join(f"{mode} {known['outcome']:.3f} of {known['readings']}" for mode, known in found)
+        lines.append(f"    {scene}: {told}")
+    return lines
+
+
+def _pod(name: str, pod: JsonObject) -> str:
+    if pod["running"]:
+        now = "runs, ready" if pod["ready"] else "runs, not ready"
+    else:
+        now = "not started" if pod["exit"] is None else f"ended with status {pod['exit']}"
+    last = f"; {pod['log'][-1]}" if pod["log"] and not pod["running"] else ""
+    return f"  pod {name}: {now}, started again {pod['restarts']} times{last}"
 
 
 def story(change: JsonObject) -> list[str]:

@@ -70,7 +70,7 @@ def _quantity(text: object) -> CelQuantity:
         raise ValueError(str(error)) from None
 
 
-def _is(read: Callable[[Any], object]) -> Callable[[Any], Any]:
+def _is(read: Callable[[object], object]) -> Callable[[object], object]:
     def test(text: object) -> object:
         try:
             read(text)
@@ -89,43 +89,43 @@ def _order(one: object, other: object) -> int:
     raise TypeError("no such overload")
 
 
-def _amount(value: Any) -> int:
+def _amount(value: CelQuantity | float) -> int:
     if isinstance(value, CelQuantity):
         return value.quantity.nano
     return int(value) * NANO
 
 
-def _substring(text: Any, start: Any, end: Any = None) -> object:
+def _substring(text: str, start: int, end: int | None = None) -> object:
     stop = len(text) if end is None else int(end)
     if not 0 <= int(start) <= stop <= len(text):
         raise ValueError("index out of range")
     return celtypes.StringType(text[int(start) : stop])
 
 
-def _split(text: Any, by: Any, most: Any = -1) -> object:
+def _split(text: str, by: str, most: int = -1) -> object:
     parts = list(text) if not by else str(text).split(str(by), -1 if int(most) < 0 else max(0, int(most) - 1))
     return celtypes.ListType([celtypes.StringType(part) for part in ([] if int(most) == 0 else parts)])
 
 
-def _index_of(where: Any, what: Any) -> object:
+def _index_of(where: str | list[object], what: object) -> object:
     if isinstance(where, str):
         return celtypes.IntType(str(where).find(str(what)))
     return celtypes.IntType(next((at for at, value in enumerate(where) if value == what), -1))
 
 
-def _last_index_of(where: Any, what: Any) -> object:
+def _last_index_of(where: str | list[object], what: object) -> object:
     if isinstance(where, str):
         return celtypes.IntType(str(where).rfind(str(what)))
     return celtypes.IntType(max((at for at, value in enumerate(where) if value == what), default=-1))
 
 
-def _char_at(text: Any, at: Any) -> object:
+def _char_at(text: str, at: int) -> object:
     if not 0 <= int(at) <= len(text):
         raise ValueError("index out of range")
     return celtypes.StringType(text[int(at) : int(at) + 1])
 
 
-def _replace(text: Any, old: Any, new: Any, most: Any = -1) -> Any:
+def _replace(text: str, old: str, new: str, most: int = -1) -> object:
     return celtypes.StringType(str(text).replace(str(old), str(new), int(most)))
 
 

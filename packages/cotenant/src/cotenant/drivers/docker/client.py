@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import msgspec
 
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
-from cotenant.model.json_object import JsonObject
+from cotenant.model.json_object import JsonObject, JsonValue
 
 SOCKET = Path("/var/run/docker.sock")
 VERSION = "/v1.41"
@@ -46,7 +45,7 @@ class DockerClient:
         """End all connections."""
         await self._session.close()
 
-    async def get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
+    async def get(self, path: str, parameters: Mapping[str, str] | None = None) -> JsonValue:
         """A GET's JSON."""
         return await self._ask("GET", path, parameters, None)
 

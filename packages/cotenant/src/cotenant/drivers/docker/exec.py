@@ -12,12 +12,12 @@ import os
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
 from cotenant.drivers.docker.client import VERSION, DockerClient, NotThere, failure
 from cotenant.model.errors import CotenantError, Permanent, Transient
+from cotenant.model.json_object import JsonObject
 
 _START_S = 10.0
 _ENDED_S, _ASK_S = 2.0, 0.05
@@ -93,9 +93,9 @@ class Exec:
         finally:
             os.close(held)
 
-    async def _found(self) -> dict[str, Any]:
+    async def _found(self) -> JsonObject:
         try:
-            found: dict[str, Any] = await self._docker.get(f"/exec/{self._name}/json")
+            found: JsonObject = await self._docker.get(f"/exec/{self._name}/json")
         except NotThere:
             return {}
         return found

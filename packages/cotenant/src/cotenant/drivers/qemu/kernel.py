@@ -1,9 +1,9 @@
 """A packaged Linux kernel with sched_ext for guests, from Debian's backports.
 
 Kernel schedulers need a kernel newer than most machines', and kernels of backports are replaced every few weeks. The
-newest cloud kernel of trixie-backports, resolved through its meta-package, with apt's files in a temporary folder: this
-machine's sources and lists stay as they are, and its keyring verifies the packages. Its package has the image alone;
-virtio, FUSE and virtiofs are built in.
+newest kernel of trixie-backports, resolved through its meta-package (the cloud one unless another is named), with apt's
+files in a temporary folder: this machine's sources and lists stay as they are, and its keyring verifies the packages.
+Of its modules those that a guest loads are kept: network and overlay file systems, and what else is not built in.
 Limits: amd64, a Debian machine, and zstd to unpack the image.
 """
 
@@ -15,7 +15,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from cotenant.drivers.qemu.packages import META, Kernel, Unavailable, command, folder_of, keep, kept, kept_or_fetched
+from cotenant.drivers.qemu.modules import in_order, module_name, unpacked_module
+from cotenant.drivers.qemu.packages import META, Kernel, Unavailable, command, folder_of, keep, kept
+from cotenant.model.errors import InvalidInput
 
 SUITE = "trixie-backports"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -23,19 +25,36 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 NAME = "zone-guest"
+MODULES = ("virtio_pci", "virtio_console", "fuse", "virtiofs", "virtio_net", "overlay")
+_PACKAGE = re.compile(r"linux-image-[a-z0-9]+(-[a-z0-9]+)*")
 
 
-def zone_kernel() -> Kernel:
-    """The kept one, or one that is fetched now. Raises `Unavailable`."""
-    return kept_or_fetched(NAME, _fetch)
+def zone_kernel(package: str = META) -> Kernel:
+    """The kept kernel of this meta-package, or one that is fetched now. Raises `Unavailable`, `InvalidInput`."""
+    found = kept_kernel(package)
+    if found is None:
+        _fetch(_folder(package), package)
+        found = kept_kernel(package)
+    if found is None:
+        raise Unavailable(f"no whole kernel of {package} was kept")
+    return found
 
 
-def kept_kernel() -> Kernel | None:
-    """The kept one; None where none was fetched, or its files were changed."""
-    return kept(folder_of(NAME))
+def kept_kernel(package: str = META) -> Kernel | None:
+    """The kept one; None where none was fetched, its files were changed, or it was kept without modules, as before
+    zones had networks.
+    """
+    found = kept(_folder(package))
+    return found if found is not None and found.modules else None
 
 
-def _fetch(folder: Path) -> None:
+def _folder(package: str) -> Path:
+    if not _PACKAGE.fullmatch(package):
+        raise InvalidInput("package", package, "a kernel's meta-package, as in linux-image-cloud-amd64")
+    return folder_of(NAME if package == META else f"{NAME}-{package.removeprefix('linux-image-')}")
+
+
+def _fetch(folder: Path, package: str) -> None:
     if shutil.which("zstd") is None:
         raise Unavailable("zstd is not installed")
     if not Path(KEYRING).exists():
@@ -50,18 +69,27 @@ def _fetch(folder: Path) -> None:
         command("apt-get", *options, "update")
         found = re.search(
             r"^Depends: .*?linux-image-([0-9][^ ,]*)",
-            command("apt-cache", *options, "show", f"{META}/{SUITE}"),
+            command("apt-cache", *options, "show", f"{package}/{SUITE}"),
             re.MULTILINE,
         )
         if found is None:
-            raise Unavailable(f"{SUITE} has no {META}")
-        command("apt-get", *options, "download", f"linux-binary-{found[1]}", cwd=name)
-        (deb,) = place.glob("*.deb")
-        command("dpkg-deb", "-x", str(deb), str(place / "unpacked"))
+            raise Unavailable(f"{SUITE} has no {package}")
+        command("apt-get", *options, "download", f"linux-binary-{found[1]}", f"linux-modules-{found[1]}", cwd=name)
+        for deb in place.glob("*.deb"):
+            command("dpkg-deb", "-x", str(deb), str(place / "unpacked"))
         images = sorted((place / "unpacked").rglob("vmlinuz*"))
         if not images:
-            raise Unavailable(f"{deb.name} has no kernel in it")
-        keep(folder / found[1], {"vmlinux": _unpacked(images[0].read_bytes())})
+            raise Unavailable(f"linux-binary-{found[1]} has no kernel in it")
+        packed = {
+            module_name(path.name): path for path in (place / "unpacked").rglob("*.ko*") if module_name(path.name)
+        }
+
+        def load(module: str) -> bytes | None:
+            path = packed.get(module)
+            return None if path is None else unpacked_module(path.name, path.read_bytes())
+
+        modules = {f"{module}.ko": data for module, data in in_order(load, MODULES).items()}
+        keep(folder / found[1], {"vmlinux": _unpacked(images[0].read_bytes()), **modules})
 
 
 def _configure(place: Path, mirror: str) -> tuple[str, ...]:

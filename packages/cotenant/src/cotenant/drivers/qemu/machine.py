@@ -1,12 +1,13 @@
-"""A machine under QEMU whose root is this host's, read-only.
+"""A machine under QEMU whose root is a folder of this host with what it may read of it, read-only.
 
 A guest must run programs of this host without being able to change it, its console must be kept, and all that it took
-must come back, whatever ends it. Virtiofsd serves a bind mount that is read-only in a mount namespace of its own, so a
+must come back, whatever ends it. Virtiofsd serves bind mounts that are read-only in a mount namespace of its own, so a
 guest that remounts its root for writing is refused by this host's kernel. QEMU and virtiofsd are in the groups of
 cgroups given, before they run a line of their own; both are killed at the end, also when this process is
-(PR_SET_PDEATHSIG). The console is lines for a callback; QMP ends the machine.
-Limits: amd64 Linux; the C virtiofsd of QEMU before 8 (Debian 12: qemu-system-common); only the root file system, not
-those mounted below it; the guest's root can read what this host's root can.
+(PR_SET_PDEATHSIG). The console is lines for a callback; QMP ends the machine. Ports are forwarded by QEMU's user
+network, which reaches nothing of this host or beyond unless `outbound` is set.
+Limits: amd64 Linux; the C virtiofsd of QEMU before 8 (Debian 12: qemu-system-common); file systems mounted below a
+shared path are not seen; TCP only; the guest's root reads the shared paths as this host's root.
 
 Source: QEMU 7.2 manual (system/invocation, interop/virtiofsd, interop/qmp-spec).
 """
@@ -22,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cotenant.drivers.qemu.guest_root import WHOLE, build_root
 from cotenant.model.errors import Transient, Unsupported
 
 VIRTIOFSD = Path("/usr/lib/qemu/virtiofsd")
@@ -34,13 +36,30 @@ _JOIN = (
     'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit 125; shift; n=$((n-1)); done; exec setpriv '
     '--pdeathsig KILL "$@"'
 )
-_READ_ONLY = 'mount --bind / "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"'
+# the root, the number of paths and the paths, then the command
+_READ_ONLY = (
+    'root=$1; n=$2; shift 2; mount --bind "$root" "$root" || exit 125; while [ "$n" -gt 0 ]; do '
+    'mount --bind "$1" "$root$1" && mount -o remount,bind,ro "$root$1" || exit 125; shift; n=$((n-1)); done; '
+    'mount -o remount,bind,ro "$root" && exec "$@"'
+)
+_WHOLE = 'root=$1; shift 2; mount --bind / "$root" && mount -o remount,bind,ro "$root" && exec "$@"'
+COMMAND_LINE = "console=ttyS0 rdinit=/init panic=-1 quiet psi=1 cgroup_no_v1=all"
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """A TCP port of this host that is the guest's. `address`: of this host."""
+
+    address: str
+    host_port: int
+    guest_port: int
 
 
 @dataclass(frozen=True, slots=True)
 class MachineSpec:
     """One machine. `folder`: its sockets; `accel`: kvm or tcg; `procs`: files that QEMU and virtiofsd are written
-    into before they start.
+    into before they start; `shared`: paths of this host that its root has, `/`: all; `cmdline`: of its kernel,
+    after the usual; `network`: it has an interface, with `forwards` and, with `outbound`, a way out.
     """
 
     name: str
@@ -50,6 +69,11 @@ class MachineSpec:
     cpus: int
     accel: str
     procs: tuple[Path, ...] = ()
+    shared: tuple[Path, ...] = (WHOLE,)
+    cmdline: str = ""
+    network: bool = False
+    forwards: tuple[Forward, ...] = ()
+    outbound: bool = False
 
 
 def missing() -> str:
@@ -77,10 +101,19 @@ def _has_sys_admin() -> bool:
 
 
 class Machine:
-    """Starts once, ends once. `console`: called with each line of the guest's console."""
+    """Starts once, ends once. `console`: called with each line of the guest's console; `fill`: makes folders of the
+    guest's root, each with its path, in the folder that it is given.
+    """
 
-    def __init__(self, spec: MachineSpec, initrd: bytes, console: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        spec: MachineSpec,
+        initrd: bytes,
+        console: Callable[[str], None],
+        fill: Callable[[Path], Sequence[tuple[str, Path]]] = lambda place: (),
+    ) -> None:
         self.spec = spec
+        self._fill = fill
         self._initrd = initrd
         self._console = console
         self._share: asyncio.subprocess.Process | None = None
@@ -104,15 +137,17 @@ class Machine:
             raise Unsupported("a virtual machine", lack)
         folder = self.spec.folder
         root = folder / "root"
-        root.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(root, ignore_errors=True)  # of a process that was killed
+        root.mkdir(parents=True)
         folder.chmod(0o700)
         for name in ("fs.sock", "agent.sock", "qmp.sock"):
             (folder / name).unlink(missing_ok=True)
         (folder / "initrd").write_bytes(self._initrd)
         try:
-            self._share = await self._run(
-                ["unshare", "--mount", "sh", "-c", _READ_ONLY, "sh", str(root), *self._virtiofsd(root)]
-            )
+            binds = await asyncio.to_thread(self._build, root)
+            script = _WHOLE if WHOLE in self.spec.shared else _READ_ONLY
+            words = [str(root), str(len(binds)), *map(str, binds), *self._virtiofsd(root)]
+            self._share = await self._run(["unshare", "--mount", "sh", "-c", script, "sh", *words])
             await self._appears(folder / "fs.sock", self._share, "virtiofsd")
             self._qemu = await self._run(self._command())
             await self._appears(self.agent_socket, self._qemu, "QEMU")
@@ -125,15 +160,26 @@ class Machine:
         assert self._qemu is not None
         return await self._qemu.wait()
 
-    async def control(self, command: str) -> object:
-        """Run one QMP command without arguments. Raises `Transient` where the machine does not answer."""
+    @property
+    def share_pid(self) -> int:
+        """Virtiofsd's process."""
+        assert self._share is not None
+        return self._share.pid
+
+    @property
+    def trace_log(self) -> Path:
+        """Where QEMU writes the events that are traced."""
+        return self.spec.folder / "trace.log"
+
+    async def control(self, command: str, **arguments: object) -> object:
+        """Run one QMP command. Raises `Transient` where the machine does not answer."""
         try:
             async with asyncio.timeout(5):
                 reader, writer = await asyncio.open_unix_connection(self.spec.folder / "qmp.sock")
                 try:
                     await reader.readline()  # its greeting
-                    for name in ("qmp_capabilities", command):
-                        writer.write(json.dumps({"execute": name}).encode() + b"\n")
+                    for name, given in (("qmp_capabilities", {}), (command, arguments)):
+                        writer.write(json.dumps({"execute": name, "arguments": given}).encode() + b"\n")
                         answer = json.loads(await reader.readline())
                         while "event" in answer:
                             answer = json.loads(await reader.readline())
@@ -158,6 +204,24 @@ class Machine:
         self._reading = []
         shutil.rmtree(self.spec.folder, ignore_errors=True)
 
+    def _build(self, root: Path) -> tuple[Path, ...]:
+        if WHOLE in self.spec.shared:
+            return ()
+        making = self.spec.folder / "making"
+        shutil.rmtree(making, ignore_errors=True)
+        making.mkdir(mode=0o700)
+        return build_root(root, self.spec.shared, self._fill(making))
+
+    def _network(self) -> list[str]:
+        spec = self.spec
+        if not spec.network:
+            return []
+        options = ["user,id=net", f"restrict={'off' if spec.outbound else 'on'}", "ipv6=off"]
+        options += [
+            f"hostfwd=tcp:{forward.address}:{forward.host_port}-:{forward.guest_port}" for forward in spec.forwards
+        ]
+        return ["-netdev", ",".join(options), "-device", "virtio-net-pci,netdev=net,romfile="]
+
     def _virtiofsd(self, root: Path) -> list[str]:
         options = (f"source={root}", "sandbox=chroot", "cache=always", "log_level=err")
         shared = [word for option in options for word in ("-o", option)]
@@ -176,6 +240,7 @@ class Machine:
             *("-m", memory, "-object", f"memory-backend-memfd,id=mem,size={memory},share=on", "-smp", str(spec.cpus)),
             *("-display", "none", "-nodefaults", "-no-user-config", "-no-reboot"),
             *("-chardev", "file,id=console,path=/dev/fd/1,append=on", "-serial", "chardev:console"),
+            *("-D", str(self.trace_log)),
             *("-qmp", f"unix:{folder / 'qmp.sock'},server=on,wait=off"),
             *("-chardev", f"socket,id=agent,path={self.agent_socket},server=on,wait=off"),
             *("-device", "virtio-serial-pci", "-device", f"virtserialport,chardev=agent,name={AGENT_PORT}"),
@@ -186,7 +251,8 @@ class Machine:
                 "vhost-user-fs-pci,chardev=fs,tag=host",
             ),
             *("-kernel", str(spec.kernel), "-initrd", str(folder / "initrd")),
-            *("-append", "console=ttyS0 rdinit=/init panic=-1 quiet psi=1 cgroup_no_v1=all"),
+            *self._network(),
+            *("-append", f"{COMMAND_LINE} {spec.cmdline}".rstrip()),
         ]
 
     async def _run(self, command: Sequence[str]) -> asyncio.subprocess.Process:

@@ -16,7 +16,7 @@ _MAX_VARINT = 1 << 64
 
 
 def encode_pprof(stacks: Sequence[Stack], at_s: float, seconds: float, rate_hz: int) -> bytes:
-    """A gzipped Profile: samples, and the nanoseconds that they stand for."""
+    """A gzipped Profile: samples, and the nanoseconds that they stand for; labels name the span whose time it was."""
     texts = {"": 0}
     period_ns = 1_000_000_000 // rate_hz
 
@@ -32,7 +32,9 @@ def encode_pprof(stacks: Sequence[Stack], at_s: float, seconds: float, rate_hz: 
     for stack in stacks:
         places = [frames.setdefault(frame, len(frames) + 1) for frame in reversed(stack.frames)]  # the leaf first
         values = (stack.samples, stack.samples * period_ns)
-        body.append(_bytes(2, _packed(1, places) + _packed(2, values)))
+        links = ((key, value) for key, value in (("trace_id", stack.trace_id), ("span_id", stack.span_id)) if value)
+        labels = b"".join(_bytes(3, _number(1, text(key)) + _number(2, text(value))) for key, value in links)
+        body.append(_bytes(2, _packed(1, places) + _packed(2, values) + labels))
     for frame, number in frames.items():
         function = functions.setdefault((frame.function, frame.file), len(functions) + 1)
         line = _number(1, function) + _number(2, frame.line)

@@ -1,6 +1,7 @@
 """Stacks of a running Python process by py-spy, which reads its memory: no change of the program, and no pause.
 
-Source: py-spy, `record --format raw`: one line a stack, frames separated by `;`, then the number of samples.
+Source: py-spy, `record --format raw`: one line a stack, frames separated by `;`, then the number of samples; and
+`--format chrometrace`: when each frame was there first and last, in microseconds since its start.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
+import msgspec
+
 from cotenant.model.errors import Permanent, Unsupported
-from cotenant.model.machine.stacks import Frame, Stack
+from cotenant.model.machine.stacks import Frame, Run, Stack, Timeline
 
 _FRAME = re.compile(r"(?P<function>.*) \((?P<file>.*?)(:(?P<line>\d+))?\)")
 _MARGIN_S = 30.0
@@ -30,10 +34,20 @@ def py_spy_path() -> str:
 
 def record(pid: int, seconds: int, rate_hz: int, with_idle: bool = False) -> list[Stack]:
     """Stacks of a process and those that it started. Raises `Permanent` with what py-spy says, `Unsupported`."""
+    return parse_raw(_recorded(pid, seconds, rate_hz, "raw", with_idle))
+
+
+def record_timeline(pid: int, seconds: int, rate_hz: int) -> Timeline:
+    """The same over time, with threads that wait. Raises as `record`."""
+    begin_ns = time.time_ns()  # py-spy counts from its own start, some ms later
+    return parse_events(_recorded(pid, seconds, rate_hz, "chrometrace", with_idle=True), begin_ns)
+
+
+def _recorded(pid: int, seconds: int, rate_hz: int, form: str, with_idle: bool) -> str:
     with tempfile.TemporaryDirectory(prefix="cotenant-stacks-") as folder:
         out = Path(folder) / "stacks"
         line = [py_spy_path(), "record", "--pid", str(pid), "--duration", str(seconds), "--rate", str(rate_hz)]
-        line += ["--format", "raw", "--nonblocking", "--subprocesses", "--full-filenames", "--output", str(out)]
+        line += ["--format", form, "--nonblocking", "--subprocesses", "--full-filenames", "--output", str(out)]
         if with_idle:
             line.append("--idle")
         try:
@@ -42,7 +56,7 @@ def record(pid: int, seconds: int, rate_hz: int, with_idle: bool = False) -> lis
             raise Permanent(f"py-spy did not end within {seconds + _MARGIN_S:g} s") from None
         if done.returncode or not out.exists():
             raise Permanent(f"process {pid}: {_reason(done.stderr)}")
-        return parse_raw(out.read_text(errors="replace"))
+        return out.read_text(errors="replace")
 
 
 def parse_raw(text: str) -> list[Stack]:
@@ -53,6 +67,48 @@ def parse_raw(text: str) -> list[Stack]:
         if written and count.isdecimal():
             found.append(Stack(tuple(_frame(part) for part in written.split(";")), int(count)))
     return found
+
+
+class _Place(msgspec.Struct):
+    filename: str
+    line: int | None = None
+
+
+class _Event(msgspec.Struct):
+    args: _Place
+    name: str
+    ph: str
+    pid: int
+    tid: int
+    ts: int
+
+
+def parse_events(text: str, begin_ns: int) -> Timeline:
+    """The timeline of a chrometrace file whose time 0 is `begin_ns`. Raises `Permanent`."""
+    try:
+        events = msgspec.json.decode(text, type=list[_Event])
+    except msgspec.DecodeError as error:
+        raise Permanent(f"what py-spy wrote cannot be read: {error}") from error
+    frames: dict[Frame, int] = {}
+    stacks: dict[tuple[int, ...], int] = {}
+    running: dict[tuple[int, int], tuple[int, list[int]]] = {}  # thread -> since when, and its frames
+    runs = []
+    for event in events:  # of a thread in the order of time: what ends comes before what begins
+        thread = event.pid, event.tid
+        since_us, now = running.get(thread, (event.ts, []))
+        if now and event.ts > since_us:
+            stack = stacks.setdefault(tuple(now), len(stacks))
+            runs.append(Run(*thread, begin_ns + since_us * 1000, begin_ns + event.ts * 1000, stack))
+        if event.ph == "B":
+            frame = Frame(event.name, event.args.filename, event.args.line or 0)
+            now.append(frames.setdefault(frame, len(frames)))
+        elif now:
+            now.pop()
+        running[thread] = event.ts, now
+    first_us, last_us = (events[0].ts, events[-1].ts) if events else (0, 0)
+    runs.sort(key=lambda run: (run.pid, run.thread, run.begin_ns))
+    bounds = begin_ns + first_us * 1000, begin_ns + last_us * 1000
+    return Timeline(tuple(frames), tuple(stacks), tuple(runs), *bounds)
 
 
 def _frame(text: str) -> Frame:

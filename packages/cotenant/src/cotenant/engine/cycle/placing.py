@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotenant.engine.cycle.rejections import Rejector
+from cotenant.engine.cycle.eviction.fixed_filters import NOT_OURS, SHARD
+from cotenant.engine.cycle.rejections import Checked, Rejector
 from cotenant.engine.cycle.runs import place_in_runs
 from cotenant.engine.cycle.score_parts import ScoreListener, Seen
 from cotenant.engine.framework.budget import FILTER, TOO_EXPENSIVE, OverBudget
@@ -47,7 +48,7 @@ _REQUEST_CAP = column("request_cap")
 
 # Filters whose verdict on a node depends on its row alone; NodeUnschedulable is counted apart from TaintToleration, and
 # devices are columns of the row.
-ROW_LOCAL = frozenset({filter_.plugin for filter_ in FILTERS.values()} | {"NodeUnschedulable", "DeviceShare"})
+ROW_LOCAL = frozenset({filter_.plugin for filter_ in FILTERS.values()} | {"NodeUnschedulable", "DeviceShare", SHARD})
 _REPORTED = tuple(FILTERS[verdict] for verdict in Reject)  # in the order of an evaluation's counts
 
 
@@ -275,6 +276,10 @@ class Placing:
             times,
         )
 
+    def check(self, shape: int, number: int) -> Checked:
+        """What every filter says of every node for a pod, as the arrays stand."""
+        return self._rejector.check(shape, number)
+
     def feasible(self, entry: PodInfo) -> frozenset[str]:
         """The nodes that every filter passes for a pod, as the arrays stand."""
         checked = self._rejector.check(entry.shape, entry.number)
@@ -322,6 +327,10 @@ class Placing:
         counts = evaluation.counts[at].tolist()
         counts[Reject.NOT_READY] -= len(names) - there  # rows whose nodes were removed
         found: list[Rejection] = []
+        if self._assignments.encoder.closed:
+            closed = int(self._assignments.encoder.closed_rows().sum())
+            counts[Reject.NOT_READY] -= closed
+            found.append(Rejection(SHARD, NOT_OURS, closed))
         if judgement.allowed >= 0:
             narrowed = min(max(0, there - judgement.allowed), max(0, counts[Reject.NOT_READY]))
             counts[Reject.NOT_READY] -= narrowed

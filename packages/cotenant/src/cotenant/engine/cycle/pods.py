@@ -105,6 +105,10 @@ class Pods:
         for plugin in self._roster.pod_ended:
             plugin.pod_ended(uid, None)
 
+    def forget(self, entry: PodInfo, now_s: float) -> None:
+        """Drop a pod without a node that lives on: another scheduler decides for it."""
+        self._end(entry, now_s)
+
     def _changed(self, entry: PodInfo, seen: ObservedPod, now_s: float) -> None:
         before = entry.seen
         if before.node and not seen.node:

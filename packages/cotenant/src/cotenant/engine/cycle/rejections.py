@@ -20,7 +20,7 @@ from cotenant.engine.cycle.eviction.fixed_filters import PLUGINS, fixed_filters
 from cotenant.engine.cycle.eviction.required_room import demands
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.narrowing import Narrowing
-from cotenant.engine.state.pod_counts import PodKind
+from cotenant.engine.state.pod_kind import PodKind
 from cotenant.model.arrays import CPU, Int, Mask
 from cotenant.model.decisions.reasons import Rejection, no_node_line
 from cotenant.model.resources import format_amount

@@ -24,7 +24,7 @@ from cotenant.policy.placement.compiled import plain_scores
 from cotenant.policy.placement.preference import Part, scaled
 from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.policy.placement.scores.interference import PARTS, interference_parts
-from cotenant.policy.placement.scores.kube import PLUGINS, kube_default_parts
+from cotenant.policy.placement.scores.kube import PLUGINS, kube_1_36_parts, kube_default_parts
 
 _NAMES = {Score.FOUNDING_LEDGER: "founding, by ledger", Score.PARAGON_LIKE: "total slowdown"}  # others: the code's name
 PROFILE_SCORE = "profile score"
@@ -37,8 +37,9 @@ def own_parts(
     if profile.score is Score.INTERFERENCE:
         values = interference_parts(nodes, shapes, k, rows, profile.knobs.array())
         return tuple(Part(name, values[:, i]) for i, name in enumerate(PARTS))
-    if profile.score is Score.KUBE_DEFAULT:
-        values = kube_default_parts(nodes, shapes, k, rows)
+    if profile.score in (Score.KUBE_DEFAULT, Score.KUBE_1_36):
+        parts = kube_default_parts if profile.score is Score.KUBE_DEFAULT else kube_1_36_parts
+        values = parts(nodes, shapes, k, rows)
         return tuple(Part(name, values[:, i]) for i, name in enumerate(PLUGINS))
     whole = plain_scores(int(profile.score), nodes, shapes, k, rows, now_s, profile.knobs.array())
     name = _NAMES.get(profile.score) or profile.score.name.lower().replace("_", " ")

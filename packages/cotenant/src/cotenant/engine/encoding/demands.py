@@ -21,7 +21,7 @@ from cotenant.engine.encoding.label_rows import LabelRows
 from cotenant.model.cluster.affinity import NodeSelector, NodeSelectorTerm
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.taints import Taint, Toleration, tolerated
+from cotenant.model.cluster.taints import Taint, Toleration, first_repelling
 
 WORD_BITS = 64
 
@@ -31,6 +31,7 @@ class Tolerates:
     """Demand: these tolerations cover all taints of the node that have no bit in the taint word."""
 
     tolerations: tuple[Toleration, ...]
+    unfiltered: frozenset[str] = frozenset()  # `Shape.unfiltered`
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,13 @@ class DemandBits:
                 arrays.nodes.labels[row, bit // WORD_BITS] |= mark
         return bit
 
+    def satisfying(self, *selectors: Labels | NodeSelector) -> list[int]:
+        """Rows with a node that satisfies all of these, whether or not they have bits."""
+        found = {row for row, node in enumerate(self._arrays.row_nodes) if node is not None}
+        for selector in selectors:
+            found &= set(self._label_rows.satisfying(selector))
+        return sorted(found)
+
     def labels_changed(self) -> None:
         """A node was added or removed, or its labels changed."""
         self._label_rows.changed()
@@ -147,7 +155,6 @@ class DemandBits:
                 return demand.matches(node.name, node.labels)
             case HasTaint(taint):
                 return taint in node.effective_taints
-            case Tolerates(tolerations):
-                return all(
-                    tolerated(taint, tolerations) for taint in node.effective_taints if taint in self._overflowing
-                )
+            case Tolerates(tolerations, unfiltered):
+                hidden = (taint for taint in node.effective_taints if taint in self._overflowing)
+                return first_repelling(hidden, tolerations, unfiltered) is None

@@ -28,9 +28,10 @@ from cotenant.engine.encoding.node_changes import NodeChanges
 from cotenant.engine.encoding.pod_numbers import PodNumbers
 from cotenant.engine.encoding.shape_params import write_shape_params
 from cotenant.engine.encoding.taints import TaintBits
-from cotenant.model.arrays import Int, NodeArrays, ShapeArrays
+from cotenant.model.arrays import Int, Mask, NodeArrays, ShapeArrays
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.pod import Pod, Shape
+from cotenant.model.cluster.pod import NODE_AFFINITY, Pod, Shape
+from cotenant.model.cluster.taints import first_repelling
 from cotenant.model.cluster.topology import Domains
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import ResourceAxis
@@ -59,6 +60,8 @@ class Encoder:
         self._free_tenants: list[int] = []
         self.groups: dict[str, int] = {}
         self.node_rows: dict[str, int] = {}
+        self.closed: set[str] = set()  # names of nodes on which this engine must not place; they need not be known
+        self._closed_rows: Mask | None = None
         self.labels_revision = 0  # increases when a node is added or removed, or its labels change
         self.on_row_changed: Callable[[int], None] = (
             _ignored  # called with a row that changed other than by its Node object
@@ -200,6 +203,7 @@ class Encoder:
         self._arrays.row_nodes[row] = None
         self._demands.labels_changed()
         nodes.ready[row] = False
+        self._closed_rows = None
         nodes.labels[row] = 0
         self._free_rows.append(row)
         return row
@@ -244,10 +248,30 @@ class Encoder:
 
     def _write_node(self, row: int, node: Node) -> None:
         self._changes.note(row)
+        self._closed_rows = None
         self._arrays.row_nodes[row] = node
         self._extend_axis(node.allocatable.names())
         self._capacity.write(row, node)
-        self._arrays.nodes.ready[row] = node.takes_pods
+        self._arrays.nodes.ready[row] = node.takes_pods and node.name not in self.closed
+
+    def set_closed(self, name: str, is_closed: bool) -> None:
+        """Exclude a node from placement, whatever its object says, or no longer."""
+        (self.closed.add if is_closed else self.closed.discard)(name)
+        self._closed_rows = None
+        row = self.node_rows.get(name)
+        if row is not None:
+            self._changes.note(row)
+            self._arrays.nodes.ready[row] = self.node(row).takes_pods and not is_closed
+
+    def closed_rows(self) -> Mask:
+        """`bool[N]`: nodes that would take pods but for being closed; read only."""
+        if self._closed_rows is None or len(self._closed_rows) != self.all_rows:
+            self._closed_rows = rows = np.zeros(self.all_rows, dtype=np.bool_)
+            for name in self.closed:
+                row = self.node_rows.get(name)
+                if row is not None:
+                    rows[row] = self.node(row).takes_pods
+        return self._closed_rows
 
     # ---- pods
 
@@ -317,7 +341,7 @@ class Encoder:
         own = self.shape(k)
         if shape != own:
             made._write_params(row, shape)
-        if shape.node_selector != own.node_selector:
+        if shape.node_selector != own.node_selector and NODE_AFFINITY not in shape.unfiltered:
             self._demands.select_instead(made._arrays, row, own.node_selector, shape.node_selector)
         return made, len(self._pods)
 
@@ -382,6 +406,20 @@ class Encoder:
         """The demand bits of all PreferNoSchedule taints in the cluster that shape k does not tolerate."""
         return self._taints.untolerated_soft(self.shape(k).tolerations)
 
+    def own_terms_mask(self, k: int) -> tuple[Mask, Mask]:
+        """`bool[N]` twice: rows that shape k selects, and those whose taints it tolerates, whatever it is filtered
+        by.
+        """
+        shape = self.shape(k)
+        selectors = [shape.node_selector] if shape.node_selector else []
+        required = shape.node_affinity.required if shape.node_affinity is not None else None
+        selected = np.zeros(len(self._arrays.row_nodes), dtype=np.bool_)
+        selected[self._demands.satisfying(*selectors, *(() if required is None else (required,)))] = True
+        tolerated = np.zeros(len(selected), dtype=np.bool_)
+        for row in self.node_rows.values():
+            tolerated[row] = first_repelling(self.node(row).effective_taints, shape.tolerations) is None
+        return selected, tolerated
+
     def _use_shape(self, shape: Shape) -> int:
         row = self._shape_rows.get(shape)
         if row is None:
@@ -425,10 +463,11 @@ class Encoder:
         self._taints.write_shape(row, shape)
         arrays.selector[row] = 0
         affinity = shape.node_affinity
-        if shape.node_selector:
-            self._demands.require(row, shape.node_selector)
-        if affinity is not None and affinity.required is not None:
-            self._demands.require(row, affinity.required)
+        if NODE_AFFINITY not in shape.unfiltered:
+            if shape.node_selector:
+                self._demands.require(row, shape.node_selector)
+            if affinity is not None and affinity.required is not None:
+                self._demands.require(row, affinity.required)
         if affinity is not None and affinity.preferred:
             bits = self._demands.prefer(row, [preferred.term for preferred in affinity.preferred])
             weights = [preferred.weight for preferred in affinity.preferred]

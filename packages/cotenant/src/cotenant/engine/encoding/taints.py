@@ -19,7 +19,7 @@ from cotenant.engine.encoding.interning import Bits
 from cotenant.model.arrays import Int
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Shape
-from cotenant.model.cluster.taints import Taint, Toleration, tolerated
+from cotenant.model.cluster.taints import Taint, Toleration, is_unfiltered, tolerated
 
 
 class TaintBits:
@@ -67,7 +67,7 @@ class TaintBits:
         if overflowed:
             for k, shape in enumerate(arrays.row_shapes):
                 if shape is not None:
-                    self.demands.require(k, Tolerates(shape.tolerations))
+                    self.demands.require(k, Tolerates(shape.tolerations, shape.unfiltered))
 
     def clear_node(self, row: int, node: Node) -> None:
         """Remove the taints of a node that is removed."""
@@ -79,14 +79,14 @@ class TaintBits:
         """Write the word of taints that a shape tolerates."""
         word = 0
         for taint, bit in self._bits:
-            if tolerated(taint, shape.tolerations):
+            if is_let(taint, shape):
                 word |= 1 << bit
         self._arrays.shapes.tolerated[k] = np.uint64(word)
 
     def require_overflowing(self, k: int, shape: Shape) -> None:
         """Where taints overflow, require of nodes that the shape tolerates those without a bit."""
         if self._overflowing:
-            self.demands.require(k, Tolerates(shape.tolerations))
+            self.demands.require(k, Tolerates(shape.tolerations, shape.unfiltered))
 
     def untolerated_soft(self, tolerations: tuple[Toleration, ...]) -> Int:
         """Demand bits of the PreferNoSchedule taints in the cluster that are not tolerated."""
@@ -126,8 +126,13 @@ class TaintBits:
             mark = np.uint64(1 << bit)
             tolerated_word = self._arrays.shapes.tolerated
             for k, shape in enumerate(self._arrays.row_shapes):
-                if shape is not None and tolerated(taint, shape.tolerations):
+                if shape is not None and is_let(taint, shape):
                     tolerated_word[k] |= mark
                 else:
                     tolerated_word[k] &= ~mark
         return bit
+
+
+def is_let(taint: Taint, shape: Shape) -> bool:
+    """Whether pods of a shape may be on a node with the taint: tolerated, or not looked at."""
+    return is_unfiltered(taint, shape.unfiltered) or tolerated(taint, shape.tolerations)

@@ -17,6 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
+from cotenant.engine.cycle.closed_nodes import ClosedNodes
 from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.queue import rank
@@ -40,6 +41,11 @@ class Engine(Protocol):
     """What is used of an engine's copy."""
 
     def node_seen(self, node: Node) -> None:
+        """See `Cluster`."""
+        ...
+
+    @property
+    def closed(self) -> ClosedNodes:
         """See `Cluster`."""
         ...
 
@@ -115,6 +121,7 @@ class Captured:
     overtaken: bool = (
         False  # whether one of `ahead` is behind it in the queue, and is tried before the end of its back-off
     )
+    closed: frozenset[str] = frozenset()  # nodes on which another scheduler places
 
     def node(self, name: str) -> Node:
         """A node by name."""
@@ -127,6 +134,7 @@ class Captured:
         behind scheduling gates.
         """
         made = self.make(self.plugins())
+        made.closed.close(self.closed, self.now_s)
         for node in self.nodes:
             made.node_seen(nodes.get(node.name, node))
         for facts in self.namespaces:
@@ -223,6 +231,7 @@ def capture(
         frozenset(observed_pod.uid for observed_pod in ahead),
         len(others) > _MAX_AHEAD,
         overtaken,
+        frozenset(assignments.encoder.closed),
     )
 
 

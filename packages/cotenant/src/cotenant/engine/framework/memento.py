@@ -25,9 +25,9 @@ class Memento:
     """The state of these objects and containers when it was made; `restore` may be called any number of times."""
 
     def __init__(self, parts: Iterable[object]) -> None:
-        self._attributes: list[tuple[object, tuple[str, ...], tuple[Any, ...]]] = []
+        self._attributes: list[tuple[object, tuple[str, ...], tuple[object, ...]]] = []
         self._contents: dict[int, tuple[Any, Any]] = {}  # by identity: a container and a copy of it
-        readers: dict[type, tuple[tuple[str, ...], Callable[[object], tuple[Any, ...]]]] = {}
+        readers: dict[type, tuple[tuple[str, ...], Callable[[object], tuple[object, ...]]]] = {}
         for part in parts:
             kind = type(part)
             if kind in _CONTAINERS:
@@ -68,7 +68,7 @@ class Memento:
                 (value.extend if isinstance(value, deque) else value.update)(copy)
 
 
-def _reader(part: object) -> tuple[tuple[str, ...], Callable[[object], tuple[Any, ...]]]:
+def _reader(part: object) -> tuple[tuple[str, ...], Callable[[object], tuple[object, ...]]]:
     """The attributes of such an object, which all objects of its class have, and a function that reads them."""
     slots = (name for kind in type(part).__mro__ for name in getattr(kind, "__slots__", ()))
     names = tuple(name for name in (*slots, *getattr(part, "__dict__", ())) if name != "__weakref__")

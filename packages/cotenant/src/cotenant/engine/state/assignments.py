@@ -102,6 +102,13 @@ class Assignments:
         self._touch(row)
         return True
 
+    def set_closed(self, name: str, is_closed: bool) -> None:
+        """See `Encoder.set_closed`."""
+        self.encoder.set_closed(name, is_closed)
+        row = self.encoder.node_rows.get(name)
+        if row is not None:
+            self._touched(row)
+
     def remove_node(self, name: str) -> bool:
         """Remove a node; its pods stay assigned to its name. Whether it was known."""
         row = self.encoder.node_rows.get(name)

@@ -19,7 +19,7 @@ from cotenant.model.cluster.affinity import PodTerm
 from cotenant.model.cluster.pod import HostPort, Pod
 
 if TYPE_CHECKING:
-    from cotenant.engine.state.pod_counts import PodKind
+    from cotenant.engine.state.pod_kind import PodKind
 
 
 class TermType(Enum):

@@ -19,7 +19,8 @@ import numpy as np
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.node_rules import NodeRules, Repeating, Rule, Surplus, Widening, introduce
 from cotenant.engine.state.images import NodeImages
-from cotenant.engine.state.pod_counts import PodCounts, PodKind
+from cotenant.engine.state.pod_counts import PodCounts
+from cotenant.engine.state.pod_kind import PodKind
 from cotenant.engine.state.storage.volumes import VolumeChoice, Volumes
 from cotenant.engine.state.term_rules import TermRules
 from cotenant.engine.state.topology import Regions
@@ -385,7 +386,8 @@ class Narrowing:
         if number in self.volumes:
             for rule in self.volumes.rules(number, self.terms.check):
                 self.terms.check()
-                yield rule
+                if rule.plugin not in kind.pod.unfiltered:
+                    yield rule
         yield from self.terms.domain_rules(kind, k)
         for node_rules, known_as in self.applying(number):
             yield from node_rules.rules(known_as)

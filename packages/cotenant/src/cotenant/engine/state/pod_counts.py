@@ -15,8 +15,7 @@ Terminating pods count for affinity and ports, but not for spread, as in kube-sc
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Sequence
 
 from cotenant.engine.state.count_queries import (
     Count,
@@ -29,76 +28,21 @@ from cotenant.engine.state.count_queries import (
     skips_terminating,
     term_queries,
 )
+from cotenant.engine.state.pod_kind import KindKey, PodKind
 from cotenant.engine.state.term_index import ManyTerms, SelectingTerm, TermIndex, take_out, weight_of
-from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint
-from cotenant.model.cluster.labels import NO_LABELS, Labels, LabelSelector
-from cotenant.model.cluster.pod import HostPort, Pod
+from cotenant.model.cluster.affinity import PodTerm
+from cotenant.model.cluster.labels import NO_LABELS, Labels
+from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import Permanent
 
-_Key = tuple[
-    str,
-    Labels,
-    tuple[PodTerm, ...],
-    tuple[PodTerm, ...],
-    tuple[SpreadConstraint, ...],
-    tuple[HostPort, ...],
-    str | None,
-    bool,
-    tuple[str, ...],
-    str,
-    LabelSelector | None,
-]
-
-
-_FEW_TERMS, _MANY_NAMESPACES = 64, 64
-_NO_TERMS: Mapping[PodsWithTerm, int] = MappingProxyType({})
-
-
-class PodKind:
-    """Pods that no rule between pods distinguishes."""
-
-    __slots__ = (
-        "__weakref__",
-        "counted",
-        "index",
-        "key",
-        "many",
-        "own_terms",
-        "pod",
-        "pods",
-        "ports",
-        "residents",
-        "selecting_terms",
-        "term_times",
-        "terminating",
-        "terms_version",
-    )
-
-    def __init__(self, key: _Key, index: int, pod: Pod) -> None:
-        self.key = key
-        self.index = index  # small; reused once the kind is dropped
-        self.pod = pod  # an example
-        self.pods = 0  # known pods
-        self.residents: Counter[int] = Counter()  # row -> residents
-        self.terminating: Counter[int] = Counter()  # row -> residents that are terminating
-        self.counted: dict[Count, int] = {}  # counts that its residents enter, and how often each
-        self.own_terms: list[Count] = []  # counts of its own terms, from the first assignment on
-        self.term_times: Mapping[PodsWithTerm, int] = _NO_TERMS  # its own terms, and how often it has each
-        self.many: ManyTerms | None = None  # in their place where they are very many, from the first assignment on
-        if 0 < len(pod.affinity) + len(pod.anti_affinity) <= _FEW_TERMS:
-            self.term_times = Counter(term_queries(pod))
-        self.ports: dict[tuple[int, str], list[HostPort]] = {}
-        for port in pod.host_ports:
-            self.ports.setdefault((port.port, port.protocol), []).append(port)
-        self.selecting_terms: tuple[SelectingTerm, ...] = ()  # residents' terms that select it, as of `terms_version`
-        self.terms_version = -1
+_MANY_NAMESPACES = 64
 
 
 class PodCounts:
     """Kinds of pods, and counts of the residents of each row by query."""
 
     def __init__(self) -> None:
-        self._kinds: dict[_Key, PodKind] = {}
+        self._kinds: dict[KindKey, PodKind] = {}
         self._by_index: list[PodKind | None] = []
         self._free: list[int] = []
         self._kinds_in: dict[str, dict[PodKind, None]] = {}  # by namespace
@@ -142,6 +86,7 @@ class PodCounts:
             pod.images,
             pod.replica_of,
             pod.default_selector,
+            pod.unfiltered,
         )
         kind = self._kinds.get(key)
         if kind is None:

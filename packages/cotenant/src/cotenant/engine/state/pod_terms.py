@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from cotenant.engine.state.count_queries import Count, PortConflicts, Query, Replicas, SelectedPods
 from cotenant.engine.state.pod_counts import PodCounts
 from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint
-from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.pod import NODE_NAMED, Pod
 
+NODE_PORTS, INTER_POD_AFFINITY, POD_TOPOLOGY_SPREAD = "NodePorts", "InterPodAffinity", "PodTopologySpread"
 _ANY_KEY = "any"
 
 
@@ -97,18 +98,21 @@ def _read_rules(acquire: Callable[[Query], Count], pod: Pod) -> PodRules:
             return acquire(SelectedPods((term,), pod.namespace, skip_terminating=True))
         return acquire(Replicas(pod.replica_of, pod.namespace)) if pod.replica_of else None
 
-    required = [term for term in pod.affinity if term.weight is None]
+    off = pod.unfiltered
+    between = INTER_POD_AFFINITY not in off
+    required = [term for term in pod.affinity if between and term.weight is None]
+    anti = [term for term in pod.anti_affinity if between and term.weight is None]
     return PodRules(
-        spread=tuple(spread(c) for c in pod.spread if c.forbids),
+        spread=tuple(spread(c) for c in pod.spread if c.forbids and POD_TOPOLOGY_SPREAD not in off),
         soft_spread=tuple(spread(c) for c in pod.spread if not c.forbids),
         default_spread=None if pod.spread else fellows(),
         affinity_keys=tuple(dict.fromkeys(term.topology_key for term in required)),
         affinity=selected(*required) if required else None,
-        anti=tuple((term.topology_key, selected(term)) for term in pod.anti_affinity if term.weight is None),
+        anti=tuple((term.topology_key, selected(term)) for term in anti),
         preferred=(
             *((t.topology_key, selected(t), t.weight) for t in pod.affinity if t.weight is not None),
             *((t.topology_key, selected(t), -t.weight) for t in pod.anti_affinity if t.weight is not None),
         ),
-        ports=tuple(acquire(PortConflicts(port)) for port in pod.host_ports),
-        pinned=pod.pinned,
+        ports=() if NODE_PORTS in off else tuple(acquire(PortConflicts(port)) for port in pod.host_ports),
+        pinned=None if NODE_NAMED in off else pod.pinned,
     )

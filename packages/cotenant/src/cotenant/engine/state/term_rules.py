@@ -18,8 +18,15 @@ from cotenant.engine.framework.budget import LARGE, rule_elements
 from cotenant.engine.framework.node_rules import Rule
 from cotenant.engine.state.count_queries import Count, SelectedPods, TermType
 from cotenant.engine.state.images import NodeImages
-from cotenant.engine.state.pod_counts import PodCounts, PodKind
-from cotenant.engine.state.pod_terms import PodRules, read_rules
+from cotenant.engine.state.pod_counts import PodCounts
+from cotenant.engine.state.pod_kind import PodKind
+from cotenant.engine.state.pod_terms import (
+    INTER_POD_AFFINITY,
+    NODE_PORTS,
+    POD_TOPOLOGY_SPREAD,
+    PodRules,
+    read_rules,
+)
 from cotenant.engine.state.term_index import SelectingTerm
 from cotenant.engine.state.topology import Regions
 from cotenant.model.arrays import Int, Mask
@@ -145,7 +152,7 @@ class TermRules:
         if rules.pinned is not None:
             yield Rule("NodeAffinity", node_affinity.REASON, self._regions.only(rules.pinned), False)
         if rules.ports and (taken := [count.rows(size) for count in rules.ports if count.total]):
-            yield Rule("NodePorts", REASON_PORTS, np.add.reduce(taken) == 0, True)
+            yield Rule(NODE_PORTS, REASON_PORTS, np.add.reduce(taken) == 0, True)
 
     def domain_rules(self, kind: PodKind, k: int) -> Iterator[Rule]:
         """The rules about topology domains: spread, affinity, and anti-affinity in both directions."""
@@ -153,29 +160,27 @@ class TermRules:
         size = self._regions.size()
         every = np.arange(size)
         for rule, _ in self.spread_rules(k, kind, rules.spread):
-            yield Rule("PodTopologySpread", spread.REASON_NO_KEY, spread.has_key(rule, every), False)
-            yield Rule("PodTopologySpread", spread.REASON, spread.mask(rule, every), True)
+            yield Rule(POD_TOPOLOGY_SPREAD, spread.REASON_NO_KEY, spread.has_key(rule, every), False)
+            yield Rule(POD_TOPOLOGY_SPREAD, spread.REASON, spread.mask(rule, every), True)
         if rules.affinity is not None:
             domains = [self._domains(key) for key in rules.affinity_keys]
             left = affinity_pods.mask(domains, rules.affinity.rows(size), self.selects_itself(kind))
-            yield Rule("InterPodAffinity", affinity_pods.REASON, left, False)
+            yield Rule(INTER_POD_AFFINITY, affinity_pods.REASON, left, False)
         for key, rows in _by_key(rules.anti, size) if rules.anti else ():
             self.check()
             anti = antiaffinity_pods.count_rule(self._regions.domains(key), rows)
-            yield Rule("InterPodAffinity", antiaffinity_pods.REASON, antiaffinity_pods.mask(anti, every), True)
+            yield Rule(INTER_POD_AFFINITY, antiaffinity_pods.REASON, antiaffinity_pods.mask(anti, every), True)
         self.check()
-        forbidding = [
-            (selecting_term.topology_key, selecting_term.residents)
-            for selecting_term in self._terms_selecting(kind)
-            if _is_forbidding(selecting_term)
-        ]
+        forbidding = list(self.forbidding_terms(kind))
         for key, rows in _by_key(forbidding, size) if forbidding else ():
             anti = antiaffinity_pods.count_rule(self._regions.domains(key), rows)
             left = antiaffinity_pods.mask(anti, every)
-            yield Rule("InterPodAffinity", antiaffinity_pods.REASON_RESIDENTS, left, True)
+            yield Rule(INTER_POD_AFFINITY, antiaffinity_pods.REASON_RESIDENTS, left, True)
 
     def forbidding_terms(self, kind: PodKind) -> Iterator[tuple[str, Count]]:
         """Residents' required anti-affinity terms that select the kind: topology key and count."""
+        if INTER_POD_AFFINITY in kind.pod.unfiltered:
+            return
         for selecting_term in self._terms_selecting(kind):
             if _is_forbidding(selecting_term):
                 yield selecting_term.topology_key, selecting_term.residents
@@ -195,10 +200,12 @@ class TermRules:
         nodes, shapes = self._encoder.nodes(), self._encoder.shapes()
         size = len(nodes.ready)
         every = np.arange(size)
-        fits = node_affinity.mask(nodes, shapes, k, every)
+        if kind.pod.unfiltered:  # a policy honours them, whether or not they are filtered by
+            fits, tolerated = self._encoder.own_terms_mask(k)
+        else:
+            fits, tolerated = node_affinity.mask(nodes, shapes, k, every), taints.mask(nodes, shapes, k, every)
         if kind.pod.pinned is not None:
             fits &= self._regions.only(kind.pod.pinned)
-        tolerated = taints.mask(nodes, shapes, k, every)
         domains = {key: self._domains(key) for key in dict.fromkeys(entry.topology_key for entry, _ in constraints)}
         needed = tuple(domains.values()) if needs_keys else ()
         known: dict[tuple[NodePolicy, NodePolicy], Mask] = {}

@@ -114,7 +114,7 @@ class TraceEngine:
         self._next_table = 0
         self.message_tags = message_tags
         self._hosts = BoundedTable("", MAX_HOSTS, self.skews.forget)
-        self._sources = BoundedTable(SpanSource(), MAX_SOURCES)
+        self._sources = BoundedTable((SpanSource(), ""), MAX_SOURCES)  # with the instance, which they do not compare
         self._own_times = OwnTimes()
         self.channels = Channels()
         self.objectives = TrackedObjectives(self.operations, self.channels)
@@ -249,7 +249,8 @@ class TraceEngine:
             holder = (
                 span_source.namespace if trusts_all or span_source.sender == EVERYBODY else span_source.sender or sender
             )
-            source[index] = self._sources.number(span_source, holder, now_s, is_proven=is_proven)
+            process = span_source, span_source.instance
+            source[index] = self._sources.number(process, holder, now_s, is_proven=is_proven)
             host[index] = self._hosts.number(span_source.host, holder, now_s, is_proven=is_proven)
         return source, host
 
@@ -366,7 +367,7 @@ class TraceEngine:
                 span_id=int(columns.span_id[row]),
                 parent=place.get(int(trees.parent[row]), -1),
                 operation=self.operations[spans.operation[row]],
-                source=self._sources[spans.source[row]],
+                source=self._sources[spans.source[row]][0],
                 start_ns=int(start[row]),
                 end_ns=int(end[row]),
                 self_ns=int(self_ns[row]),

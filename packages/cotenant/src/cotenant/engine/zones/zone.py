@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from cotenant.engine.zones import transitions
+from cotenant.engine.zones.scene_memory import SceneMemory
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.model.zones.reading import ChangeRows, Stay, SwitchTo, ZoneReading
@@ -96,6 +97,7 @@ class Zone:
         self._changed_s = 0.0
         self._last: ZoneReading | None = None  # in the state in which the zone is now
         self._trial: _Trial | None = None
+        self.scenes = SceneMemory(self._config.late_per_s, self._config.burn) if self._config.scenes else None
 
     # Events
 
@@ -137,6 +139,8 @@ class Zone:
         dispatches that were late, before its period was over; it may change rows, and a switch waits for a whole
         reading.
         """
+        if self.scenes is not None and not early:
+            self.scenes.seen(reading, self.setting)
         if self.state is ZoneState.CANARY:
             return () if early else self._canary(now_s, reading)
         if self.state is not ZoneState.ACTIVE:
@@ -145,6 +149,10 @@ class Zone:
         decision, memory = decide(
             reading, self.setting, self._rows, self._usual, self._open_modes(now_s), self._config, self._memory
         )
+        if self.scenes is not None and not isinstance(decision, ChangeRows):
+            # which scheduler runs is what was learned; rows are the rules' under either
+            stay = decision if isinstance(decision, Stay) else Stay(decision.reason)
+            decision = self.scenes.wish(self.setting, self._open_modes(now_s)) or stay
         if early and not isinstance(decision, ChangeRows):
             return ()
         if isinstance(decision, Stay):
@@ -251,10 +259,15 @@ class Zone:
         self._to(ZoneState.PREPARING)
         self.setting = setting
         self._changed_s = now_s
+        self._note_change()
         change = ZoneChange(now_s, f"setting {setting}", reason, self._last)
         self._trial = _Trial(change)
         self.history.append(change)
         return (Attach(setting),)
+
+    def _note_change(self) -> None:
+        if self.scenes is not None:
+            self.scenes.changed()
 
     def _switch(self, now_s: float, decision: SwitchTo) -> tuple[ZoneInstruction, ...]:
         return self._attach(now_s, decision.setting, decision.reason)
@@ -263,6 +276,7 @@ class Zone:
         before = tuple((group, self._rows[group]) for group, _ in decision.rows)
         self._rows.update(decision.rows)
         self._changed_s = now_s
+        self._note_change()
         change = ZoneChange(
             now_s,
             f"rows of {', '.join(group for group, _ in decision.rows)}",

@@ -62,6 +62,7 @@ class Lendable:
     unit: str
     ours: Figure
     koordinator: Figure
+    in_use: float | None = None  # of `ours`, what pods of the class use already; None = not known
 
 
 class Holder(StrEnum):

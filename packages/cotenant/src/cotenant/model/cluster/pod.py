@@ -14,9 +14,13 @@ from math import inf, isfinite, isnan
 from cotenant.model.cluster.affinity import NodeAffinity, PodTerm, SpreadConstraint
 from cotenant.model.cluster.labels import NO_LABELS, Labels, LabelSelector
 from cotenant.model.cluster.qos import PriorityClass, QoSClass, effective_class
-from cotenant.model.cluster.taints import Toleration
+from cotenant.model.cluster.taints import NODE_UNSCHEDULABLE, TAINT_TOLERATION, Toleration
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import NOTHING, PODS_NAME, Amounts
+
+# Plugins whose filters a profile may leave out, by Kubernetes' names; a node that the pod names counts apart.
+NODE_AFFINITY, NODE_NAMED = "NodeAffinity", "NodeAffinity by name"
+ROW_LOCAL_FILTERS = frozenset({NODE_AFFINITY, TAINT_TOLERATION, NODE_UNSCHEDULABLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,7 @@ class Pod:
     has_whole_cpus: bool = (
         False  # Guaranteed, each container with whole CPUs: a static kubelet gives it CPUs of its own
     )
+    unfiltered: frozenset[str] = frozenset()  # plugins that its scheduler's profile does not let filter
     # What follows from these and is asked many times:
     key: str = field(init=False, repr=False, compare=False)  # `namespace/name`, unique among the pods of a cluster
     effective_class: PriorityClass = field(init=False, repr=False, compare=False)  # the default of its QoS counts too
@@ -190,6 +195,7 @@ class Pod:
             scored_by=self.scored_by,
             profile=self.profile,
             violation_surcharge=violation_surcharge,
+            unfiltered=self.unfiltered & ROW_LOCAL_FILTERS if self.unfiltered else self.unfiltered,
         )
 
 
@@ -211,3 +217,4 @@ class Shape:
     scored_by: str = ""
     profile: str = ""
     violation_surcharge: float = 0.0  # by credit, not by the pod itself (`Plugin.pre_score`)
+    unfiltered: frozenset[str] = frozenset()  # of `ROW_LOCAL_FILTERS`

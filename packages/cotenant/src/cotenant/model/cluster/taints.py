@@ -13,7 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cotenant.model.cluster.labels import UNSCHEDULABLE_TAINT
 from cotenant.model.errors import InvalidInput
+
+TAINT_TOLERATION, NODE_UNSCHEDULABLE = "TaintToleration", "NodeUnschedulable"  # the plugins that look at taints
 
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 
@@ -100,7 +103,27 @@ def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
     return any(toleration.tolerates(taint) for toleration in tolerations)
 
 
-def first_repelling(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
-    """The first taint, in the node's order, that rejects the pod; the one named in the reason."""
+def first_repelling(
+    taints: Iterable[Taint], tolerations: Iterable[Toleration], unfiltered: frozenset[str] = frozenset()
+) -> Taint | None:
+    """The first taint, in the node's order, that rejects the pod; the one named in the reason. `unfiltered`: plugins
+    that do not filter it.
+    """
     kept = tuple(tolerations)
-    return next((taint for taint in taints if taint.repels and not tolerated(taint, kept)), None)
+    return next(
+        (
+            taint
+            for taint in taints
+            if taint.repels and not (is_unfiltered(taint, unfiltered) or tolerated(taint, kept))
+        ),
+        None,
+    )
+
+
+def is_unfiltered(taint: Taint, unfiltered: frozenset[str]) -> bool:
+    """Whether none of the plugins that keep pods off a node with this taint filters. A cordoned node has both: its
+    `unschedulable` field, and the taint that its controller adds.
+    """
+    if TAINT_TOLERATION not in unfiltered:
+        return False
+    return taint.key != UNSCHEDULABLE_TAINT or NODE_UNSCHEDULABLE in unfiltered

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from cotenant.model.devices.device import LARGEST_MINOR
 from cotenant.model.errors import InvalidInput
-from cotenant.model.json_object import json_object
+from cotenant.model.json_object import JsonValue, json_object
 from cotenant.model.quantities import whole
 
 GPU_PARTITIONS = "scheduling.koordinator.sh/gpu-partitions"  # on Device objects: JSON
@@ -98,7 +97,7 @@ def table_of_model(model: str | None) -> PartitionTable | None:
 _HOPPER_TABLE = halves(8)
 
 
-def _partition(data: Any) -> Partition:
+def _partition(data: JsonValue) -> Partition:
     minors = data.get("minors") if isinstance(data, dict) else None
     if not isinstance(minors, list) or not all(
         isinstance(minor, int) and not isinstance(minor, bool) and 0 <= minor <= LARGEST_MINOR for minor in minors

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.stacks import Stack
+from cotenant.model.machine.stacks import Stack, Timeline
 
 MAX_SECONDS, MAX_RATE_HZ = 60, 1000
 
@@ -18,6 +18,7 @@ class Profile:
     seconds: int = 10
     rate_hz: int = 100
     with_idle: bool = False
+    over_time: bool = False  # a timeline instead of counts
 
     def __post_init__(self) -> None:
         if not 1 <= self.seconds <= MAX_SECONDS:
@@ -28,9 +29,12 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Profiled:
-    """`stacks`: those with the most samples, as many as a message holds. `left_out`: samples of the others."""
+    """`stacks`: those with the most samples, as many as a message holds. `left_out`: samples of the others. `timeline`:
+    its beginning, as much as a message holds.
+    """
 
     pids: tuple[int, ...]
     at_s: float
     stacks: tuple[Stack, ...]
     left_out: int = 0
+    timeline: Timeline | None = None

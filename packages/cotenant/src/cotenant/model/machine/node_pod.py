@@ -81,6 +81,7 @@ class NodePod:
     relabelled: tuple[str, ...] = ()  # of its class, quota and tenant: changed since the bind, without effect
     extended: ExtendedAmounts = NOT_EXTENDED  # of the whole pod, from its specification
     workload: str = ""  # kind and namespace/name of the object that made it, "Job shop/hogs"; "" where none is known
+    ours: bool = False  # of this agent itself or of its keeper, as the kernel says of their processes
     is_named: bool = (
         True  # False: known by its cgroup alone, so neither its name nor its class is certain; never evicted
     )

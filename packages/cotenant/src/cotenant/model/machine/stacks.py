@@ -18,10 +18,39 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """The outermost frame first, and in how many samples."""
+    """The outermost frame first, and in how many samples; in hexadecimal the trace and span whose time it was."""
 
     frames: tuple[Frame, ...]
     samples: int
+    trace_id: str = ""
+    span_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A thread (of a process, by the program's own number for it) had one stack from `begin_ns` to `end_ns`, in Unix
+    time. `stack`: index into the timeline's.
+    """
+
+    pid: int
+    thread: int
+    begin_ns: int
+    end_ns: int
+    stack: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Stacks over time, of all threads, also those that wait. `stacks`: indices into `frames`, the outermost first.
+
+    Times are as exact as the period of sampling. A thread that ended keeps its last stack.
+    """
+
+    frames: tuple[Frame, ...]
+    stacks: tuple[tuple[int, ...], ...]
+    runs: tuple[Run, ...]
+    begin_ns: int
+    end_ns: int
 
 
 @dataclass(frozen=True, slots=True)

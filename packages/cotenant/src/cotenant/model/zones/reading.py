@@ -30,11 +30,23 @@ class GroupReading:
 
 
 @dataclass(frozen=True, slots=True)
+class MachineSigns:
+    """What a machine did over a reading. `softirq_cpus`: in soft interrupts; `siblings_busy`: the share of time in
+    which both threads of a core were busy, as far as each one's use tells; None without such cores.
+    """
+
+    cpus: int
+    softirq_cpus: float = 0.0
+    siblings_busy: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ZoneReading:
-    """All groups of a zone over `length_s`."""
+    """All groups of a zone over `length_s`. `signs`: None where the machine's were not read."""
 
     length_s: float
     groups: tuple[GroupReading, ...]
+    signs: MachineSigns | None = None
 
     def __post_init__(self) -> None:
         if self.length_s <= 0:
@@ -76,7 +88,7 @@ class ZoneReading:
                 own.cpu_us + group.cpu_us,
                 max(burns) if burns else None,
             )
-        return ZoneReading(self.length_s + other.length_s, tuple(joined.values()))
+        return ZoneReading(self.length_s + other.length_s, tuple(joined.values()), other.signs or self.signs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,7 @@ Limits: a list of another length is replaced whole, so the patch is not always t
 
 from __future__ import annotations
 
-from typing import Any
-
-from cotenant.model.json_object import JsonObject
+from cotenant.model.json_object import JsonObject, JsonValue
 
 Operation = JsonObject
 
@@ -22,7 +20,7 @@ def difference(before: object, after: object, path: str = "") -> list[Operation]
     return operations
 
 
-def _compare(before: Any, after: Any, path: str, found: list[Operation]) -> None:
+def _compare(before: JsonValue, after: JsonValue, path: str, found: list[Operation]) -> None:
     kind = type(before)
     if kind is not type(after):
         found.append({"op": "replace", "path": path, "value": after})

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.json_object import JsonObject
+from cotenant.model.json_object import JsonObject, JsonValue
 
 Document: TypeAlias = JsonObject
 
@@ -32,7 +32,7 @@ class Refusal:
     code: int = 403
 
 
-def copied(value: object) -> Any:
+def copied(value: object) -> JsonValue:
     """A deep copy of a JSON value."""
     if type(value) is dict:
         return {

@@ -15,16 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from cotenant.model.cluster.labels import Labels, LabelSelector
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonValue
 from cotenant.model.machine.use_targets import BEST_EFFORT_TARGET_PERCENT
 from cotenant.model.quantities import parse_quantity
 from cotenant.policy.overcommit.selection import json_value, read_selector
 
 BANDWIDTH_ANNOTATION = "node.koordinator.sh/network-bandwidth"
-Value = Any  # decoded JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class Part:
     name: str
     key: str
     field: str
-    defaults: Value
+    defaults: JsonValue
     is_list: bool = False  # host applications: lists of entries, replaced as a whole
 
 
@@ -77,17 +76,17 @@ class NodePart:
     """A part for selected nodes, merged with the cluster's already."""
 
     selector: LabelSelector | None  # None = selects nothing
-    value: Value
+    value: JsonValue
 
 
 @dataclass(frozen=True, slots=True)
 class PartConfig:
     """One part: the cluster's value and those of selected nodes."""
 
-    cluster: Value
+    cluster: JsonValue
     nodes: tuple[NodePart, ...] = ()
 
-    def of_node(self, labels: Labels) -> Value:
+    def of_node(self, labels: Labels) -> JsonValue:
         """The value of the first node strategy that selects the node, else the cluster's."""
         for node in self.nodes:
             if node.selector is not None and node.selector.matches(labels):
@@ -140,7 +139,7 @@ def read_part(part: Part, text: str | None) -> PartConfig:
 class Rendered:
     """A NodeSLO's spec, and what of the node was ignored."""
 
-    spec: dict[str, Value]
+    spec: dict[str, JsonValue]
     ignored: tuple[str, ...] = ()
 
 
@@ -154,7 +153,7 @@ def render(config: SloConfig, labels: Labels, annotations: Mapping[str, str]) ->
     return Rendered(spec, tuple(ignored))
 
 
-def select(part: Part, config: PartConfig, labels: Labels, annotations: Mapping[str, str]) -> tuple[Value, str]:
+def select(part: Part, config: PartConfig, labels: Labels, annotations: Mapping[str, str]) -> tuple[JsonValue, str]:
     """One part for one node, and why the node's bandwidth annotation was ignored, if it was."""
     value = config.of_node(labels)
     text = annotations.get(BANDWIDTH_ANNOTATION)
@@ -168,7 +167,7 @@ def select(part: Part, config: PartConfig, labels: Labels, annotations: Mapping[
     return {**value, "totalNetworkBandwidth": text}, ""
 
 
-def _applications(part: Part, value: Mapping[str, Value]) -> PartConfig:
+def _applications(part: Part, value: Mapping[str, JsonValue]) -> PartConfig:
     nodes = []
     for i, entry in enumerate(_list(value.get("nodeConfigs"), f"{part.key}.nodeConfigs")):
         where = f"{part.key}.nodeConfigs[{i}]"
@@ -177,7 +176,7 @@ def _applications(part: Part, value: Mapping[str, Value]) -> PartConfig:
     return PartConfig(_list(value.get("applications"), f"{part.key}.applications"), tuple(nodes))
 
 
-def _list(value: Value, where: str) -> list[Value]:
+def _list(value: JsonValue, where: str) -> list[JsonValue]:
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
@@ -185,7 +184,7 @@ def _list(value: Value, where: str) -> list[Value]:
     return value
 
 
-def _checked(value: Value, where: str) -> Mapping[str, Value]:
+def _checked(value: JsonValue, where: str) -> Mapping[str, JsonValue]:
     """An object whose percents are numbers in range, at any depth."""
     if value is None:
         return {}
@@ -206,7 +205,7 @@ def _checked(value: Value, where: str) -> Mapping[str, Value]:
     return value
 
 
-def _merged(base: Mapping[str, Value], over: Mapping[str, Value]) -> dict[str, Value]:
+def _merged(base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     found = dict(base)
     for name, value in over.items():
         if value is None or value == "":

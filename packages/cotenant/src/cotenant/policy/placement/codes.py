@@ -37,3 +37,4 @@ class Score(IntEnum):
     FOUNDING_LEDGER = 8
     PARAGON_LIKE = 9
     INTERFERENCE = 10
+    KUBE_1_36 = 11

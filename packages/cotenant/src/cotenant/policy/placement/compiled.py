@@ -26,7 +26,7 @@ from cotenant.policy.placement.scores.interference import (
     paragon_like,
     paragon_like_at,
 )
-from cotenant.policy.placement.scores.kube import kube_default, kube_default_at
+from cotenant.policy.placement.scores.kube import kube_1_36, kube_1_36_at, kube_default, kube_default_at
 from cotenant.policy.placement.scores.packing import (
     balance,
     balance_at,
@@ -81,7 +81,8 @@ _S_USE, _S_USE_MEMORY = int(Sum.USE_CPU), int(Sum.USE_MEMORY)
 _K_USE, _K_MEMORY, _K_CAP = column("use_limit"), column("memory_limit"), column("request_cap")
 _BEST_FIT, _LEAST_ALLOCATED = int(Score.BEST_FIT), int(Score.LEAST_ALLOCATED)
 _BALANCE, _FEWEST_PODS, _DOT_PRODUCT = int(Score.BALANCE), int(Score.FEWEST_PODS), int(Score.DOT_PRODUCT)
-_KUBE_DEFAULT, _FOUNDING = int(Score.KUBE_DEFAULT), int(Score.FOUNDING)
+_KUBE_DEFAULT, _KUBE_1_36 = int(Score.KUBE_DEFAULT), int(Score.KUBE_1_36)
+_FOUNDING = int(Score.FOUNDING)
 _FOUNDING_LEDGER, _PARAGON_LIKE = int(Score.FOUNDING_LEDGER), int(Score.PARAGON_LIKE)
 _INTERFERENCE, _NO_SCORE = int(Score.INTERFERENCE), int(Score.NONE)
 _PREDICTED = int(Fit.PREDICTED_USE)
@@ -167,6 +168,9 @@ def score_rows(
     elif score == _KUBE_DEFAULT:
         for n in rows:
             out[n] = kube_default_at(nodes, n, shapes, k)
+    elif score == _KUBE_1_36:
+        for n in rows:
+            out[n] = kube_1_36_at(nodes, n, shapes, k)
     elif score == _DOT_PRODUCT:
         for n in rows:
             out[n] = dot_product_at(nodes, n, shapes, k)
@@ -324,6 +328,7 @@ def plain_scores(
     by_requests = {
         Score.NONE: _no_score,
         Score.KUBE_DEFAULT: kube_default,
+        Score.KUBE_1_36: kube_1_36,
         Score.DOT_PRODUCT: dot_product,
         Score.FEWEST_PODS: fewest_pods,
         Score.BALANCE: balance,

@@ -20,7 +20,7 @@ import numpy as np
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.policy.placement.codes import Score
 
-_OWN_SCALE = (Score.NONE, Score.KUBE_DEFAULT, Score.FOUNDING, Score.FOUNDING_LEDGER)
+_OWN_SCALE = (Score.NONE, Score.KUBE_DEFAULT, Score.KUBE_1_36, Score.FOUNDING, Score.FOUNDING_LEDGER)
 
 
 class Part(NamedTuple):

@@ -61,8 +61,15 @@ PROFILES: tuple[PlacementProfile, ...] = (
     PlacementProfile("balance", "least gap between requested CPU and memory", score=Score.BALANCE),
     PlacementProfile(
         "kube-default",
-        "kube-scheduler: least-allocated + balanced, integers, sampled nodes, random ties",
+        "kube-scheduler to v1.35: least-allocated + balanced, integers, sampled nodes, random ties",
         score=Score.KUBE_DEFAULT,
+        samples_nodes=True,
+        default_spread=True,
+    ),
+    PlacementProfile(
+        "kube-1.36",
+        "kube-scheduler from v1.36: kube-default, by how much a pod changes the balance",
+        score=Score.KUBE_1_36,
         samples_nodes=True,
         default_spread=True,
     ),

@@ -32,7 +32,7 @@ _LONGEST_US = 10_000
 @dataclass(frozen=True, slots=True)
 class ZoneConfig:
     """Limits of a zone's switch policy. Rates a second; `batch_cpus`: batch that uses less is not worth a switch to
-    throughput.
+    throughput; `scenes`: the scheduler is what was measured best in the scene (policy/zone/scenes.py).
     """
 
     late_per_s: float = 2.0
@@ -40,6 +40,7 @@ class ZoneConfig:
     calm_s: float = 30.0
     batch_cpus: float = 0.2
     heaviest: int = 1600  # the row weight that services are raised to
+    scenes: bool = False
 
     def __post_init__(self) -> None:
         for name, value, least in (

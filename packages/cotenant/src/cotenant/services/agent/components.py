@@ -22,6 +22,7 @@ from cotenant.model.machine.counters import Gap, LogicalCpu
 from cotenant.model.machine.knob import Knob, KnobLease
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import Allocatable
+from cotenant.services.agent.discovery.own_pods import OwnPods
 from cotenant.services.agent.loop.actor import Evictor
 from cotenant.services.agent.loop.triggers import TriggerSource
 
@@ -77,6 +78,7 @@ class Components:
     post_incident: Callable[[str, bytes], Awaitable[None]] | None = None  # delivers an incident to the credit process
     background: Mapping[str, Callable[[], Coroutine[object, object, None]]] = field(default_factory=dict)
     discovery_due: asyncio.Event = field(default_factory=asyncio.Event)  # set when discovery should run before its time
+    own: OwnPods = field(default_factory=lambda: OwnPods(()))  # which of the pods are the agent's
     client: Client | None = None  # API client of the cluster
     pod_groups_changed: Callable[[], bool] = lambda: False  # whether pods' groups did; called twice per period
     kubelet_roots: Callable[[], Sequence[str]] | None = (

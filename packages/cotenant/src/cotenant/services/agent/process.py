@@ -244,7 +244,7 @@ class AgentProcess:
     async def discover(self) -> None:
         """Discover the node's pods, and update the engine."""
         await self.actor.fetch_leases()  # a held value is not the pod's own limit
-        pods = await self.sources.pods()
+        pods = self.components.own.marked(await self.sources.pods())
         before, self.pods = traced(self.pods), pods
         if self.components.traces is not None and set(before) != set(traced(self.pods)):
             self.components.traces.pods_changed()  # also where a pod whose group came first has its name now

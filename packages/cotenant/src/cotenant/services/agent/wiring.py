@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
@@ -44,9 +45,11 @@ from cotenant.services.agent.actions.keepers import open_keeper
 from cotenant.services.agent.collectors import collectors
 from cotenant.services.agent.components import Clocks, Components
 from cotenant.services.agent.discovery.kubelet import KubeletOfNode
+from cotenant.services.agent.discovery.own_pods import UID_VARIABLE, OwnPods
 from cotenant.services.agent.loop.triggers import LateWakeups, PressureTriggers, TriggerSource
 from cotenant.services.agent.reports.outbox import Post
 from cotenant.services.agent_settings.config import AgentConfig, PlainEviction
+from cotenant.services.knobs.host import groups_of_this_process
 from cotenant.services.knobs.node_facts import NodeFacts
 
 if TYPE_CHECKING:
@@ -101,6 +104,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             sources=sources,
             background=background,
             discovery_due=discovery_due,
+            own=OwnPods(groups_of_this_process(), os.environ.get(UID_VARIABLE, "")),
             client=client,
             clocks=clocks,
             mode=config.mode,

@@ -22,7 +22,7 @@ from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.kube.client.errors import UNREADABLE
 from cotenant.drivers.kube.kinds.custom.device import DEVICES, DeviceObject, read_devices
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_node_metric
-from cotenant.drivers.kube.kinds.kind import Kind
+from cotenant.drivers.kube.kinds.kind import AnyKind
 from cotenant.drivers.kube.kinds.managed_node import read_managed_node
 from cotenant.drivers.kube.kinds.node import NODES, NodeObject
 from cotenant.drivers.kube.kinds.pod.eviction import EVICTION_PODS, EvictionPod, read_eviction_notes
@@ -135,7 +135,7 @@ class _Kept:
         self.quotas: list[NamespaceQuota] = []
         self.unreadable: list[str] = []
         self.owners: dict[str, Owner] = {}
-        kinds: tuple[tuple[Kind[Any], Callable[[Any], None]], ...] = (
+        kinds: tuple[tuple[AnyKind, Callable[[Any], None]], ...] = (
             (NODES, self._node),
             (DEVICES, self._device),
             (EVICTION_PODS, self._pod),

@@ -36,6 +36,7 @@ from cotenant.policy.overcommit.predicted_use import (
 )
 from cotenant.services.assess.columns import MAX_AGE_S, MIB, PodColumns
 from cotenant.services.assess.copying import ClusterCopy
+from cotenant.services.assess.words import amount
 
 MIN_DAYS = 2  # of a history, for a course of the day
 _NAMES = ("batch cores", "batch memory", "mid cores", "mid memory")
@@ -59,6 +60,7 @@ def lending(copy: ClusterCopy, pods: PodColumns, history: ClusterHistory, risk: 
     held = Use(
         sum(amount.cpu_m for amount in by_node.values()), sum(amount.memory_bytes for amount in by_node.values())
     )
+    low = _low_now(copy, facts, history, tuple(by_node))
     found = []
     for at, (name, unit, scale) in enumerate(zip(_NAMES, _UNITS, _SCALE, strict=True)):
         key = f"lend_{name.replace(' ', '_')}"
@@ -68,10 +70,14 @@ def lending(copy: ClusterCopy, pods: PodColumns, history: ClusterHistory, risk: 
                 key, name, unit, definition, "mid is Koordinator's class: our rule lends one amount, to batch"
             )
         elif by_node:
-            ours = Figure(key, name, held[at] * scale, unit, f"{definition}; {basis}", _NO_INTERVAL)
+            definition = f"{definition}; {basis}"
+            if low is not None:
+                definition += f"; batch and free pods use {amount(low[at] * scale)} {unit} of it now"
+            ours = Figure(key, name, held[at] * scale, unit, definition, _NO_INTERVAL)
         else:
             ours = unknown(key, name, unit, definition, why)
-        found.append(Lendable(name, unit, ours, _theirs(theirs, at, name, unit, scale)))
+        in_use = low[at] * scale if low is not None and at < 2 else None
+        found.append(Lendable(name, unit, ours, _theirs(theirs, at, name, unit, scale), in_use))
     return Lending(tuple(found), by_node)
 
 
@@ -201,6 +207,24 @@ def _low_use(copy: ClusterCopy, history: ClusterHistory, names: Sequence[str]) -
         rows[at >= 0] = np.nan_to_num(values[at[at >= 0]])
         found[resource] = rows
     return found
+
+
+def _low_now(
+    copy: ClusterCopy, facts: Mapping[str, NodeFacts], history: ClusterHistory, names: Sequence[str]
+) -> Use | None:
+    """What batch and free pods of these nodes used last, by the agents' reports or else by the history."""
+    if any(facts[name].measured for name in names):
+        uses = [
+            facts[name].measured[pod.key].use
+            for name in names
+            for pod in facts[name].pods
+            if pod.priority_class in LOW and pod.key in facts[name].measured
+        ]
+        return Use(sum(use.cpu_m for use in uses), sum(use.memory_bytes for use in uses))
+    if not names or history.pods.use.steps != history.nodes.steps or not history.nodes.steps:
+        return None
+    used = _low_use(copy, history, names)
+    return Use(round(float(used["cpu"][:, -1].sum())), round(float(used["memory"][:, -1].sum()) * MIB))
 
 
 def _is_low(copy: ClusterCopy, key: str) -> bool:

@@ -66,9 +66,11 @@ def headline(report: Report) -> str:
     text = f"{count(report.nodes, 'node')} with {figure(size)}, of which {figure(asked)} are allocated"
     if idle.value is not None:
         text += f"; {figure(idle)} are requested and not used"
-    batch = report.lendable[0].ours if report.lendable else None
-    if batch is not None and batch.value is not None:
-        text += f"; {figure(batch)} could be lent at {report.risk * 100:g} % risk"
+    batch = report.lendable[0] if report.lendable else None
+    if batch is not None and batch.ours.value is not None:
+        text += f"; {figure(batch.ours)} could be lent at {report.risk * 100:g} % risk"
+        if batch.in_use:
+            text += f", {amount(batch.in_use)} of which batch work uses already"
     waiting = sum(entry.pods for entry in report.waiting)
     if waiting:
         text += f"; {count(waiting, 'pod')} {'waits' if waiting == 1 else 'wait'}"

@@ -39,7 +39,7 @@ from cotenant.model.cluster.node import Node
 from cotenant.services.console.access import OneTimeToken, Reviewer, Sessions
 from cotenant.services.console.agents import Agents
 from cotenant.services.console.app import Application
-from cotenant.services.console.fleet import Fleet, pod_row
+from cotenant.services.console.fleet import Fleet
 from cotenant.services.console.history import History
 from cotenant.services.console.hosts.answers import HostAnswers
 from cotenant.services.console.hosts.contract import FleetReader, TerminalHost
@@ -48,6 +48,7 @@ from cotenant.services.console.hosts.logs import LogAnswers
 from cotenant.services.console.hosts.terminals import TERMINAL, Terminals
 from cotenant.services.console.kept_sessions import KeptSessions
 from cotenant.services.console.live import Live
+from cotenant.services.console.pod_rows import pod_row
 from cotenant.services.console.proxy_login import ProxyLogin
 from cotenant.services.console.questions import Questions, Section
 from cotenant.services.console.sources import CLUSTER, CREDIT, SCHEDULER, TRACES, Sources

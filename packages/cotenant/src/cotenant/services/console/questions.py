@@ -35,8 +35,9 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.model.errors import CotenantError, InvalidInput
-from cotenant.services.console.fleet import Fleet, PodRow
+from cotenant.services.console.fleet import Fleet
 from cotenant.services.console.history import History
+from cotenant.services.console.pod_rows import PodRow
 from cotenant.services.console.query import limit_of
 from cotenant.services.console.sources import SCHEDULER, TRACES, Sources
 from cotenant.services.console.upstream import Unanswered, Upstream

@@ -50,13 +50,21 @@ class Verb:
 class Dispatcher:
     """Answers requests by the last token of their subject.
 
-    Each runs as a task of its own, so a slow one holds up no other.
+    Each runs as a task of its own, so a slow one holds up no other. `may_act` raises what a
+    request with so many seconds of time is refused with.
     """
 
-    def __init__(self, verbs: Mapping[str, Verb], bus: Bus, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        verbs: Mapping[str, Verb],
+        bus: Bus,
+        now: Callable[[], float] = time.monotonic,
+        may_act: Callable[[float], None] = lambda _: None,
+    ) -> None:
         self._verbs = verbs
         self._bus = bus
         self._now = now
+        self._may_act = may_act
         self._answered: Answered[tuple[bytes, dict[str, str]]] = Answered()
         self._under_way: dict[str, asyncio.Task[tuple[bytes, dict[str, str]]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -65,6 +73,11 @@ class Dispatcher:
         """Handle a request; returns at once."""
         if len(self._tasks) >= MAX_AT_ONCE:
             await self._reply(message, *_refused(Transient(f"{MAX_AT_ONCE} requests are under way here")))
+            return
+        try:
+            self._may_act(_seconds(message.headers.get(DEADLINE_HEADER, "")))
+        except CotenantError as error:
+            await self._reply(message, *_refused(error))
             return
         task = asyncio.create_task(self._answer(message), name=f"answer {message.subject}")
         self._tasks.add(task)

@@ -66,7 +66,7 @@ def run(request: KeeperArguments) -> int:
     rules, peers = rules_of(request), _peers(request)
     log_to_stderr(request.log_level, request.log_format)
     join_group(peers.socket_group)
-    give_up(needed(interfaces=bool(rules.interfaces), zones=request.zones, tasks=request.idle_slice_ms > 0))
+    give_up(needed(request))
     with machine_knobs(request.cgroup_root, owners=OwnerPaths(request.bus, request.cpu_manager)) as machine:
         rules = replace(rules, facts=machine.facts)
         if request.dry_run:

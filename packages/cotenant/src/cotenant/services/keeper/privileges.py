@@ -15,8 +15,12 @@ import ctypes
 import os
 from contextlib import suppress
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from cotenant.model.errors import Permanent
+
+if TYPE_CHECKING:
+    from cotenant.services.keeper.arguments import KeeperArguments
 
 _PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 23, 24, 38
 _VERSION_3 = 0x20080522
@@ -45,15 +49,20 @@ class Capability(IntEnum):
     BPF = 39  # zones: kernel schedulers
 
 
-_OF_ZONES = frozenset(Capability) - {Capability.DAC_OVERRIDE, Capability.NET_ADMIN, Capability.SYS_RESOURCE}
+ALWAYS = frozenset({Capability.DAC_OVERRIDE, Capability.SYS_RESOURCE})
+OF_INTERFACES = frozenset({Capability.NET_ADMIN})
+OF_TASKS = frozenset({Capability.SYS_NICE})  # slices of other users' tasks
+OF_ZONES = frozenset(Capability) - ALWAYS - OF_INTERFACES
 
 
-def needed(*, interfaces: bool, zones: bool = False, tasks: bool = False) -> frozenset[Capability]:
-    """The capabilities that the arguments call for. `tasks`: slices of other users' tasks are set."""
-    unneeded = (frozenset() if interfaces else frozenset({Capability.NET_ADMIN})) | (
-        frozenset() if zones else _OF_ZONES
-    )
-    return frozenset(Capability) - unneeded | (frozenset({Capability.SYS_NICE}) if tasks else frozenset())
+def needed(request: KeeperArguments) -> frozenset[Capability]:
+    """The capabilities that the arguments call for."""
+    found = ALWAYS
+    if request.interfaces:
+        found |= OF_INTERFACES
+    if request.idle_slice_ms > 0:
+        found |= OF_TASKS
+    return found | OF_ZONES if request.zones else found
 
 
 def join_group(group: int | None) -> None:
@@ -74,7 +83,7 @@ class _Data(ctypes.Structure):
     _fields_ = (("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32))
 
 
-def give_up(keep: frozenset[Capability] = frozenset(Capability) - _OF_ZONES) -> None:
+def give_up(keep: frozenset[Capability] = ALWAYS | OF_INTERFACES) -> None:
     """Keep at most these capabilities. Raises `Permanent` where the kernel refuses. Without root, only no_new_privs
     is set.
     """

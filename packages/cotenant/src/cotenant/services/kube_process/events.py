@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds.kind import Kind
+from cotenant.drivers.kube.kinds.kind import AnyKind
 from cotenant.drivers.kube.kinds.parts import ObjectReference
 from cotenant.drivers.kube.record.writer import EventWriter
 
@@ -39,7 +38,7 @@ class EventRecorder:
             client, component, instance, qps=per_s, burst=max(1, int(per_s)), monotonic=monotonic
         )
 
-    def record(self, kind: Kind[Any], key: str, uid: str, type_: str, reason: str, message: str) -> None:
+    def record(self, kind: AnyKind, key: str, uid: str, type_: str, reason: str, message: str) -> None:
         """Record an Event of `type_` (NORMAL or WARNING) about the object `key` (namespace/name, or name) of that
         UID. Returns at once.
         """

@@ -50,9 +50,10 @@ class Replica:
 
     def elected(self, _: Client) -> Leadership:
         """Its candidacy, through a client of its own, which no other request delays."""
-        return leadership(self._connect, self.namespace, self.lease, self.identity, self.election, elect=self.competes)
+        return leadership(self.connect, self.namespace, self.lease, self.identity, self.election, elect=self.competes)
 
-    def _connect(self) -> Client:
+    def connect(self) -> Client:
+        """A client of the election."""
         agent = f"{self.component}/leader-election"
         return Client(self.access, qps=float("inf"), burst=10, in_flight=2, user_agent=agent)
 

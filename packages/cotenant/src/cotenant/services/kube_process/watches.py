@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 from cotenant.drivers.kube.cache.cache import ApiObject, Changed, Malformed, Notification
 from cotenant.drivers.kube.cache.reflector import ABSENT_S, Deliver, Reflector
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds.kind import Kind
+from cotenant.drivers.kube.kinds.kind import AnyKind, Kind
 from cotenant.model.errors import InvalidInput
 
 T = TypeVar("T", bound=ApiObject)
@@ -145,7 +145,7 @@ class Watches:
         self.malformed[kind] = self.malformed.get(kind, 0) + 1
 
     @property
-    def kinds(self) -> tuple[Kind[Any], ...]:
+    def kinds(self) -> tuple[AnyKind, ...]:
         """What is watched."""
         return tuple(reflector.kind for reflector in self._reflectors)
 
@@ -159,7 +159,7 @@ class Watches:
         for reflector in self._reflectors:
             await reflector.wait_synced()
 
-    def replay(self, pages: Callable[[Kind[Any]], Iterable[bytes]]) -> None:
+    def replay(self, pages: Callable[[AnyKind], Iterable[bytes]]) -> None:
         """Hand on lists that were read elsewhere, kind by kind in the order of the watches, in place of `run`."""
         for reflector in self._reflectors:
             for body in pages(reflector.kind):

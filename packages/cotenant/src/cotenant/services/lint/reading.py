@@ -16,6 +16,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonValue
 from cotenant.policy.admission.documents import Document
 
 MAX_BYTES = 16 << 20
@@ -91,7 +92,7 @@ def read_file(file: Path) -> list[Manifest]:
         raise InvalidInput("FILE", str(file), "a readable file", error.strerror or "") from None
 
 
-def _objects(file: str, document: Any, node: Any) -> Iterator[Manifest]:
+def _objects(file: str, document: JsonValue, node: Any) -> Iterator[Manifest]:
     if document is None:
         return
     if not isinstance(document, dict):

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from cotenant.drivers.kube.client.client import Client
 from cotenant.engine.manager.instructions import DeleteObject
 from cotenant.model.errors import CotenantError, Transient
+from cotenant.model.json_object import JsonValue
 from cotenant.model.traces.spans import SpanKind
 from cotenant.services.kube_process.decision_trace import LONGEST_REASON, DecisionTrace, SpanSink
 from cotenant.services.kube_process.statuses import Writer
@@ -65,7 +66,7 @@ class WriteSpans:
         return {type_: self._traced(writer) for type_, writer in writers.items()}
 
     def _traced(self, writer: Writer) -> Writer:
-        async def write(client: Client, what: Any) -> None:
+        async def write(client: Client, what: JsonValue) -> None:
             sent_s = self._now()
             try:
                 await writer(client, what)

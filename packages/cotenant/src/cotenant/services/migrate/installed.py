@@ -7,10 +7,9 @@ scheduler's name. What may not be read is named and does not stop the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import yaml  # type: ignore[import-untyped]
@@ -18,6 +17,7 @@ import yaml  # type: ignore[import-untyped]
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Forbidden, NotFound
 from cotenant.model.errors import InvalidInput, Permanent
+from cotenant.model.json_object import JsonMapping, JsonValue
 
 MAX_BYTES = 64 << 20
 PAGE = 500
@@ -41,13 +41,13 @@ _PATHS = {
 class Installed:
     """The objects, and sentences about what could not be read."""
 
-    objects: tuple[Mapping[str, Any], ...]
+    objects: tuple[JsonMapping, ...]
     unread: tuple[str, ...] = ()
 
 
 def from_files(files: tuple[Path, ...]) -> Installed:
     """The objects of files. Raises `InvalidInput` with the file."""
-    found: list[Mapping[str, Any]] = []
+    found: list[JsonMapping] = []
     for file in files:
         try:
             text = file.read_bytes()
@@ -57,7 +57,7 @@ def from_files(files: tuple[Path, ...]) -> Installed:
     return Installed(tuple(found))
 
 
-def read_objects(text: bytes, name: str) -> list[Mapping[str, Any]]:
+def read_objects(text: bytes, name: str) -> list[JsonMapping]:
     """The objects in a text. Raises `InvalidInput`."""
     if len(text) > MAX_BYTES:
         raise InvalidInput(name, f"{len(text)} bytes", f"at most {MAX_BYTES} bytes")
@@ -68,7 +68,7 @@ def read_objects(text: bytes, name: str) -> list[Mapping[str, Any]]:
     return [obj for i, document in enumerate(documents) for obj in _objects(document, f"{name}: document {i + 1}")]
 
 
-def _objects(document: object, where: str) -> Iterator[Mapping[str, Any]]:
+def _objects(document: object, where: str) -> Iterator[JsonMapping]:
     if document is None:
         return
     if not isinstance(document, dict):
@@ -86,7 +86,7 @@ def _objects(document: object, where: str) -> Iterator[Mapping[str, Any]]:
 
 async def from_cluster(client: Client) -> Installed:
     """The objects of a cluster. Raises where nothing can be read at all."""
-    found: list[Mapping[str, Any]] = []
+    found: list[JsonMapping] = []
     unread: list[str] = []
     for kind, path in _PATHS.items():
         try:
@@ -100,7 +100,7 @@ async def from_cluster(client: Client) -> Installed:
     return Installed(tuple(found), tuple(unread))
 
 
-async def _listed(client: Client, kind: str, path: str) -> Any:
+async def _listed(client: Client, kind: str, path: str) -> JsonValue:
     more = ""
     while True:
         query = {"limit": str(PAGE), **({"continue": more} if more else {})}

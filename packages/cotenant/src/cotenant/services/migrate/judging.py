@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 import yaml  # type: ignore[import-untyped]
 
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.model.printable import printable
 from cotenant.policy.overcommit.node_slo import PARTS, read_part
 from cotenant.policy.overcommit.strategy import KEY as COLOCATION
@@ -61,7 +61,7 @@ class Judged:
     unread: tuple[str, ...]
     scheduler_names: tuple[str, ...] = ()  # of pods in use and of the configuration
     options: tuple[str, ...] = ()  # of `cotenant scheduler`
-    load_aware: Mapping[str, Any] | None = None
+    load_aware: JsonMapping | None = None
     manager_config: Mapping[str, str] = field(default_factory=dict)
     descheduler: str = ""  # the configuration, as it was written
 
@@ -81,7 +81,7 @@ class _Judging:
         self._selected: set[str] = set()  # labels by which profiles select
         self._schedulers: dict[str, None] = {}
         self._options: dict[str, None] = {}
-        self._load_aware: Mapping[str, Any] | None = None
+        self._load_aware: JsonMapping | None = None
         self._manager: dict[str, str] = {}
         self._descheduler = ""
 
@@ -99,7 +99,7 @@ class _Judging:
             self._descheduler,
         )
 
-    def take(self, obj: Mapping[str, Any]) -> None:
+    def take(self, obj: JsonMapping) -> None:
         group, slash, _ = str(obj["apiVersion"]).partition("/")
         group, kind = (group if slash else ""), str(obj["kind"])
         metadata = _mapping(obj.get("metadata"))
@@ -134,7 +134,7 @@ class _Judging:
 
     # ---- ConfigMaps
 
-    def _config_map(self, name: str, data: Mapping[str, Any]) -> None:
+    def _config_map(self, name: str, data: JsonMapping) -> None:
         if name == MANAGER_CONFIG:
             for key, text in data.items():
                 self._manager_key(str(key), text)
@@ -189,7 +189,7 @@ class _Judging:
 
     # ---- the scheduler's configuration
 
-    def _scheduler(self, document: Mapping[str, Any], where: str) -> None:
+    def _scheduler(self, document: JsonMapping, where: str) -> None:
         profiles = document.get("profiles")
         if not isinstance(profiles, list):
             self._refused(where, "scheduler-config.md", f"profiles: {type(profiles).__name__}: expected a list")
@@ -217,7 +217,7 @@ class _Judging:
                 config = _mapping(entry)
                 self._arguments(str(config.get("name") or ""), _mapping(config.get("args")))
 
-    def _arguments(self, plugin: str, args: Mapping[str, Any]) -> None:
+    def _arguments(self, plugin: str, args: JsonMapping) -> None:
         if plugin == "LoadAwareScheduling":
             self._load(args)
             return
@@ -237,9 +237,9 @@ class _Judging:
                     self._options[option] = None
                 self._add(what, Known(Verdict.SUPPORTED, guide, option or "as it is here by default"))
 
-    def _load(self, args: Mapping[str, Any]) -> None:
+    def _load(self, args: JsonMapping) -> None:
         written = {key: value for key, value in args.items() if key not in ("apiVersion", "kind")}
-        usable: dict[str, Any] = {}
+        usable: JsonObject = {}
         for key, value in written.items():
             what = f"LoadAwareScheduling.{key}"
             try:
@@ -299,7 +299,7 @@ def _seconds(value: object) -> float | None:
     return int(number) * _SECONDS[unit]
 
 
-def _enabled(plugins: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _enabled(plugins: JsonMapping) -> Iterator[tuple[str, str]]:
     for point, sets in plugins.items():
         enabled = _mapping(sets).get("enabled")
         for entry in enabled if isinstance(enabled, list) else ():
@@ -308,14 +308,14 @@ def _enabled(plugins: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield name, str(point)
 
 
-def _names_of(metadata: Mapping[str, Any]) -> Iterator[str]:
+def _names_of(metadata: JsonMapping) -> Iterator[str]:
     for field_name in ("labels", "annotations"):
         for name in _mapping(metadata.get(field_name)):
             if isinstance(name, str) and name.partition("/")[0].endswith(DOMAIN):
                 yield name
 
 
-def _keys_of(selector: Mapping[str, Any]) -> Iterator[str]:
+def _keys_of(selector: JsonMapping) -> Iterator[str]:
     """The labels that a selector reads."""
     yield from map(str, _mapping(selector.get("matchLabels")))
     terms = selector.get("matchExpressions")
@@ -328,7 +328,7 @@ def _says(text: object, kind: str) -> bool:
     return isinstance(text, str) and f"kind: {kind}" in text
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _mapping(value: object) -> JsonMapping:
     return value if isinstance(value, dict) else {}
 
 

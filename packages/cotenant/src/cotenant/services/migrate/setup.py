@@ -6,10 +6,9 @@ The first step changes nothing (a shadow beside koord-scheduler), and each later
 
 from __future__ import annotations
 
-from typing import Any
-
 import yaml  # type: ignore[import-untyped]
 
+from cotenant.model.json_object import JsonObject
 from cotenant.services.migrate.judging import DESCHEDULER_CONFIG, Judged
 from cotenant.services.scheduling.load_aware import KIND
 
@@ -21,7 +20,7 @@ def files(judged: Judged) -> dict[str, str]:
     """Text by name: values of the chart, and what options name."""
     names = list(judged.scheduler_names) or [_SCHEDULER]
     week = {"shadow": {"enabled": True, "schedulerNames": names, "profile": _PROFILE}}
-    values: dict[str, Any] = {
+    values: JsonObject = {
         "scheduler": {
             "names": names,
             "profile": _PROFILE,

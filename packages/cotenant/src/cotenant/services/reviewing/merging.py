@@ -9,7 +9,6 @@ Limits: a Reservation has no merge keys, so its lists are replaced.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
@@ -19,6 +18,7 @@ from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant.drivers.kube.manifests.strategic import strategic_merge
 from cotenant.drivers.kube.manifests.tree import DEDUCED, SchemaNode
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonValue
 from cotenant.policy.admission.documents import Document
 
 _POD = ("", "v1", "Pod")  # group, version, kind
@@ -58,7 +58,7 @@ def _merged(document: Document, patch: Document, node: SchemaNode) -> Document:
 @lru_cache(maxsize=1024)
 def _parsed(patch: str) -> Document:
     try:
-        parsed: Any = msgspec.json.decode(patch.encode())
+        parsed: JsonValue = msgspec.json.decode(patch.encode())
         refuse_deep(parsed)
     except (msgspec.DecodeError, RecursionError, ApiError) as error:
         raise InvalidInput("patch", patch, "JSON", str(error)) from None

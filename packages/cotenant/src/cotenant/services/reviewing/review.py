@@ -14,11 +14,11 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonValue
 from cotenant.policy.admission.differences import Operation
 
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
@@ -54,8 +54,8 @@ class ReviewRequest(msgspec.Struct, frozen=True, rename="camel"):
     name: str | None = None
     namespace: str | None = None
     user_info: UserInfo = UserInfo()
-    object: Any = None
-    old_object: Any = None
+    object: JsonValue = None
+    old_object: JsonValue = None
     dry_run: bool | None = None
 
 

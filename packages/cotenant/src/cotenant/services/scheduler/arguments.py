@@ -16,6 +16,7 @@ from cyclopts import Parameter
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.kube.leaderelection.election import Timing
 from cotenant.model.errors import InvalidInput
+from cotenant.model.shards.table import MAX_SHARDS
 from cotenant.services.kube_process.identity import check_lease_namespace
 from cotenant.services.kube_process.span_target import span_target
 from cotenant.services.logs import check_logging
@@ -114,6 +115,16 @@ class SchedulerArguments:
     leader_elect: Annotated[
         bool, Parameter(help="Compete with other replicas for a Lease before binding.", group=COMMON)
     ] = True
+    shards: Annotated[
+        int,
+        Parameter(
+            help=(
+                "How many replicas may act at once, each on its part of nodes and pods; 1: one leads and the others "
+                "wait. One is enough almost always."
+            ),
+            group=CLUSTER,
+        ),
+    ] = 1
     listen: Annotated[str, Parameter(help="HOST:PORT of metrics, health and reports; port 0: any.", group=COMMON)] = (
         "127.0.0.1:10261"
     )
@@ -200,7 +211,7 @@ class SchedulerArguments:
         Parameter(
             help=(
                 "Spread of replicas without topologySpreadConstraints over hosts and zones: system (as "
-                "kube-scheduler), none, or profile (system for kube-default, none for others)."
+                "kube-scheduler), none, or profile (system for kube-default and kube-1.36, none for others)."
             ),
             group=WORK,
         ),
@@ -327,6 +338,17 @@ def configured(request: SchedulerArguments) -> tuple[SchedulerArguments, Schedul
     return replace(request, **taken_options(config)), config  # type: ignore[arg-type]  # fields by their names
 
 
+def _check_shards(request: SchedulerArguments) -> None:
+    if not 1 <= request.shards <= MAX_SHARDS:
+        raise InvalidInput("--shards", request.shards, f"1 to {MAX_SHARDS}")
+    if request.shards == 1:
+        return
+    if not request.leader_elect:
+        raise InvalidInput("--no-leader-elect", "with --shards", "no --no-leader-elect", "each shard holds a Lease")
+    if request.shadow:
+        raise InvalidInput("--shards", request.shards, "1, with --shadow", "a shadow binds nothing")
+
+
 def check(request: SchedulerArguments) -> Address:
     """The address to listen on. Raises `InvalidInput` for a value that cannot be."""
     _ = request.election  # which refuses times that do not fit together
@@ -335,6 +357,7 @@ def check(request: SchedulerArguments) -> Address:
     address = Address.parse("--listen", request.listen)
     if address.path:
         raise InvalidInput("--listen", request.listen, "HOST:PORT")
+    _check_shards(request)
     if request.binds_in_flight < 1:
         raise InvalidInput("--binds-in-flight", request.binds_in_flight, "1 or more")
     if not request.burst >= 1 or not isfinite(request.burst):

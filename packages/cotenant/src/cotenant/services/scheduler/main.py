@@ -17,6 +17,7 @@ from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.kinds.workload.declarations import workload_kinds
 from cotenant.drivers.seals.seals import read_seal
 from cotenant.engine.rehearsal import rehearse
+from cotenant.model.errors import InvalidInput
 from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
 from cotenant.services.heap import settle
 from cotenant.services.kernels import bring_kernels
@@ -31,6 +32,7 @@ from cotenant.services.scheduler.configured_options import options_of, own_profi
 from cotenant.services.scheduler.others_plugins import others_plugins
 from cotenant.services.scheduler.process import SchedulerProcess
 from cotenant.services.scheduler.shadow.process import ShadowProcess
+from cotenant.services.scheduler.shards.sharding import Sharding
 from cotenant.services.scheduler_config.reading import SchedulerConfig
 from cotenant.services.scheduler_config.settings import Verdict
 from cotenant.services.scheduling.device_settings import device_settings
@@ -85,6 +87,9 @@ def run(request: SchedulerArguments, config: SchedulerConfig | None = None) -> i
         seals=seals,
         workload_kinds=kinds,
     )
+    if request.shards > 1 and any(extender.bind_verb for extender in options.extenders):
+        hint = "a bind of theirs names no version of the pod, so that one that comes too late would count"
+        raise InvalidInput("--shards", request.shards, "1, with extenders that bind", hint)
     for option, path in (("--report-token-file", options.report_token), ("--debug-token-file", options.debug_token)):
         if path is not None:
             read_token(path, option)  # a broken file is reported before anything that takes seconds
@@ -108,8 +113,15 @@ def run(request: SchedulerArguments, config: SchedulerConfig | None = None) -> i
         await shadow.run(stop)
 
     async def main(stop: asyncio.Event) -> None:
+        sharding = Sharding(request.shards, replica, request.election) if request.shards > 1 else None
         process = SchedulerProcess(
-            access, profile, options, replica.identity, replica.elected, listening=replica.listening
+            access,
+            profile,
+            options,
+            replica.identity,
+            sharding.elected if sharding is not None else replica.elected,
+            listening=replica.listening,
+            sharding=sharding,
         )
         process.kube.on_listed(settle)
         await process.run(stop)

@@ -17,6 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from cotenant.drivers.metrics.registry import MetricsRegistry, Sample
 from cotenant.engine.cluster import Cluster
 from cotenant.services.reporting.endpoint import ReportOutcome
+from cotenant.services.scheduler.shards.shard import Shard
 
 
 def _exponential(first: float, factor: float, count: int) -> tuple[float, ...]:
@@ -177,6 +178,38 @@ class SchedulerMetrics:
             ("outcome",),
             samples,
         )
+
+    def read_shard(self, shard: Shard) -> None:
+        """Add what one shard of several has; its values are read at each scrape."""
+        read = self.registry.read
+        for name, words in (
+            ("slot", "The slot of this shard, -1 where it is none"),
+            ("epoch", "The ring by which nodes and pods are divided"),
+            ("nodes", "Nodes on which this shard places"),
+            ("borrowed", "Of these, nodes of other shards"),
+            ("lent", "Own nodes on which another shard places"),
+            ("others", "Pods that wait in other shards"),
+        ):
+            read(
+                GaugeMetricFamily,
+                f"cotenant_scheduler_shard_{name}",
+                words,
+                (),
+                lambda name=name: (((), shard.samples()[name]),),  # type: ignore[misc]
+            )
+        for name, words in (
+            ("rings", "Changes of the ring that this shard saw"),
+            ("loans", "Nodes that this shard borrowed"),
+            ("fenced_pods", "Pending pods that were changed so that no bind of a lost shard counts"),
+            ("table_conflicts", "Writes of the table of shards that met a newer version"),
+        ):
+            read(
+                CounterMetricFamily,
+                f"cotenant_scheduler_shard_{name}",
+                words,
+                (),
+                lambda name=name: (((), shard.counts()[name]),),  # type: ignore[misc]
+            )
 
     def read_process(
         self,

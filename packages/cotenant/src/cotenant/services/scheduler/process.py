@@ -59,6 +59,9 @@ from cotenant.services.scheduler.pages.process import Process, ProcessState
 from cotenant.services.scheduler.pages.process import routes as process_routes
 from cotenant.services.scheduler.pods_of import pods_of
 from cotenant.services.scheduler.server_coverage import ServerCoverage
+from cotenant.services.scheduler.shards.pods_of_shard import PodsOfShard
+from cotenant.services.scheduler.shards.shard import Shard
+from cotenant.services.scheduler.shards.sharding import Sharding
 from cotenant.services.scheduling.claim_writer import DeviceClaimWriter
 from cotenant.services.scheduling.claims import ClaimBinder
 from cotenant.services.scheduling.engine import scheduling_engine
@@ -84,9 +87,10 @@ class SchedulerProcess:
         leadership: Callable[[Client], Leadership],
         clock: SteadyClock | None = None,
         listening: Listening | None = None,
+        sharding: Sharding | None = None,
     ) -> None:
-        """`listening`: a socket that is bound already. Raises `InvalidInput` for an address or a token file that
-        cannot be used.
+        """`listening`: a socket that is bound already. `sharding`: it is one of several that act. Raises `InvalidInput`
+        for an address or a token file that cannot be used.
         """
         self.options = options
         # Room for the binds, the statuses and Events beside them, and what reads or evicts.
@@ -107,6 +111,8 @@ class SchedulerProcess:
             clock=clock,
         )
         self.cluster = scheduling_engine(profile, options)
+        self._sharding = sharding
+        self.shard: Shard | None = None
         self.metrics = SchedulerMetrics(profile.name, kube.metrics)
         self.reports = Reports()
         self._report = ReportEndpoint(
@@ -121,7 +127,7 @@ class SchedulerProcess:
         self.spans = self._spans(kube, options)
         self._carry_out_with(kube, options)
         self.debugging = Debugging(self.cluster.observe)
-        health = HealthPages(self.metrics.page, kube.health.unhealthy, kube.health.unready, kube.standing)
+        health = HealthPages(self.metrics.page, kube.health.unhealthy, kube.health.unready, self._remark)
         traffic = Traffic("scheduler")
         self.metrics.registry.register(traffic)
         self.pages = Pages(health, report=self._report, debug=self._debug_pages())
@@ -143,6 +149,8 @@ class SchedulerProcess:
             requests=lambda: self.client.requests,
             leads=lambda: self._leads,
         )
+        if self.shard is not None:
+            self.metrics.read_shard(self.shard)
 
     def _spans(self, kube: KubeProcess, options: Options) -> AttemptSpans | None:
         sink = exporter(kube, "cotenant-scheduler", options.span_target)
@@ -184,6 +192,7 @@ class SchedulerProcess:
             sealer=options.sealer,
             volumes_within_s=options.volumes_within_s,
             bound_by=self.extender_calls.binder if self.cluster.plugins.extenders.extenders else None,
+            version_of=self._version_of if self._sharding is not None else None,
         )
         kube.background("binds", self.binder.run)
         self.evictor = Evictor(
@@ -204,7 +213,25 @@ class SchedulerProcess:
             self.client, self.cluster, kube.now, may_write=lambda: self._leads, changed=kube.wake, sealer=options.sealer
         )
         kube.on_stop(self.reserver.stop)
-        watched = EngineWatches(kube.watches, self.cluster, reader, claims, self.reports, kube.now)
+        if self._sharding is None:
+            watched = EngineWatches(kube.watches, self.cluster, reader, claims, self.reports, kube.now)
+        else:
+            pods = PodsOfShard(self.cluster, options.schedulers, kube.now)
+            self.shard = shard = self._sharding.shard(
+                self.client, self.cluster, pods, reader, options.schedulers, self._pods_version, kube
+            )
+            watched = EngineWatches(
+                kube.watches,
+                self.cluster,
+                reader,
+                claims,
+                self.reports,
+                kube.now,
+                pod_events=pods,
+                node_seen=shard.node_seen,
+                hearing=shard.custom,
+            )
+        self._watched = watched
         self.binder.devices = DeviceClaimWriter(self.client, watched.device_claims.claims, time.time)
         self.coverage = ServerCoverage(self.client, kube.watches.kinds, watched.pods, watched.pods_delivered)
         kube.before_watching(self.coverage.prepare)
@@ -222,28 +249,53 @@ class SchedulerProcess:
         _log.info("listed %d nodes and %d pods; %s", nodes, pods, self.cluster.pending_pods())
         _log.info("metrics, health and reports on %s", self.server.url)
 
+    def _version_of(self, key: str, uid: str) -> str:
+        """The version of a pod as last seen; one that nothing has where it is not known."""
+        pod = self._watched.pods.cache.get(key)
+        known = pod is not None and pod.metadata.uid == uid
+        return (pod.metadata.resource_version or "0") if known and pod is not None else "0"
+
+    def _pods_version(self) -> int:
+        version = self._watched.pods.cache.resource_version
+        return int(version) if version.isdecimal() else 0
+
+    def _remark(self) -> str:
+        """What a person should know about its right to act."""
+        standing = self.kube.standing()
+        return standing if standing or self.shard is None else self.shard.standing()
+
     async def _work(self) -> None:
         """Decide while leading; then settle the binds."""
         self._deciding = True
+        sharing: asyncio.Task[None] | None = None
+        if self.shard is not None and self._sharding is not None:
+            sharing = asyncio.create_task(self.shard.run(self._sharding.slot))
         try:
-            await self._decide_and_sleep()
+            await self._decide_and_sleep(sharing)
         finally:
             self._deciding = False
+            if sharing is not None:
+                sharing.cancel()
+                await asyncio.wait((sharing,))
             _log.info("no longer deciding: %d binds under way", self.binder.backlog)
             self.binder.withhold("not leading")
             await self.binder.drain(DRAIN_S)
+            if self.shard is not None:
+                await self.shard.leave(may_write=self.kube.leads)
 
     # ---- decisions
 
-    async def _decide_and_sleep(self) -> None:
+    async def _decide_and_sleep(self, beside: asyncio.Task[None] | None) -> None:
         ahead, kube = self.cluster.settings.max_pods, self.kube
         loop = asyncio.get_running_loop()
         while True:
+            if beside is not None and beside.done():
+                beside.result()  # a defect of ours: it never ends by itself
             kube.heartbeat.beat()
             kube.awake()
             begun_s, now_s = loop.time(), kube.now()
             # Where only an answer or leadership can help, the longest sleep: an answer wakes the loop.
-            may_decide = kube.leads and self.binder.backlog < ahead
+            may_decide = self._leads and self.binder.backlog < ahead
             left_s = self.cluster.next_s() - now_s if may_decide else _LONGEST_SLEEP_S
             if left_s > 0:
                 await kube.sleep(min(_LONGEST_SLEEP_S, max(0.001, left_s)))
@@ -267,9 +319,12 @@ class SchedulerProcess:
 
     def _carry_out(self, instructions: tuple[Instruction, ...]) -> None:
         waiting: dict[str, int] = {}
+        shard = self.shard
         for instruction in instructions:
             if isinstance(instruction, Bind):
                 self.binder.add(instruction)
+            elif shard is not None and not shard.carries_out(instruction):
+                continue
             elif isinstance(instruction, Unschedulable):
                 self.metrics.unschedulable.inc()
                 self.pod_statuses.unschedulable(instruction)
@@ -293,7 +348,7 @@ class SchedulerProcess:
 
     @property
     def _leads(self) -> bool:
-        return self._deciding and self.kube.leads
+        return self._deciding and self.kube.leads and (self.shard is None or not self.shard.is_lost)
 
     # ---- reports and pages
 
@@ -310,7 +365,7 @@ class SchedulerProcess:
         return ProcessState(
             identity=self.kube.identity,
             leading=self._leads,
-            standing=self.kube.standing(),
+            standing=self._remark(),
             synced=self.kube.watches.synced,
             nodes=nodes,
             pods=pods,
@@ -334,5 +389,6 @@ class SchedulerProcess:
             self.kube.standing,
             self._workloads.state,
             self.coverage.notes,
+            self.shard.of_pod if self.shard is not None else None,
         )
         return Routes((*process_routes(process), *plugin_routes(self.cluster, self.kube.now)), Guard(token, time.time))

@@ -14,7 +14,6 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
 
 from cotenant.drivers.kube.cache.cache import Changed
 from cotenant.drivers.kube.cache.decoding import ListWatchDecoder
@@ -22,7 +21,7 @@ from cotenant.drivers.kube.cache.reflector import Reflector
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.discovery import core_document, openapi_index, served_versions
 from cotenant.drivers.kube.client.errors import Forbidden, NotFound
-from cotenant.drivers.kube.kinds.kind import Kind
+from cotenant.drivers.kube.kinds.kind import AnyKind
 from cotenant.drivers.kube.kinds.pod.coverage import UnknownField, unknown_fields
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 from cotenant.drivers.kube.kinds.pod.unknown_form import pods_with
@@ -45,7 +44,7 @@ class ServerCoverage:
     def __init__(
         self,
         client: Client,
-        kinds: Iterable[Kind[Any]],
+        kinds: Iterable[AnyKind],
         pods: Reflector[PodObject],
         reread: Callable[[Sequence[Changed[PodObject]]], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,

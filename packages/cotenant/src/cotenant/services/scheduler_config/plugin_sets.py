@@ -1,17 +1,20 @@
 """Which plugins a profile scores by, and with which weights; and what else its plugin sets ask for.
 
-Scores can be chosen and weighed, preemption can be left out. Filters and the points around binding are built in: one
-that is switched off stays on, and is named. Source: kube-scheduler's merging of plugin sets (apis/config/v1) and of
+Scores can be chosen and weighed, preemption and most filters can be left out. Fit, the binding of volumes and claims
+and the points around binding are built in: one that is switched off stays on, and is named. Source: kube-scheduler's merging of plugin sets (apis/config/v1) and of
 MultiPoint (framework/runtime), v1.36.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
+from cotenant.engine.state.pod_terms import INTER_POD_AFFINITY, NODE_PORTS, POD_TOPOLOGY_SPREAD
+from cotenant.model.cluster.pod import NODE_AFFINITY, NODE_NAMED
+from cotenant.model.cluster.taints import NODE_UNSCHEDULABLE, TAINT_TOLERATION
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.kube_scoring import Weights
 from cotenant.services.scheduler_config.forms import Plugins, PluginSet
@@ -41,14 +44,23 @@ _USUAL = {  # of MultiPoint, with the weight of their scores; 0 = none
     "VolumeZone": 0,
     "PodTopologySpread": 2,
     "InterPodAffinity": 2,
+    "DynamicResources": 0,
     "DefaultPreemption": 0,
     "NodeResourcesBalancedAllocation": 1,
     "ImageLocality": 1,
     "DefaultBinder": 0,
 }
-_FILTERING = frozenset(_USUAL) - {
-    *("SchedulingGates", "PrioritySort", "NodeResourcesBalancedAllocation", "ImageLocality", "DefaultPreemption"),
-    "DefaultBinder",
+_LEFT_OUT = frozenset(  # filters that can be
+    {
+        *(NODE_AFFINITY, TAINT_TOLERATION, NODE_UNSCHEDULABLE, NODE_PORTS, POD_TOPOLOGY_SPREAD, INTER_POD_AFFINITY),
+        *("VolumeRestrictions", "NodeVolumeLimits", "VolumeZone"),
+    }
+)
+_FILTERING = _LEFT_OUT | {"NodeResourcesFit", "VolumeBinding", "DynamicResources", "NodeName"}
+_STAYS = {  # and why
+    "NodeResourcesFit": "its filter stays: no node is filled beyond what it has",
+    "VolumeBinding": "its filter stays: a pod is not bound before its volumes",
+    "DynamicResources": "claims are allocated by the scheduler that binds their pod",
 }
 _BUILT_IN = {
     "Coscheduling": "gangs are built in: docs/guide/gangs.md",
@@ -66,6 +78,7 @@ class Chosen:
 
     weights: Weights
     preempts: bool
+    unfiltered: frozenset[str]  # as `Pod` has it
 
 
 def choose(plugins: Plugins, path: str, settings: Settings) -> Chosen:
@@ -78,10 +91,14 @@ def choose(plugins: Plugins, path: str, settings: Settings) -> Chosen:
         raise InvalidInput(f"{path}.queueSort.enabled", f"{count} plugins", "one plugin")
     weights = _at("score", plugins)
     everywhere = {name for name, _ in _merged(plugins.multi_point)}
+    filtering = _at("filter", plugins).keys()
     for point, plugin_set in points.items():
-        _judge(point, plugin_set, f"{path}.{point}", settings, everywhere)
+        _judge(point, plugin_set, f"{path}.{point}", settings, everywhere, filtering)
+    unfiltered = _LEFT_OUT - frozenset(filtering)
+    if NODE_AFFINITY in unfiltered and NODE_AFFINITY not in _at("pre_filter", plugins):
+        unfiltered |= {NODE_NAMED}  # upstream takes the node that a pod names from PreFilter
     by_field = {field: weights.get(name, 0) for name, field in _SCORED.items()}
-    return Chosen(Weights(**by_field), "DefaultPreemption" in _at("post_filter", plugins))
+    return Chosen(Weights(**by_field), "DefaultPreemption" in _at("post_filter", plugins), unfiltered)
 
 
 def _check(plugin_set: PluginSet, path: str) -> None:
@@ -122,7 +139,14 @@ def _at(point: str, plugins: Plugins) -> Mapping[str, int]:
     return found
 
 
-def _judge(point: str, plugin_set: PluginSet, path: str, settings: Settings, everywhere: set[str]) -> None:
+def _judge(
+    point: str,
+    plugin_set: PluginSet,
+    path: str,
+    settings: Settings,
+    everywhere: Collection[str],
+    filtering: Collection[str],
+) -> None:
     for i, plugin in enumerate(plugin_set.enabled):
         where = f"{path}.enabled[{i}] ({plugin.name})"
         if plugin.name in _BUILT_IN:
@@ -137,11 +161,16 @@ def _judge(point: str, plugin_set: PluginSet, path: str, settings: Settings, eve
     for i, name in enumerate(names):
         for one in sorted(_USUAL) if name == _EVERY else (name,):
             enabled_again = point == "multiPoint" and one in everywhere
-            if not enabled_again:
-                _judge_disabled(point, one, f"{path}.disabled[{i}] ({one})", settings, name == _EVERY)
+            if enabled_again:
+                continue
+            where = f"{path}.disabled[{i}] ({one})"
+            _judge_disabled(point, one, where, settings, filtering, by_star=name == _EVERY)
 
 
-def _judge_disabled(point: str, name: str, where: str, settings: Settings, by_star: bool) -> None:
+def _judge_disabled(
+    point: str, name: str, where: str, settings: Settings, filtering: Collection[str], *, by_star: bool
+) -> None:
+    """`filtering`: the plugins whose filters the sets together leave on."""
     if name not in _USUAL:
         settings.irrelevant(where, "there is no such plugin here")
     elif point == "score":
@@ -152,7 +181,16 @@ def _judge_disabled(point: str, name: str, where: str, settings: Settings, by_st
     elif point == "postFilter":
         settings.honoured(where)
     elif point in ("multiPoint", "preFilter", "filter") and name in _FILTERING:
-        settings.not_supported(where, "its filter stays: no pod is placed where it refuses")
+        if name == "NodeName":
+            settings.irrelevant(where, "a pod that names its node is not scheduled")
+        elif name in _STAYS:
+            settings.not_supported(where, _STAYS[name])
+        elif name in filtering:
+            settings.not_supported(where, "its filter is on, and prepares itself")
+        elif name == NODE_UNSCHEDULABLE and TAINT_TOLERATION in filtering:
+            settings.irrelevant(where, "the taint of a cordoned node keeps pods off, by TaintToleration")
+        else:
+            settings.honoured(where)
     elif point == "multiPoint" and name in (*_SCORED, "DefaultPreemption"):
         settings.honoured(where)
     elif not by_star or point == "multiPoint":

@@ -157,6 +157,7 @@ def _profiles(
             added_affinity=args.added_affinity,
             ignored=IgnoredResources(args.ignored.names | ignored, args.ignored.groups),
             preempts=chosen.preempts,
+            unfiltered=chosen.unfiltered,
         )
         found[name] = NamedProfile(profile, pods)
         if args.bind_timeout_s is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from cotenant.drivers.kube.cache.cache import ApiObject
 from cotenant.drivers.kube.kinds.custom.cluster_network_topology import NETWORK_TOPOLOGIES, read_network_topology
@@ -61,7 +61,10 @@ class CustomKind(Generic[T, V]):
         return ObjectHandler(self.read, lambda value: self.seen(value, now()), lambda key: self.gone(key, now()))
 
 
-def custom_kinds(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
+AnyCustomKind: TypeAlias = CustomKind[Any, Any]  # whatever its objects are read as
+
+
+def custom_kinds(cluster: Cluster) -> tuple[AnyCustomKind, ...]:
     """Every custom kind that the engine and its plugins read, beside those of the Workload API."""
     plugins = cluster.plugins
     return (
@@ -93,7 +96,7 @@ def custom_kinds(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
     )
 
 
-def group_kinds(groups: WorkloadGroups) -> tuple[CustomKind[Any, Any], ...]:
+def group_kinds(groups: WorkloadGroups) -> tuple[AnyCustomKind, ...]:
     """The kinds of the Workload API, each PodGroup in every version that is read."""
     seen, gone = groups.seen, groups.gone
     return (
@@ -114,7 +117,7 @@ def group_kinds(groups: WorkloadGroups) -> tuple[CustomKind[Any, Any], ...]:
     )
 
 
-def _workload_profiles(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
+def _workload_profiles(cluster: Cluster) -> tuple[AnyCustomKind, ...]:
     """WorkloadProfiles are watched where measurements of pods are read."""
     if not cluster.profile.reads_metrics:
         return ()
@@ -125,7 +128,7 @@ def _workload_profiles(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
     )
 
 
-def _metrics(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
+def _metrics(cluster: Cluster) -> tuple[AnyCustomKind, ...]:
     """NodeMetrics are watched where the load of nodes counts, or estimates or predictions follow what pods are
     measured to use.
     """

@@ -46,7 +46,7 @@ from cotenant.model.groups.workload_kind import WorkloadState
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 from cotenant.services.scheduling.claim_watches import ClaimWatches, requesting
 from cotenant.services.scheduling.claims import ClaimBinder
-from cotenant.services.scheduling.custom_kinds import custom_kinds, group_kinds
+from cotenant.services.scheduling.custom_kinds import CustomKind, custom_kinds, group_kinds
 from cotenant.services.scheduling.dependents import Dependents
 from cotenant.services.scheduling.spread_watches import SpreadWatches
 from cotenant.services.scheduling.workload_groups import WorkloadGroups
@@ -80,8 +80,12 @@ class EngineWatches:
         now: Callable[[], float],
         workload_seen: Callable[[WorkloadState], None] = lambda state: None,
         pod_events: PodEvents | None = None,
+        node_seen: Callable[[Node], None] | None = None,
+        hearing: Callable[[CustomKind[Any, Any]], CustomKind[Any, Any]] = lambda custom: custom,
     ) -> None:
-        """`pod_events`: who is told of pods in place of the engine."""
+        """`pod_events`, `node_seen`: who is told of pods and nodes in place of the engine; `hearing`: how it hears of
+        custom kinds.
+        """
         self._watches = watches
         self._cluster = cluster
         self._pods = pod_events or cluster
@@ -106,7 +110,10 @@ class EngineWatches:
         }
         self._listed = False
         self._unusable = ""  # why the node that was read last is not used
-        watches.handle(NODES, ObjectHandler(self._read_node, cluster.node_seen, self._node_gone, self._node_unreadable))
+        watches.handle(
+            NODES,
+            ObjectHandler(self._read_node, node_seen or cluster.node_seen, self._node_gone, self._node_unreadable),
+        )
         watches.handle(
             NAMESPACES,
             ObjectHandler(read_namespace, self._namespace_seen, cluster.namespace_gone, _keep),
@@ -126,7 +133,7 @@ class EngineWatches:
             lambda key: self._read_again(f"PodGroup {key}"),
         )
         for custom in (*custom_kinds(cluster), *group_kinds(groups)):
-            watches.handle(custom.kind, custom.handler(now), optional=True)
+            watches.handle(custom.kind, hearing(custom).handler(now), optional=True)
         self.device_claims = ClaimWatches(cluster.plugins.claims.facts, reader, now, self._read_requesting)
         self.device_claims.watch(watches)
         self.workloads = WorkloadWatches(reader.workloads, self._read_again, workload_seen)

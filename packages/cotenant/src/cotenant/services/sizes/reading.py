@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import UNREADABLE, Forbidden, NotFound, Unavailable
-from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
+from cotenant.drivers.kube.kinds.kind import AnyKind, ApiStruct, Kind
 from cotenant.drivers.kube.kinds.namespace_limits import (
     AUTOSCALERS,
     LIMIT_RANGES,
@@ -126,7 +126,7 @@ async def _listed(client: Client, kind: Kind[T]) -> AsyncIterator[bytes]:
             return
 
 
-async def _optional(client: Client, kind: Kind[Any], faults: list[str]) -> list[bytes]:
+async def _optional(client: Client, kind: AnyKind, faults: list[str]) -> list[bytes]:
     try:
         return [line async for line in _listed(client, kind)]
     except NotFound:

@@ -3,7 +3,9 @@
     POST /v1/traces                      OTLP/HTTP: protobuf or JSON, gzip allowed
     GET  /api/v1/...                     questions (pages.py)
     GET  /sampling?service=              rates for remote samplers (sampling_page.py)
+    GET  /api/v1/requests                the requests of one process (request_pages.py)
     *    /api/v1/channels                closed channels of spans (channel_pages.py)
+    *    /api/v1/profiles                cProfile's, sent by programs (profile_pages.py)
     POST /api/v1/signals                 an agent's stream of its replicas' signals (signal_streams.py)
     POST /api/v1/actions                 what a node did for an objective
     POST /api/v1/stories                 the incidents of a service on a node (story_board.py)
@@ -59,6 +61,9 @@ from cotenant.services.traces.intake import Intake, Room
 from cotenant.services.traces.metrics import TraceMetrics
 from cotenant.services.traces.objective_board import ObjectiveBoard
 from cotenant.services.traces.pages import PREFIX, TracePages, not_get
+from cotenant.services.traces.profile_pages import PROFILES, ProfilePages, not_get_or_post
+from cotenant.services.traces.request_pages import REQUESTS
+from cotenant.services.traces.request_pages import answer as requests_answer
 from cotenant.services.traces.sampling_page import SAMPLING
 from cotenant.services.traces.sampling_page import answer as sampling_answer
 from cotenant.services.traces.senders import Senders
@@ -101,6 +106,7 @@ class Application:
         self.stories = StoryBoard(clock)
         self.incident_events: IncidentEvents | None = None  # where there is a cluster to write Events to
         self.channels = ChannelPages(engine.channels, clock)
+        self.profiles = ProfilePages(clock)
         self.intake = Intake()
         self.datagrams = Room(MAX_DATAGRAMS, "datagrams")
         self._pages = TracePages(engine, clock, self.board, self.stories)
@@ -149,7 +155,7 @@ class Application:
         answer = self._health.answer(method, path)
         sender = None  # the only node that it may speak for; None = any
         proven = ""  # the namespace that a sender of spans, or of a report on itself, is of
-        if answer is None and path in _SENT:
+        if answer is None and (path in _SENT or (path == PROFILES and method == "POST")):
             proven, answer = await self._sender_of(scope)
         elif answer is None and not self._is_allowed(scope):
             sender, answer = await self._node_of(path, scope)
@@ -175,15 +181,21 @@ class Application:
             namespace = "" if proven == EVERYBODY else proven
             is_get = method in ("GET", "HEAD")
             answer = sampling_answer(self._engine, namespace, query, self._clock()) if is_get else not_get()
-        elif answer is None and path == CHANNELS:
+        elif answer is None and path in (CHANNELS, PROFILES):
             try:
-                answer = await self.channels.answer(scope, receive)
+                paged = self._profile if path == PROFILES else self._channel
+                answer = await paged(scope, receive, proven)
             except Refused as refused:
                 answer = refused.answer
             except Gone:
                 return
         elif answer is None and path.startswith(PREFIX):
-            answer = self._pages.answer(path, scope["query_string"].decode("latin-1")) if method == "GET" else not_get()
+            query = scope["query_string"].decode("latin-1")
+            if method != "GET":
+                answer = not_get()
+            else:
+                is_requests = path == REQUESTS
+                answer = requests_answer(self._engine, query) if is_requests else self._pages.answer(path, query)
         await send_answer(send, answer or Answer(404, b"not found; spans go to POST /v1/traces\n", TEXT))
 
     async def _posted(
@@ -230,6 +242,20 @@ class Application:
             report.workload, health.requests, health.over_objective, self._clock(), proven
         )
         return Answer(204) if known else _error(404, f"no selfReported objective of {report.workload}")
+
+    async def _channel(self, scope: Scope, receive: Receive, _: str) -> Answer:
+        return await self.channels.answer(scope, receive)
+
+    async def _profile(self, scope: Scope, receive: Receive, proven: str) -> Answer:
+        match scope["method"]:
+            case "GET":
+                return self.profiles.answer(scope)
+            case "POST":
+                client = scope.get("client")
+                holder = _holder(proven, client[0] if client else "")
+                return await self.profiles.take(scope, receive, "" if proven == EVERYBODY else proven, holder)
+            case _:
+                return not_get_or_post()
 
     def _is_believed(self, namespace: str) -> bool:
         return self._engine.objectives.trusts_all or bool(namespace)

@@ -22,7 +22,9 @@ from cotenant.drivers.http.trust import trusting
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.services.traces.channel_pages import ChannelsPage, CloseRequest
 from cotenant.services.traces.objective_board import ObjectiveView
-from cotenant.services.traces.pages import PREFIX, CriticalPage, EdgeRow, ServicesPage, TracePage, TracesPage
+from cotenant.services.traces.page_forms import CriticalPage, EdgeRow, ServicesPage, TracePage, TracesPage
+from cotenant.services.traces.pages import PREFIX
+from cotenant.services.traces.request_pages import RequestsPage
 from cotenant.services.traces.story_board import StoryRow
 
 _ANSWER_S = 30.0
@@ -69,6 +71,15 @@ class TraceClient:
         """The incidents of a service, a row a node."""
         return self._get("stories", (("service", service),), list[StoryRow])
 
+    def requests(self, of: str, from_ns: int, to_ns: int) -> RequestsPage:
+        """The requests of an instance, a pod or a service that touch this time."""
+        query = ("of", of), ("from_ns", str(from_ns)), ("to_ns", str(to_ns))
+        return self._get("requests", query, RequestsPage)
+
+    def profile(self, name: str) -> bytes:
+        """The last profile that a program of this name sent, as cProfile writes it."""
+        return self._body("GET", "profiles", (("name", name),), None)
+
     def closed(self) -> ChannelsPage:
         """Closed channels."""
         return self._get("channels", (), ChannelsPage)
@@ -87,6 +98,13 @@ class TraceClient:
     def _ask(
         self, method: str, page: str, query: Sequence[tuple[str, str]], of: type[T], body: bytes | None = None
     ) -> T:
+        found = self._body(method, page, query, body)
+        try:
+            return msgspec.json.decode(found, type=of)
+        except msgspec.DecodeError as error:
+            raise Transient(f"what answers at {self.url} is no trace process: {error}") from None
+
+    def _body(self, method: str, page: str, query: Sequence[tuple[str, str]], body: bytes | None) -> bytes:
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise InvalidInput(
@@ -100,7 +118,8 @@ class TraceClient:
         context = trusting(self.ca) if parts.scheme == "https" else None
         try:
             with urlopen(request, timeout=_ANSWER_S, context=context) as answer:
-                return msgspec.json.decode(answer.read(), type=of)
+                found: bytes = answer.read()
+                return found
         except HTTPError as error:
             raise Permanent(f"{self.url} answered {error.code}: {_reason(error.read())}") from None
         except (URLError, OSError, ValueError) as error:

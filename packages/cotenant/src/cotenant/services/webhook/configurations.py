@@ -13,11 +13,10 @@ by the other's labels acts in the second call only.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from cotenant.drivers.kube.kinds.custom.elastic_quota import ELASTIC_QUOTAS, X_ELASTIC_QUOTAS
 from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS
-from cotenant.drivers.kube.kinds.kind import Kind
+from cotenant.drivers.kube.kinds.kind import AnyKind
 from cotenant.drivers.kube.kinds.webhook_configuration import MUTATING, VALIDATING
 from cotenant.model.json_object import JsonObject
 from cotenant.services.reviewing.rules import Rules
@@ -29,7 +28,7 @@ _ALSO = {"validate-pod": ("pods/resize",)}
 
 def configurations(
     rules: Rules, client: JsonObject, bundle: str, failure_policy: str = POLICIES[0]
-) -> tuple[tuple[Kind[Any], JsonObject], ...]:
+) -> tuple[tuple[AnyKind, JsonObject], ...]:
     """(kind, configuration) of both. `client`: {"service": {...}} or {"url": ...}, without a path; `bundle`:
     base64, empty = left out.
     """

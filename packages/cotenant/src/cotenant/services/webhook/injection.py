@@ -13,13 +13,12 @@ import asyncio
 import base64
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 
 from cotenant.drivers.kube.client.client import JSON_PATCH, Client
 from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
-from cotenant.drivers.kube.kinds.kind import Kind
+from cotenant.drivers.kube.kinds.kind import AnyKind
 from cotenant.drivers.kube.kinds.webhook_configuration import MUTATING, VALIDATING
 from cotenant.model.errors import CotenantError
 from cotenant.model.json_object import JsonObject
@@ -27,7 +26,7 @@ from cotenant.services.webhook.arguments import CHECK_S, NAME
 
 _log = logging.getLogger(__name__)
 
-Wanted = Callable[[str], Sequence[tuple[Kind[Any], JsonObject]]]  # base64 bundle -> (kind, configuration)
+Wanted = Callable[[str], Sequence[tuple[AnyKind, JsonObject]]]  # base64 bundle -> (kind, configuration)
 
 
 class Injector:

@@ -11,10 +11,9 @@ import json
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cotenant.model.errors import InvalidInput, Permanent, Transient
-from cotenant.model.json_object import JsonObject
+from cotenant.model.json_object import JsonObject, JsonValue
 
 _ANSWER_S = 220.0  # a zone has a minute to start, a virtual machine three
 _EXEC_S = 650.0
@@ -66,7 +65,7 @@ class ZoneClient:
         found: dict[str, str] = self._ask(do="sources")
         return found
 
-    def _ask(self, answer_s: float = _ANSWER_S, /, **request: object) -> Any:
+    def _ask(self, answer_s: float = _ANSWER_S, /, **request: object) -> JsonValue:
         try:
             with socket.socket(socket.AF_UNIX) as peer:
                 peer.settimeout(answer_s)

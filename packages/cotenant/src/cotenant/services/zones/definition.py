@@ -11,33 +11,24 @@ the group that contains them all.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.zones.setting import USUAL_MODES, Backend, ExclusiveCpus, Mode, Setting
-from cotenant.model.zones.table import LONGEST_LATE_US, ZoneClass, ZoneRow
+from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.policy.zone.deciding import ZoneConfig
+from cotenant.services.zones.groups import GroupClass, ZoneGroup, late_us_of
+from cotenant.services.zones.pods import NAME, ZonePod, check_pods
+from cotenant.services.zones.vm_definition import VmDefinition
 
 MAX_GROUPS = 256
-MIN_MEMORY_MIB, MAX_MEMORY_MIB = 256, 16_384
-MAX_CPUS = 16
 MAX_SELECTORS = 64
 MAX_LABELS = 16
 LONGEST_LABEL = 317  # a prefix of 253, a slash and a name of 63 characters
 SHORTEST_PERIOD_MS, LONGEST_PERIOD_MS = 100, 10_000
-NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
-
-
-class GroupClass(StrEnum):
-    """Class of a group, as written in the file."""
-
-    SERVICE = "service"
-    BATCH = "batch"
 
 
 class BackendChoice(StrEnum):
@@ -47,35 +38,6 @@ class BackendChoice(StrEnum):
     SUB = "sub"  # a scheduler for the zone's own cgroup
     ROOT = "root"
     AUTO = "auto"  # sub, root or weights: the first that this host can
-
-
-def _late_us(late_ms: float) -> int:
-    if not 0 <= late_ms <= LONGEST_LATE_US / 1000:  # refuses NaN, too
-        raise InvalidInput("late_ms", late_ms, f"0 to {LONGEST_LATE_US // 1000} milliseconds")
-    return round(late_ms * 1000)
-
-
-@dataclass(frozen=True, slots=True)
-class ZoneGroup:
-    """One group. `kind`: its class. `late_ms`: a task that waits for a CPU longer than this is a late dispatch; 0:
-    none. `slice_us`, `weight` 0: the scheduler's own.
-    """
-
-    group: str
-    kind: GroupClass
-    late_ms: float = 0.0
-    slice_us: int = 0
-    weight: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.group or self.group.startswith("/") or "\n" in self.group:
-            raise InvalidInput("group", self.group, "a path below the cgroup tree's root, as in kubepods.slice/web")
-        Target(self.group, Knob.CPU_WEIGHT)  # refuses "..", empty parts and NUL
-        self.row()
-
-    def row(self) -> ZoneRow:
-        """The row of the policy table."""
-        return ZoneRow(ZoneClass[self.kind.name], self.weight, self.slice_us, _late_us(self.late_ms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +73,7 @@ class ClassRule:
 
     def row(self) -> ZoneRow:
         """The row of the policy table."""
-        return ZoneRow(ZoneClass[self.kind.name], self.weight, self.slice_us, _late_us(self.late_ms))
+        return ZoneRow(ZoneClass[self.kind.name], self.weight, self.slice_us, late_us_of(self.late_ms))
 
 
 def _match(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
@@ -127,29 +89,11 @@ def _check_labels(labels: Mapping[str, str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class VmDefinition:
-    """The virtual machine of a zone. `group`: the host's group of its processes, made where only its parent exists;
-    "": the keeper's own.
-    """
-
-    memory_mib: int = 512
-    cpus: int = 1
-    group: str = ""
-
-    def __post_init__(self) -> None:
-        if not MIN_MEMORY_MIB <= self.memory_mib <= MAX_MEMORY_MIB:
-            raise InvalidInput("memory_mib", self.memory_mib, f"{MIN_MEMORY_MIB} to {MAX_MEMORY_MIB}")
-        if not 1 <= self.cpus <= MAX_CPUS:
-            raise InvalidInput("cpus", self.cpus, f"1 to {MAX_CPUS}")
-        if self.group:
-            Target(self.group, Knob.CPU_WEIGHT)
-
-
-@dataclass(frozen=True, slots=True)
 class ZoneDefinition:
     """One zone. `start`: the scheduler that the sub and root back ends start with; `modes`: those that they may
     switch to, and `start` where they are the usual ones; `exclusive`: the CPUs of services under the exclusive one;
-    `nodes`: where it runs, empty: everywhere; `vm`: in a virtual machine, whose groups these are.
+    `nodes`: where it runs, empty: everywhere; `vm`: in a virtual machine, whose groups these are; `pods`: what it
+    starts there, each a group of its name.
     """
 
     zone: str
@@ -158,6 +102,7 @@ class ZoneDefinition:
     rules: tuple[ClassRule, ...] = ()
     nodes: tuple[str, ...] = ()
     vm: VmDefinition | None = None
+    pods: tuple[ZonePod, ...] = ()
     backend: BackendChoice = BackendChoice.WEIGHTS
     start: Mode = Mode.WEIGHTED
     modes: tuple[Mode, ...] = USUAL_MODES
@@ -169,8 +114,11 @@ class ZoneDefinition:
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.zone):
             raise InvalidInput("zone", self.zone, "1 to 40 of a-z, 0-9 and -, as in shop-web")
-        if len(self.groups) > MAX_GROUPS or not (self.groups or self.applications):
-            raise InvalidInput("groups", len(self.groups), f"1 to {MAX_GROUPS} groups, or applications")
+        if len(self.groups) > MAX_GROUPS or not (self.groups or self.applications or self.pods):
+            raise InvalidInput("groups", len(self.groups), f"1 to {MAX_GROUPS} groups, or applications, or pods")
+        if self.pods and self.vm is None:
+            raise InvalidInput("pods", len(self.pods), "none without vm", "a host's own containers are its runtime's")
+        check_pods(self.pods)
         for name, selectors in (("applications", self.applications), ("rules", self.rules)):
             if len(selectors) > MAX_SELECTORS:
                 raise InvalidInput(name, len(selectors), f"at most {MAX_SELECTORS}")
@@ -180,7 +128,7 @@ class ZoneDefinition:
                 "a rule that gives their pods a class" if self.applications else "the pods that the rules are for"
             )
             raise InvalidInput(missing, "none", expected)
-        names = [group.group for group in self.groups]
+        names = [group.group for group in (*self.groups, *(pod.group() for pod in self.pods))]
         for name in names:
             if (
                 any(name == other or name.startswith(f"{other}/") for other in set(names) - {name})
@@ -234,8 +182,15 @@ class ZoneDefinition:
         return tuple(found)
 
     def rows(self) -> dict[str, ZoneRow]:
-        """The rows of the listed groups."""
-        return {group.group: group.row() for group in self.groups}
+        """The rows of the listed groups and the pods."""
+        return {group.group: group.row() for group in (*self.groups, *(pod.group() for pod in self.pods))}
+
+    @property
+    def reads_host_files(self) -> bool:
+        """Whether it names files of this host, which its guest's root would read as this host's root."""
+        vm = self.vm
+        volumes = any(volume.host for pod in self.pods for volume in pod.volumes)
+        return vm is not None and bool(self.pods or vm.host_paths or vm.kernel.file or volumes)
 
     def rule_for(self, namespace: str, labels: Mapping[str, str]) -> ClassRule | None:
         """The rule of a pod; None where no application selects it or no rule matches."""

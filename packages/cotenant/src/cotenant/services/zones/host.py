@@ -24,13 +24,15 @@ from cotenant.model.errors import CotenantError, InvalidInput, Permanent
 from cotenant.model.json_object import JsonObject
 from cotenant.model.zones.setting import Backend, Mode, Setting
 from cotenant.model.zones.state import ZoneChange
-from cotenant.services.zones.definition import NAME, VmDefinition, ZoneDefinition
+from cotenant.services.zones.definition import ZoneDefinition
 from cotenant.services.zones.executing import group_for
 from cotenant.services.zones.log_file import ZoneLog
 from cotenant.services.zones.opening import Host, check_host, opened
+from cotenant.services.zones.pods import NAME
 from cotenant.services.zones.reading import definition_of
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.state_file import read_state, read_states, remove_state, state_of, write_state
+from cotenant.services.zones.vm_definition import VmDefinition
 from cotenant.services.zones.vm_opening import check_vm, opened_vm
 
 _log = logging.getLogger(__name__)
@@ -73,6 +75,7 @@ class VmOpener(Protocol):
         definition: ZoneDefinition,
         host: Host,
         folder: Path,
+        source: str,
         changed: Callable[[ZoneChange], None],
         log: Callable[[str], None],
     ) -> AbstractAsyncContextManager[ZoneRunner]:
@@ -105,7 +108,7 @@ class ZoneHost:
         quota: ZoneQuota | None = None,
         opener: Opener = opened,
         vm_opener: VmOpener = opened_vm,
-        vm_check: Callable[[], object] = check_vm,
+        vm_check: Callable[[ZoneDefinition, str], object] = check_vm,
     ) -> None:
         self._vm_check = vm_check
         self._vm_opener = vm_opener
@@ -153,7 +156,7 @@ class ZoneHost:
         if definition.vm is None:
             check_host(definition, self._host, agent)
         else:
-            self._vm_check()
+            self._vm_check(definition, name)
         running = self._zones[definition.zone] = _Running(definition, name)
         log = ZoneLog(self._folder, definition.zone)
         log(f"created from {name}")
@@ -231,7 +234,7 @@ class ZoneHost:
             running.started.set()
 
         try:
-            async with self._open(running.definition, agent, log) as runner:
+            async with self._open(running, agent, log) as runner:
                 running.runner = runner
                 await runner.run(running.stop, running.definition.period_ms / 1000, None, write)
             log("destroyed")
@@ -247,14 +250,14 @@ class ZoneHost:
             self._zones.pop(zone, None)
             running.started.set()
 
-    def _open(
-        self, definition: ZoneDefinition, agent: str | None, log: ZoneLog
-    ) -> AbstractAsyncContextManager[ZoneRunner]:
+    def _open(self, running: _Running, agent: str | None, log: ZoneLog) -> AbstractAsyncContextManager[ZoneRunner]:
+        definition = running.definition
+
         def changed(change: ZoneChange) -> None:
             """Changes are in the log already."""
 
         if definition.vm is not None:
-            return self._vm_opener(definition, self._host, self._folder, changed, log)
+            return self._vm_opener(definition, self._host, self._folder, running.source, changed, log)
         return self._opener(definition, self._host, self._keeper, agent, changed, log, log)
 
     def _check(self, definition: ZoneDefinition, agent: str | None) -> None:

@@ -34,7 +34,9 @@ def run(
     zone = definition_of(text, str(file)).zone
     client = ZoneClient(socket)
     show = _line(as_json, zone)
-    run_until_signal(lambda stop: follow(stop, client, zone, text.decode(), str(file), agent, state_dir, seconds, show))
+    run_until_signal(
+        lambda stop: follow(stop, client, zone, text.decode(), str(file.absolute()), agent, state_dir, seconds, show)
+    )
     return 0
 
 

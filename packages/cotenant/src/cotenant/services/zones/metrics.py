@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from cotenant.services.zones.state_file import read_states
@@ -43,6 +43,20 @@ class ZoneMetrics(Collector):
                 if value is not None:
                     family.add_metric([state["zone"]], value)
             yield family
+        ready = GaugeMetricFamily("cotenant_zone_pod_ready", "Whether a zone's pod is ready", labels=("zone", "pod"))
+        restarts = CounterMetricFamily(
+            "cotenant_zone_pod_restarts", "How often a zone's pod was started again", labels=("zone", "pod")
+        )
+        for state in states:
+            for name, pod in state.get("pods", {}).items():
+                ready.add_metric([state["zone"], name], int(pod["ready"]))
+                restarts.add_metric([state["zone"], name], pod["restarts"])
+        yield ready
+        yield restarts
+
+
+def _of_monitor(side: str, field: str) -> Any:
+    return lambda state: state.get("monitors", {}).get(side, {}).get(field)
 
 
 def _of_reading(field: str) -> Any:
@@ -63,5 +77,45 @@ _FIGURES = (
         "cotenant_zone_last_change_timestamp_seconds",
         "When the rows or the setting of a zone were last changed",
         lambda state: state["history"][-1].get("at") if state.get("history") else None,
+    ),
+    ("cotenant_zone_vm_runnable", "Tasks that run or wait for a CPU in a guest", _of_monitor("frontEnd", "runnable")),
+    (
+        "cotenant_zone_vm_wait_milliseconds",
+        "Mean wait for a CPU in each turn of a task in a guest",
+        _of_monitor("frontEnd", "wait_ms"),
+    ),
+    (
+        "cotenant_zone_vm_softirq_cores",
+        "CPUs that a guest's soft interrupts use",
+        _of_monitor("frontEnd", "softirq_cpus"),
+    ),
+    (
+        "cotenant_zone_vm_cpu_pressure_ratio",
+        "Share of time in which a task of a guest waited for a CPU",
+        _of_monitor("frontEnd", "cpu_pressure"),
+    ),
+    ("cotenant_zone_vm_vcpu_cores", "CPUs that a machine's vCPUs use", _of_monitor("backEnd", "vcpu_cpus")),
+    (
+        "cotenant_zone_vm_stolen_ratio",
+        "Of the time in which a machine's vCPUs wanted to run, the share that the host did not give",
+        _of_monitor("backEnd", "stolen"),
+    ),
+    (
+        "cotenant_zone_vm_device_cores",
+        "CPUs that QEMU's threads use besides the vCPUs",
+        _of_monitor("backEnd", "device_cpus"),
+    ),
+    ("cotenant_zone_vm_virtiofsd_cores", "CPUs that a machine's virtiofsd uses", _of_monitor("backEnd", "share_cpus")),
+    ("cotenant_zone_vm_vhost_cores", "CPUs that a machine's vhost threads use", _of_monitor("backEnd", "vhost_cpus")),
+    ("cotenant_zone_vm_exits_per_second", "Exits of KVM from a guest", _of_monitor("backEnd", "exits_per_s")),
+    (
+        "cotenant_zone_vm_kicks_per_second",
+        "Calls of a guest for its devices' queues, sampled",
+        _of_monitor("backEnd", "kicks_per_s"),
+    ),
+    (
+        "cotenant_zone_vm_notifications_per_second",
+        "Calls of a guest's devices for their queues, sampled",
+        _of_monitor("backEnd", "notifications_per_s"),
     ),
 )

@@ -36,6 +36,7 @@ from cotenant.services.zones.backends import (
     can_load_sub,
 )
 from cotenant.services.zones.definition import BackendChoice, ZoneDefinition
+from cotenant.services.zones.machine_signs import SignReader
 from cotenant.services.zones.runner import ZoneRunner
 
 
@@ -119,6 +120,8 @@ async def opened(
                 return {counters.group: counters.cpu_us or 0 for counters in reader.read(list(zone.rows))}
 
             runner = ZoneRunner(zone, backends, used, changed, log=log)
+            if definition.policy.scenes:
+                runner.signs = SignReader().read
             if agent is not None:
                 view = AgentView(agent, definition, host.has_group)
                 runner.burns = view.burns

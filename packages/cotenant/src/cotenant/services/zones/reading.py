@@ -11,13 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from cotenant.drivers.kube.kinds.custom.control_zone import API_VERSION, KIND
 from cotenant.drivers.kube.kinds.custom.definitions import check_fields
 from cotenant.model.document import build, parse
 from cotenant.model.errors import InvalidInput
-from cotenant.model.json_object import JsonMapping
+from cotenant.model.json_object import JsonMapping, JsonValue
 from cotenant.services.zones.definition import ZoneDefinition
 
 MAX_BYTES = 1 << 20
@@ -85,7 +84,7 @@ def _of_manifest(document: JsonMapping, name: str) -> ZoneDefinition:
     return definition_of_spec(zone, document.get("spec"), name)
 
 
-def _snake(value: object) -> Any:
+def _snake(value: object) -> JsonValue:
     """The same with keys such as `late_ms`."""
     if isinstance(value, Mapping):
         return {

@@ -21,7 +21,7 @@ from types import MappingProxyType
 from cotenant.engine.zones.zone import Zone
 from cotenant.model.errors import CotenantError
 from cotenant.model.json_object import JsonObject
-from cotenant.model.zones.reading import GroupReading, ZoneReading
+from cotenant.model.zones.reading import GroupReading, MachineSigns, ZoneReading
 from cotenant.model.zones.setting import Backend, Setting
 from cotenant.model.zones.state import Attach, Detach, PutRows, Verify, ZoneChange, ZoneInstruction, ZoneState
 from cotenant.model.zones.table import SchedulerExit, ZoneClass, ZoneRow
@@ -36,7 +36,7 @@ class ZoneRunner:
     """A zone with its back ends. `burns`: burn rates of objectives by group, and `members`: the zone's groups where
     they come and go, both asked once a period; `log`: called with a line for each event; `execute`: runs a command
     in a group, where the zone's tasks are not this host's; `details`: more of the zone's state; `cpu_us`: CPU time
-    used by each group; `changed`: called with every change once it is settled; `clock`: monotonic.
+    used by each group; `signs`: of the machine since the last reading; `changed`: called with every change once it is settled; `clock`: monotonic.
     """
 
     zone: Zone
@@ -44,6 +44,7 @@ class ZoneRunner:
     cpu_us: Callable[[], Mapping[str, int]]
     changed: Callable[[ZoneChange], None] = lambda change: None
     clock: Callable[[], float] = time.monotonic
+    signs: Callable[[], MachineSigns | None] = lambda: None
     burns: Callable[[], Awaitable[Mapping[str, float]]] | None = None
     execute: Callable[[str, list[str]], Awaitable[JsonObject]] | None = None
     details: Mapping[str, object] = field(default_factory=dict)
@@ -225,7 +226,7 @@ class ZoneRunner:
             )
             for group, row in self.zone.rows.items()
         )
-        reading = ZoneReading(max(now_s - self._read_s, 1e-6), groups)
+        reading = ZoneReading(max(now_s - self._read_s, 1e-6), groups, self.signs())
         self._used, self._read_s = used, now_s
         return reading
 

@@ -13,15 +13,14 @@ import json
 import logging
 import os
 from pathlib import Path
-from typing import Any
 
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent
-from cotenant.model.json_object import JsonObject
+from cotenant.model.json_object import JsonObject, JsonValue
 from cotenant.services.running import cancelled
 from cotenant.services.sockets.peers import Peers, RefusalLog, credentials
 from cotenant.services.sockets.unix_socket import listening_socket
 from cotenant.services.zones.host import ZoneHost
-from cotenant.services.zones.reading import MAX_BYTES
+from cotenant.services.zones.reading import MAX_BYTES, definition_of
 
 _log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 8
@@ -92,13 +91,13 @@ class ZoneServer:
         except CotenantError as error:
             return {"error": str(error), "invalid": False}
 
-    async def _carry_out(self, request: JsonObject, user: int) -> Any:
+    async def _carry_out(self, request: JsonObject, user: int) -> JsonValue:
         match request.get("do"):
             case "create":
-                agent = request.get("agent")
-                return await self._zones.create(
-                    _text(request, "text"), _text(request, "name"), None if agent is None else _text(request, "agent")
-                )
+                agent, text, name = request.get("agent"), _text(request, "text"), _text(request, "name")
+                if user not in (0, os.geteuid()) and definition_of(text.encode(), name).reads_host_files:
+                    raise Permanent("zones with pods, host_paths or a kernel's file are for root: they read its files")
+                return await self._zones.create(text, name, None if agent is None else _text(request, "agent"))
             case "switch":
                 return await self._zones.switch(_text(request, "zone"), _text(request, "setting"))
             case "destroy":

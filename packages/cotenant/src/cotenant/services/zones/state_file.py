@@ -21,6 +21,7 @@ from cotenant.model.zones.state import ZoneChange
 from cotenant.model.zones.table import ZoneRow
 
 if TYPE_CHECKING:  # readers of states need no engine
+    from cotenant.engine.zones.scene_memory import SceneMemory
     from cotenant.engine.zones.zone import Zone
 
 FOLDER = Path("/run/cotenant/zones")
@@ -38,6 +39,22 @@ def state_of(zone: Zone, now_s: float, wall_s: float, last: ZoneReading | None) 
         "reading": _reading(last),
         "banned": {str(setting): round(left, 1) for setting, left in zone.banned(now_s).items()},
         "history": [_change(change, wall_s - now_s) for change in zone.history],
+        **({} if zone.scenes is None else {"scenes": _scenes(zone.scenes)}),
+    }
+
+
+def _scenes(memory: SceneMemory) -> JsonObject:
+    return {
+        "now": None if memory.scene is None else str(memory.scene),
+        "evidence": {}
+        if memory.evidence is None
+        else {term.name: f"{term.value} {term.unit}".strip() for term in memory.evidence.terms},
+        "learned": {
+            str(scene): {
+                mode.value: {"readings": found.number, "outcome": round(found.mean, 3)} for mode, found in modes.items()
+            }
+            for scene, modes in sorted(memory.table.scenes.items())
+        },
     }
 
 

@@ -8,21 +8,34 @@ Limits: a change of rows is up to a period late; weights in a guest count no lat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from cotenant.model.errors import Permanent
+from cotenant.model.json_object import JsonObject
 from cotenant.model.zones.setting import Backend, ExclusiveCpus, Mode, Setting
 from cotenant.model.zones.table import SchedulerExit, ZoneRow
 from cotenant.services.zones.vm_link import GuestLink
 
+_LINES, _LONGEST_LINE = 20, 500  # of what a pod's program wrote
+
 
 class GuestState:
-    """What the guest said last, shared by its back ends. `used_us`: CPU time by group."""
+    """What the guest said last, shared by its back ends. `used_us`: CPU time by group; `pods`: of each its state;
+    `log`: called with what changed of a pod; `counted`: with the counters of the guest's kernel.
+    """
 
-    def __init__(self, link: GuestLink) -> None:
+    def __init__(
+        self,
+        link: GuestLink,
+        log: Callable[[str], None] = lambda text: None,
+        counted: Callable[[Mapping[str, object]], None] = lambda counters: None,
+    ) -> None:
         self.link = link
+        self._counted = counted
+        self.pods: dict[str, JsonObject] = {}
+        self._log = log
         self.rows: dict[str, ZoneRow] = {}
         self.used_us: dict[str, int] = {}
         self.runs: Setting | None = None
@@ -42,8 +55,35 @@ class GuestState:
                 before = self.late.get(group, (0, 0))
                 self.late[group] = before[0] + int(number), max(before[1], int(worst))
             self.exit = None if answer["exit"] is None else SchedulerExit(*answer["exit"])
+            self._counted(dict(answer.get("counters", {})))
+            self._pods_seen({str(name): pod_shown(pod) for name, pod in answer.get("pods", {}).items()})
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise Permanent(f"the guest's answer is not a reading: {error!r}") from None
+
+    def _pods_seen(self, pods: dict[str, JsonObject]) -> None:
+        for name, pod in pods.items():
+            before = self.pods.get(name, {})
+            if pod["running"] and not before.get("running"):
+                self._log(f"pod {name} runs")
+            if bool(before.get("ready")) is not pod["ready"]:
+                self._log(f"pod {name} is {'ready' if pod['ready'] else 'not ready'}")
+            if not pod["running"] and before.get("running", True) and pod["exit"] is not None:
+                last = f": {pod['log'][-1]}" if pod["log"] else ""
+                self._log(f"pod {name} ended with status {pod['exit']}{last}")
+        self.pods.clear()
+        self.pods.update(pods)
+
+
+def pod_shown(pod: Any) -> JsonObject:
+    """A pod's state as the guest says it. Raises `LookupError`, `TypeError` or `ValueError` where it is none."""
+    exit_status = pod["exit"]
+    return {
+        "running": bool(pod["running"]),
+        "ready": bool(pod["ready"]),
+        "restarts": int(pod["restarts"]),
+        "exit": None if exit_status is None else int(exit_status),
+        "log": [str(line)[:_LONGEST_LINE] for line in list(pod["log"])[-_LINES:]],
+    }
 
 
 class GuestBackend:

@@ -1,8 +1,8 @@
-"""The program of a zone's guest: groups, weights, schedulers and commands, by requests from the host.
+"""The program of a zone's guest: groups, weights, schedulers, pods and commands, by requests from the host.
 
-The guest has no network and its root is read-only, and Python starts slowly under emulation. One process of the
-standard library, started by the initial root, which answers JSON lines on a virtio-serial port: `{"id", "do", ...}`
-with `{"id", "ok"}` or `{"id", "error"}`. Each request has a thread, so that a long command delays no reading. Kernel
+The guest's root is read-only, its network reaches the host only where the zone says so, and Python starts slowly under
+emulation. One process of the standard library, started by the initial root, which answers JSON lines on a virtio-serial
+port: `{"id", "do", ...}` with `{"id", "ok"}` or `{"id", "error"}`. Each request has a thread, so that a long command delays no reading. Kernel
 schedulers are those of the host's package, imported when one is asked for.
 Limits: the output of a command is kept to `MAX_OUTPUT` bytes a stream.
 """
@@ -20,23 +20,30 @@ import time
 from pathlib import Path
 from typing import Any
 
+from cotenant.model.json_object import JsonObject, JsonValue
+from cotenant.services.zones import vm_guest_monitor
+from cotenant.services.zones.vm_guest_pods import Pods
+
 TREE = Path("/sys/fs/cgroup")
 PORTS = Path("/sys/class/virtio-ports")
 PORT_NAME = "cotenant.agent"
 MAX_OUTPUT = 1 << 20
 LONGEST_COMMAND_S = 600.0
+_COARSE_CLOCK = 6  # CLOCK_MONOTONIC_COARSE, whose resolution is a tick
+_PREEMPTION = Path("/sys/kernel/debug/sched/preempt")
 
 
 class Guest:
     """The state of this guest's zone."""
 
-    def __init__(self, tree: Path = TREE) -> None:
+    def __init__(self, tree: Path = TREE, pods: Pods | None = None) -> None:
         self.tree = tree
-        self.rows: dict[str, dict[str, Any]] = {}
+        self.pods = pods or Pods(tree)
+        self.rows: dict[str, JsonObject] = {}
         self.schedulers: Any = None  # services/zones/backends.RootBackend, once one is asked for
         self._lock = threading.Lock()
 
-    def carry_out(self, request: dict[str, Any]) -> Any:
+    def carry_out(self, request: JsonObject) -> JsonValue:
         """The answer to one request. Raises what goes wrong."""
         if request["do"] == "exec":
             return self.execute(request["group"], request["command"])
@@ -52,9 +59,12 @@ class Guest:
                 case "detach":
                     self.attach(None)
                     return None
+                case "pods":
+                    self.pods.start(request["pods"])
+                    return None
         raise ValueError(f"unknown request {request['do']}")
 
-    def put(self, rows: dict[str, dict[str, Any]]) -> None:
+    def put(self, rows: dict[str, JsonObject]) -> None:
         """The rows of all groups: groups that do not exist are made, and weights written."""
         for group, row in rows.items():
             if self.rows.get(group) == row:
@@ -71,7 +81,7 @@ class Guest:
         if self.schedulers is not None:
             self.schedulers.put(self._kernel_rows())
 
-    def attach(self, mode: str | None, modes: tuple[str, ...] = (), exclusive: dict[str, Any] | None = None) -> None:
+    def attach(self, mode: str | None, modes: tuple[str, ...] = (), exclusive: JsonObject | None = None) -> None:
         """Run this scheduler of our own; None: the kernel's fair class with the rows' weights. `exclusive`: fields
         of `ExclusiveCpus`.
         """
@@ -89,23 +99,24 @@ class Guest:
             self.schedulers.put(self._kernel_rows())
         asyncio.run(self.schedulers.attach(Setting(Backend.ROOT, Mode(mode))))
 
-    def reading(self) -> dict[str, Any]:
+    def reading(self) -> JsonObject:
         """CPU time of each group, and what the scheduler reports."""
         used = {}
         for group in self.rows:
             first = (self.tree / group / "cpu.stat").read_text().split()
             used[group] = int(first[1])
+        also = {"cpuUs": used, "pods": self.pods.shown(), "counters": vm_guest_monitor.counters()}
         if self.schedulers is None:
-            return {"cpuUs": used, "runs": None, "late": {}, "exit": None}
+            return {**also, "runs": None, "late": {}, "exit": None}
         from cotenant.drivers.ebpf.sched_ext import read_state
 
         asyncio.run(self.schedulers.refresh())
         state, last = read_state(), self.schedulers.last_exit()
         found = None if last is None else [last.at_us, last.kind, last.reason, last.message]
         runs = (state.name or "").removeprefix("cotenant_") if state.state == "enabled" else ""
-        return {"cpuUs": used, "runs": runs, "late": self.schedulers.late(), "exit": found}
+        return {**also, "runs": runs, "late": self.schedulers.late(), "exit": found}
 
-    def execute(self, group: str, command: list[str]) -> dict[str, Any]:
+    def execute(self, group: str, command: list[str]) -> JsonObject:
         """Run a command in a group and wait."""
         procs = self.tree / group / "cgroup.procs"
         joining = ["/bin/sh", "-c", 'echo $$ > "$1" && shift && exec "$@"', "sh", str(procs)]
@@ -134,7 +145,7 @@ class Guest:
         texts = [text.decode(errors="replace") for text in kept]
         return {"exit": status if status >= 0 else 128 - status, "stdout": texts[0], "stderr": texts[1]}
 
-    def _kernel_rows(self) -> dict[str, Any]:
+    def _kernel_rows(self) -> JsonObject:
         from cotenant.model.zones.table import ZoneClass, ZoneRow
 
         return {
@@ -148,19 +159,19 @@ def serve(port: Path, guest: Guest) -> None:
     lock = threading.Lock()
     with port.open("r+b", buffering=0) as line:
 
-        def send(value: dict[str, Any]) -> None:
+        def send(value: JsonObject) -> None:
             data = json.dumps(value).encode() + b"\n"
             with lock:
                 while data:
                     data = data[line.write(data) or 0 :]
 
-        def answer(request: dict[str, Any]) -> None:
+        def answer(request: JsonObject) -> None:
             try:
                 send({"id": request["id"], "ok": guest.carry_out(request)})
             except Exception as error:  # every failure is the request's
                 send({"id": request["id"], "error": f"{type(error).__name__}: {error}"[:2000]})
 
-        send({"id": 0, "ok": {"kernel": platform.release(), "python": platform.python_version()}})
+        send({"id": 0, "ok": greeting()})
         rest = b""
         while True:
             data = line.read(1 << 16)
@@ -170,6 +181,17 @@ def serve(port: Path, guest: Guest) -> None:
             *requests, rest = (rest + data).split(b"\n")
             for text in requests:
                 threading.Thread(target=answer, args=(json.loads(text),), daemon=True).start()
+
+
+def greeting() -> dict[str, Any]:
+    """What the guest is: its kernel, the preemption model that is in force, and the timer's ticks a second."""
+    try:
+        # the model in force is in brackets
+        preempt = _PREEMPTION.read_text().partition("(")[2].partition(")")[0]
+    except OSError:
+        preempt = ""
+    hz = round(1 / time.clock_getres(_COARSE_CLOCK))
+    return {"kernel": platform.release(), "python": platform.python_version(), "preempt": preempt, "hz": hz}
 
 
 def port_of(ports: Path = PORTS) -> Path:

@@ -13,10 +13,9 @@ import contextlib
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 from cotenant.model.errors import Permanent
-from cotenant.model.json_object import JsonObject
+from cotenant.model.json_object import JsonObject, JsonValue
 from cotenant.services.running import cancelled
 from cotenant.services.zones.backends import BackendLost
 
@@ -50,7 +49,7 @@ class GuestLink:
         found: JsonObject = answer["ok"]
         return found
 
-    async def ask(self, do: str, timeout_s: float = ANSWER_S, **fields: object) -> Any:
+    async def ask(self, do: str, timeout_s: float = ANSWER_S, **fields: object) -> JsonValue:
         """One request. Raises `BackendLost` where the guest is gone or does not answer, `Permanent` with its
         refusal.
         """

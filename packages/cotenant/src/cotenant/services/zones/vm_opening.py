@@ -11,63 +11,55 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import os
-import shlex
-import shutil
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from cotenant.drivers.qemu.archive import archive
 from cotenant.drivers.qemu.kernel import kept_kernel
-from cotenant.drivers.qemu.machine import Machine, MachineSpec, missing
+from cotenant.drivers.qemu.machine import Forward, Machine, MachineSpec, missing
 from cotenant.drivers.qemu.packages import Kernel
 from cotenant.model.errors import CotenantError, Permanent, Transient, Unsupported
 from cotenant.model.json_object import JsonObject
+from cotenant.model.zones.reading import MachineSigns
 from cotenant.model.zones.setting import Backend
 from cotenant.model.zones.state import ZoneChange
 from cotenant.services.running import cancelled
 from cotenant.services.zones import vm_guest_agent as guest_agent
-from cotenant.services.zones.definition import BackendChoice, VmDefinition, ZoneDefinition
+from cotenant.services.zones.definition import BackendChoice, ZoneDefinition
 from cotenant.services.zones.opening import Host
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.vm_backend import GuestBackend, GuestState
+from cotenant.services.zones.vm_definition import PACKAGE, KernelDefinition, VmDefinition
+from cotenant.services.zones.vm_images import beside, checked, unpack_images
 from cotenant.services.zones.vm_link import GuestLink
+from cotenant.services.zones.vm_monitor import monitored
+from cotenant.services.zones.vm_root import FIRST_LINE, first_root, shared_paths
 
 PROBE_S = 10.0
 AGENT_WITHIN_S = 150.0
-FIRST_LINE = "cotenant: the guest has booted"
-_INIT = f"""#!/busybox sh
-/busybox mkdir -p /proc /sys /dev /host
-/busybox mount -t proc proc /proc
-/busybox mount -t devtmpfs dev /dev
-/busybox echo "{FIRST_LINE}"
-/busybox mount -t virtiofs -o ro host /host
-/busybox mount -t proc proc /host/proc
-/busybox mount -t sysfs sys /host/sys
-/busybox mount -t devtmpfs dev /host/dev
-/busybox mount -t tmpfs tmpfs /host/run
-@own_tmp@
-/busybox mount -t cgroup2 cgroup2 /host/sys/fs/cgroup
-/busybox mount -t bpf bpf /host/sys/fs/bpf
-/busybox cp /agent.py /run-agent /host/run/
-/busybox chroot /host /bin/sh /run/run-agent
-/busybox sync
-/busybox poweroff -f
-"""
+PODS_WITHIN_S = 120.0
 
 
-def check_vm() -> Kernel:
-    """The kernel of guests on this host. Raises `Unsupported` with what is missing."""
+def check_vm(definition: ZoneDefinition, source: str) -> Kernel:
+    """The kernel of the zone's guest on this host. `source`: the place of its file. Raises `Unsupported` with what is
+    missing, `InvalidInput`.
+    """
+    assert definition.vm is not None
+    wanted = definition.vm.kernel
     if lack := missing():
         raise Unsupported("a zone in a virtual machine", lack)
-    kernel = kept_kernel()
+    if wanted.file:
+        image = checked(beside(wanted.file, source), wanted.sha256, "vm.kernel.file")
+        return Kernel(image.name, image, ())
+    package = wanted.package or PACKAGE
+    kernel = kept_kernel(package)
     if kernel is None:
-        raise Unsupported("a zone in a virtual machine", "a kernel for guests: `cotenant zone kernel` fetches one")
+        option = f" --package {package}" if wanted.package else ""
+        raise Unsupported("a zone in a virtual machine", f"its kernel: `cotenant zone kernel{option}` fetches it")
+    checked(kernel.image, wanted.sha256, "vm.kernel.sha256")
     return kernel
 
 
@@ -76,24 +68,41 @@ async def opened_vm(
     definition: ZoneDefinition,
     host: Host,
     folder: Path,
+    source: str,
     changed: Callable[[ZoneChange], None],
     log: Callable[[str], None],
 ) -> AsyncIterator[ZoneRunner]:
-    """The runner of a zone in a machine that has started. `folder`: of the host's zones. Raises where the machine
-    or its agent does not start.
+    """The runner of a zone in a machine that has started. `folder`: of the host's zones; `source`: the place of the
+    zone's file. Raises where the machine or its agent does not start.
     """
     vm = definition.vm
     assert vm is not None
-    kernel = check_vm()
+    kernel = check_vm(definition, source)
     started_s = time.monotonic()
-    with _host_group(host, vm, folder / f"{definition.zone}.groups") as procs:
+    async with contextlib.AsyncExitStack() as exits:
+        procs = exits.enter_context(_host_group(host, vm, folder / f"{definition.zone}.groups"))
         machine, link = None, GuestLink()
         try:
-            place, initrd = folder / "vm" / definition.zone, _initrd()
+            place, network = folder / "vm" / definition.zone, bool(definition.pods)
+            volumes = [volume.host for pod in definition.pods for volume in pod.volumes if volume.host]
+            shared = shared_paths((*vm.host_paths, *volumes))
+            initrd = first_root(kernel.modules, network, shared)
+            pods: list[JsonObject] = []
+
+            def fill(making: Path) -> list[tuple[str, Path]]:
+                folders, pods[:] = unpack_images(definition.pods, source, making)
+                return folders
 
             def make(accel: str, console: Callable[[str], None]) -> Machine:
-                spec = MachineSpec(definition.zone, kernel.image, place, vm.memory_mib, vm.cpus, accel, procs)
-                return Machine(spec, initrd, console)
+                spec = MachineSpec(
+                    *(definition.zone, kernel.image, place, vm.memory_mib, vm.cpus, accel, procs),
+                    shared=shared,
+                    cmdline=vm.kernel.command_line,
+                    network=network,
+                    forwards=_forwards(definition),
+                    outbound=vm.outbound,
+                )
+                return Machine(spec, initrd, console, fill)
 
             outcome = folder / f"kvm.{kernel.version}"
             machine = await first_booted(_accelerators(outcome), make, log)
@@ -103,25 +112,31 @@ async def opened_vm(
                 f"the guest answers: Linux {hello['kernel']}, Python {hello['python']}, after "
                 f"{time.monotonic() - started_s:.1f} s"
             )
-            state = GuestState(link)
+            _check_kernel(vm.kernel, hello)
+            monitor = await exits.enter_async_context(monitored(machine))
+            state = GuestState(link, log, monitor.seen)
             backends = {
                 backend: GuestBackend(state, backend, definition.modes, definition.exclusive)
                 for backend in (Backend.ROOT, Backend.WEIGHTS)
             }
             root = definition.backend is not BackendChoice.WEIGHTS
             runner = ZoneRunner(definition.machine(root=root), backends, lambda: state.used_us, changed, log=log)
-            runner.details = {
-                "vm": {
-                    "pid": machine.pid,
-                    "accelerator": machine.spec.accel,
-                    "kernel": hello["kernel"],
-                    "memoryMib": vm.memory_mib,
-                    "cpus": vm.cpus,
-                    "group": vm.group,
-                    "bootSeconds": round(time.monotonic() - started_s, 1),
-                }
+            details = {
+                "pid": machine.pid,
+                "accelerator": machine.spec.accel,
+                "kernel": hello["kernel"],
+                "preempt": hello["preempt"],
+                "hz": hello["hz"],
+                "memoryMib": vm.memory_mib,
+                "cpus": vm.cpus,
+                "group": vm.group,
+                "bootSeconds": round(time.monotonic() - started_s, 1),
             }
+            runner.details = {"vm": details, "pods": state.pods, "monitors": monitor.figures}
+            runner.signs = lambda: MachineSigns(vm.cpus, monitor.softirq_cpus)
             runner.execute = _executor(link)
+            if pods:
+                await link.ask("pods", PODS_WITHIN_S, pods=pods)
             yield runner
         finally:
             with contextlib.suppress(CotenantError, OSError):
@@ -130,6 +145,23 @@ async def opened_vm(
                 with contextlib.suppress(Transient):
                     await machine.control("quit")
                 await machine.stop()
+
+
+def _forwards(definition: ZoneDefinition) -> tuple[Forward, ...]:
+    return tuple(
+        Forward(port.address, port.host, port.container) for pod in definition.pods for port in pod.ports if port.host
+    )
+
+
+def _check_kernel(wanted: KernelDefinition, hello: JsonObject) -> None:
+    """Refuse a guest whose kernel is not what the zone's file says. Raises `Permanent`."""
+    if wanted.preempt is not None and hello["preempt"] != wanted.preempt.value:
+        raise Permanent(
+            f"the guest's kernel runs preempt={hello['preempt'] or 'unknown'} and not {wanted.preempt.value}: Linux "
+            f"{hello['kernel']} does not know it"
+        )
+    if wanted.hz and hello["hz"] != wanted.hz:
+        raise Permanent(f"the guest's kernel has {hello['hz']} ticks a second and not {wanted.hz}: another kernel.file")
 
 
 def _accelerators(outcome: Path) -> tuple[str, ...]:
@@ -216,28 +248,3 @@ def _host_group(host: Host, vm: VmDefinition, record: Path) -> Iterator[tuple[Pa
             with contextlib.suppress(OSError):
                 group.rmdir()
         record.unlink(missing_ok=True)
-
-
-def _initrd() -> bytes:
-    """The first root: busybox, the agent, and what starts it with this host's Python and this package."""
-    spec = importlib.util.find_spec("cotenant")
-    assert spec is not None
-    assert spec.origin is not None
-    source = Path(spec.origin).parents[1]
-    run = (
-        "cd /run && exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/run TMPDIR=/run"
-        f" PYTHONPATH={shlex.quote(str(source))} PYTHONDONTWRITEBYTECODE=1 {shlex.quote(sys.executable)} -u "
-        "/run/agent.py\n"
-    )
-    # a temporary folder of the guest's own, unless Python or this package is in this host's
-    in_tmp = any(path.is_relative_to("/tmp") for path in (source, Path(sys.executable), Path(sys.base_prefix)))
-    own_tmp = "" if in_tmp else "/busybox mount -t tmpfs tmpfs /host/tmp"
-    busybox = Path(str(shutil.which("busybox"))).read_bytes()
-    return archive(
-        {
-            "init": (_INIT.replace("@own_tmp@", own_tmp).encode(), 0o755),
-            "busybox": (busybox, 0o755),
-            "agent.py": (Path(guest_agent.__file__).read_bytes(), 0o644),
-            "run-agent": (run.encode(), 0o644),
-        }
-    )

@@ -115,3 +115,86 @@ def test_a_change_that_does_not_hold_together_changes_nothing() -> None:
     assert made.membership("x").quota == DEFAULT_QUOTA
     assert made.membership("front").quota == "web"
     made.validate()
+
+
+def test_requests_and_use_are_taken_back() -> None:
+    made = forest()
+    for name in ("web", "ml"):
+        made.ask(name, cpu(90))
+        made.ask(name, cpu(30), gone=True)
+        made.use(name, cpu(25))
+        made.use(name, cpu(20), gone=True)
+        assert made.used(name) == (("cpu", 5),)
+    assert made.tree("gpu").runtime("ml") == (("cpu", 40),)
+    assert made.tree().runtime("web") == (("cpu", 60),)
+    made.validate()
+
+
+def test_use_outside_the_trees_comes_and_goes_and_leaves_no_trace() -> None:
+    made = forest()
+    made.ask("web", cpu(100))
+    made.ask(SYSTEM_QUOTA, cpu(100))  # counts nowhere
+    made.use(SYSTEM_QUOTA, cpu(15))
+    made.use(SYSTEM_QUOTA, cpu(10))
+    made.use(DEFAULT_QUOTA, cpu(5))
+    assert (made.used(SYSTEM_QUOTA), made.used(DEFAULT_QUOTA)) == ((("cpu", 25),), (("cpu", 5),))
+    assert made.tree().total() == cpu(70)
+    assert made.tree().runtime("web") == (("cpu", 70),)
+    made.use(SYSTEM_QUOTA, cpu(10), gone=True)
+    assert made.used(SYSTEM_QUOTA) == (("cpu", 15),)
+    assert made.tree().total() == cpu(80)
+    made.use(SYSTEM_QUOTA, cpu(15), gone=True)
+    assert made.used(SYSTEM_QUOTA) == ()
+    made.use(DEFAULT_QUOTA, cpu(1000))
+    assert made.tree().total() == cpu(0)  # never below
+    assert made.tree("gpu").total() == cpu(40)
+    made.validate()
+
+
+def test_outside_the_trees_only_a_maximum_limits() -> None:
+    made = forest()
+    made.use(DEFAULT_QUOTA, cpu(15))
+    assert made.shortages(DEFAULT_QUOTA, cpu(5)) == ()
+    (short,) = made.shortages(DEFAULT_QUOTA, cpu(8))
+    assert (short.quota, short.missing) == (DEFAULT_QUOTA, 3)
+    assert made.shortages(SYSTEM_QUOTA, cpu(1000)) == ()
+    made.remove(DEFAULT_QUOTA)  # only reset
+    assert made.shortages(DEFAULT_QUOTA, cpu(1000)) == ()
+    assert made.used(DEFAULT_QUOTA) == (("cpu", 15),)
+    assert made.quota(DEFAULT_QUOTA).maximum.items == ()
+    made.put(quota(SYSTEM_QUOTA, 0, 3))
+    assert [one.missing for one in made.shortages(SYSTEM_QUOTA, cpu(4))] == [1]
+
+
+def test_namespaces_follow_their_quota() -> None:
+    made = forest()
+    made.put(quota("web", 10, 100, "team", namespaces=("back", "third")))
+    assert [made.membership(name).quota for name in ("front", "back", "third")] == [DEFAULT_QUOTA, "web", "web"]
+    with pytest.raises(InvalidInput, match="each namespace in one quota"):
+        made.put(quota("rival", 0, 1, namespaces=("back",)))
+    assert made.tree_of("web") is made.tree()
+    assert made.tree_of(SYSTEM_QUOTA) is None
+    with pytest.raises(InvalidInput, match="the name of a quota"):
+        made.tree_of("rival")
+    made.remove("web")
+    assert made.membership("back").quota == DEFAULT_QUOTA
+    made.put(quota("rival", 0, 1, namespaces=("back",)))
+    assert made.membership("back").quota == "rival"
+    with pytest.raises(InvalidInput, match="the tree it is in"):
+        made.put(quota("rival", 0, 1, tree_id="gpu"))
+    with pytest.raises(InvalidInput, match="one of '', 'gpu'"):
+        made.tree("other")
+
+
+def test_why_a_pod_belongs_to_its_quota() -> None:
+    made = forest()
+    for namespace, label, because in (
+        ("front", "ml", "the pod's label names ml"),
+        ("front", "gone", "the pod's label names gone, which does not exist"),
+        ("x", "team", "the pod's label names team, a parent, which cannot have pods"),
+        ("front", "", "it takes the pods of namespace front"),
+        ("ml", "", "it is named after namespace ml"),
+        ("kube-system", "", "system pods"),
+        ("x", "", "no label, and no quota for namespace x"),
+    ):
+        assert made.membership(namespace, label).because == because

@@ -19,7 +19,7 @@ from cotenant.model.assess.prices import NodeRule, PriceTable, UnitPrices
 from cotenant.model.assess.report import Report
 from cotenant.services.assess.judging import assess
 from cotenant.services.assess.page import page
-from cotenant.services.assess.words import spent
+from cotenant.services.assess.words import headline, spent
 
 pytestmark = pytest.mark.slow  # the engine's kernels are loaded
 
@@ -124,6 +124,18 @@ def test_reported_histories_give_lendable_amounts_at_the_stated_risk() -> None:
     amounts = [assess(snapshot([*objects, metric]), None, risk).lendable[0].ours.value for risk in (0.01, 0.1)]
     low, high = (amount or 0.0 for amount in amounts)
     assert 0 < low < high < 8 - 1 - 0.1
+
+
+def test_what_batch_work_uses_already_is_told_with_what_could_be_lent() -> None:
+    spread = {"mean": 1000.0, "deviation": 0.0, "highest": 1000.0}
+    history = {"samples": 400, "weight": 300.0, "cpu": spread, "memory": {**spread, "mean": 1e8, "highest": 1e8}}
+    batch = pod("job", "a", "0", "0")
+    batch["spec"]["containers"][0]["resources"] = {}
+    metric = node_metric("a", {"p": 1000, "job": 2500}, 3600, extensions={"cotenant": {"useHistory": history}})
+    report = assess(snapshot([node("a"), pod("p", "a", "4"), batch, metric]), None, 0.01)
+    assert [one.in_use for one in report.lendable] == [2.5, 0.5, None, None]
+    assert "of which batch work uses already" in headline(report)
+    assert "batch and free pods use 2.5 cores of it now" in report.lendable[0].ours.definition
 
 
 def test_a_history_of_days_gives_what_stays_free() -> None:

@@ -23,7 +23,8 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.migration import JobPhase
 from cotenant.services.console.agents import Agents
 from cotenant.services.console.arguments import ConsoleArguments, check
-from cotenant.services.console.fleet import Fleet, pod_row
+from cotenant.services.console.fleet import Fleet
+from cotenant.services.console.pod_rows import pod_row
 from cotenant.services.console.sources import AGENT
 from cotenant.services.console.upstream import Unanswered, Upstream
 from cotenant.services.console.views.latencies import KEPT, MAX_PODS, SLOT_S, Latencies

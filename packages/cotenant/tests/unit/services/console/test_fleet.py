@@ -21,7 +21,8 @@ from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import Amounts
 from cotenant.services.console.encoding import change, snapshot
-from cotenant.services.console.fleet import CELL, COLUMNS, UNKNOWN, UNMEASURED, Fleet, Kind, pod_row
+from cotenant.services.console.fleet import CELL, COLUMNS, UNKNOWN, UNMEASURED, Fleet
+from cotenant.services.console.pod_rows import Kind, pod_row
 
 GIB = 1 << 30
 

@@ -9,8 +9,9 @@ import json
 from typing import Any
 
 from cotenant.model.machine.node_metric import Use
-from cotenant.services.console.fleet import Fleet, pod_row
+from cotenant.services.console.fleet import Fleet
 from cotenant.services.console.live import Live, read_position
+from cotenant.services.console.pod_rows import pod_row
 from cotenant.services.console.sources import CLUSTER, Sources
 
 from .test_fleet import GIB, node, pod

@@ -11,8 +11,9 @@ from tests.fakes.servers.told_watches import nobody
 
 from cotenant.model.cluster.observed import Phase
 from cotenant.model.machine.node_metric import Use
-from cotenant.services.console.fleet import Fleet, pod_row
+from cotenant.services.console.fleet import Fleet
 from cotenant.services.console.history import History
+from cotenant.services.console.pod_rows import pod_row
 from cotenant.services.console.questions import MAX_PODS, Questions
 from cotenant.services.console.sources import Sources
 from cotenant.services.console.upstream import Upstream

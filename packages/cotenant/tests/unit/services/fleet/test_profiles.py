@@ -17,6 +17,7 @@ from cotenant.model.machine.stacks import Frame, Stack
 from cotenant.services.fleet.functions.profiles import ProfileFunction
 from cotenant.services.fleet.rpc import decode, encode
 from cotenant.services.profiling.code import merged
+from cotenant.services.profiling.output import Output
 
 MAIN, WORK = Frame("main", "app.py", 9), Frame("work", "app.py", 3)
 
@@ -36,7 +37,7 @@ def asked(request: Profile, stacks: dict[int, list[Stack]]) -> Profiled:
 def test_processes_are_merged_and_shown_as_those_of_this_host(tmp_path: Path) -> None:
     found = asked(Profile("web-1"), {7: [Stack((MAIN, WORK), 30)], 8: [Stack((MAIN, WORK), 10), Stack((MAIN,), 2)]})
     assert (found.pids, found.stacks, found.left_out) == ((7, 8), (Stack((MAIN, WORK), 40), Stack((MAIN,), 2)), 0)
-    profile = merged("web-1", found.pids, found.stacks, found.at_s, 10, 100, tmp_path / "out.pb.gz")
+    profile = merged("web-1", found.pids, found.stacks, found.at_s, 10, 100, Output(tmp_path / "out.pb.gz"))
     assert [(hot.frame, hot.own, hot.total) for hot in profile.frames] == [(WORK, 40, 40), (MAIN, 2, 42)]
     assert (tmp_path / "out.pb.gz").read_bytes()[:2] == b"\x1f\x8b"
 

@@ -14,6 +14,7 @@ from cotenant.drivers.stacks.py_spy import py_spy_path
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
 from cotenant.model.machine.stacks import Frame, Stack
 from cotenant.services.profiling.code import profile_code
+from cotenant.services.profiling.output import NO_OUTPUT, Output
 
 BUSY = (
     "print(flush=True)\ndef inner():\n    while True:\n        sum(range(1000))\ndef outer():\n    inner()\nouter()\n"
@@ -34,7 +35,7 @@ def test_a_running_program_is_seen_by_its_guid_to_the_line(tmp_path: Path) -> No
     assert busy.stdout is not None
     busy.stdout.readline()
     try:
-        found = profile_code(guid, 1, 100, tmp_path / "out.pb.gz")
+        found = profile_code(guid, 1, 100, Output(tmp_path / "out.pb.gz"))
     except Permanent as error:
         pytest.skip(f"py-spy may not read processes here: {error}")
     finally:
@@ -51,7 +52,7 @@ def test_a_running_program_is_seen_by_its_guid_to_the_line(tmp_path: Path) -> No
 def test_processes_are_merged_and_the_table_fits(capsys: pytest.CaptureFixture[str]) -> None:
     long = Frame("f" * 50, "/" + "d" * 90 + "/x.py", 7)
     given = {1: [Stack((Frame("a", "a.py", 1), long), 30)], 2: [Stack((Frame("a", "a.py", 1), long), 10)]}
-    found = profile_code("web-1", 5, 10, None, False, lambda _: [1, 2], lambda pid, *_: given[pid])
+    found = profile_code("web-1", 5, 10, NO_OUTPUT, False, lambda _: [1, 2], lambda pid, *_: given[pid])
     assert (found.samples, found.frames[0].own, found.pids) == (40, 40, (1, 2))
     show_code(found, 1, False)
     shown = capsys.readouterr().out
@@ -64,6 +65,6 @@ def test_processes_are_merged_and_the_table_fits(capsys: pytest.CaptureFixture[s
 def test_bad_input_and_nothing_to_sample() -> None:
     for words, said in (((0, 100), "--seconds"), ((1, 0), "--rate")):
         with pytest.raises(InvalidInput, match=said):
-            profile_code("1", *words, None)
+            profile_code("1", *words)
     with pytest.raises(Permanent, match="no Python process of nobody-1"):
-        profile_code("nobody-1", 1, 100, None, False, lambda _: [])
+        profile_code("nobody-1", 1, 100, NO_OUTPUT, False, lambda _: [])

@@ -139,7 +139,7 @@ def test_what_is_not_honoured_has_its_path_and_its_reason() -> None:
         leaderElection: {resourceName: mine}
         profiles:
         - plugins:
-            filter: {disabled: [{name: NodePorts}]}
+            filter: {disabled: [{name: NodePorts}, {name: NodeResourcesFit}]}
             score: {enabled: [{name: Fancy}, {name: VolumeBinding}]}
             queueSort: {enabled: [{name: Coscheduling}]}
           pluginConfig:
@@ -155,7 +155,8 @@ def test_what_is_not_honoured_has_its_path_and_its_reason() -> None:
         "enableProfiling": beside,
         "delayCacheUntilActive": no,
         "leaderElection.resourceName": no,
-        "profiles[0].plugins.filter.disabled[0] (NodePorts)": no,
+        "profiles[0].plugins.filter.disabled[0] (NodePorts)": Verdict.HONOURED,
+        "profiles[0].plugins.filter.disabled[1] (NodeResourcesFit)": no,
         "profiles[0].plugins.score.enabled[0] (Fancy)": no,
         "profiles[0].plugins.score.enabled[1] (VolumeBinding)": no,
         "profiles[0].plugins.queueSort.enabled[0] (Coscheduling)": beside,
@@ -163,7 +164,7 @@ def test_what_is_not_honoured_has_its_path_and_its_reason() -> None:
         "profiles[0].pluginConfig[1].args.minCandidateNodesAbsolute": beside,
         "profiles[0].pluginConfig[2].args.filterTimeout": no,
     }
-    assert all(setting.why for setting in found.settings)
+    assert all(setting.why or setting.verdict is Verdict.HONOURED for setting in found.settings)
 
 
 def test_what_is_said_of_the_api_server_and_the_lease() -> None:
@@ -324,3 +325,31 @@ def test_a_configuration_is_linted_with_lines(tmp_path: Path, capsys: pytest.Cap
     file.write_text(HEAD + "parallelism: 0\n")
     assert main(["lint", str(file)]) == 1
     assert capsys.readouterr().out.startswith(f"{file}:3: refused: ")
+
+
+@pytest.mark.parametrize(
+    ("plugins", "expected"),
+    [
+        ("{}", set()),
+        ("{filter: {disabled: [{name: NodePorts}, {name: TaintToleration}]}}", {"NodePorts", "TaintToleration"}),
+        ("{preFilter: {disabled: [{name: NodePorts}]}}", set()),
+        ("{filter: {disabled: [{name: NodeAffinity}]}}", {"NodeAffinity"}),
+        ("{multiPoint: {disabled: [{name: NodeAffinity}]}}", {"NodeAffinity", "NodeAffinity by name"}),
+        ("{multiPoint: {disabled: [{name: NodePorts}]}, filter: {enabled: [{name: NodePorts}]}}", set()),
+        ("{filter: {disabled: [{name: NodeResourcesFit}, {name: VolumeBinding}, {name: DynamicResources}]}}", set()),
+    ],
+)
+def test_filters_are_left_out_as_the_sets_together_say(plugins: str, expected: set[str]) -> None:
+    (named,) = read(f"profiles: [{{plugins: {plugins}}}]").profiles.values()
+    assert named.pods.unfiltered == expected
+
+
+def test_a_filter_that_stays_says_why() -> None:
+    found = read("profiles: [{plugins: {filter: {disabled: [{name: '*'}]}, preFilter: {disabled: [{name: '*'}]}}}]")
+    stays = {setting.path.partition("(")[2][:-1]: setting.why for setting in found.settings if setting.why}
+    assert stays == {
+        "NodeResourcesFit": "its filter stays: no node is filled beyond what it has",
+        "VolumeBinding": "its filter stays: a pod is not bound before its volumes",
+        "DynamicResources": "claims are allocated by the scheduler that binds their pod",
+        "NodeName": "a pod that names its node is not scheduled",
+    }

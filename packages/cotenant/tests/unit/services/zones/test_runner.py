@@ -22,7 +22,8 @@ from cotenant.model.zones.table import SchedulerExit, ZoneClass, ZoneRow
 from cotenant.policy.zone.deciding import ZoneConfig
 from cotenant.services.zones.agent_view import AgentView, burns_of, members_of
 from cotenant.services.zones.backends import LateEvents, WeightsBackend
-from cotenant.services.zones.definition import Application, ClassRule, GroupClass, ZoneDefinition, ZoneGroup
+from cotenant.services.zones.definition import Application, ClassRule, ZoneDefinition
+from cotenant.services.zones.groups import GroupClass, ZoneGroup
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.state_file import read_state, read_states, state_of, write_state
 

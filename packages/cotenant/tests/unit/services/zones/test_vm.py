@@ -25,7 +25,7 @@ from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.services.sockets.peers import Peers
 from cotenant.services.zones.backends import BackendLost
 from cotenant.services.zones.client import ZoneClient
-from cotenant.services.zones.definition import VmDefinition, ZoneDefinition
+from cotenant.services.zones.definition import ZoneDefinition
 from cotenant.services.zones.host import ZoneHost, ZoneQuota
 from cotenant.services.zones.log_file import read_log
 from cotenant.services.zones.opening import Host
@@ -33,9 +33,11 @@ from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.server import ZoneServer
 from cotenant.services.zones.state_file import read_state
 from cotenant.services.zones.vm_backend import GuestBackend, GuestState
+from cotenant.services.zones.vm_definition import VmDefinition
 from cotenant.services.zones.vm_guest_agent import Guest, port_of
 from cotenant.services.zones.vm_link import GuestLink
-from cotenant.services.zones.vm_opening import FIRST_LINE, _host_group, first_booted
+from cotenant.services.zones.vm_opening import _host_group, first_booted
+from cotenant.services.zones.vm_root import FIRST_LINE
 
 ROWS = {"web": ZoneRow(ZoneClass.SERVICE, weight=400), "batch": ZoneRow(ZoneClass.BATCH)}
 WRITTEN = {
@@ -84,7 +86,13 @@ async def linked(
 def test_a_guest_has_the_groups_and_weights_of_its_rows(tmp_path: Path) -> None:
     inside = guest(tmp_path)
     found = inside.carry_out({"do": "attach", "rows": WRITTEN, "mode": None, "modes": []})
-    assert found == {"cpuUs": {"web": 70, "batch": 70}, "runs": None, "late": {}, "exit": None}
+    assert {name: found[name] for name in ("cpuUs", "runs", "late", "exit", "pods")} == {
+        "cpuUs": {"web": 70, "batch": 70},
+        "runs": None,
+        "late": {},
+        "exit": None,
+        "pods": {},
+    }
     assert (tmp_path / "web/cpu.weight").read_text() == "400"
     assert (tmp_path / "batch/cpu.idle").read_text() == "1"
     assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu"
@@ -162,6 +170,7 @@ async def memory_vm(
     definition: ZoneDefinition,
     host: Host,
     folder: Path,
+    source: str,
     changed: Callable[[ZoneChange], None],
     log: Callable[[str], None],
 ) -> AsyncIterator[ZoneRunner]:
@@ -203,7 +212,7 @@ def test_commands_go_to_the_guest_for_root_only_and_memory_is_bounded(tmp_path: 
             ("kubepods",),
             ZoneQuota(memory_mib=800),
             vm_opener=memory_vm,
-            vm_check=lambda: None,
+            vm_check=lambda definition, source: None,
         )
         server = ZoneServer(tmp_path / "zones.sock", zones, Peers())
         await server.start()

@@ -3,9 +3,10 @@
 Typed Go clients since client-go 0.32 (kubectl 1.32's `create`, `auth can-i` and evictions among them) send protobuf and
 do not fall back when it is refused; they do accept JSON responses. Bodies are decoded by a table of field numbers,
 responses stay JSON. The table (`protobuf_fields.json`) maps field numbers to JSON fields for each message of the served
-kinds, taken from the struct tags of Kubernetes' published API types, v1.34. A zero that such a client writes for an
-unset plain field is dropped, as JSON's omitempty drops it; fields that are pointers in Go keep it.
-Limits: decodes only; fields unknown to v1.34 are ignored; custom kinds have no protobuf form in Kubernetes either.
+kinds, taken from the struct tags of Kubernetes' published API types, v1.34 and, of kinds that were added later, v1.36.
+A zero that such a client writes for an unset plain field is dropped, as JSON's omitempty drops it; fields that are
+pointers in Go keep it.
+Limits: decodes only; fields unknown to these are ignored; custom kinds have no protobuf form in Kubernetes either.
 Codes of the table: s text, b flag, i whole number, f real, y bytes, m message, l message that is a list, T Time, U
 MicroTime, Q Quantity, I IntOrString, R raw JSON; then * repeated, % map, ? pointer; ^ its fields belong to the
 enclosing object (or, alone, are its value).
@@ -42,7 +43,7 @@ class _Field(NamedTuple):
 
 
 class _Tables(NamedTuple):
-    kinds: dict[str, str]  # group/kind -> message
+    kinds: dict[str, str]  # apiVersion/kind -> message
     messages: dict[str, dict[int, _Field]]
 
 
@@ -243,8 +244,7 @@ def _decode(body: bytes) -> Manifest:
     about = dict(_wire(_bytes(envelope.get(1, memoryview(b"")))))
     api_version = _text(about[1]) if 1 in about else ""
     kind = _text(about[2]) if 2 in about else ""
-    group = api_version.rpartition("/")[0]
-    message = "meta.v1.DeleteOptions" if kind == "DeleteOptions" else _tables().kinds.get(f"{group}/{kind}")
+    message = "meta.v1.DeleteOptions" if kind == "DeleteOptions" else _tables().kinds.get(f"{api_version}/{kind}")
     if message is None:
         raise Malformed(f'no kind "{kind}" is registered for version "{api_version}"')
     if 4 in envelope and _text(envelope[4]) == "application/json":

@@ -9,9 +9,8 @@ as observed on a real server (429).
 
 from __future__ import annotations
 
-from typing import Any
-
 from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
+from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.contract import Answer, DeleteOptions, Resource, Target, WriteOptions
 from cotenant_local.apiserver.kinds import shapes
 from cotenant_local.apiserver.kinds.pods.pod import set_condition
@@ -95,7 +94,7 @@ def _set_insufficient(status: Manifest, generation: int, stamp: str) -> None:
         "reason": "InsufficientPods",
         "message": "",
     }
-    conditions: list[Any] = status.setdefault("conditions", [])
+    conditions: list[JsonValue] = status.setdefault("conditions", [])
     for at, found in enumerate(conditions):
         if found.get("type") == condition["type"]:
             if found.get("status") == "False":

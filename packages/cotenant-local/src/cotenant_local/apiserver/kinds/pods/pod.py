@@ -6,9 +6,8 @@ rest.
 
 from __future__ import annotations
 
-from typing import Any
-
 from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.kinds.behaviour import ObjectLookup, SpecBehaviour
 from cotenant_local.apiserver.kinds.limit_ranges import LimitRanges
 from cotenant_local.apiserver.kinds.pods import admission as pod_admission
@@ -24,7 +23,7 @@ DEFAULT_GRACE_S = 30
 
 def set_condition(status: Manifest, condition: Manifest, now: float) -> None:
     """Add or replace a condition by its type; the transition time moves only when the status does."""
-    conditions: list[Any] = status.setdefault("conditions", [])
+    conditions: list[JsonValue] = status.setdefault("conditions", [])
     stamp = timestamp(now)
     for at, found in enumerate(conditions):
         if found.get("type") == condition["type"]:

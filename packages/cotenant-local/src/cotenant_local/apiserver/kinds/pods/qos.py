@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonValue
 from cotenant.model.quantities import parse_quantity
 
 _COUNTED = ("cpu", "memory")
@@ -40,7 +40,7 @@ def qos_class(spec: Manifest) -> str:
     )
 
 
-def _class_of(resources: list[Any]) -> str:
+def _class_of(resources: list[JsonValue]) -> str:
     is_any_set = False
     is_guaranteed = bool(resources)
     for resource in resources:

@@ -6,9 +6,8 @@ Resources assigned to Containers", "Ephemeral Containers".
 
 from __future__ import annotations
 
-from typing import Any
-
 from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
+from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.kinds.pods.qos import qos_class
 from cotenant_local.apiserver.verbs.errors import shown
 
@@ -71,7 +70,7 @@ def _as_before(masked: dict[str, object], old: Manifest, name: str) -> None:
         masked.pop(name, None)
 
 
-def _check_deadline(new: Any, old: Any) -> list[Cause]:
+def _check_deadline(new: JsonValue, old: JsonValue) -> list[Cause]:
     field = "spec.activeDeadlineSeconds"
     if new is None:
         if old is None:
@@ -94,18 +93,18 @@ def _check_deadline(new: Any, old: Any) -> list[Cause]:
     return []
 
 
-def _bare(toleration: Any) -> object:
+def _bare(toleration: JsonValue) -> object:
     return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
 
 
-def _check_tolerations(new: list[Any], old: list[Any]) -> list[Cause]:
+def _check_tolerations(new: list[JsonValue], old: list[JsonValue]) -> list[Cause]:
     present = [_bare(toleration) for toleration in new]
     if all(_bare(toleration) in present for toleration in old):
         return []
     return [_forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")]
 
 
-def _check_gates(new: list[Any], old: list[Any]) -> list[Cause]:
+def _check_gates(new: list[JsonValue], old: list[JsonValue]) -> list[Cause]:
     known = {gate.get("name") for gate in old}
     return [
         _forbidden(
@@ -141,12 +140,12 @@ def _check_gated(masked: Manifest, old: Manifest) -> list[Cause]:
     return causes
 
 
-def _terms(node_affinity: Any) -> list[object]:
+def _terms(node_affinity: JsonValue) -> list[object]:
     required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     return required.get("nodeSelectorTerms") or []
 
 
-def _is_narrower(new: list[Any], old: list[Any]) -> bool:
+def _is_narrower(new: list[JsonValue], old: list[JsonValue]) -> bool:
     if not old:
         return True
     if len(new) != len(old):
@@ -205,7 +204,7 @@ def check_resize(new: Manifest, old: Manifest) -> list[Cause]:
     return causes
 
 
-def _check_container(new: Any, old: Any, field: str, *, is_main: bool) -> list[Cause]:
+def _check_container(new: JsonValue, old: JsonValue, field: str, *, is_main: bool) -> list[Cause]:
     after, before = new.get("resources") or {}, old.get("resources") or {}
     if after == before:
         return []

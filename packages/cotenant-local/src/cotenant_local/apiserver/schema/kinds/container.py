@@ -6,9 +6,8 @@ Containers" (requests never above limits, extended resources whole and not overc
 
 from __future__ import annotations
 
-from typing import Any
-
 from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.schema.kinds import field_errors
 
 _PULL = frozenset({"Always", "IfNotPresent", "Never"})
@@ -254,7 +253,7 @@ def _is_extended(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name
 
 
-def _check_mounts(mounts: list[Manifest], field: str, volumes: Any, causes: list[Cause]) -> None:
+def _check_mounts(mounts: list[Manifest], field: str, volumes: JsonValue, causes: list[Cause]) -> None:
     paths: set[str] = set()
     for index, mount in enumerate(mounts):
         name = mount.get("name")

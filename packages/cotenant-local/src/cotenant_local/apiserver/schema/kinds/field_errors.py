@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
 from cotenant.drivers.kube.manifests.errors import Cause
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonValue
 from cotenant.model.quantities import NANO, parse_quantity
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -155,7 +155,7 @@ def is_whole(amount_nano: int) -> bool:
     return amount_nano % NANO == 0
 
 
-def labels(pairs: Any, field: str, causes: list[Cause]) -> None:
+def labels(pairs: JsonValue, field: str, causes: list[Cause]) -> None:
     """Check a map of labels."""
     for key, value in pairs.items():
         if why := key_problem(key):
@@ -164,7 +164,7 @@ def labels(pairs: Any, field: str, causes: list[Cause]) -> None:
             causes.append(invalid(field, value, why))
 
 
-def not_negative(value: Any, field: str, causes: list[Cause]) -> None:
+def not_negative(value: JsonValue, field: str, causes: list[Cause]) -> None:
     """Check that a number, if set, is not negative."""
     if value is not None and value < 0:
         causes.append(invalid(field, value, NOT_NEGATIVE))
@@ -176,7 +176,7 @@ def one_of(value: object, supported: frozenset[str], field: str, causes: list[Ca
         causes.append(unsupported(field, value, supported) if value else required(field))
 
 
-def port(value: Any, field: str, causes: list[Cause]) -> None:
+def port(value: JsonValue, field: str, causes: list[Cause]) -> None:
     """Check a port number."""
     if not 1 <= value <= 65535:
         causes.append(invalid(field, value, "must be between 1 and 65535, inclusive"))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cotenant.drivers.kube.manifests.errors import Cause, Manifest
 from cotenant_local.apiserver.custom import definition
 from cotenant_local.apiserver.schema.kinds import (
+    autoscalers,
     cluster,
     configuration,
     cron_jobs,
@@ -88,6 +89,7 @@ _RULES: dict[tuple[str, str], Rules] = {
     ("apps", "StatefulSet"): Rules(workloads.default_stateful_set, workloads.check_stateful_set),
     ("apps", "DaemonSet"): Rules(workloads.default_daemon_set, workloads.check_daemon_set),
     ("batch", "Job"): Rules(jobs.default_job, jobs.check_job),
+    ("autoscaling", "HorizontalPodAutoscaler"): Rules(autoscalers.default_autoscaler, autoscalers.check_autoscaler),
     ("batch", "CronJob"): Rules(cron_jobs.default_cron_job, cron_jobs.check_cron_job),
     ("networking.k8s.io", "Ingress"): Rules(_no_defaults, ingresses.check_ingress),
     ("networking.k8s.io", "IngressClass"): Rules(ingresses.default_class, ingresses.check_class),

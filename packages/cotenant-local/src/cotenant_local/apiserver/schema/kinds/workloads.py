@@ -8,9 +8,9 @@ behaviour (`kinds/workloads.py` of the API server).
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.pod import ALWAYS, check_spec, default_template
 from cotenant_local.apiserver.schema.kinds.selectors import label_selector
@@ -199,7 +199,7 @@ def _check_rolling(rolling: Manifest, field: str, causes: list[Cause]) -> None:
         )
 
 
-def _share(value: Any, field: str, causes: list[Cause]) -> int:
+def _share(value: JsonValue, field: str, causes: list[Cause]) -> int:
     """Check a number or a percentage. Returns its numeric value."""
     if isinstance(value, int):
         field_errors.not_negative(value, field, causes)

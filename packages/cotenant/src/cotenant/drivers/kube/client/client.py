@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -18,7 +18,7 @@ import msgspec
 from cotenant.drivers.kube.client.errors import UNREADABLE, Conflict, Invalid, NotFound, Unavailable
 from cotenant.drivers.kube.client.transport import Body, Transport
 from cotenant.drivers.kube.kinds.event import EVENTS, Event
-from cotenant.drivers.kube.kinds.kind import Kind
+from cotenant.drivers.kube.kinds.kind import AnyKind, Kind
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 
 MERGE_PATCH = "application/merge-patch+json"
@@ -36,6 +36,7 @@ class _BindingMeta(msgspec.Struct, omit_defaults=True):
     uid: str = ""
     annotations: Mapping[str, str] | None = None
     labels: Mapping[str, str] | None = None
+    resourceVersion: str = ""  # noqa: N815  # as the API writes it
 
 
 class _Listed(msgspec.Struct):
@@ -74,7 +75,7 @@ class Client(Transport):
         listed = self._decode(_Listed, await self.request("GET", kind.path(), query=query))
         return tuple(self._decode(kind.form, bytes(raw)) for raw in listed.items)
 
-    async def has_any(self, kind: Kind[Any], namespace: str, *, labels: str = "", fields: str = "") -> bool:
+    async def has_any(self, kind: AnyKind, namespace: str, *, labels: str = "", fields: str = "") -> bool:
         """Whether there is any object of a kind that these selectors match; no namespace = in all of them."""
         query = {"limit": "1", "labelSelector": labels, "fieldSelector": fields}
         body = await self.request(
@@ -113,7 +114,7 @@ class Client(Transport):
         return await self.patch(kind, namespace, name, patch, content_type=content_type, subresource="status")
 
     async def set_status(
-        self, kind: Kind[Any], namespace: str, name: str, uid: str, status: Mapping[str, object], *, keeps: bool = False
+        self, kind: AnyKind, namespace: str, name: str, uid: str, status: Mapping[str, object], *, keeps: bool = False
     ) -> None:
         """Write a custom object's status, only if it still is the one of `uid`: `Conflict` otherwise. `keeps`: fields
         that are not named stay.
@@ -161,7 +162,7 @@ class Client(Transport):
 
     async def delete(
         self,
-        kind: Kind[Any],
+        kind: AnyKind,
         namespace: str,
         name: str,
         *,
@@ -186,12 +187,14 @@ class Client(Transport):
         node: str,
         annotations: Mapping[str, str] | None = None,
         labels: Mapping[str, str] | None = None,
+        resource_version: str = "",
     ) -> None:
-        """Bind a pod to a node. Annotations and labels are merged into the pod atomically with it.
+        """Bind a pod to a node, only in this version if one is given. Annotations and labels are merged into the pod
+        atomically with it.
 
         `Conflict`: bound already, gated, or another pod of that name. The server does not check that the node exists.
         """
-        meta = _BindingMeta(pod, namespace, uid, annotations, labels)
+        meta = _BindingMeta(pod, namespace, uid, annotations, labels, resource_version)
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/binding"
         await self.request("POST", path, _Binding("v1", "Binding", meta, _Target("Node", node)))
 

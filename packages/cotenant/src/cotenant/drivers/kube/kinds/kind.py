@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from msgspec import Meta, Struct
@@ -58,3 +58,6 @@ class Kind(Generic[T]):
         if name:
             path += f"/{quote(name, safe='')}"
         return f"{path}/{subresource}" if subresource else path
+
+
+AnyKind: TypeAlias = Kind[Any]  # whatever its objects are decoded into

@@ -14,7 +14,6 @@ from __future__ import annotations
 import binascii
 import re
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
@@ -22,6 +21,7 @@ from cotenant.drivers.kube.manifests import tree
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
 from cotenant.drivers.kube.manifests.tree import SchemaNode
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonValue
 from cotenant.model.quantities import parse_quantity
 
 MAX_DEPTH = 200  # levels; deeper objects are refused with 400
@@ -147,7 +147,7 @@ def _value(value: object, node: SchemaNode, depth: int) -> tuple[object, list[Pr
     return value, [("", MISTYPED, _wrong(value, node))]
 
 
-def _list(items: list[Any], node: SchemaNode, depth: int) -> list[Problem] | None:
+def _list(items: list[JsonValue], node: SchemaNode, depth: int) -> list[Problem] | None:
     item = node.item
     problems: list[Problem] | None = None
     if item.kind == tree.STRUCT and depth <= MAX_DEPTH:

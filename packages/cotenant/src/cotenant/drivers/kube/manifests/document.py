@@ -7,12 +7,11 @@ Limits: a YAML body must be a single document, as on the real server.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from cotenant.drivers.kube.manifests import yaml_documents
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
+from cotenant.model.json_object import JsonValue
 
 MAX_DEPTH = 300  # levels of nesting
 
@@ -48,7 +47,7 @@ def copied(value: Manifest) -> Manifest:
     return copy
 
 
-def copy_value(value: object) -> Any:
+def copy_value(value: object) -> JsonValue:
     """A deep copy of any JSON value. Faster than encoding and decoding it, and it keeps the order of keys."""
     if type(value) is dict:
         return {key: copy_value(entry) if type(entry) in _NESTED else entry for key, entry in value.items()}
@@ -60,7 +59,7 @@ def copy_value(value: object) -> Any:
 _NESTED = frozenset((dict, list))
 
 
-def refuse_deep(value: Any, limit: int = MAX_DEPTH) -> None:
+def refuse_deep(value: JsonValue, limit: int = MAX_DEPTH) -> None:
     """Raise ApiError 400 if a value is nested deeper than any API object, so that later recursive walks do not
     overflow the stack.
     """

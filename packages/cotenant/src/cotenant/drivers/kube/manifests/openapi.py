@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,6 +22,7 @@ from cotenant.drivers.kube.manifests import tree
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
 from cotenant.drivers.kube.manifests.tree import DEDUCED, OPAQUE, SchemaNode
 from cotenant.model.errors import Unsupported
+from cotenant.model.json_object import JsonValue
 
 PREFERRED = "v1.34"
 
@@ -260,7 +261,7 @@ def _special(name: str) -> SchemaNode | None:
 
 def _type_of(field: Manifest) -> str:
     """The JSON type of a field; the files write `["string", "null"]` for nullable fields."""
-    kind: Any = field.get("type")
+    kind: JsonValue = field.get("type")
     if isinstance(kind, list):
         kind = next((entry for entry in kind if entry != "null"), "")
     return kind if isinstance(kind, str) else ""

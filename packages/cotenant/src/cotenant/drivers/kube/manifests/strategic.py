@@ -11,7 +11,6 @@ Source: Kubernetes' description of strategic merge patch (`$patch`, `$retainKeys
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
 import msgspec
 
@@ -20,6 +19,7 @@ from cotenant.drivers.kube.manifests.document import copy_value, read_mapping, r
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
 from cotenant.drivers.kube.manifests.ordering import interleave
 from cotenant.drivers.kube.manifests.tree import DEDUCED, SchemaNode
+from cotenant.model.json_object import JsonValue
 
 _PATCH = "$patch"
 _RETAIN = "$retainKeys"
@@ -54,7 +54,7 @@ def _merge_map(target: Manifest, patch: Manifest, node: SchemaNode) -> Manifest:
         for key in list(target):
             if key not in kept:
                 del target[key]
-    orders: dict[str, list[Any]] = {}
+    orders: dict[str, list[JsonValue]] = {}
     for key, value in patch.items():
         if key.startswith("$"):
             if key.startswith(_ORDER):
@@ -95,7 +95,9 @@ def _merge_map(target: Manifest, patch: Manifest, node: SchemaNode) -> Manifest:
     return target
 
 
-def _merge_list(present: list[Any], patch: list[Any], node: SchemaNode, order: list[Any] | None) -> list[Any]:
+def _merge_list(
+    present: list[JsonValue], patch: list[JsonValue], node: SchemaNode, order: list[JsonValue] | None
+) -> list[JsonValue]:
     if node.item.kind != tree.STRUCT:
         if any(isinstance(entry, dict | list) for entry in patch):
             raise _bad(f"expected a list of scalars, got {_shown(patch)}")
@@ -136,7 +138,7 @@ def _merge_list(present: list[Any], patch: list[Any], node: SchemaNode, order: l
     return _ordered(result, order, node) if order is not None else result
 
 
-def _ordered(items: list[Any], order: list[object], node: SchemaNode) -> list[object]:
+def _ordered(items: list[JsonValue], order: list[object], node: SchemaNode) -> list[object]:
     """The items in the given order; items not named in it keep their position among the others."""
     key = node.merge_key if node.item.kind == tree.STRUCT else ""
 
@@ -164,7 +166,7 @@ def _identity(value: object) -> Hashable:
     return value if isinstance(value, Hashable) else msgspec.json.encode(value, order="sorted")
 
 
-def _without_directives(value: object) -> Any:
+def _without_directives(value: object) -> JsonValue:
     if type(value) is dict:
         return {
             key: _without_directives(entry)

@@ -9,9 +9,9 @@ Limits: one document; 100,000 values (a large manifest has 10,000).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from cotenant.drivers.kube.manifests.errors import ApiError
+from cotenant.model.json_object import JsonValue
 
 MAX_DEPTH = 256
 MAX_VALUES = 100_000  # keys, scalars and collections
@@ -22,7 +22,7 @@ Refusal = Callable[[str], ApiError]
 _loader: object = None
 
 
-def decode(body: bytes, refusal: Refusal, *, allows_aliases: bool = False) -> Any:
+def decode(body: bytes, refusal: Refusal, *, allows_aliases: bool = False) -> JsonValue:
     """The document as plain JSON values. Raises `refusal(message)` for what is not YAML, has aliases, or exceeds the
     bounds.
 

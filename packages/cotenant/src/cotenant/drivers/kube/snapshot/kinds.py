@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from cotenant.drivers.kube.kinds.claims import schema
 from cotenant.drivers.kube.kinds.custom.cluster_network_topology import NETWORK_TOPOLOGIES
@@ -28,7 +27,7 @@ from cotenant.drivers.kube.kinds.custom.workload_pod_group import (
     COMPOSITE_POD_GROUPS,
 )
 from cotenant.drivers.kube.kinds.custom.workload_profile import WORKLOAD_PROFILES
-from cotenant.drivers.kube.kinds.kind import Kind
+from cotenant.drivers.kube.kinds.kind import AnyKind
 from cotenant.drivers.kube.kinds.kueue_workload import KUEUE_BETA1, KUEUE_BETA2
 from cotenant.drivers.kube.kinds.namespace import NAMESPACES
 from cotenant.drivers.kube.kinds.node import NODES
@@ -54,8 +53,8 @@ from cotenant.drivers.kube.snapshot.fields import Fields, fields_of
 class CopiedKind:
     """A kind with every struct that its objects are decoded into. `needed`: nothing can be said without it."""
 
-    kind: Kind[Any]
-    also: tuple[Kind[Any], ...] = ()
+    kind: AnyKind
+    also: tuple[AnyKind, ...] = ()
     needed: bool = False
 
     @property
@@ -70,7 +69,7 @@ class CopiedKind:
         return fields_of(*forms, instead=PARTS if self.kind is RESERVATIONS else None)
 
 
-def key_of(kind: Kind[Any]) -> str:
+def key_of(kind: AnyKind) -> str:
     """The place of a kind in the API, as text."""
     return f"{kind.api_version}/{kind.plural}"
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import msgspec
 
@@ -22,6 +21,7 @@ from cotenant.drivers.kube.client.errors import UNREADABLE, Forbidden, Gone, Not
 from cotenant.drivers.kube.snapshot.kinds import COPIED, CopiedKind
 from cotenant.drivers.kube.snapshot.snapshot import KindRead, ObjectCutter, Reading, Snapshot
 from cotenant.model.errors import CotenantError, Transient
+from cotenant.model.json_object import JsonValue
 
 ITEMS = 500  # of a page
 ATTEMPTS = 5  # of a page
@@ -38,7 +38,7 @@ class _Meta(msgspec.Struct):
 
 class _List(msgspec.Struct):
     metadata: _Meta | None = None
-    items: list[Any] | None = None
+    items: list[JsonValue] | None = None
 
 
 class _Version(msgspec.Struct):

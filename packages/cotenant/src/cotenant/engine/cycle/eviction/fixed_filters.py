@@ -21,7 +21,9 @@ from cotenant.model.decisions.reasons import NOT_READY
 from cotenant.policy.placement.filters import node_affinity, taints
 
 UNSCHEDULABLE = "node(s) were unschedulable"
-PLUGINS = ("NodeReady", "NodeUnschedulable", "TaintToleration", "NodeAffinity")  # in kube-scheduler's order
+SHARD = "Shard"  # of nodes on which another scheduler of the same name places
+NOT_OURS = "node(s) belonged to another shard"
+PLUGINS = (SHARD, "NodeReady", "NodeUnschedulable", "TaintToleration", "NodeAffinity")  # in kube-scheduler's order
 
 
 class FixedFilter(NamedTuple):
@@ -36,7 +38,12 @@ def fixed_filters(encoder: Encoder, k: int) -> Iterator[FixedFilter]:
     """The results of every filter for shape k."""
     nodes, shapes = encoder.nodes(), encoder.shapes()
     every = np.arange(len(nodes.ready))
-    yield FixedFilter("NodeReady", NOT_READY, ~nodes.ready)
+    if encoder.closed:
+        closed = encoder.closed_rows()
+        yield FixedFilter(SHARD, NOT_OURS, closed)
+        yield FixedFilter("NodeReady", NOT_READY, ~nodes.ready & ~closed)
+    else:
+        yield FixedFilter("NodeReady", NOT_READY, ~nodes.ready)
     repelled = np.zeros(len(every), dtype=np.bool_)
     for found in _repelled(encoder, k):
         repelled |= found.fails
@@ -59,11 +66,12 @@ def passing(encoder: Encoder, k: int) -> Mask:
 
 def _repelled(encoder: Encoder, k: int) -> Iterator[FixedFilter]:
     """Nodes by the first of their taints that repels the shape."""
-    numbers, tolerations = encoder.taint_lists(), encoder.shape(k).tolerations
+    numbers, shape = encoder.taint_lists(), encoder.shape(k)
     tainted = np.flatnonzero(numbers)
     found, first = np.unique(numbers[tainted], return_index=True)
     for number, index in zip(found.tolist(), first.tolist(), strict=True):
-        taint = first_repelling(encoder.node(int(tainted[index])).effective_taints, tolerations)
+        on_node = encoder.node(int(tainted[index])).effective_taints
+        taint = first_repelling(on_node, shape.tolerations, shape.unfiltered)
         if taint is None:
             continue
         if taint.key == UNSCHEDULABLE_TAINT:

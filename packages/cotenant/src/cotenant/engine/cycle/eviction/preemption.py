@@ -28,7 +28,7 @@ from cotenant.engine.framework.node_rules import Clearing, Vacating
 from cotenant.engine.state.count_queries import Count
 from cotenant.engine.state.ledger import Ledger
 from cotenant.engine.state.narrowing import EVERYWHERE, Narrowing
-from cotenant.engine.state.pod_counts import PodKind
+from cotenant.engine.state.pod_kind import PodKind
 from cotenant.engine.state.storage import attach_limits, inline_disks
 from cotenant.engine.state.storage.volumes import REASON_EXCLUSIVE
 from cotenant.engine.state.term_rules import REASON_PORTS
@@ -244,15 +244,17 @@ def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: In
     if rules.ports:
         held = np.add.reduce([count.rows(size) for count in rules.ports])
         yield Column(REASON_PORTS, held, np.zeros(size, dtype=np.int64), weights.sum(rules.ports))
-    for users in narrowing.volumes.users_elsewhere(number):
+    unfiltered = kind.pod.unfiltered
+    restricts = "VolumeRestrictions" not in unfiltered
+    for users in narrowing.volumes.users_elsewhere(number) if restricts else ():
         user_rows = np.array([narrowing.row_of(user) for user in users], dtype=np.int64)
         held = np.bincount(user_rows, minlength=size)
         yield Column(REASON_EXCLUSIVE, held, held - len(users), np.isin(pods, users).astype(np.int64))
-    for conflicts in narrowing.volumes.disk_conflicts(number):
+    for conflicts in narrowing.volumes.disk_conflicts(number) if restricts else ():
         held = np.bincount(np.array([row for _, row in conflicts], dtype=np.int64), minlength=size)
         weight = np.isin(pods, [user for user, _ in conflicts]).astype(np.int64)
         yield Column(inline_disks.REASON, held, np.zeros(size, dtype=np.int64), weight)
-    for total, freed in narrowing.volumes.attach_totals(number, pods):
+    for total, freed in narrowing.volumes.attach_totals(number, pods) if attach_limits.PLUGIN not in unfiltered else ():
         yield Column(attach_limits.REASON, total.held, total.limit, freed)
     constraints = narrowing.terms.spread_rules(k, kind, rules.spread)
     for (rule, eligible), (_, count) in zip(constraints, rules.spread, strict=True):

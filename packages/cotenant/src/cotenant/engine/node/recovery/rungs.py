@@ -98,7 +98,7 @@ def cap_m(incident: Incident, facts: Facts, culprit: str, rung: Rung) -> int | N
         used_m = sum(_used_m(sample, culprit) for sample in bad) // max(1, len(bad))
         return max(settings.min_cap_m, used_m * settings.cap_ppm // PPM)
     best_effort = {entry.pod.uid for entry in facts.state.best_effort_pods}
-    used_m = sum(sum(sample.activity.get(uid, 0) for uid in best_effort) for sample in bad) // max(1, len(bad))
+    used_m = sum(sum(map(sample.free_m, best_effort)) for sample in bad) // max(1, len(bad))
     return max(settings.min_cap_m, used_m * settings.tighten_ppm // PPM)
 
 
@@ -135,7 +135,8 @@ def _bad(incident: Incident, facts: Facts) -> list[Sample]:
 
 
 def _used_m(sample: Sample, culprit: str) -> int:
-    return sum(used_m for uid, used_m in sample.activity.items() if culprit in (uid, sample.workloads.get(uid, uid)))
+    members = (uid for uid in sample.activity if culprit in (uid, sample.workloads.get(uid, uid)))
+    return sum(map(sample.free_m, members))
 
 
 def longest_proof_us(rung: Rung, facts: Facts) -> int:

@@ -105,6 +105,11 @@ class GangMembership(Plugin):
 
     # ---- pods
 
+    def tied_to(self, key: str) -> tuple[str, ...]:
+        """The keys of all gangs that must be satisfied together with this one, as far as is known."""
+        gang = self._gangs.get(key)
+        return gang.spec.groups if gang is not None and gang.spec is not None else ()
+
     def skips(self, pod: Pod, demands: Demands) -> bool:
         """Pods of no gang."""
         return not gang_key(pod, demands.gang)

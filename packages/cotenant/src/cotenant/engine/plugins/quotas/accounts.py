@@ -1,4 +1,4 @@
-"""Accounts of one quota tree, and of the pods outside all trees: requested, admitted and used amounts.
+"""Accounts of one quota tree: requested, admitted and used amounts. Those outside all trees are in outside.py.
 
 A batch of pods is admitted in order before any of them is assigned, thousands of times a second, and every sum must
 equal the result of checking each pod separately. A tree (policy/quota) holds requests and use and computes the
@@ -22,8 +22,7 @@ from cotenant.model.errors import Permanent
 from cotenant.model.groups.gang import LIGHT_NAME, POD_GROUP
 from cotenant.model.groups.quota import DEFAULT_QUOTA, Levels
 from cotenant.model.resources import NOTHING, PODS_NAME, Amounts, format_amount
-from cotenant.policy.quota.forest import Forest
-from cotenant.policy.quota.headroom import HeadroomRules, Limit, compare, rejection, under
+from cotenant.policy.quota.headroom import HeadroomRules, rejection, under
 from cotenant.policy.quota.headroom_arrays import HeadroomTable, add_use, admit_in_order, fits_now
 from cotenant.policy.quota.tree import QuotaTree
 
@@ -123,11 +122,13 @@ class TreeAccounts:
         used: dict[tuple[str, bool], dict[str, int]] = {}
         for account in accounts:
             self._enter(account)
-            _add(asked.setdefault(account.quota, {}), account.asked)
+            add_amounts(asked.setdefault(account.quota, {}), account.asked)
             if account.node:
-                _add(used.setdefault((account.quota, account.preemptible), {}), account.asked)
+                add_amounts(used.setdefault((account.quota, account.preemptible), {}), account.asked)
         for name, sums in asked.items():
-            tree.load(name, _levels(sums), _levels(used.get((name, True), {})), _levels(used.get((name, False), {})))
+            tree.load(
+                name, as_levels(sums), as_levels(used.get((name, True), {})), as_levels(used.get((name, False), {}))
+            )
         self.table = HeadroomTable(tree, rules)
         self._fresh: set[str] = set()  # quotas whose limits in the table are current as of `_changes`
         self._changes = -1
@@ -283,124 +284,12 @@ class TreeAccounts:
                     )
 
 
-class Outside:
-    """Accounts of the default or the system quota: only a configured maximum limits them."""
-
-    def __init__(self, name: str, forest: Forest, limited: frozenset[str]) -> None:
-        """`limited`: the resources that the default tree counts; these pods reduce its total."""
-        self.name = name
-        self._forest = forest
-        self._most = forest.quota(name).maximum
-        self._counted = limited | frozenset(self._most.names())
-        self._booked: dict[str, int] = {}  # admitted, but not assigned yet
-
-    def add(self, account: Account) -> None:
-        """Add an arriving pod and select its counted resources."""
-        account.asked = Amounts(tuple(pair for pair in account.requests if pair[0] in self._counted))
-
-    def remove(self, account: Account) -> None:
-        """Remove a leaving pod."""
-        self.withdraw(account)
-
-    def assign(self, account: Account) -> None:
-        """Count an assigned pod as used; this replaces its admission, if any."""
-        self.withdraw(account)
-        self._forest.use(self.name, account.asked, account.preemptible)
-
-    def unassign(self, account: Account) -> None:
-        """Release the use of an unassigned pod."""
-        self._forest.use(self.name, account.asked, account.preemptible, gone=True)
-
-    def admit(self, accounts: Sequence[Account]) -> list[bool]:
-        """Admit in order the pods that fit."""
-        if not self._most:
-            return [True] * len(accounts)
-        admitted = []
-        for account in accounts:
-            account.admitted = self.has_room(account)
-            admitted.append(account.admitted)
-            if account.admitted:
-                _add(self._booked, account.asked)
-        return admitted
-
-    def withdraw(self, account: Account) -> None:
-        """Undo the admission of a pod that was not assigned."""
-        if account.admitted:
-            account.admitted = False
-            for resource, amount in account.asked:
-                self._booked[resource] -= amount
-
-    def has_room(self, account: Account) -> bool:
-        """Whether the pod would be admitted now."""
-        return not compare(self.name, Limit.MAXIMUM, self._most.items, self._used(), account.asked)
-
-    def refusal(self, account: Account) -> tuple[str, str]:
-        """Why the pod is refused: a stable message, and the current figures."""
-        return rejection(self.name, compare(self.name, Limit.MAXIMUM, self._most.items, self._used(), account.asked))
-
-    def _used(self) -> Levels:
-        used = dict(self._forest.used(self.name))
-        for resource, amount in self._booked.items():
-            used[resource] = used.get(resource, 0) + amount
-        return tuple(used.items())
-
-    def validate(self, accounts: Iterable[Account]) -> None:
-        """Check that used and admitted amounts match `accounts`. Raises `Permanent`."""
-        used: dict[str, int] = {}
-        booked: dict[str, int] = {}
-        for account in accounts:
-            if account.node:
-                _add(used, account.asked)
-            if account.admitted:
-                _add(booked, account.asked)
-        for what, kept, found in (
-            ("used", dict(self._forest.used(self.name)), used),
-            ("admitted", self._booked, booked),
-        ):
-            if _levels(kept) != _levels(found):
-                raise Permanent(f"quota {self.name}: {what} is {kept}, its pods sum to {found}")
-
-
-class Uncounted:
-    """Accounts of the placeholder pods of reservations. No quota counts them: the owner pods are counted when they
-    arrive, and need free quota then.
-    """
-
-    def add(self, account: Account) -> None:
-        """Do nothing: nothing is counted."""
-
-    def remove(self, account: Account) -> None:
-        """Do nothing: nothing was counted."""
-
-    def assign(self, account: Account) -> None:
-        """Do nothing: no use is counted."""
-
-    def unassign(self, account: Account) -> None:
-        """Do nothing: no use was counted."""
-
-    def admit(self, accounts: Sequence[Account]) -> list[bool]:
-        """Admit every pod."""
-        return [True] * len(accounts)
-
-    def withdraw(self, account: Account) -> None:
-        """Do nothing: no admission was counted."""
-
-    def has_room(self, account: Account) -> bool:
-        """Always true."""
-        return True
-
-    def refusal(self, account: Account) -> tuple[str, str]:
-        """Never valid: no pod is refused. Raises `Permanent`."""
-        raise Permanent(f"pod {account.uid} was refused, although no quota counts it")
-
-
-UNCOUNTED = Uncounted()
-
-
-def _add(sums: dict[str, int], amounts: Amounts) -> None:
+def add_amounts(sums: dict[str, int], amounts: Amounts) -> None:
+    """Add them up by resource, in place."""
     for resource, amount in amounts:
         sums[resource] = sums.get(resource, 0) + amount
 
 
-def _levels(sums: dict[str, int]) -> Levels:
+def as_levels(sums: dict[str, int]) -> Levels:
+    """The same, in order and without zeros."""
     return tuple(sorted((resource, amount) for resource, amount in sums.items() if amount))

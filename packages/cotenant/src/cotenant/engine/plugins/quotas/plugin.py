@@ -368,6 +368,16 @@ class Quotas(Evicting):
         account = world.accounts.get(uid) if world is not None else None
         return (account.quota, account.held or account.because) if account is not None else ("", "")
 
+    def tree_of(self, namespace: str, label: str) -> str | None:
+        """The tree in which pods with this namespace and quota label are charged; None = in none."""
+        world = self._settled()
+        return None if world is None else world.tree_id_of(world.place(namespace, label).quota)
+
+    def tree_named(self, key: str) -> str:
+        """The tree of the quota object with this key; empty where it is in none."""
+        world, found = self._settled(), self._objects.get(key)
+        return (world.tree_id_of(found.quota.name) or "") if world is not None and found is not None else ""
+
     def describe(self, name: str) -> QuotaDescription | None:
         """The full state of a quota, or None if no quota has this name."""
         world = self._settled()

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.plugins.quotas.accounts import UNCOUNTED, Account, Outside, TreeAccounts
+from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts
 from cotenant.engine.plugins.quotas.credit import weighted
 from cotenant.engine.plugins.quotas.objects import Place, Sorted
+from cotenant.engine.plugins.quotas.outside import UNCOUNTED, Outside
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.plugins.quotas.totals import Totals
 from cotenant.model.errors import Permanent

@@ -124,6 +124,10 @@ class Reservations(Grouping):
         if new or _drawing_state(before) != _drawing_state(reservation):
             self._lifecycle.requeue((former | record.waiting).values(), now_s)
 
+    def without_node(self) -> tuple[Reservation, ...]:
+        """Those that wait for a node."""
+        return tuple(r.reservation for r in self._records.values() if not r.node and not r.has_ended)
+
     def gone(self, name: str, now_s: float) -> None:
         """Process a deleted reservation: the remainder is free, pods that drew stay."""
         uid = self._uids.pop(name, None)

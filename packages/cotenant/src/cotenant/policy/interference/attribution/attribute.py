@@ -21,6 +21,7 @@ from itertools import pairwise
 
 from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
+from cotenant.policy.interference.attribution.bystanders import bystanders, without_activity
 from cotenant.policy.interference.attribution.evidence import (
     Evidence,
     Means,
@@ -29,13 +30,11 @@ from cotenant.policy.interference.attribution.evidence import (
     activity_of,
     by_blame,
     by_fit,
-    fellow_sufferers,
     mean,
     min_activity,
     rise_from,
     split,
     suspects,
-    without_activity,
 )
 from cotenant.policy.interference.attribution.samples import NodeSamples
 from cotenant.policy.interference.attribution.settings import WEIGHTS, AttributionSettings, Signal
@@ -116,9 +115,9 @@ def attribute(
     quota = _own_quota(parts, settings)
     if quota is not None:
         return _answer(parts, state, victim, quota, (quota,), quota.cause)
-    fellows = fellow_sufferers(history, victim.pod.uid, settings)
-    if fellows:
-        history = without_activity(history, fellows)
+    left_out = bystanders(history, parts, settings)
+    if left_out:
+        history = without_activity(history, left_out)
         parts = split(history, victim.pod.uid, settings)
         assert parts is not None, "the levels are the same"
     found = _found(history, parts, state, victim, settings, {})

@@ -27,6 +27,7 @@ from cotenant.policy.interference.attribution.settings import FLOORS_PPM, Attrib
 
 Pairs = Sequence[tuple[Sample, ServiceSample]]
 _OF_REQUESTS = (Signal.LATENCY, Signal.SELF_TIME)
+_MAX_RELUCTANCE = 1000.0
 
 
 class Means(StrEnum):
@@ -109,12 +110,23 @@ def split(history: NodeSamples, uid: str, settings: AttributionSettings) -> Spli
     threshold = None if signal is None else history.threshold_ppm(uid, signal, settings)
     if signal is None or threshold is None:
         return None
-    pairs = tuple(pair for pair in history.of(uid) if signal in pair[1].levels)
+    pairs = tuple(
+        (_as_if_free(sample) if service.levels[signal] > threshold else sample, service)
+        for sample, service in history.of(uid)
+        if signal in service.levels
+    )
     bad = _present(pairs, signal, threshold, settings.trouble_of)
     calm = tuple(pair for pair in pairs if pair[1].levels[signal] <= threshold)
     if not bad:
         return None
     return Split(uid, signal, threshold, pairs, bad, calm if len(calm) >= settings.min_calm else ())
+
+
+def _as_if_free(sample: Sample) -> Sample:
+    """The sample with pods that are held as active as before."""
+    if not sample.held:
+        return sample
+    return replace(sample, activity={**sample.activity, **{uid: sample.free_m(uid) for uid in sample.held}})
 
 
 def _present(pairs: Pairs, signal: Signal, threshold_ppm: int, calm_samples: int) -> Pairs:
@@ -132,37 +144,6 @@ def _present(pairs: Pairs, signal: Signal, threshold_ppm: int, calm_samples: int
         if found and calm >= calm_samples:
             break
     return tuple(reversed(found))
-
-
-def fellow_sufferers(history: NodeSamples, uid: str, settings: AttributionSettings) -> frozenset[str]:
-    """Other services in trouble whose requests, or instructions, did not grow.
-
-    What they use more is what the trouble costs them, and would hide who causes it.
-    """
-    last = history.samples[-1].services if history.samples else {}
-    found = []
-    for other in last:
-        parts = split(history, other, settings) if other != uid and history.in_trouble(other, settings) else None
-        if parts is None or any(
-            sample.rate_milli is None and Signal.CPI not in sample.levels for _, sample in parts.pairs
-        ):
-            continue
-        growth = parts.growth_ppm()
-        if growth is not None and growth < settings.own_growth_ppm:
-            found.append(other)
-    return frozenset(found)
-
-
-def without_activity(history: NodeSamples, uids: frozenset[str]) -> NodeSamples:
-    """The history in which these pods used nothing."""
-
-    def others(amounts: Mapping[str, int]) -> dict[str, int]:
-        return {uid: amount for uid, amount in amounts.items() if uid not in uids}
-
-    samples = tuple(
-        replace(sample, activity=others(sample.activity), disk=others(sample.disk)) for sample in history.samples
-    )
-    return NodeSamples(samples, history.usual)
 
 
 def suspects(parts: Split, settings: AttributionSettings, means: Means = Means.CPU) -> tuple[str, ...]:
@@ -233,14 +214,16 @@ def by_fit(
         return None
     averaged = signal in _OF_REQUESTS
     pods = [(uid, means) for means in ways for uid in suspects(parts, settings, means)]
-    names: list[tuple[str, Means]] = [*pods, *((name, Means.CPU) for name in (Own.LOAD, Own.OUTSIDE, "stolen"))]
+    on_cpu = Means.WORK if Means.WORK in ways else Means.CPU
+    names: list[tuple[str, Means]] = [*pods, *((name, on_cpu) for name in (Own.LOAD, Own.OUTSIDE, "stolen"))]
     columns = [_from_calm(_column(name, known, parts.pairs, averaged, means), calm) for name, means in names]
-    coefficients = nonnegative_fit(columns, target)
+    rises = [mean([column[at] for at in bad]) for column in columns]
+    coefficients = nonnegative_fit(columns, target, _reluctance(names, rises))
     quality = explained(columns, target, coefficients)
     shares: dict[str, float] = {}
     by_disk: dict[str, float] = {}
-    for (name, means), column, coefficient in zip(names, columns, coefficients, strict=True):
-        share = max(0.0, coefficient * mean([column[at] for at in bad])) / excess
+    for (name, means), rise, coefficient in zip(names, rises, coefficients, strict=True):
+        share = max(0.0, coefficient * rise) / excess
         key = Own.OUTSIDE if name == "stolen" else name
         shares[key] = shares.get(key, 0.0) + share
         if means is Means.DISK:
@@ -251,6 +234,21 @@ def by_fit(
         {name: share * part for name, share in shares.items()},
         {name: share * part for name, share in by_disk.items()},
     )
+
+
+def _reluctance(names: Sequence[tuple[str, Means]], rises: Sequence[float]) -> list[float]:
+    """How unlikely each candidate is before anything is fitted: pods that rise together are told apart by how much
+    they rose, since CPU time that one of them took is what the service lacked, whoever's it was. The service's own
+    demand is no such amount.
+    """
+    most: dict[Means, float] = {}
+    for (name, means), rise in zip(names, rises, strict=True):
+        if name != Own.LOAD:
+            most[means] = max(most.get(means, 0.0), rise)
+    return [
+        1.0 if name == Own.LOAD or rise <= 0 else min(_MAX_RELUCTANCE, (most[means] / rise) ** 2)
+        for (name, means), rise in zip(names, rises, strict=True)
+    ]
 
 
 def rise_from(parts: Split, signal: Signal, usual_ppm: int, settings: AttributionSettings) -> int:
@@ -295,7 +293,8 @@ def _outside(sample: Sample) -> float:
 
 
 def _stolen(sample: Sample) -> float:
-    return float(sample.steal_ppm)
+    """In milli-CPU."""
+    return sample.steal_ppm * sample.cpus / 1000
 
 
 def _of_pod(uid: str, means: Means) -> Callable[[Sample], float]:

@@ -3,8 +3,8 @@ activity explains.
 
 An innocent pod that is often active together with the cause correlates with the excess as well. All candidates are
 fitted together, so that an innocent explains only what the others do not; coefficients are at least 0, since activity
-of others does not make a service faster. Columns that cannot be distinguished share the coefficient because of the
-ridge, so that neither is confident.
+of others does not make a service faster. Columns that cannot be distinguished share the coefficient by their ridges: in
+equal parts where these are equal, so that neither is confident.
 Limits: linear; plain Python, since the agent does not load NumPy: 16 columns of 240 samples take about 10 ms.
 
 Source: Lawson and Hanson, Solving Least Squares Problems (the problem); coordinate descent on the Gram matrix as in
@@ -21,19 +21,24 @@ _SWEEPS = 200
 _CHANGE = 1e-9
 
 
-def nonnegative_fit(columns: Sequence[Sequence[float]], target: Sequence[float]) -> list[float]:
-    """Coefficients of the columns, each at least 0; 0 for a column that is 0 throughout."""
+def nonnegative_fit(
+    columns: Sequence[Sequence[float]], target: Sequence[float], reluctance: Sequence[float] | None = None
+) -> list[float]:
+    """Coefficients of the columns, each at least 0; 0 for a column that is 0 throughout. `reluctance`: factors of the
+    columns' ridges; all 1 where None.
+    """
     norms = [sqrt(sum(value * value for value in column)) for column in columns]
     used = [at for at, norm in enumerate(norms) if norm > 0]
     unit = [[value / norms[at] for value in columns[at]] for at in used]
     gram = [[_dot(one, other) for other in unit] for one in unit]
     aim = [_dot(one, target) for one in unit]
+    ridges = [_RIDGE * (1.0 if reluctance is None else reluctance[at]) for at in used]
     found = [0.0] * len(unit)
     for _ in range(_SWEEPS):
         moved = 0.0
         for at, row in enumerate(gram):
             rest = aim[at] - sum(row[other] * found[other] for other in range(len(unit)) if other != at)
-            value = max(0.0, rest / (1.0 + _RIDGE))
+            value = max(0.0, rest / (1.0 + ridges[at]))
             moved = max(moved, abs(value - found[at]))
             found[at] = value
         if moved <= _CHANGE:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
+from cotenant.policy.interference.attribution.held import Held, held_pods
 from cotenant.policy.interference.attribution.settings import (
     FLOORS_PPM,
     MAX_SAMPLES,
@@ -62,6 +63,14 @@ class Sample:
     disk: Mapping[str, int] = field(default_factory=dict)  # bytes per second that pods read and wrote, by uid
     disk_stall_ppm: int | None = None  # of the machine
     cpi_milli: Mapping[str, int] = field(default_factory=dict)  # cycles per instruction of pods, by uid, where known
+    held: Mapping[str, Held] = field(default_factory=dict)  # best-effort pods that a limit of ours holds, by uid
+    ours: frozenset[str] = frozenset()  # uids of the agent's own pods
+    cpus: int = 1
+
+    def free_m(self, uid: str) -> int:
+        """What a pod used, or would have used as before it was held, milli-CPU."""
+        held = self.held.get(uid)
+        return max(self.activity.get(uid, 0), 0 if held is None else held.cpu_m)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +143,9 @@ def extended(history: NodeSamples, state: NodeState, settings: AttributionSettin
     """The history with one more interval. A first interval and one that was already seen (an alarm) add nothing."""
     if state.interval_us <= 0 or state.alarms:
         return history
-    sample = _sample(state, settings)
-    if history.samples and sample.at_us <= history.samples[-1].at_us:
+    if history.samples and state.at_us <= history.samples[-1].at_us:
         history = NodeSamples(usual=history.usual)  # the clock went back
+    sample = _sample(state, settings, history.samples[-1] if history.samples else None)
     recent = tuple(entry for entry in history.samples if sample.at_us - entry.at_us < settings.window_us)
     after = NodeSamples((*recent, sample)[-MAX_SAMPLES:], history.usual)
     usual = {key: level for key, level in history.usual.items() if key[0] in sample.services}
@@ -153,7 +162,7 @@ def extended(history: NodeSamples, state: NodeState, settings: AttributionSettin
     return NodeSamples(after.samples, usual)
 
 
-def _sample(state: NodeState, settings: AttributionSettings) -> Sample:
+def _sample(state: NodeState, settings: AttributionSettings, last: Sample | None) -> Sample:
     # A service whose group cannot be read may still report its latency.
     services = {entry.pod.uid: _service(entry, settings) for entry in state.services}
     activity = {entry.pod.uid: entry.use.cpu_m for entry in state.pods if entry.use.cpu_m is not None}
@@ -178,6 +187,9 @@ def _sample(state: NodeState, settings: AttributionSettings) -> Sample:
         disk=disk,
         disk_stall_ppm=state.host.io_stall_ppm,
         cpi_milli={entry.pod.uid: entry.use.cpi_milli for entry in state.pods if entry.use.cpi_milli},
+        held={} if last is None else held_pods(state, last.activity, last.held, settings),
+        ours=frozenset(entry.pod.uid for entry in state.pods if entry.pod.ours),
+        cpus=state.host.cpus,
     )
 
 

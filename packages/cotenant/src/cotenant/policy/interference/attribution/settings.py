@@ -83,6 +83,9 @@ class AttributionSettings:
     max_absent_ppm: int = 300_000  # ... and share of the bad samples in which it may have been inactive
     min_switches: int = 5  # of a suspect between active and inactive, where no signal but latency rose
     min_suspect_cpu_m: int = 20  # a pod that used less in the bad samples is no suspect
+    min_own_cpu_m: int = 250  # the agent's own pods are no suspects below this use in the bad samples
+    held_ppm: int = 700_000  # a quota below this part of what was used before it holds; above, it hardly changes a use
+    held_us: int = 5 * SECOND_US  # for so long trouble may outlast its cause: requests that wait are late, too
     min_suspect_disk_bps: int = (
         1 << 20
     )  # bytes per second; a pod that read and wrote less is no suspect by its disk use

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cotenant.policy.interference.attribution.evidence import Split
+from cotenant.policy.interference.attribution.held import Held
 from cotenant.policy.interference.attribution.samples import NodeSamples, Sample
 from cotenant.policy.interference.series import BlameSample
 
@@ -34,7 +35,7 @@ def max_active(parts: Split, members: frozenset[str]) -> str:
     used: Counter[str] = Counter(dict.fromkeys(members, 0))
     for sample, _ in parts.bad:
         for uid in members:
-            used[uid] += sample.activity.get(uid, 0)
+            used[uid] += sample.free_m(uid)
     return min(used, key=lambda uid: (-used[uid], uid), default="")
 
 
@@ -48,7 +49,12 @@ def _merged(sample: Sample, workloads: Mapping[str, str]) -> Sample:
     disk: Counter[str] = Counter()
     for uid, amount in sample.disk.items():
         disk[workloads.get(uid, uid)] += amount
-    return replace(sample, activity=activity, blame=blame, disk=disk)
+    held: dict[str, Held] = {}
+    for uid, one in sample.held.items():
+        name = workloads.get(uid, uid)
+        known = held.get(name)
+        held[name] = one if known is None else Held(known.cpu_m + one.cpu_m, min(known.since_us, one.since_us))
+    return replace(sample, activity=activity, blame=blame, disk=disk, held=held)
 
 
 def _merged_blame(blame: BlameSample, workloads: Mapping[str, str]) -> BlameSample:

@@ -12,7 +12,6 @@ Source: Koordinator, koordlet's NodeResourceTopology (names of annotations; zone
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
@@ -39,6 +38,7 @@ from cotenant.model.cpus.reported import (
     NODE_RESERVATION,
     POD_CPU_ALLOCS,
 )
+from cotenant.model.json_object import JsonObject
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.machine.node_pod import NodePod
@@ -83,9 +83,7 @@ class NodeTopologyWriter(ObjectWriter):
             annotations[CPU_BASIC_INFO] = cpu_info_text(model)
         return await self._write(annotations, zones(cpus, self._memory()), policies_of(kubelet))
 
-    async def _write(
-        self, annotations: Mapping[str, str | None], parts: list[dict[str, Any]], policies: list[str]
-    ) -> bool:
+    async def _write(self, annotations: Mapping[str, str | None], parts: list[JsonObject], policies: list[str]) -> bool:
         try:
             found = await self._client.get(NODE_TOPOLOGIES, "", self._node)
         except NotFound:
@@ -104,7 +102,7 @@ class NodeTopologyWriter(ObjectWriter):
                 return True
             except AlreadyExists:  # made by another agent at this moment
                 found = await self._client.get(NODE_TOPOLOGIES, "", self._node)
-        patch: dict[str, Any] = {}
+        patch: JsonObject = {}
         stands = said_by(found)
         if any(stands.get(key) != text for key, text in annotations.items()):
             patch["metadata"] = {"annotations": dict(annotations)}
@@ -161,7 +159,7 @@ def policies_of(kubelet: KubeletFacts) -> list[str]:
     return [_POLICIES[kubelet.topology_manager]] if kubelet.topology_manager in _POLICIES else []
 
 
-def zones(cpus: Sequence[LogicalCpu], memory: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+def zones(cpus: Sequence[LogicalCpu], memory: Sequence[tuple[int, int]]) -> list[JsonObject]:
     """One zone per NUMA node with CPUs."""
     sizes = dict(memory)
     found = []

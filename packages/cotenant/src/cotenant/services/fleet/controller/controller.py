@@ -24,6 +24,7 @@ from cotenant.model.fleet.host import Heartbeat, Registered, Registration
 from cotenant.model.fleet.requests import Configure, Configured, Describe
 from cotenant.model.fleet.rights import FleetFile
 from cotenant.model.fleet.states import AgentState
+from cotenant.services.fleet.controller.awake import Awake
 from cotenant.services.fleet.controller.driving import Deadlines, GroupDriver
 from cotenant.services.fleet.controller.stored import Stored
 from cotenant.services.fleet.rpc import Dispatcher, Verb, call, decode, encode
@@ -70,6 +71,7 @@ class Controller:
         self._asking: set[str] = set()  # agents that are being asked who they are, or configured
         self._limit = asyncio.Semaphore(_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._awake = Awake()
         self._dispatcher: Dispatcher | None = None
         self._subscriptions: list[Subscription] = []
         self._decode = msgspec.json.Decoder(Heartbeat).decode
@@ -79,6 +81,7 @@ class Controller:
         tasks = TaskSet()
         await self.serve(verbs)
         tasks.start("controller", self._ticks())
+        tasks.start("pulse", self._awake.pulse())
         try:
             await tasks.wait(stop)
         finally:
@@ -87,7 +90,7 @@ class Controller:
 
     async def serve(self, verbs: dict[str, Verb]) -> None:
         """Hear agents and answer operators from now on."""
-        self._dispatcher = Dispatcher(verbs, self.bus)
+        self._dispatcher = Dispatcher(verbs, self.bus, may_act=self._awake.check)
         self._subscriptions += [
             await self.bus.subscribe("hb.*", self._heartbeat),
             await self.bus.subscribe("fleet.register.*", self._registration, "controllers"),

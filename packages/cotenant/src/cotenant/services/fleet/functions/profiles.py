@@ -15,11 +15,12 @@ import msgspec
 from cotenant.drivers.docker.containers import Container
 from cotenant.drivers.nats.contract import Message
 from cotenant.drivers.stacks.processes import python_processes
-from cotenant.drivers.stacks.py_spy import record
+from cotenant.drivers.stacks.py_spy import record, record_timeline
+from cotenant.engine.profiling.timelines import cut_to_runs, merged_timeline
 from cotenant.model.errors import Permanent, Transient
 from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.model.fleet.profiles import Profile, Profiled
-from cotenant.model.machine.stacks import Frame, Stack
+from cotenant.model.machine.stacks import Frame, Stack, Timeline
 from cotenant.services.fleet.functions.contract import Beat
 from cotenant.services.fleet.rpc import Verb
 
@@ -38,8 +39,9 @@ class ProfileFunction:
         process_of: Callable[[str], Awaitable[Container]],
         find: Callable[[str], list[int]] = python_processes,
         take: Callable[[int, int, int, bool], list[Stack]] = record,
+        take_timeline: Callable[[int, int, int], Timeline] = record_timeline,
     ) -> None:
-        self._process_of, self._find, self._take = process_of, find, take
+        self._process_of, self._find, self._take, self._take_timeline = process_of, find, take, take_timeline
         self._sampled = 0
         self.verbs: Mapping[str, Verb] = {"profile": Verb(Profile, self._profile)}
 
@@ -65,6 +67,11 @@ class ProfileFunction:
         self._sampled += len(pids)
         at_s = time.time()
         try:
+            if request.over_time:
+                timelines = await asyncio.gather(
+                    *(asyncio.to_thread(self._take_timeline, pid, request.seconds, request.rate_hz) for pid in pids)
+                )
+                return Profiled(tuple(pids), at_s, (), 0, _short(merged_timeline(timelines)))
             taken = await asyncio.gather(
                 *(
                     asyncio.to_thread(self._take, pid, request.seconds, request.rate_hz, request.with_idle)
@@ -78,6 +85,12 @@ class ProfileFunction:
             for stack in stacks:
                 counts[stack.frames] += stack.samples
         return _bounded(tuple(pids), at_s, counts)
+
+
+def _short(timeline: Timeline) -> Timeline:
+    while (size := len(msgspec.json.encode(timeline))) > _MAX_BYTES:
+        timeline = cut_to_runs(timeline, len(timeline.runs) * _MAX_BYTES // size * 9 // 10)
+    return timeline
 
 
 def _bounded(pids: tuple[int, ...], at_s: float, counts: Counter[tuple[Frame, ...]]) -> Profiled:

@@ -7,11 +7,11 @@ on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.durations import duration_s
 from cotenant.model.fleet.template import ContainerTemplate, HealthCheck
+from cotenant.model.json_object import JsonMapping
 from cotenant.services.fleet.templates import values
 
 FILE_KEYS = ("name", "version", "services")
@@ -25,14 +25,14 @@ _MAX_GRACE_S = 600
 _RESTART = ("no", "always", "unless-stopped", "on-failure")
 
 
-def containers_of(services: Mapping[str, Any], ours: Mapping[str, str]) -> tuple[ContainerTemplate, ...]:
+def containers_of(services: JsonMapping, ours: Mapping[str, str]) -> tuple[ContainerTemplate, ...]:
     """One container for each service."""
     return tuple(
         _service(str(name), values.mapping(f"services.{name}", service), ours) for name, service in services.items()
     )
 
 
-def _service(name: str, given: Mapping[str, Any], ours: Mapping[str, str]) -> ContainerTemplate:
+def _service(name: str, given: JsonMapping, ours: Mapping[str, str]) -> ContainerTemplate:
     values.refuse_unknown(f"services.{name}", given, KEYS)
     if not given.get("image"):
         raise InvalidInput(f"services.{name}.image", "missing", "an image", "images are not built here")

@@ -6,16 +6,16 @@ A list of containers with appkey, parent, child, image, portmap, envskey and cmd
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.template import ContainerTemplate
+from cotenant.model.json_object import JsonMapping, JsonValue
 from cotenant.services.fleet.templates import values
 
 KEYS = ("appkey", "parent", "child", "image", "portmap", "envskey", "cmd", "tags", "network")
 
 
-def containers_of(given: list[Any], ours: Mapping[str, str]) -> tuple[ContainerTemplate, ...]:
+def containers_of(given: list[JsonValue], ours: Mapping[str, str]) -> tuple[ContainerTemplate, ...]:
     """The containers. A parent is ready before its child starts, whichever of the two says so."""
     entries = [_entry(i, values.mapping(f"[{i}]", element)) for i, element in enumerate(given)]
     parents: dict[str, list[str]] = {}
@@ -42,7 +42,7 @@ def containers_of(given: list[Any], ours: Mapping[str, str]) -> tuple[ContainerT
     )
 
 
-def _entry(index: int, given: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+def _entry(index: int, given: JsonMapping) -> tuple[str, JsonMapping]:
     appkey = values.text(f"[{index}].appkey", given.get("appkey", ""))
     values.refuse_unknown(appkey or f"[{index}]", given, KEYS)
     if not appkey:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.template import PortMapping
+from cotenant.model.json_object import JsonMapping, JsonValue
 from cotenant.model.quantities import milli
 
 _VARIABLE = re.compile(r"\$(?:\$|(\w+)|\{(\w+)(?:(:?[-?])([^}]*))?\})")
@@ -19,7 +19,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([bkmgt]?)i?b?", re.IGNORECASE)
 _POWERS = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
-def refuse_unknown(where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+def refuse_unknown(where: str, given: JsonMapping, known: Iterable[str]) -> None:
     """Raises `InvalidInput` that names every key which is not among the known ones.
 
     Keys that begin with x- are the author's own.
@@ -30,7 +30,7 @@ def refuse_unknown(where: str, given: Mapping[str, Any], known: Iterable[str]) -
         raise InvalidInput(where, ", ".join(wrong), "supported keys", "supported are " + ", ".join(known))
 
 
-def mapping(where: str, given: object) -> Mapping[str, Any]:
+def mapping(where: str, given: object) -> JsonMapping:
     """A mapping. Raises `InvalidInput`."""
     if not isinstance(given, Mapping):
         raise InvalidInput(where, given, "a mapping of keys to values")
@@ -115,7 +115,7 @@ def size_bytes(where: str, given: object) -> int:
     return int(float(match[1]) * 2 ** _POWERS[match[2].lower()])
 
 
-def interpolated(given: object, ours: Mapping[str, str], where: str = "") -> Any:
+def interpolated(given: object, ours: Mapping[str, str], where: str = "") -> JsonValue:
     """The document with $VAR, ${VAR}, ${VAR:-default} and $$ replaced in its texts.
 
     Raises `InvalidInput` for a variable without a value.

@@ -49,6 +49,7 @@ from cotenant.services.scheduling.claims import VOLUMES_WITHIN_S, ClaimBinder
 
 _PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
+_MAX_LOOKS = 3
 
 _log = logging.getLogger(__name__)
 
@@ -93,10 +94,13 @@ class Binder:
         sealer: Sealer | None = None,
         volumes_within_s: float = VOLUMES_WITHIN_S,
         bound_by: Callable[[str], ExtenderBind | None] | None = None,
+        version_of: Callable[[str, str], str] | None = None,
     ) -> None:
         """`may_bind`: whether this replica leads; `changed` is called when the engine should be asked again.
-        `bound_by`: who else binds a pod.
+        `bound_by`: who else binds a pod. `version_of`: by key and UID, the version of a pod as last seen; a bind names
+        it then, so that one that is sent too late is refused where the pod was changed since.
         """
+        self._version_of = version_of
         self._bound_by = bound_by
         self._client = client
         self._outcomes = outcomes
@@ -217,19 +221,27 @@ class Binder:
             annotations[SEAL] = self._sealer.seal(bind.uid, bind.node, annotations)
         if self._sealer is not None and bind.settled:
             annotations[SETTLED] = self._sealer.statement(bind.uid, bind.node, dict(bind.settled))
-        pause_s = _PAUSE_S
+        pause_s, version, looks = _PAUSE_S, "", 0
         while True:
+            if self._version_of is not None:  # no wait between these two: what is sent late has an old version
+                if not self._may_bind():
+                    outcomes.bind_failed(bind.uid, "not leading", now())
+                    return
+                version = version or self._version_of(bind.key, bind.uid)
             try:
                 other = self._bound_by(bind.uid) if self._bound_by is not None else None
                 if other is not None:
                     await other(bind)
                 else:
-                    await self._client.bind(namespace, name, bind.uid, bind.node, annotations)
+                    await self._client.bind(namespace, name, bind.uid, bind.node, annotations, resource_version=version)
             except NotFound:
                 outcomes.bind_failed(bind.uid, "pod not found", now(), retry=False)
                 self._metrics.error.inc()
             except Conflict as error:
-                await self._look(bind, error)
+                looks += 1
+                version = await self._look(bind, error, again=self._version_of is not None and looks < _MAX_LOOKS)
+                if version:
+                    continue
             except Throttled as error:
                 await self._sleep(max(error.retry_after_s, pause_s))
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -261,9 +273,9 @@ class Binder:
         metrics.attempts.observe(bind.attempts)
         self._statuses.scheduled(bind)
 
-    async def _look(self, bind: Bind, error: CotenantError) -> None:
+    async def _look(self, bind: Bind, error: CotenantError, again: bool = False) -> str:
         """Read the pod until the server says how it stands: it is not known how the bind ended, or another
-        scheduler was faster.
+        scheduler was faster. `again`: where it is still unbound, its version is returned, and nothing reported.
         """
         namespace, _, name = bind.key.partition("/")
         pause_s = _PAUSE_S
@@ -273,7 +285,7 @@ class Binder:
                 break
             except NotFound:
                 self._outcomes.bind_failed(bind.uid, "pod not found", self._now(), retry=False)
-                return
+                return ""
             except Transient as failure:
                 _log.warning("bind of %s to %s: %s; then %s; asking again", bind.key, bind.node, error, failure)
                 await self._sleep(max(_asked_s(failure), pause_s))
@@ -287,8 +299,11 @@ class Binder:
             self._statuses.scheduled(bind)
         elif seen.node:
             self._outcomes.bound_elsewhere(seen, self._now())
+        elif again and not seen.gates and not seen.terminating:
+            return pod.metadata.resource_version or ""
         else:
             self._failed(bind, str(error), type(error).__name__)
+        return ""
 
     def _failed(self, bind: Bind, why: str, kind: str) -> None:
         """The pod is not bound: first what its claims got is taken back."""

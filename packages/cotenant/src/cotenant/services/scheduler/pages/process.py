@@ -14,7 +14,7 @@ import msgspec
 
 from cotenant.drivers.http.messages import TEXT, Answer
 from cotenant.engine.cluster import Cluster
-from cotenant.model.decisions.answers import PodAnswer, WhatIf
+from cotenant.model.decisions.answers import Concern, PodAnswer, WhatIf
 from cotenant.model.groups.workload_kind import WorkloadState
 from cotenant.services.routes import Later, PageRequest, Route, UnknownName
 from cotenant.services.scheduler.pages.debugging import Debugging
@@ -64,6 +64,7 @@ class Process:
     standing: Callable[[], str]  # why it does not lead; empty while it does
     workload: Callable[[str], WorkloadState | None] = lambda uid: None  # of a declared kind, by the UID of its object
     unread: Callable[[], tuple[str, ...]] = tuple  # sentences about what of the server it does not read
+    shard_of: Callable[[str], str] | None = None  # which of several schedulers decides for a pod
 
 
 def routes(process: Process) -> tuple[Route, ...]:
@@ -82,7 +83,10 @@ def routes(process: Process) -> tuple[Route, ...]:
         key = "/".join(asked.names)
         supposed = WhatIf.parse(asked.query.get("if", ()))
         question = cluster.why.ask(key, process.now(), supposed)
+        shard = process.shard_of(key) if process.shard_of is not None else ""
         if question is None:
+            if shard:
+                raise UnknownName(f"pod {key} waits: {shard}")
             raise _unknown_pod(key, process.schedulers)
         standing = process.standing()
         draft = replace(question.draft, leads=not standing, standing=standing, unread=process.unread())
@@ -90,6 +94,8 @@ def routes(process: Process) -> tuple[Route, ...]:
         concern = workload_concern(entry.seen.workload, process.workload) if entry is not None else None
         if concern is not None:
             draft = replace(draft, concerns=(concern, *draft.concerns))
+        if shard and not question.draft.node:
+            draft = replace(draft, concerns=(*draft.concerns, Concern("shard", "", holds=False, words=shard)))
         draft = _with_scores(draft, debugging)
         asked_now = replace(question, draft=draft)
         return lambda: Answer(200, msgspec.json.encode(asked_now.answer()))

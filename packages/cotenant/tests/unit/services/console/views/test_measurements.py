@@ -23,7 +23,8 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_metric import NodeMetric, Use
 from cotenant.model.resources import Amounts
 from cotenant.services.console.encoding import NUMA, _numa
-from cotenant.services.console.fleet import UNKNOWN, Fleet, pod_row
+from cotenant.services.console.fleet import UNKNOWN, Fleet
+from cotenant.services.console.pod_rows import pod_row
 from cotenant.services.console.sources import USE, Sources
 from cotenant.services.console.upstream import Upstream
 from cotenant.services.console.views.measurements import FRESH_S, Measurements

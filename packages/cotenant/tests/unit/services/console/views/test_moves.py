@@ -17,7 +17,8 @@ from cotenant.drivers.kube.kinds.custom.workload_profile import WorkloadProfileO
 from cotenant.model.cluster.workload_profile import Axis
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.migration import JobPhase
-from cotenant.services.console.fleet import Fleet, pod_row
+from cotenant.services.console.fleet import Fleet
+from cotenant.services.console.pod_rows import pod_row
 from cotenant.services.console.views.moves import STATES, MoveList, Moves
 from cotenant.services.console.views.profiles import Profiles
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
 
 from cotenant.drivers.kube.manifests.errors import Cause
-from cotenant.model.json_object import JsonMapping
+from cotenant.model.json_object import JsonMapping, JsonValue
 from cotenant_local.apiserver.schema.kinds import field_errors
 
 MAX_DRIVER = 63
@@ -121,13 +120,13 @@ def label_key(name: str, field: str, causes: list[Cause]) -> None:
 
 
 def items(
-    found: Sequence[Any],
+    found: Sequence[JsonValue],
     limit: int,
-    check: Callable[[Any, str, list[Cause]], None],
+    check: Callable[[JsonValue, str, list[Cause]], None],
     field: str,
     causes: list[Cause],
-    key: Callable[[Any], Hashable] | None = None,
-    shown: Callable[[Any], Any] | None = None,
+    key: Callable[[JsonValue], Hashable] | None = None,
+    shown: Callable[[JsonValue], JsonValue] | None = None,
 ) -> None:
     """Check a list: its size, then each item, then that no key is there twice. A list that is too long is not read."""
     if len(found) > limit:
@@ -148,7 +147,7 @@ def named(
     found: JsonMapping,
     limit: int | None,
     check_key: Callable[[str, str, list[Cause]], None],
-    check: Callable[[Any, str, list[Cause]], None],
+    check: Callable[[JsonValue, str, list[Cause]], None],
     field: str,
     causes: list[Cause],
 ) -> None:

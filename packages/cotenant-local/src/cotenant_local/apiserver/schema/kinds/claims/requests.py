@@ -7,11 +7,11 @@ KEP-5075, KEP-5004, and what a server of 1.36 answers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from typing import Any
 
 import msgspec
 
 from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.claims import names, selector, taints
 
@@ -133,7 +133,7 @@ def check_reference(name: str, known: Requests, field: str, causes: list[Cause])
         causes.append(field_errors.invalid(field, name, _REFERENCE))
 
 
-def _references(found: Any, known: Requests, field: str, causes: list[Cause]) -> None:
+def _references(found: JsonValue, known: Requests, field: str, causes: list[Cause]) -> None:
     names.items(
         found,
         MAX_REQUESTS,

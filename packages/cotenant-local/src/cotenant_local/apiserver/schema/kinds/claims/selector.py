@@ -9,8 +9,9 @@ Source: the CEL environment of KEP-4381 with allowMultipleAllocations of KEP-507
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from cotenant.drivers.kube.manifests.errors import Cause, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
@@ -84,6 +85,13 @@ def check(selector: Manifest, field: str, causes: list[Cause]) -> None:
         causes.append(field_errors.forbidden(here, "too complex, exceeds cost limit"))
 
 
+class _Node(Protocol):
+    """A node of the parser's tree, as far as it is read here."""
+
+    data: str
+    children: Sequence[Any]
+
+
 class _Refused(Exception):
     """An expression that no device can be judged by."""
 
@@ -105,7 +113,7 @@ def _worst_cost(expression: str) -> int:
     return _cost(_parsed(expression))
 
 
-def _parsed(expression: str) -> object:
+def _parsed(expression: str) -> Any:
     from celpy import Environment
     from celpy.celparser import CELParseError
 
@@ -115,7 +123,7 @@ def _parsed(expression: str) -> object:
         raise _Refused(f"Syntax error: {' '.join(str(error.args[0]).split())[:200]}") from None
 
 
-def _cost(tree: Any) -> int:
+def _cost(tree: _Node) -> int:
     if not hasattr(tree, "children"):
         return 0
     if tree.data == "member_dot_arg" and str(tree.children[1]) in _MACROS:
@@ -135,7 +143,7 @@ Scope = dict[str, str]
 class _Typed:
     """The type of each part; "dyn" where it is known only with a device."""
 
-    def kind(self, tree: Any, scope: Scope) -> str:
+    def kind(self, tree: _Node, scope: Scope) -> str:
         """The type of a part. Raises `_Refused`."""
         by_name = getattr(self, f"_{tree.data}", None)
         if by_name is not None:
@@ -148,7 +156,7 @@ class _Typed:
                 self.kind(child, scope)
         return "dyn"
 
-    def _expr(self, tree: Any, scope: Scope) -> str:
+    def _expr(self, tree: _Node, scope: Scope) -> str:
         if len(tree.children) == 1:
             return self.kind(tree.children[0], scope)
         condition, *branches = [self.kind(child, scope) for child in tree.children]
@@ -157,13 +165,13 @@ class _Typed:
             raise _no_overload("_?_:_", [condition, *branches])
         return branches[0] if branches[0] == branches[1] else "dyn"
 
-    def _conditionalor(self, tree: object, scope: Scope) -> str:
+    def _conditionalor(self, tree: _Node, scope: Scope) -> str:
         return self._logical(tree, scope, "_||_")
 
-    def _conditionaland(self, tree: object, scope: Scope) -> str:
+    def _conditionaland(self, tree: _Node, scope: Scope) -> str:
         return self._logical(tree, scope, "_&&_")
 
-    def _logical(self, tree: Any, scope: Scope, operator: str) -> str:
+    def _logical(self, tree: _Node, scope: Scope, operator: str) -> str:
         kinds = [self.kind(child, scope) for child in tree.children]
         if len(kinds) == 1:
             return kinds[0]
@@ -174,7 +182,7 @@ class _Typed:
         if any(kind not in ("bool", "dyn") for kind in kinds):
             raise _no_overload(operator, kinds)
 
-    def _relation(self, tree: Any, scope: Scope) -> str:
+    def _relation(self, tree: _Node, scope: Scope) -> str:
         if len(tree.children) == 1:
             return self.kind(tree.children[0], scope)
         operator, right = tree.children
@@ -185,20 +193,20 @@ class _Typed:
             raise _no_overload(sign, kinds)
         return "bool"
 
-    def _unary(self, tree: Any, scope: Scope) -> str:
+    def _unary(self, tree: _Node, scope: Scope) -> str:
         kind = self.kind(tree.children[-1], scope)
         if len(tree.children) > 1 and tree.children[0].data == "unary_not":
             self._want_bool("!_", [kind])
             return "bool"
         return kind
 
-    def _addition(self, tree: object, scope: Scope) -> str:
+    def _addition(self, tree: _Node, scope: Scope) -> str:
         return self._arithmetic(tree, scope)
 
-    def _multiplication(self, tree: object, scope: Scope) -> str:
+    def _multiplication(self, tree: _Node, scope: Scope) -> str:
         return self._arithmetic(tree, scope)
 
-    def _arithmetic(self, tree: Any, scope: Scope) -> str:
+    def _arithmetic(self, tree: _Node, scope: Scope) -> str:
         if len(tree.children) == 1:
             return self.kind(tree.children[0], scope)
         operator, right = tree.children
@@ -209,7 +217,7 @@ class _Typed:
             raise _no_overload(str(operator.data), kinds)
         return kinds[0]
 
-    def _ident(self, tree: Any, scope: Scope) -> str:
+    def _ident(self, tree: _Node, scope: Scope) -> str:
         name = str(tree.children[0])
         if name in scope:
             return scope[name]
@@ -219,7 +227,7 @@ class _Typed:
             return "dyn"
         raise _Refused(f"undeclared reference to '{name}' (in container '')")
 
-    def _literal(self, tree: Any, _: Scope) -> str:
+    def _literal(self, tree: _Node, _: Scope) -> str:
         token = tree.children[0]
         kinds = {
             "INT_LIT": "int",
@@ -231,16 +239,16 @@ class _Typed:
         }
         return kinds.get(token.type, "string")
 
-    def _list_lit(self, tree: Any, scope: Scope) -> str:
+    def _list_lit(self, tree: _Node, scope: Scope) -> str:
         kinds = {self.kind(item, scope) for child in tree.children for item in child.children}
         return f"list of {kinds.pop()}" if len(kinds) == 1 else "list"
 
-    def _map_lit(self, tree: Any, scope: Scope) -> str:
+    def _map_lit(self, tree: _Node, scope: Scope) -> str:
         for child in tree.children:
             self.kind(child, scope)
         return "map"
 
-    def _member_dot(self, tree: Any, scope: Scope) -> str:
+    def _member_dot(self, tree: _Node, scope: Scope) -> str:
         kind, name = self.kind(tree.children[0], scope), str(tree.children[1])
         if kind == "device":
             if name not in _DEVICE_FIELDS:
@@ -248,7 +256,7 @@ class _Typed:
             return _DEVICE_FIELDS[name]
         return self._item(kind)
 
-    def _member_index(self, tree: Any, scope: Scope) -> str:
+    def _member_index(self, tree: _Node, scope: Scope) -> str:
         kind, index = self.kind(tree.children[0], scope), self.kind(tree.children[1], scope)
         if kind in (*_OF_A_DOMAIN, *_ITEMS) and index not in ("string", "dyn"):
             raise _no_overload("_[_]", [kind, index])
@@ -263,7 +271,7 @@ class _Typed:
             return "dyn"
         raise _Refused(f"type '{kind}' does not support field selection")
 
-    def _member_dot_arg(self, tree: Any, scope: Scope) -> str:
+    def _member_dot_arg(self, tree: _Node, scope: Scope) -> str:
         subject, name = tree.children[0], str(tree.children[1])
         arguments = list(tree.children[2].children) if len(tree.children) > 2 else []
         if name == "bind" and "cel" in [str(one) for one in subject.scan_values(lambda _: True)]:
@@ -278,11 +286,11 @@ class _Typed:
             return "list" if name in ("map", "filter") else "bool"
         return self._called(name, arguments, scope)
 
-    def _ident_arg(self, tree: Any, scope: Scope) -> str:
+    def _ident_arg(self, tree: _Node, scope: Scope) -> str:
         arguments = list(tree.children[1].children) if len(tree.children) > 1 else []
         return self._called(str(tree.children[0]), arguments, scope)
 
-    def _called(self, name: str, arguments: list[Any], scope: Scope) -> str:
+    def _called(self, name: str, arguments: Sequence[_Node], scope: Scope) -> str:
         if name not in _RESULTS:
             raise _Refused(f"undeclared reference to '{name}' (in container '')")
         for argument in arguments:

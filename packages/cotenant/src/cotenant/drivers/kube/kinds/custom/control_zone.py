@@ -7,10 +7,9 @@ Limits: cluster-scoped, because a zone has services and batch of several namespa
 
 from __future__ import annotations
 
-from typing import Any
-
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
+from cotenant.model.json_object import JsonValue
 from cotenant.model.traces.objective import GROUP
 
 KIND, VERSION = "ControlZone", "v1alpha1"
@@ -21,8 +20,8 @@ class ControlZoneObject(ApiStruct, frozen=True):
     """slo.cotenant.io/v1alpha1 ControlZone."""
 
     metadata: ObjectMeta = ObjectMeta()
-    spec: Any = None
-    status: Any = None
+    spec: JsonValue = None
+    status: JsonValue = None
 
 
 CONTROL_ZONES = Kind(KIND, GROUP, VERSION, "controlzones", False, ControlZoneObject)

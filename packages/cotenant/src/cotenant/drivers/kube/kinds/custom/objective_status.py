@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isfinite
-from typing import Any
 
 from cotenant.drivers.kube.kinds.custom.service_objective import KIND, read_spec, window_text_s
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Strings, Text
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import JsonValue
 from cotenant.model.traces.objective import GROUP, FiringAlert, ObjectiveState, ObjectiveStatus
 
 
@@ -41,7 +41,7 @@ class ObjectiveStatusObject(ApiStruct, frozen=True):
     """slo.cotenant.io/v1alpha1 ServiceObjective with its status; the spec is read field by field."""
 
     metadata: ObjectMeta = ObjectMeta()
-    spec: Any = None
+    spec: JsonValue = None
     status: _Status | None = None
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -18,7 +17,7 @@ from cotenant.drivers.kube.kinds.custom.service_objective import window_text_s
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.model.errors import InvalidInput
-from cotenant.model.json_object import JsonMapping, JsonObject
+from cotenant.model.json_object import JsonMapping, JsonObject, JsonValue
 from cotenant.model.sizes.right_sizing import Mode, RightSizing, SizingStatus
 from cotenant.model.traces.objective import GROUP
 
@@ -35,8 +34,8 @@ class RightSizingObject(ApiStruct, frozen=True):
     """slo.cotenant.io/v1alpha1 RightSizing; read field by field."""
 
     metadata: ObjectMeta = ObjectMeta()
-    spec: Any = None
-    status: Any = None
+    spec: JsonValue = None
+    status: JsonValue = None
 
 
 RIGHT_SIZINGS = Kind(KIND, GROUP, VERSION, "rightsizings", True, RightSizingObject)
@@ -87,7 +86,7 @@ def status_fields(status: SizingStatus) -> dict[str, object]:
     return found
 
 
-def _renamed(value: object, name: Any) -> object:
+def _renamed(value: object, name: JsonValue) -> object:
     if isinstance(value, Mapping):
         return {name(key): _renamed(inner, name) for key, inner in value.items() if inner is not None}
     if isinstance(value, (list, tuple)):

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal, InvalidOperation
-from typing import Any
 
 from cotenant.drivers.kube.kinds.attempting import Attempt
 from cotenant.drivers.kube.kinds.durations import duration_s
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.model.errors import InvalidInput
-from cotenant.model.json_object import JsonMapping, JsonObject
+from cotenant.model.json_object import JsonMapping, JsonObject, JsonValue
 from cotenant.model.machine.replica_signal import MaxAction
 from cotenant.model.traces.model_server import GoalSource, ModelGoal, ModelMeasure
 from cotenant.model.traces.objective import (
@@ -43,7 +42,7 @@ class ServiceObjectiveObject(ApiStruct, frozen=True):
     """slo.cotenant.io/v1alpha1 ServiceObjective; the spec is read field by field."""
 
     metadata: ObjectMeta = ObjectMeta()
-    spec: Any = None
+    spec: JsonValue = None
 
 
 SERVICE_OBJECTIVES = Kind(KIND, GROUP, VERSION, "serviceobjectives", True, ServiceObjectiveObject)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 from cotenant.drivers.kube.kinds.attempting import Attempt
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
@@ -29,7 +28,7 @@ from cotenant.model.cluster.workload_profile import (
     WorkloadRef,
 )
 from cotenant.model.errors import InvalidInput
-from cotenant.model.json_object import JsonMapping, JsonObject
+from cotenant.model.json_object import JsonMapping, JsonObject, JsonValue
 from cotenant.model.traces.objective import GROUP
 
 KIND, VERSION = "WorkloadProfile", "v1alpha1"
@@ -45,8 +44,8 @@ class WorkloadProfileObject(ApiStruct, frozen=True):
     """slo.cotenant.io/v1alpha1 WorkloadProfile; read field by field."""
 
     metadata: ObjectMeta = ObjectMeta()
-    spec: Any = None
-    status: Any = None
+    spec: JsonValue = None
+    status: JsonValue = None
 
 
 WORKLOAD_PROFILES = Kind(KIND, GROUP, VERSION, "workloadprofiles", True, WorkloadProfileObject)

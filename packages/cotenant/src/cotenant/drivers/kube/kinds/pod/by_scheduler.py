@@ -40,7 +40,7 @@ class IgnoredResources:
 class PodsOfScheduler:
     """How the pods of a scheduler name are placed: `scored_by` as `Pod` has it; whether replicas are spread by
     default, or by which constraints instead; affinity that each pod has besides its own; resources that are not looked
-    at; whether pods preempt.
+    at; whether pods preempt; plugins that do not filter them.
     """
 
     scored_by: str = ""
@@ -49,6 +49,7 @@ class PodsOfScheduler:
     added_affinity: NodeAffinity | None = None
     ignored: IgnoredResources | None = None
     preempts: bool = True  # where the pod's own policy allows it
+    unfiltered: frozenset[str] = frozenset()  # as `Pod` has it
     is_spread: bool = field(init=False)  # whether pods without constraints are spread by what selects them
 
     def __post_init__(self) -> None:

@@ -191,6 +191,7 @@ class PodReader:
             replica_of=_controller(owners) if own.spread_replicas and not self.spread_selectors.is_on else "",
             default_selector=fellows if own.spread_replicas else None,
             scored_by=own.scored_by,
+            unfiltered=own.unfiltered,
             is_daemon=bool(owners) and any(owner.kind == "DaemonSet" for owner in owners),
         )
         return ObservedPod(

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from types import NoneType, UnionType
-from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Raw, Struct, defstruct
 
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject, PodSpec
+from cotenant.model.json_object import JsonValue
 
 _PREFIX = "unknown__"  # of the attributes; no field of the API has two underscores
 
@@ -40,7 +41,7 @@ def set_fields(spec: PodSpec) -> tuple[str, ...]:
 def _extended(form: type[Struct], paths: tuple[tuple[str, ...], ...]) -> type[Struct]:
     hints, names = get_type_hints(form), {member.encode_name: member.name for member in msgspec.structs.fields(form)}
     below: dict[str, list[tuple[str, ...]]] = {}
-    made: list[Any] = []
+    made: list[JsonValue] = []
     for first, *rest in paths:
         if rest:
             below.setdefault(first, []).append(tuple(rest))

@@ -1,0 +1,170 @@
+"""One CPU under the schedulers of a Control Zone, in virtual time: waits, late dispatches and CPU time of its tasks.
+
+The rules are those of bpf/zone_latency, zone_weighted and zone_throughput: order of the queues, length of a turn, who
+preempts, and the second after which batch goes first. Times are microseconds.
+Limits: one CPU, no kernel threads, no cost of a switch; tasks do not block but sleep between pieces of work.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cotenant.model.zones.reading import GroupReading, MachineSigns, ZoneReading
+from cotenant.model.zones.setting import Mode
+from cotenant.model.zones.table import ZoneClass
+
+SLICE_US = {Mode.LATENCY: 4_000, Mode.WEIGHTED: 4_000, Mode.THROUGHPUT: 20_000}
+STARVED_US = 1_000_000
+_ALWAYS_US = 1 << 60
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """One task. `work_us`: a piece of work, 0: it never sleeps; `wakes_per_s`: pieces a second, by a Poisson process;
+    `late_us`: a wait beyond it is a late dispatch, 0: none.
+    """
+
+    group: str
+    zone_class: ZoneClass
+    work_us: int = 0
+    wakes_per_s: float = 0.0
+    late_us: int = 0
+
+
+@dataclass(slots=True)
+class _Task:
+    spec: TaskSpec
+    left_us: int = 0
+    queued_us: int = 0
+    virtual_us: float = 0.0
+    used_us: int = 0
+    late: int = 0
+    worst_us: int = 0
+    pieces: deque[int] = field(default_factory=deque)  # that came while it was busy
+
+
+class ZoneCpu:
+    """A CPU with these tasks; `rng` draws wake-ups."""
+
+    def __init__(self, specs: tuple[TaskSpec, ...], mode: Mode, rng: np.random.Generator) -> None:
+        self.mode = mode
+        self._rng = rng
+        self._now_us = 0
+        self._tasks: list[_Task] = []
+        self._wakes: list[tuple[int, int]] = []
+        self._queue: list[_Task] = []
+        self._running: _Task | None = None
+        self._turn_ends_us = 0
+        self._virtual_us = 0.0
+        self.replace(specs)
+
+    def replace(self, specs: tuple[TaskSpec, ...]) -> None:
+        """Other tasks from now on."""
+        self._tasks = [_Task(spec) for spec in specs]
+        self._wakes, self._queue, self._running = [], [], None
+        for index, task in enumerate(self._tasks):
+            if task.spec.work_us:
+                self._wake_later(index)
+            else:
+                task.left_us = _ALWAYS_US
+                self._enqueue(task)
+
+    def run(self, length_us: int) -> ZoneReading:
+        """So long, and what was measured meanwhile."""
+        for task in self._tasks:
+            task.used_us = task.late = task.worst_us = 0
+        end_us = self._now_us + length_us
+        while self._now_us < end_us:
+            if self._running is None and self._queue:
+                self._dispatch()
+            until_us = min(end_us, self._wakes[0][0] if self._wakes else end_us)
+            if self._running is not None:
+                task = self._running
+                until_us = min(until_us, self._turn_ends_us, self._now_us + task.left_us)
+                self._use(task, until_us - self._now_us)
+            self._now_us = until_us
+            self._settle()
+        return ZoneReading(length_us / 1e6, self._groups(), MachineSigns(1))
+
+    def _use(self, task: _Task, used_us: int) -> None:
+        task.used_us += used_us
+        task.left_us -= used_us
+        task.virtual_us += used_us
+
+    def _settle(self) -> None:
+        """What ends or begins now."""
+        task = self._running
+        if task is not None and task.left_us <= 0:
+            self._running = None
+            if task.pieces:
+                task.left_us = task.pieces.popleft()
+                self._enqueue(task)
+        elif task is not None and self._now_us >= self._turn_ends_us:
+            self._running = None
+            self._enqueue(task)
+        while self._wakes and self._wakes[0][0] <= self._now_us:
+            _, index = heapq.heappop(self._wakes)
+            self._woken(self._tasks[index])
+            self._wake_later(index)
+
+    def _woken(self, task: _Task) -> None:
+        if task.left_us > 0:
+            task.pieces.append(task.spec.work_us)
+            return
+        task.left_us = task.spec.work_us
+        # a sleeper saves up one turn at most
+        task.virtual_us = max(task.virtual_us, self._virtual_us - SLICE_US[Mode.WEIGHTED])
+        self._enqueue(task)
+        running = self._running
+        if (
+            self.mode is Mode.LATENCY
+            and running is not None
+            and running.spec.zone_class is ZoneClass.BATCH
+            and task.spec.zone_class is ZoneClass.SERVICE
+        ):
+            self._running = None
+            self._enqueue(running)
+
+    def _enqueue(self, task: _Task) -> None:
+        task.queued_us = self._now_us
+        self._queue.append(task)
+
+    def _dispatch(self) -> None:
+        task = min(self._queue, key=self._order)
+        self._queue.remove(task)
+        waited_us = self._now_us - task.queued_us
+        if task.spec.late_us and waited_us > task.spec.late_us:
+            task.late, task.worst_us = task.late + 1, max(task.worst_us, waited_us)
+        self._virtual_us = max(self._virtual_us, task.virtual_us)
+        self._running = task
+        self._turn_ends_us = self._now_us + SLICE_US[self.mode]
+
+    def _order(self, task: _Task) -> tuple[float, float]:
+        if self.mode is Mode.LATENCY:
+            batch = task.spec.zone_class is ZoneClass.BATCH
+            starved = batch and self._now_us - task.queued_us > STARVED_US
+            return (0.0 if starved else 2.0 if batch else 1.0), task.queued_us
+        if self.mode is Mode.WEIGHTED:
+            return task.virtual_us, task.queued_us
+        return 0.0, task.queued_us
+
+    def _wake_later(self, index: int) -> None:
+        pause_us = max(1, round(self._rng.exponential(1e6 / self._tasks[index].spec.wakes_per_s)))
+        heapq.heappush(self._wakes, (self._now_us + pause_us, index))
+
+    def _groups(self) -> tuple[GroupReading, ...]:
+        found: dict[str, GroupReading] = {}
+        for task in self._tasks:
+            before = found.get(task.spec.group, GroupReading(task.spec.group, task.spec.zone_class))
+            found[task.spec.group] = GroupReading(
+                task.spec.group,
+                task.spec.zone_class,
+                before.late + task.late,
+                max(before.worst_us, task.worst_us),
+                before.cpu_us + task.used_us,
+            )
+        return tuple(found.values())

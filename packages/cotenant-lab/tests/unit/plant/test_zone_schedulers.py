@@ -1,0 +1,61 @@
+"""A CPU under a zone's schedulers: nothing is lost, and waits are what the rules of each scheduler say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cotenant.model.zones.reading import GroupReading
+from cotenant.model.zones.setting import USUAL_MODES, Mode
+from cotenant.model.zones.table import ZoneClass
+from cotenant_lab.plant.zone_schedulers import STARVED_US, TaskSpec, ZoneCpu
+
+HOG = TaskSpec("batch", ZoneClass.BATCH)
+BULK = TaskSpec("bulk", ZoneClass.SERVICE)
+
+
+def groups(specs: tuple[TaskSpec, ...], mode: Mode, seconds: int = 2) -> dict[str, GroupReading]:
+    cpu = ZoneCpu(specs, mode, np.random.default_rng(1))
+    return {group.group: group for group in cpu.run(seconds * 1_000_000).groups}
+
+
+@given(
+    st.lists(
+        st.builds(TaskSpec, st.just("s"), st.just(ZoneClass.SERVICE), st.integers(100, 9000), st.floats(1, 60)),
+        max_size=3,
+    ),
+    st.integers(0, 2),
+    st.sampled_from(USUAL_MODES),
+)
+def test_no_time_is_lost_and_none_is_made(services: list[TaskSpec], hogs: int, mode: Mode) -> None:
+    found = groups((*services, *([HOG] * hogs)), mode, 1)
+    used = sum(group.cpu_us for group in found.values())
+    assert used == 1_000_000 if hogs else used <= 1_000_000
+    if services and not hogs:
+        asked = sum(spec.work_us * spec.wakes_per_s for spec in services)
+        assert used <= 1_000_000 if asked > 500_000 else used > 0 or asked < 3 * 9000
+
+
+@pytest.mark.parametrize(
+    ("mode", "worst_us", "never_us"),
+    [(Mode.LATENCY, 10_000, 10_000), (Mode.THROUGHPUT, 60_000, 20_000), (Mode.WEIGHTED, 12_000, 0)],
+)
+def test_a_wake_up_waits_as_its_scheduler_says(mode: Mode, worst_us: int, never_us: int) -> None:
+    light = TaskSpec("web", ZoneClass.SERVICE, work_us=500, wakes_per_s=20.0, late_us=1)
+    web = groups((light, HOG, HOG), mode, 10)["web"]
+    assert web.worst_us <= worst_us
+    if mode is Mode.THROUGHPUT:
+        assert web.worst_us > never_us
+    if mode is Mode.LATENCY:  # it preempts at once, but for its own earlier pieces
+        assert web.late == 0
+
+
+def test_batch_that_a_service_starves_gets_a_turn_a_second_under_latency_only() -> None:
+    starved = groups((BULK, HOG), Mode.LATENCY, 10)
+    assert starved["batch"].cpu_us == pytest.approx(10 * 4000, abs=4000)
+    assert STARVED_US == 1_000_000
+    for mode in (Mode.WEIGHTED, Mode.THROUGHPUT):
+        shared = groups((BULK, HOG), mode, 10)
+        assert shared["batch"].cpu_us == pytest.approx(shared["bulk"].cpu_us, rel=0.01)

@@ -1,0 +1,94 @@
+"""The controller of HorizontalPodAutoscalers: gathers the target, its pods and what these use. The rules are in
+`workloads/autoscaler.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from cotenant_local.controllers.runtime.actions import (
+    AUTOSCALERS,
+    DEPLOYMENTS,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    Plan,
+    ResourceName,
+)
+from cotenant_local.controllers.runtime.cache import Key, Named, Store
+from cotenant_local.controllers.runtime.controller import GONE, ResourceController
+from cotenant_local.controllers.runtime.informer import Informers
+from cotenant_local.controllers.runtime.runner import Enqueue
+from cotenant_local.controllers.views.autoscaling import Autoscaler
+from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.workloads import Deployment, ReplicaSet, StatefulSet
+from cotenant_local.controllers.workloads import autoscaler
+from cotenant_local.controllers.workloads.replica_count import PodUse
+from cotenant_local.controllers.workloads.scaling_pace import History
+
+PodUses = Callable[[str], Iterable[tuple[str, PodUse]]]
+"""What the pods of a namespace use now, by name."""
+
+_KINDS: dict[tuple[str, str], ResourceName] = {
+    ("apps", "Deployment"): DEPLOYMENTS,
+    ("apps", "ReplicaSet"): REPLICA_SETS,
+    ("apps", "StatefulSet"): STATEFUL_SETS,
+}
+
+
+def nothing_measured(_: str) -> Iterable[tuple[str, PodUse]]:
+    """The use of pods on a cluster that measures none."""
+    return ()
+
+
+class Autoscalers(ResourceController):
+    """HorizontalPodAutoscaler."""
+
+    resource, name = AUTOSCALERS, "horizontal-pod-autoscaler"
+
+    def __init__(
+        self, informers: Informers, clock: Callable[[], float] = time.time, uses: PodUses = nothing_measured
+    ) -> None:
+        super().__init__(informers, clock)
+        self._uses = uses
+        self._histories: dict[str, History] = {}  # by UID
+
+    def attach(self, enqueue: Enqueue) -> None:
+        """Subscribe to autoscalers; targets and pods are read when a period is over."""
+        super().attach(enqueue)
+        self._pods: Store[Pod] = self._informers.store(PODS)
+        self._targets: dict[ResourceName, Store[Deployment | ReplicaSet | StatefulSet]] = {
+            resource: self._informers.store(resource) for resource in _KINDS.values()
+        }
+
+    async def plan(self, key: Key, now_s: float) -> Plan:
+        """See `autoscaler.reconcile`."""
+        found: Autoscaler | None = self._own.store.get(*key)
+        if found is None:
+            return GONE
+        history = self._histories.setdefault(found.metadata.uid, History())
+        target = self._target(found)
+        use = dict(self._uses(key[0])) if target is not None and target.wanted else {}
+        return autoscaler.reconcile(found, target, use, history, now_s)
+
+    def _target(self, found: Autoscaler) -> autoscaler.Target | None:
+        reference = found.spec.scale_target_ref
+        resource = _KINDS.get((reference.api_version.rpartition("/")[0], reference.kind))
+        seen = self._targets[resource].get(found.metadata.namespace, reference.name) if resource is not None else None
+        if seen is None or resource is None:
+            return None
+        pods = [
+            pod
+            for pod in self._pods.by("namespace", found.metadata.namespace)
+            if seen.spec.selector.matches(pod.metadata.labels)
+        ]
+        return autoscaler.Target(resource, seen.spec.replicas, seen.status.replicas, pods)
+
+    def _changed(self, old: Named | None, new: Named | None) -> None:
+        """Only a new specification is judged before the period is over: a status is what it wrote itself."""
+        if new is None:
+            if old is not None:
+                self._histories.pop(old.metadata.uid, None)
+        elif not isinstance(old, Autoscaler) or not isinstance(new, Autoscaler) or old.spec != new.spec:
+            self._enqueue(new.metadata.key)

@@ -1,0 +1,74 @@
+"""The one object on which the shards of a scheduler agree.
+
+It is a register in the API server that is only ever replaced by compare-and-swap on its version, so its versions are
+one sequence for all. Everything that decides who may bind what is in it: nothing follows from clocks of two machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+MAX_SHARDS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A replica that holds the Lease of a slot. `token` distinguishes its terms; it acts by no ring older than
+    `settled`.
+    """
+
+    slot: int
+    identity: str
+    token: str
+    settled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """The slots among which nodes and pods are divided, from this epoch on."""
+
+    epoch: int
+    slots: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """A node that one shard asks of another; only while `is_lent` may the borrower bind to it, and nobody else then."""
+
+    borrower: int
+    is_lent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShardTable:
+    """The agreement. `rings`: those by which somebody may still act, the newest last."""
+
+    rings: tuple[Ring, ...] = ()
+    members: tuple[Member, ...] = ()
+    lost: tuple[Member, ...] = ()  # whose Lease is over, and whose last binds may still arrive
+    loans: Mapping[str, Loan] = field(default_factory=lambda: MappingProxyType({}))  # by node
+
+    @property
+    def epoch(self) -> int:
+        """Of the newest ring; 0 before the first."""
+        return self.rings[-1].epoch if self.rings else 0
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """Of the newest ring."""
+        return self.rings[-1].slots if self.rings else ()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everybody acts by the newest ring, and nobody by an older one."""
+        return not self.lost and all(member.settled == self.epoch for member in self.members)
+
+    def ring(self, epoch: int) -> Ring | None:
+        """A ring that is still kept."""
+        return next((ring for ring in self.rings if ring.epoch == epoch), None)
+
+    def member(self, slot: int) -> Member | None:
+        """Who has a slot."""
+        return next((member for member in self.members if member.slot == slot), None)

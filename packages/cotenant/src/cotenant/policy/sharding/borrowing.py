@@ -1,0 +1,48 @@
+"""Which nodes a shard asks of others, and which it lends.
+
+A shard places on its own nodes first. It asks for others where its own have no room, the roomiest first, so that few
+nodes change hands. A node is lent where nothing is awaited on it: that a pod of the lender waits is no reason to keep
+it, as the pod would be there if it fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+MAX_LOANS = 2_000  # all of them are in one object
+MAX_ASKED = 64  # with one step
+
+
+class Room(NamedTuple):
+    """A node of another shard, and how many of the waiting pods it has room for, as far as is known."""
+
+    node: str
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoanLimits:
+    """How much may be lent, and for how long."""
+
+    loan_s: float = 30.0
+    refused_s: float = 10.0  # how long a node that was refused, or did not help, is not asked for again
+    max_share: float = 0.5  # of a shard's nodes that are lent at one time
+
+
+def choose(rooms: Iterable[Room], pods: int, at_most: int = MAX_ASKED) -> tuple[str, ...]:
+    """The nodes to ask for, so that `pods` pods find room."""
+    chosen: list[str] = []
+    for room in sorted(rooms, key=lambda room: (-room.pods, room.node)):
+        if pods <= 0 or len(chosen) >= at_most:
+            break
+        if room.pods > 0:
+            chosen.append(room.node)
+            pods -= room.pods
+    return tuple(chosen)
+
+
+def may_lend(lent: int, owned: int, is_awaited: bool, limits: LoanLimits) -> bool:
+    """Whether one more node is lent; `is_awaited`: somebody waits for pods to end on it."""
+    return not is_awaited and lent + 1 <= max(1, int(limits.max_share * owned))

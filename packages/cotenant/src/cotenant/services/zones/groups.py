@@ -1,0 +1,47 @@
+"""Groups as a zone's file lists them, each with the row that it stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.zones.table import LONGEST_LATE_US, ZoneClass, ZoneRow
+
+
+class GroupClass(StrEnum):
+    """Class of a group, as written in the file."""
+
+    SERVICE = "service"
+    BATCH = "batch"
+
+
+def late_us_of(late_ms: float) -> int:
+    """Of a file's milliseconds. Raises `InvalidInput`."""
+    if not 0 <= late_ms <= LONGEST_LATE_US / 1000:  # refuses NaN, too
+        raise InvalidInput("late_ms", late_ms, f"0 to {LONGEST_LATE_US // 1000} milliseconds")
+    return round(late_ms * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneGroup:
+    """One group. `kind`: its class. `late_ms`: a task that waits for a CPU longer than this is a late dispatch; 0:
+    none. `slice_us`, `weight` 0: the scheduler's own.
+    """
+
+    group: str
+    kind: GroupClass
+    late_ms: float = 0.0
+    slice_us: int = 0
+    weight: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.group or self.group.startswith("/") or "\n" in self.group:
+            raise InvalidInput("group", self.group, "a path below the cgroup tree's root, as in kubepods.slice/web")
+        Target(self.group, Knob.CPU_WEIGHT)  # refuses "..", empty parts and NUL
+        self.row()
+
+    def row(self) -> ZoneRow:
+        """The row of the policy table."""
+        return ZoneRow(ZoneClass[self.kind.name], self.weight, self.slice_us, late_us_of(self.late_ms))

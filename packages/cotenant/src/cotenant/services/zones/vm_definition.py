@@ -1,0 +1,94 @@
+"""The virtual machine of a zone, as its file has it: resources, kernel, and what it sees of its host."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.services.zones.pods import check_digest, check_host_path
+
+MIN_MEMORY_MIB, MAX_MEMORY_MIB = 256, 16_384
+MAX_CPUS = 16
+MAX_HOST_PATHS = 64
+PACKAGE = "linux-image-cloud-amd64"
+_PACKAGE = re.compile(r"linux-image-[a-z0-9]+(-[a-z0-9]+)*")
+_PARAMETER = re.compile(r"[A-Za-z0-9_.-]+(=[A-Za-z0-9_.,:/+-]*)?")
+# what starts the guest's own root and console, and what would make room for code on the command line
+_OWN_PARAMETERS = frozenset({"console", "rdinit", "init", "root", "panic", "cgroup_no_v1", "preempt"})
+
+
+class Preemption(StrEnum):
+    """Models of a kernel built with PREEMPT_DYNAMIC; which it knows differs by its version."""
+
+    FULL = "full"
+    LAZY = "lazy"
+    VOLUNTARY = "voluntary"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelDefinition:
+    """The kernel. `package`: of Debian's backports, fetched by `cotenant zone kernel`; `file`: an image instead,
+    beside the zone's file or absolute, with virtio, virtiofs and, for pods, virtio_net and overlay built in; `sha256`:
+    of the image that boots, "": not checked; `preempt`, `hz`: what the guest must have, else the zone does not start;
+    `cmdline`: more parameters.
+    """
+
+    package: str = ""
+    file: str = ""
+    sha256: str = ""
+    preempt: Preemption | None = None
+    hz: int = 0
+    cmdline: str = ""
+
+    def __post_init__(self) -> None:
+        if self.package and self.file:
+            raise InvalidInput("file", self.file, "a package or a file, not both")
+        if self.package and not _PACKAGE.fullmatch(self.package):
+            raise InvalidInput("package", self.package, f"a kernel's meta-package, as in {PACKAGE}")
+        if "\0" in self.file:
+            raise InvalidInput("file", self.file, "a file")
+        check_digest("sha256", self.sha256)
+        if self.hz not in (0, 100, 250, 300, 1000):
+            raise InvalidInput("hz", self.hz, "100, 250, 300 or 1000; 0: whatever it has")
+        for parameter in self.cmdline.split():
+            if not _PARAMETER.fullmatch(parameter):
+                raise InvalidInput("cmdline", parameter, "parameters as in nohz_full=1")
+            if parameter.partition("=")[0] in _OWN_PARAMETERS:
+                raise InvalidInput("cmdline", parameter, "parameters that the machine does not set itself")
+
+    @property
+    def command_line(self) -> str:
+        """Of the kernel, after the machine's own."""
+        preempt = "" if self.preempt is None else f"preempt={self.preempt.value}"
+        return " ".join(filter(None, (preempt, *self.cmdline.split())))
+
+
+@dataclass(frozen=True, slots=True)
+class VmDefinition:
+    """The virtual machine of a zone. `group`: the host's group of its processes, made where only its parent exists;
+    "": the keeper's own; `host_paths`: paths of this host that the guest sees, read-only, besides what its agent
+    needs; `outbound`: its pods reach this host's network.
+    """
+
+    memory_mib: int = 512
+    cpus: int = 1
+    group: str = ""
+    kernel: KernelDefinition = field(default_factory=KernelDefinition)
+    host_paths: tuple[str, ...] = ()
+    outbound: bool = False
+
+    def __post_init__(self) -> None:
+        if not MIN_MEMORY_MIB <= self.memory_mib <= MAX_MEMORY_MIB:
+            raise InvalidInput("memory_mib", self.memory_mib, f"{MIN_MEMORY_MIB} to {MAX_MEMORY_MIB}")
+        if not 1 <= self.cpus <= MAX_CPUS:
+            raise InvalidInput("cpus", self.cpus, f"1 to {MAX_CPUS}")
+        if self.group:
+            Target(self.group, Knob.CPU_WEIGHT)
+        if len(self.host_paths) > MAX_HOST_PATHS:
+            raise InvalidInput("host_paths", len(self.host_paths), f"at most {MAX_HOST_PATHS}")
+        for path in self.host_paths:
+            check_host_path("host_paths", path)
