@@ -155,18 +155,23 @@ def google2019() -> Halves:
     return Halves(past(share[:, : 10 * DAY]), past(share), 0.5, "one cell, days 1-10 tuned, 11-20 reported")
 
 
-def azure_vm() -> Halves:
-    """Hosts with the cores that are allocated on them."""
+def azure_hosts() -> tuple[Float, int, int]:
+    """The share of each host's cores that is allocated in each step; VMs that fitted nowhere; VMs."""
     path = table_file(TRACES / "azure-vm", "azure_vms")
     if path is None:
         raise SystemExit("no table of azure-vm in COTENANT_TRACES")
     table = read_table("azure-vm", "vms", path)[0]
     arrivals, lasts = table["arrival_hours"].to_numpy(), table["duration_hours"].to_numpy()
-    allocated, refused = _allocated(arrivals, arrivals + lasts, table["cpus"].to_numpy())
+    return *_allocated(arrivals, arrivals + lasts, table["cpus"].to_numpy()), len(lasts)
+
+
+def azure_vm() -> Halves:
+    """Hosts with the cores that are allocated on them."""
+    allocated, refused, machines = azure_hosts()
     spans = allocated.shape[1] // (SPAN_DAYS * DAY)
     cut = allocated[:, : spans * SPAN_DAYS * DAY].reshape(HOSTS, spans, SPAN_DAYS * DAY)
     halves = [cut[:, half::2].reshape(-1, SPAN_DAYS * DAY) for half in (0, 1)]
-    note = f"{len(halves[0])} host spans tuned, {len(halves[1])} reported; {refused} of {len(lasts)} VMs fitted nowhere"
+    note = f"{len(halves[0])} host spans tuned, {len(halves[1])} reported; {refused} of {machines} VMs fitted nowhere"
     return Halves(past(halves[0]), past(halves[1]), 1 / 3, note)
 
 
