@@ -323,3 +323,11 @@ def test_validation_finds_a_group_in_the_wrong_queue() -> None:
     group.pods["b"] = (0.0,)
     with pytest.raises(Permanent, match="disagree"):
         waiting.validate()
+
+
+def test_a_less_important_pod_moves_its_whole_group_back_before_anything_was_taken() -> None:
+    waiting, whole = queue(), Whole("gang", "gangs")
+    add(waiting, "high", whole, 1.0, priority=9)
+    add(waiting, "single", "k", 2.0, priority=5)
+    add(waiting, "low", whole, 3.0, priority=1)
+    assert take(waiting) == ["single", "high", "low"]
